@@ -23,8 +23,7 @@ from experiment.fields import PATTERN_MESSAGES
 from experiment.measurement import PromptFile
 from experiment.rules import refusals
 from experiment.schema import Experiment
-from spectap import config
-from spectap.errors import ConfigError
+from spectap.errors import ConfigError, allowed
 from spectap.printing import printable
 
 MOST_SHOWN: Final = 20
@@ -81,7 +80,7 @@ def _invalid(error: ValidationError, document: Document) -> Iterator[str]:
 def _allowed(problem: ErrorDetails) -> str:
     if problem["type"] == "string_pattern_mismatch":
         return PATTERN_MESSAGES[problem["ctx"]["pattern"]]
-    return config.allowed(problem, Experiment)
+    return allowed(problem, Experiment)
 
 
 def _prompt_files(experiment: Experiment, document: Document) -> dict[str, PromptFile]:

@@ -22,11 +22,11 @@ from experiment.fields import (
     Text,
     refused,
 )
-from spectap import load_points, prompt_file
+from spectap import load_points, prompt
 from spectap.config import Objectives, Structure
 from spectap.load import sets
+from spectap.load_points import Rounds
 from spectap.prompt import Prompt
-from spectap.rounds import Rounds
 
 MOST_ROUNDS: Final = 100
 
@@ -56,8 +56,8 @@ class PromptFile:
     @classmethod
     def read(cls, path: Path) -> PromptFile:
         """The file at ``path``. Raises ConfigError with a line for each bad line of it."""
-        content = prompt_file.content(path)
-        return cls(content, prompt_file.parse(content, str(path)))
+        content = prompt.read_content(path)
+        return cls(content, prompt.parse(content, str(path)))
 
     @cached_property
     def digest(self) -> str:

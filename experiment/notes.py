@@ -12,7 +12,7 @@ from experiment.known_models import KNOWN_MODELS, REVISIONS, ModelKind
 from experiment.rules.models import models_of
 from experiment.runtimes import Preparation, Workload
 from experiment.schema import Experiment, Purchase
-from spectap.rounds import FEWEST_ROUNDS
+from spectap.load_points import FEWEST_ROUNDS
 
 _GATED: Final = "meta-llama/"
 """Meta's organisation on the Hub, whose models all want a licence accepted."""

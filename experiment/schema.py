@@ -29,7 +29,7 @@ from experiment.measurement import Benchmark, PromptFile, TestCase, one_of
 from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
 from experiment.speculation import Fields, Serving, Speculation, Speculations, Sweep, placed
 from spectap.load import sets
-from spectap.load.sets.known_set import KnownSet
+from spectap.load.sets import KnownSet
 from spectap.names import name_prefix
 
 

@@ -1,11 +1,32 @@
-"""One answer to a prompt: as the driver saw it, and what is kept of it."""
+"""The answers to prompts, what is kept of them, and what lm-eval found of others."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
 
+import orjson
+from pydantic import TypeAdapter
+
+from spectap import journal
+from spectap.names import EVALUATION, QUALITY
 from spectap.prompt import Form
+
+FILTER: Final = "strict-match"
+"""How lm-eval takes the number out of an answer to GSM8K: the one after ``####``, which the Job's
+system instruction asks for. ``flexible-extract`` takes the last number of an answer cut short."""
+
+_SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+_NAMES: Final = {"gsm8k": "GSM8K"}
+
+_WORD: Final = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
+"""With the space before it, since indentation is part of a program."""
 
 
 @dataclass(frozen=True)
@@ -82,3 +103,92 @@ class Score:
     correct: bool
     evaluation: Evaluation | None = None
     """None where nobody noted it."""
+
+
+_ANSWER: Final = TypeAdapter(Answer)
+_CHECKED: Final = TypeAdapter(CheckedAnswer)
+
+
+def read_answers(path: Path) -> list[Answer]:
+    """What the driver wrote of a turn; none if there is no file. Raises OSError, JournalError."""
+    return list(journal.read(path, _ANSWER))
+
+
+def read_checked(path: Path) -> list[CheckedAnswer]:
+    """All lines of ``answers.jsonl``; none if there is no file. Raises OSError, JournalError."""
+    return list(journal.read(path, _CHECKED))
+
+
+def digest(answer: Answer) -> str:
+    """SHA-256 of content and tool calls, as the server sent them, in hexadecimal digits."""
+    calls = [[call.name, call.arguments] for call in answer.tool_calls]
+    return hashlib.sha256(json.dumps([answer.content, calls]).encode()).hexdigest()
+
+
+def words(answer: Answer) -> list[str]:
+    """The words of the content and of each tool call, whose arguments are written in one way."""
+    content: list[str] = _WORD.findall(answer.content)
+    for call in answer.tool_calls:
+        content += [call.name, *_WORD.findall(_canonical(call.arguments))]
+    return content
+
+
+def parts_at(answer: Answer, baseline: Answer) -> int | None:
+    """The first word in which the answers differ, from 1; None where they are the same."""
+    pairs = zip_longest(words(answer), words(baseline))
+    return next((number for number, (word, other) in enumerate(pairs, 1) if word != other), None)
+
+
+def _canonical(arguments: str) -> str:
+    try:
+        return json.dumps(orjson.loads(arguments), sort_keys=True)
+    except (orjson.JSONDecodeError, RecursionError):
+        return arguments
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """What is used of a line: lm-eval writes one for each question and filter."""
+
+    doc_id: int
+    filter: str
+    exact_match: float
+
+
+_SAMPLE: Final = TypeAdapter(_Sample)
+_EVALUATIONS: Final = TypeAdapter(Evaluation)
+
+
+def read_scores(run_dir: Path) -> list[Score]:
+    """What lies in a run's folder at ``quality/<variant>/``; nothing where nothing does.
+
+    Of several evaluations of a variant, the newest counts. Raises OSError and JournalError.
+    """
+    folder = run_dir / QUALITY
+    evaluations = {
+        folder / file: evaluation
+        for evaluation in journal.read(folder / EVALUATION, _EVALUATIONS)
+        for file in evaluation.files
+    }
+    return [
+        Score(
+            _NAMES.get(task, task),
+            variant,
+            str(sample.doc_id),
+            sample.exact_match == 1,
+            evaluations.get(path),
+        )
+        for (variant, task), path in _newest(folder).items()
+        for sample in journal.read(path, _SAMPLE)
+        if sample.filter == FILTER
+    ]
+
+
+def _newest(folder: Path) -> dict[tuple[str, str], Path]:
+    """The file of each variant and task."""
+    newest: dict[tuple[str, str], tuple[str, Path]] = {}
+    for path in sorted(folder.glob("*/**/samples_*.jsonl")):
+        if name := _SAMPLES.fullmatch(path.name):
+            key = path.relative_to(folder).parts[0], name["task"]
+            newest[key] = max(newest.get(key, ("", path)), (name["date"], path))
+    return {key: path for key, (_, path) in newest.items()}

@@ -1,15 +1,14 @@
-"""What the benchmark is told to do: one model, which the charts fill and the benchmark reads."""
+"""The input of a run: one model, which the charts write and the benchmark reads."""
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final
 
 from pydantic import (
     BaseModel,
@@ -18,17 +17,12 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import ErrorDetails
 
-from spectap.errors import ConfigError
+from spectap.errors import ConfigError, problems
 from spectap.load_points import Load, LoadPoint
-from spectap.printing import printable
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-"""Names of variants and test cases.
-
-They become folders, parts of object keys and CloudWatch dimensions.
-"""
+"""Names of variants and test cases: folders, parts of object keys and CloudWatch dimensions."""
 
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=NAME.pattern)]
@@ -36,6 +30,11 @@ Name = Annotated[str, Field(pattern=NAME.pattern)]
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _optional(description: str) -> Any:
+    """A field that is None by default, and then absent from the file."""
+    return Field(None, description=description, exclude_if=lambda value: value is None)
 
 
 class Structure(StrEnum):
@@ -46,10 +45,7 @@ class Structure(StrEnum):
 
 
 class Variant(_Model):
-    """One way of decoding under test, served at one endpoint or run as a job.
-
-    A field is None where it is not known, as with a server that someone else set up.
-    """
+    """One way of decoding under test, served at an endpoint or run as a job; None is unknown."""
 
     name: Name
     endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#@]+(/[^?#]*)?$")] | None = Field(
@@ -60,10 +56,8 @@ class Variant(_Model):
     baseline: str | None = Field(
         None, description="The variant it is compared with; None for a baseline."
     )
-    model: Text | None = Field(
-        None,
-        description="Name it serves the target under; None for the name that the others have.",
-        exclude_if=lambda model: model is None,
+    model: Text | None = _optional(
+        "Name it serves the target under; None for the name that the others have."
     )
     runtime: Text | None = Field(None, description="Name of the image generation.")
     mode: Text | None = Field(None, description="Speculation mode; None for a baseline.")
@@ -80,16 +74,12 @@ class Variant(_Model):
         None, description="Sequences decoded together."
     )
     artifact: Text | None = Field(None, description="Key of the compiled artifact.")
-    without: Text | None = Field(
-        None,
-        description="What it is served without, though its runtime has it: async scheduling, "
-        "where a variant speculates. A baseline without it explains, and decides nothing.",
-        exclude_if=lambda without: without is None,
+    without: Text | None = _optional(
+        "What it is served without, though its runtime has it: async scheduling, "
+        "where a variant speculates. A baseline without it explains, and decides nothing."
     )
-    served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = Field(
-        None,
-        description="Where it is measured apart: digest of its artifact and of how it is served.",
-        exclude_if=lambda served: served is None,
+    served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = _optional(
+        "Where it is measured apart: digest of its artifact and of how it is served."
     )
 
     @property
@@ -114,7 +104,7 @@ class PromptSource(_Model):
     file: Text | None = Field(
         None,
         description="The user's own, beside the configuration or in prompts_bucket; see "
-        "spectap.prompt_file.",
+        "spectap.prompt.",
     )
     digest: Text | None = Field(None, description="SHA-256 of the file, in hexadecimal digits.")
     classes: tuple[Text, ...] = Field((), description="Only prompts of these classes; empty: all.")
@@ -148,10 +138,8 @@ class TestCase(_Model):
         None, description="None with prompts: these have classes of their own."
     )
     headline: bool = Field(False, description="Drawn in the report's latency figures.")
-    prompts: PromptSource | None = Field(
-        None,
-        description="Prompts that are sent as they are, in turn over the rounds.",
-        exclude_if=lambda prompts: prompts is None,
+    prompts: PromptSource | None = _optional(
+        "Prompts that are sent as they are, in turn over the rounds."
     )
 
     @property
@@ -194,9 +182,7 @@ class Cost(_Model):
 
     usd_per_hour: Annotated[float, Field(gt=0, description="One node.")]
     price_of: str = Field(
-        "",
-        description="Which purchase option in which region the price is of; empty in "
-        "configurations from before it was recorded.",
+        "", description="Which purchase option in which region the price is of; empty: unknown."
     )
     as_of: Text = Field(description="When the price was read.")
     share: Annotated[float, Field(gt=0, le=1, description="The part of a node one variant has.")]
@@ -209,10 +195,7 @@ class Cost(_Model):
 
     @property
     def usd_per_million_seconds(self) -> float:
-        """One variant's part of a node for a million seconds.
-
-        Divided by tokens a second, it is USD per million tokens.
-        """
+        """One variant's part of a node; by tokens a second, it is USD per million tokens."""
         return self.usd_per_hour * self.share / 3600 * 1_000_000
 
 
@@ -226,11 +209,9 @@ class Config(_Model):
     )
     region: Text | None = Field(None, description="AWS region; None keeps everything here.")
     bucket: Text | None = Field(None, description="Takes the results; None keeps them here.")
-    prompts_bucket: Text | None = Field(
-        None,
-        description="Has the test cases' files, each under its digest; None if they lie beside "
-        "the configuration.",
-        exclude_if=lambda bucket: bucket is None,
+    prompts_bucket: Text | None = _optional(
+        "Has the test cases' files, each under its digest; None if they lie beside "
+        "the configuration."
     )
     load: Load
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1)]
@@ -250,17 +231,13 @@ class Config(_Model):
         "and not beside each other.",
         exclude_if=lambda alternate: not alternate,
     )
-    api_key_secret: Text | None = Field(
-        None,
-        description="Name of the secret with the endpoints' key; None where they ask for none, or "
-        "for that of OPENAI_API_KEY.",
-        exclude_if=lambda name: name is None,
+    api_key_secret: Text | None = _optional(
+        "Name of the secret with the endpoints' key; None where they ask for none, or "
+        "for that of OPENAI_API_KEY."
     )
-    stopper: Text | None = Field(
-        None,
-        description="ARN of the state machine that ends the nodes once a run's results are in the "
-        "bucket; None where nothing is to end them.",
-        exclude_if=lambda stopper: stopper is None,
+    stopper: Text | None = _optional(
+        "ARN of the state machine that ends the nodes once a run's results are in the "
+        "bucket; None where nothing is to end them."
     )
     cost: Cost | None = Field(None, description="None where no price is known.")
     settings: Mapping[str, str] = Field(
@@ -311,8 +288,7 @@ class Config(_Model):
     def needed(self, point: LoadPoint) -> int:
         """How many requests of a turn must succeed; with fewer, the turn is measured again.
 
-        Where a variant may fall behind, half of them are enough: to repeat the turn until nothing
-        fails would hide what the load does.
+        Half are enough where a variant may fall behind: failures then show what the load does.
         """
         return math.ceil(point.requests / 2) if self.overloads(point) else point.requests
 
@@ -344,79 +320,25 @@ def read(path: Path) -> Config:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        absent = [one["loc"][0] for one in error.errors() if one["type"] == "missing"]
-        if {"experiment", "model", "load", "test_cases"} <= {*absent}:
+        absent = {problem["loc"][0] for problem in error.errors() if problem["type"] == "missing"}
+        if {"experiment", "model", "load", "test_cases"} <= absent:
             raise ConfigError(f"{path}: is not the configuration of a run") from None
-        raise ConfigError("\n".join(f"{path}: {line}" for line in lines(error))) from None
+        raise ConfigError("\n".join(f"{path}: {line}" for line in problems(error))) from None
 
 
-_AFTER: Final = {"stopper", "api_key_secret"}
-"""Fields that say what becomes of the nodes after a run, and who knows the endpoints' key."""
-_BESIDE: Final = {"cost", "settings", "objectives"}
-"""Fields that decide nothing of what is measured."""
-
-
-def differences(one: Config, other: Config) -> list[str]:
+def differences(config: Config, other: Config) -> list[str]:
     """The fields that differ and decide what is measured.
 
-    Where variants are measured apart, a price may change before the last of them is.
+    Neither the end of the nodes nor the endpoints' key does. Where variants are measured apart, a
+    price may change before the last of them is.
     """
-    ignored = _AFTER | (_BESIDE if one.apart else set())
+    ignored = {"stopper", "api_key_secret"}
+    if config.apart:
+        ignored |= {"cost", "settings", "objectives"}
     fields = [name for name in Config.model_fields if name not in ignored]
-    return [name for name in fields if getattr(one, name) != getattr(other, name)]
+    return [name for name in fields if getattr(config, name) != getattr(other, name)]
 
 
 def dump(config: Config) -> str:
-    """The configuration as JSON; ``read`` reads it back.
-
-    In ASCII: a manifest has it, and CloudFormation tells of other characters as ``?``.
-    """
+    """The configuration as JSON, in ASCII: CloudFormation shows other characters as ``?``."""
     return config.model_dump_json(indent=2, ensure_ascii=True) + "\n"
-
-
-def allowed(problem: ErrorDetails, model: type[BaseModel]) -> str:
-    """What pydantic says is allowed where ``model`` refuses a value; the keys, of an unknown one.
-
-    It is the end of a line that begins with the field and its value.
-    """
-    match problem["type"]:
-        case "missing":
-            return "is required"
-        case "extra_forbidden":
-            *parents, key = problem["loc"]
-            return _unknown(str(key), _keys(model, parents))
-        case "value_error":
-            return str(problem["ctx"]["error"])
-        case _:
-            return re.sub(r"^\w+ should ", "must ", problem["msg"])
-
-
-def _unknown(key: str, keys: Sequence[str]) -> str:
-    close = difflib.get_close_matches(key, keys, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"unknown key; {hint}allowed: {', '.join(keys)}"
-
-
-def _keys(model: type[BaseModel], path: Iterable[str | int]) -> list[str]:
-    """The keys of the mapping at ``path`` in ``model``, as a file spells them."""
-    for step in path:
-        if isinstance(step, str):
-            fields = {field.alias or name: field for name, field in model.model_fields.items()}
-            model = next(_models(fields[step].annotation))
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models in a type such as ``tuple[Model, ...] | None``."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for inner in get_args(annotation):
-        yield from _models(inner)
-
-
-def lines(error: ValidationError) -> Iterator[str]:
-    """One line for each thing that is wrong: the field and what is allowed."""
-    for problem in error.errors(include_url=False):
-        field = ".".join(map(str, problem["loc"]))
-        message = problem["msg"].removeprefix("Value error, ")
-        yield printable(f"{field}: {message}".removeprefix(": "))

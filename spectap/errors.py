@@ -1,9 +1,21 @@
 """Every error the benchmark reports to its user: one tree, so that callers catch a family.
 
-The text of each is one line, or a line for each thing that is wrong.
+The text of each is one line, or a line for each thing that is wrong. Below them is how what
+pydantic refuses is worded; importing pydantic takes a while, so this module does not.
 """
 
 from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, get_args
+
+from spectap.printing import printable
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
 
 
 class BenchmarkError(Exception):
@@ -15,10 +27,7 @@ class ConfigError(BenchmarkError):
 
 
 class JournalError(BenchmarkError):
-    """A line of a ledger, or of another journal, cannot be read.
-
-    It names the file, the line number and the reason.
-    """
+    """A line of a journal cannot be read. It names the file, the line number and the reason."""
 
 
 class TapError(BenchmarkError):
@@ -59,3 +68,45 @@ class StopError(BenchmarkError):
 
 class PublishError(ShippingError):
     """CloudWatch takes no metrics now."""
+
+
+def allowed(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    """What is allowed where ``model`` refuses a value: the end of a line that names the field."""
+    match problem["type"]:
+        case "missing":
+            return "is required"
+        case "extra_forbidden":
+            *parents, key = problem["loc"]
+            keys = _keys(model, parents)
+            close = difflib.get_close_matches(str(key), keys, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            return f"unknown key; {hint}allowed: {', '.join(keys)}"
+        case "value_error":
+            return str(problem["ctx"]["error"])
+        case _:
+            return re.sub(r"^\w+ should ", "must ", problem["msg"])
+
+
+def _keys(model: type[BaseModel], path: Iterable[str | int]) -> list[str]:
+    """The keys of the mapping at ``path`` in ``model``, as a file spells them."""
+    for step in path:
+        if isinstance(step, str):
+            fields = {field.alias or name: field for name, field in model.model_fields.items()}
+            model = next(_models(fields[step].annotation))
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type such as ``tuple[Model, ...] | None``."""
+    if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+def problems(error: ValidationError) -> Iterator[str]:
+    """One line for each thing that is wrong: the field and what is allowed."""
+    for problem in error.errors(include_url=False):
+        field = ".".join(map(str, problem["loc"]))
+        message = problem["msg"].removeprefix("Value error, ")
+        yield printable(f"{field}: {message}".removeprefix(": "))

@@ -14,8 +14,7 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from spectap import config
-from spectap.errors import JournalError
+from spectap.errors import JournalError, problems
 
 GENERATION: Final = "e2e_model"
 """The part that is a whole generation: prefill and all steps."""
@@ -41,7 +40,7 @@ def read(path: Path) -> Mapping[str, Timing]:
     except OSError as error:
         raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        raise JournalError(f"{path}: {next(config.lines(error))}") from None
+        raise JournalError(f"{path}: {next(problems(error))}") from None
     timings = {part: timing for part, timing in report.items() if timing is not None}
     if GENERATION not in timings:
         raise JournalError(f"{path}: {GENERATION}: is missing")

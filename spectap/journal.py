@@ -6,13 +6,12 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from spectap.errors import JournalError
+from spectap.errors import JournalError, problems
 from spectap.printing import printable
 
 T = TypeVar("T")
@@ -26,17 +25,12 @@ def read(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:
     """
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, start=1):
-        yield _parse(f"{path}:{number}", line, kind)
-
-
-def _parse(place: str, line: bytes, kind: TypeAdapter[T]) -> T:
-    try:
-        return kind.validate_json(line)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        field = ".".join(map(str, problem["loc"]))
-        parts = filter(None, (place, field, problem["msg"]))
-        raise JournalError(printable(": ".join(parts))) from None
+        try:
+            yield kind.validate_json(line)
+        except ValidationError as error:
+            raise JournalError(
+                f"{printable(str(path))}:{number}: {next(problems(error))}"
+            ) from None
 
 
 class Journal:
@@ -92,12 +86,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _sync(self) -> None:
@@ -120,14 +109,9 @@ class Journal:
 
 def _cut_torn_line(file: int) -> None:
     # Otherwise the next line would be appended to it, and both would be lost.
-    size = os.fstat(file).st_size
-    position, block = size, 65536
-    while position > 0:
-        start = max(0, position - block)
-        found = os.pread(file, position - start, start).rfind(b"\n")
-        if found >= 0:
-            position = start + found + 1
-            break
-        position = start
-    if position < size:
-        os.ftruncate(file, position)
+    size = end = os.fstat(file).st_size
+    while end > 0 and os.pread(file, 1, end - 1) != b"\n":
+        start = max(0, end - 65536)
+        end = start + os.pread(file, end - start, start).rfind(b"\n") + 1
+    if end < size:
+        os.ftruncate(file, end)

@@ -6,26 +6,27 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter
 
 from spectap import journal
+from spectap.answer import CheckedAnswer
 from spectap.config import Config
 from spectap.names import CONTROL, PROGRESS, WARM_UP
 from spectap.record import Record
 
+Line = TypeVar("Line", Record, CheckedAnswer)
+
 
 @dataclass(frozen=True)
 class Attempt:
-    """One measurement of a turn that came to its end: a line of ``progress.jsonl``.
-
-    ``failure`` is None where it succeeded, ``attempt`` its number in the ledger.
-    """
+    """One measurement of a turn that came to its end: a line of ``progress.jsonl``."""
 
     round: int
     case: str
     failure: str | None
+    """None where it succeeded."""
     load: str = ""
     attempt: int = 1
 
@@ -41,45 +42,42 @@ def schema() -> dict[str, Any]:
 
 
 def read_ledger(path: Path) -> list[Record]:
-    """All records of a ledger, in the order they were written; none if there is no file.
-
-    Raises OSError, and JournalError for a line that is no record, unless it is a torn last one.
-    """
+    """All records of a ledger; none if there is no file. Raises OSError and JournalError."""
     return list(journal.read(path, _RECORD))
 
 
-def last_attempts(records: Iterable[Record], *, apart: bool = False) -> list[Record]:
-    """The records of the last attempt at each turn of each run.
+def last_attempts(lines: Iterable[Line], *, apart: bool = False) -> list[Line]:
+    """The requests, or the checked answers, of the last attempt at each turn of each run.
 
     A turn is a test case at a load point in a round. An attempt measures all variants at once. So a
     repeated attempt takes the place of what the one before it measured of any variant. Where
     variants are measured ``apart``, each has attempts of its own. Of controls each attempt counts.
+    An attempt in which nothing was answered has no answers, so that those before it count.
     """
-    records = list(records)
+    lines = list(lines)
+    turns = [
+        (getattr(line, "run", ""), line.round, line.case, line.load, line.variant if apart else "")
+        for line in lines
+    ]
     last: dict[tuple[str, int, str, str, str], int] = {}
-    for record in records:
-        key = _turn(record, apart)
-        last[key] = max(record.attempt, last.get(key, 0))
+    for turn, line in zip(turns, lines, strict=True):
+        last[turn] = max(line.attempt, last.get(turn, 0))
     return [
-        record
-        for record in records
-        if record.round == CONTROL or record.attempt == last[_turn(record, apart)]
+        line
+        for turn, line in zip(turns, lines, strict=True)
+        if line.round == CONTROL or line.attempt == last[turn]
     ]
 
 
 def read_attempts(folder: Path) -> list[Attempt]:
-    """The attempts of the run in ``folder``; none if there is no file.
-
-    Raises OSError, and JournalError for a line that is no attempt.
-    """
+    """The attempts of a run; none if there is no file. Raises OSError and JournalError."""
     return list(journal.read(folder / PROGRESS, _ATTEMPT))
 
 
 def uninterrupted(records: Iterable[Record], folder: Path) -> list[Record]:
-    """The records without those of attempts that were interrupted: a part of a turn is no turn.
+    """The records of the run in ``folder`` without those of attempts that were interrupted.
 
-    ``folder`` is the run's. Without a ``progress.jsonl`` nobody knows what was interrupted. Raises
-    OSError and JournalError.
+    Without a ``progress.jsonl`` nobody knows which were. Raises OSError and JournalError.
     """
     if not (folder / PROGRESS).exists():
         return list(records)
@@ -96,16 +94,9 @@ def uninterrupted(records: Iterable[Record], folder: Path) -> list[Record]:
 
 
 def whole_controls(records: Iterable[Record], config: Config) -> set[int]:
-    """The attempts at a control of the one variant of ``config`` that came to their end.
-
-    Another was a lighter load, so that its steps say nothing of the devices.
-    """
+    """The attempts at a control that came to their end: others were a lighter load."""
     wave = config.wave
     controls = [record for record in records if record.round == CONTROL]
     sent = Counter(record.attempt for record in controls)
     good = Counter(record.attempt for record in controls if record.succeeded)
-    return {one for one in sent if sent[one] >= wave.requests and good[one] >= config.needed(wave)}
-
-
-def _turn(record: Record, apart: bool) -> tuple[str, int, str, str, str]:
-    return record.run, record.round, record.case, record.load, record.variant if apart else ""
+    return {n for n in sent if sent[n] >= wave.requests and good[n] >= config.needed(wave)}

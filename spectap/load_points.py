@@ -1,4 +1,4 @@
-"""How hard the variants are driven, and with what."""
+"""How hard the variants are driven, with what, and how often."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
-from spectap.rounds import Rounds
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 MINIMUM_INPUT_TOKENS: Final = 41
 """The shortest mean prompt, in tokens of Llama's tokenizer: the minimum that llmperf itself names
-(ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py``: "the minimum number of input tokens that
-will be sent is 41").
+(ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py``). With no deviation and a mean below that
+of its instruction, about 27, it redraws without end (``src/llmperf/utils.py``)."""
 
-llmperf redraws a prompt's length while it is less than that of its own instruction
-(``src/llmperf/utils.py``, ``randomly_sample_sonnet_lines_prompt``). With no deviation and a mean
-below that, it never ends. The instruction takes about 27 tokens, so 41 is safe.
-"""
+
+FEWEST_ROUNDS: Final = 3
+"""The fewest rounds of an interval: with two, Student's t has one degree of freedom."""
 
 
 class _Model(BaseModel):
@@ -75,6 +81,75 @@ class LoadPoint(Loop):
     requests: Annotated[int, Field(ge=1)] = Field(
         description="For each test case and variant, in each round."
     )
+
+
+class Rounds(_Model):
+    """How often each test case is measured: a whole number, or a range and a precision.
+
+    With a range, a test case is measured until it is decided, or until its intervals reach no
+    further than ``half_width`` from their estimate.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    # at_most comes first, because at_least is checked against it, and half_width against both.
+    at_most: Annotated[int, Field(ge=1, description="Rounds of a test case that stays undecided.")]
+    at_least: Annotated[int, Field(ge=1, description="Rounds of every test case.")]
+    half_width: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None,
+        description="Precise enough: 0.05 is 5 % either way. Required where at_most is more than "
+        "at_least.",
+        validate_default=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_number(cls, data: Any) -> Any:
+        """A whole number stands for that many rounds, no fewer and no more."""
+        if isinstance(data, int) and not isinstance(data, bool):
+            if data < 1:
+                raise ValueError("must be at least 1")
+            return {"at_least": data, "at_most": data}
+        if not isinstance(data, (Mapping, cls)):
+            keys = "at_least, at_most and half_width"
+            raise ValueError(f"must be a whole number, or a mapping with the keys {keys}")
+        return data
+
+    @field_validator("at_least")
+    @classmethod
+    def _in_range(cls, value: int, others: ValidationInfo) -> int:
+        most = others.data.get("at_most", value)
+        if value > most:
+            raise ValueError(f"must be at most {most}, which is at_most")
+        if value < most and value < FEWEST_ROUNDS:
+            raise ValueError(f"must be at least {FEWEST_ROUNDS}, the fewest that an interval needs")
+        return value
+
+    @field_validator("half_width")
+    @classmethod
+    def _with_a_range(cls, value: float | None, others: ValidationInfo) -> float | None:
+        rounds = others.data
+        if {"at_least", "at_most"} <= rounds.keys():
+            fixed = rounds["at_least"] == rounds["at_most"]
+            if not fixed and value is None:
+                raise ValueError("is required, because at_most is more than at_least")
+            if fixed and value is not None:
+                raise ValueError("must be absent, because at_most equals at_least")
+        return value
+
+    @model_serializer(mode="wrap")
+    def _as_number(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        return self.at_most if self.fixed else serialize(self)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every test case gets the same number of rounds."""
+        return self.at_least == self.at_most
+
+    def __str__(self) -> str:
+        if self.fixed:
+            return f"{self.at_most} round" + ("" if self.at_most == 1 else "s")
+        return f"{self.at_least} to {self.at_most} rounds"
 
 
 class Load(_Model):

@@ -20,6 +20,8 @@ from typing import Final
 
 from spectap.record import Record
 
+_AXES: Final = {"Seconds": "seconds", "Count": "tokens", "Count/Second": "tokens per second"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
@@ -35,8 +37,6 @@ class Published:
 class Metric(Published):
     """One figure of a request."""
 
-    axis: str
-    """The unit in words, for the axes of dashboards."""
     title: str
     short: str
     """The title in a table's head."""
@@ -46,10 +46,18 @@ class Metric(Published):
     """What one request shows: no value where the metric is not defined for it."""
     printed: str = ""
     """The unit that it is printed in; empty for a count."""
-    scale: float = 1
-    """What a value is multiplied with to be printed in that unit."""
-    percentiles: tuple[str, ...] = ("p50",)
+    percentiles: tuple[str, ...] = ()
     """Of ``p50``, ``p90`` and ``p99``, those that the terminal's table shows."""
+
+    @property
+    def axis(self) -> str:
+        """The unit in words, for the axes of dashboards."""
+        return _AXES[self.unit]
+
+    @property
+    def scale(self) -> float:
+        """What a value is multiplied with to be printed."""
+        return 1000 if self.printed == "ms" else 1
 
     @property
     def heading(self) -> str:
@@ -59,7 +67,7 @@ class Metric(Published):
 
 @dataclass(frozen=True, kw_only=True)
 class Total(Published):
-    """One figure of the requests of a variant together. Those of several turns can be added up."""
+    """One figure of the requests of a variant together; those of several turns add up."""
 
     value: Callable[[Iterable[Record]], float]
     """What the requests come to, failed ones included."""
@@ -109,10 +117,8 @@ def output_throughput(record: Record) -> float | None:
 def llmperf_inter_token_latency(record: Record) -> float | None:
     """llmperf's "inter-token latency", as published: t_{m-1} / (m + 1).
 
-    llmperf adds up all time until the last content, the time to first token included, and divides
-    it by the number of events, which it takes for tokens. The event that carries only the role
-    counts too (llmperf @f1d6bed, ``openai_chat_completions_client.py``). The figure is wrong as
-    soon as a chunk carries several tokens; it is kept for comparison.
+    It takes events for tokens, that of the role included (llmperf @f1d6bed,
+    ``openai_chat_completions_client.py``), so it is wrong where a chunk carries several tokens.
     """
     if not record.chunks:
         return None
@@ -120,10 +126,7 @@ def llmperf_inter_token_latency(record: Record) -> float | None:
 
 
 def request_time(records: Iterable[Record]) -> float:
-    """The time, in seconds, that requests were in flight, of all of them added up.
-
-    Failed requests count: their time is paid for.
-    """
+    """The seconds in flight of all requests, failed ones included: their time is paid for."""
     return math.fsum(record.end for record in records)
 
 
@@ -136,10 +139,9 @@ def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> flo
     """Of all requests together: served tokens / (request time / concurrency).
 
     That is Little's law (Operations Research 9, 1961): what a load gets while ``concurrency``
-    requests are in flight, as they always are under a lasting load. At the end of a turn slots
-    stand empty, only because no further request is sent; that time does not count. USD per second,
-    divided by this, is USD per token. ``concurrency`` None stands for the mean number of requests
-    in flight, in the time in which there was any.
+    requests are in flight. Slots that stand empty at the end of a turn do not count. USD per
+    second, divided by this, is USD per token. ``concurrency`` None stands for the mean number of
+    requests in flight, in the time in which there was any.
     """
     tokens = served_tokens(records)
     time = request_time(records) / concurrency if concurrency else occupied_time(records)
@@ -150,8 +152,7 @@ def open_loop_time(records: Sequence[Record], rate: float) -> float:
     """The time, in seconds, that ``records`` of an open loop take at ``rate`` requests a second.
 
     That is n / ``rate``, in which n requests come on average, and what passes from the last
-    sending to the end of the last answer. From the first sending on there are only n - 1 gaps: a
-    time too short, which would show more tokens a second than were asked for.
+    sending to the end of the last answer.
     """
     if not records:
         return 0.0
@@ -187,7 +188,6 @@ def _single(measure: Callable[[Record], float | None]) -> Callable[[Record], Ite
 TIME_PER_OUTPUT_TOKEN: Final = Metric(
     name="TimePerOutputToken",
     unit="Seconds",
-    axis="seconds",
     title="Time per output token",
     short="TPOT",
     definition="The time from the first chunk to the last, divided by the tokens after the first "
@@ -195,24 +195,21 @@ TIME_PER_OUTPUT_TOKEN: Final = Metric(
     "counts as 1.",
     values=_single(time_per_output_token),
     printed="ms",
-    scale=1000,
     percentiles=("p50", "p90", "p99"),
 )
 TTFT: Final = Metric(
     name="TTFT",
     unit="Seconds",
-    axis="seconds",
     title="Time to first token",
     short="TTFT",
     definition="The time from the sending of a request to its first chunk with tokens: t₀ - tₛ.",
     values=_single(ttft),
     printed="ms",
-    scale=1000,
+    percentiles=("p50",),
 )
 INTER_CHUNK_LATENCY: Final = Metric(
     name="InterChunkLatency",
     unit="Seconds",
-    axis="seconds",
     title="Inter-chunk latency",
     short="Inter-chunk",
     definition="The time between two chunks: tᵢ - tᵢ₋₁. It is the time of one decoding step and "
@@ -220,46 +217,38 @@ INTER_CHUNK_LATENCY: Final = Metric(
     "request offers tools, the server holds chunks back, and one can be several steps.",
     values=inter_chunk_latencies,
     printed="ms",
-    scale=1000,
-    percentiles=(),
 )
 END_TO_END_LATENCY: Final = Metric(
     name="EndToEndLatency",
     unit="Seconds",
-    axis="seconds",
     title="End-to-end latency",
     short="E2E",
     definition="The time from the sending of a request to the end of its answer.",
     values=_single(end_to_end),
     printed="s",
+    percentiles=("p50",),
 )
 INTER_TOKEN_LATENCY: Final = Metric(
     name="InterTokenLatency",
     unit="Seconds",
-    axis="seconds",
     title="Inter-token latency as llmperf publishes it",
     short="llmperf ITL",
     definition="llmperf's own field: the whole time, TTFT included, divided by the number of "
     "events. It is close to TPOT only where every chunk carries one token.",
     values=_single(llmperf_inter_token_latency),
     printed="ms",
-    scale=1000,
-    percentiles=(),
 )
 REQUEST_OUTPUT_THROUGHPUT: Final = Metric(
     name="RequestOutputThroughput",
     unit="Count/Second",
-    axis="tokens per second",
     title="Output tokens per second of a request",
     short="Tokens/s of a request",
     definition="Output tokens divided by the end-to-end latency.",
     values=_single(output_throughput),
-    percentiles=(),
 )
 TOKENS_PER_STEP: Final = Metric(
     name="TokensPerStep",
     unit="Count",
-    axis="tokens",
     title="Tokens per decoding step",
     short="Tokens per step",
     definition="Tokens after the first chunk, divided by the chunks after the first: "
@@ -267,27 +256,22 @@ TOKENS_PER_STEP: Final = Metric(
     "where the server counts the tokens of each chunk and the request offers no tools: there, a "
     "chunk is no step.",
     values=_single(tokens_per_step),
-    percentiles=(),
 )
 INPUT_TOKENS: Final = Metric(
     name="InputTokens",
     unit="Count",
-    axis="tokens",
     title="Input tokens",
     short="Input tokens",
     definition="Tokens of the prompt, as the server counts them.",
     values=_single(lambda record: record.prompt_tokens),
-    percentiles=(),
 )
 OUTPUT_TOKENS: Final = Metric(
     name="OutputTokens",
     unit="Count",
-    axis="tokens",
     title="Output tokens",
     short="Output tokens",
     definition="Tokens of the answer, as the server counts them.",
     values=_single(lambda record: record.output_tokens),
-    percentiles=(),
 )
 
 METRICS: tuple[Metric, ...] = (
@@ -301,10 +285,7 @@ METRICS: tuple[Metric, ...] = (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
 )
-"""In the order in which they are shown.
-
-Read it as ``metrics.METRICS`` at the time of use, so that a test can add an entry for a moment.
-"""
+"""In the order in which they are shown. A test adds an entry for a moment: read it when used."""
 
 REQUEST_TIME: Final = Total(name="RequestTime", unit="Seconds", value=request_time)
 SERVED_TOKENS: Final = Total(name="ServedTokens", unit="Count", value=served_tokens)

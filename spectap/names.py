@@ -1,8 +1,6 @@
 """Names that the benchmark writes and the dashboards, alarms and policies read.
 
-Defined here once: the benchmark runs alone in its image, so it cannot import them from
-anywhere else, while everything else can import them from here. The namespace of a Qwen model and
-the dimensions Variant and TestCase are the published sample's
+The namespace and the dimensions Variant and TestCase are the published sample's
 (aws-neuron-eks-samples, ``speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml``).
 """
 
@@ -43,15 +41,12 @@ CLASS_HEADER: Final = "X-Benchmark-Class"
 DUE_HEADER: Final = "X-Benchmark-Due"
 """When the request was to be sent, in Unix seconds."""
 BEYOND_HEADER: Final = "X-Benchmark-Beyond"
-"""The request only keeps the load up while the last that count are answered: as the warm-up, it is
-in no figure."""
-
+"""Filler request, which keeps the load up; excluded from figures as the warm-up is."""
 
 WARM_UP: Final = 0
 """The round whose requests are left out of every figure, as are those of lower ones."""
 CONTROL: Final = -1
-"""The round of control loads: what a variant that is measured alone does first and last, so that
-what changed meanwhile can be seen."""
+"""The round of control loads, which a variant that is measured alone sends first and last."""
 
 # A run's folder.
 CONFIG: Final = "config.json"
@@ -92,9 +87,8 @@ whoever may write to a bucket names its keys."""
 
 
 def load_results(case: str, variant: str, round: int, attempt: int = 1, load: str = "") -> str:
-    """The folder, in a run's folder, for the load generator's own files.
+    """The folder, in a run's folder, for the load generator's own files of one attempt.
 
-    Each attempt has its own: what one leaves is neither overwritten nor taken for another's.
     ``load`` is the name of the load point, empty as it is in the ledger.
     """
     repeated = "" if attempt == 1 else f"-attempt-{attempt}"

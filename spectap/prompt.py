@@ -1,13 +1,33 @@
-"""One prompt that is sent as it is, and what a run used of a set of them."""
+"""Prompts that are sent as they are: one of them, a file of them, and what a run used of a set.
+
+The lines of a ``.jsonl`` file, or of one that has a line which begins with ``{``, are objects with
+``prompt`` (text) or ``messages`` (OpenAI's), and, where wanted, ``name``, ``class``,
+``max_tokens``, ``tools`` (OpenAI's) and ``answer`` ("json" or "code"). In any other file each line
+is a prompt. Blank lines count for nothing but the number of a line, which names a prompt without a
+name. A file whose name ends with ``.gz`` is unpacked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+
+from spectap.errors import ConfigError, allowed
+
+_MOST_PROBLEMS: Final = 20
+"""Problems named for one file. Nobody reads more at once."""
+_TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
+_LONGEST_NAME: Final = 100
+_LONGEST_VALUE: Final = 80
 
 
 class Form(StrEnum):
@@ -64,7 +84,227 @@ class UsedSet:
     used: int
     left_out: tuple[LeftOut, ...]
     counted: bool
-    """Whether every service counted, or refused, every prompt.
+    """Whether every service counted, or refused, every prompt; others are not left out."""
 
-    What is neither counted nor refused is not left out.
+
+def read_content(path: Path) -> bytes:
+    """What the file holds, unpacked: what its digest is of. Raises ConfigError."""
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise ConfigError(f"{path}: is not gzip, as its name says") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def parse(content: bytes, file: str) -> tuple[Prompt, ...]:
+    """The prompts of a file of that content, in its order; at least one. ``file`` is its name.
+
+    Raises ConfigError with a line for each thing that is wrong: file, line, field, value and what
+    is allowed.
     """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{file}:{number}: is not UTF-8: {error.reason}") from None
+    if not text.strip():
+        raise ConfigError(f"{file}: has no prompt: it is empty")
+    stripped = (line.strip() for line in text.split("\n"))
+    lines = {number: line for number, line in enumerate(stripped, start=1) if line}
+    is_json = file.removesuffix(".gz").endswith(".jsonl") or any(
+        line.startswith("{") for line in lines.values()
+    )
+    prompts: list[Prompt] = []
+    problems: list[str] = []
+    named: dict[str, int] = {}
+    for number, line in lines.items():
+        parsed = _from_json(line, number) if is_json else _from_text(line, number)
+        wrong = []
+        if not isinstance(parsed, Prompt):
+            wrong = parsed
+        elif (earlier := named.setdefault(parsed.name, number)) != number:
+            wrong = [f'name = "{parsed.name}": is the name of line {earlier} too']
+        else:
+            prompts.append(parsed)
+        problems += [f"{file}:{number}: {_one_line(problem)}" for problem in sorted(wrong)]
+    if len(problems) > _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [f"{file}: and {len(problems) - _MOST_PROBLEMS} more"]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return tuple(prompts)
+
+
+def _one_line(text: str) -> str:
+    """The same with what a terminal would not show as it is, such as ends of lines, by number."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _from_text(line: str, number: int) -> Prompt:
+    return Prompt(name=f"line-{number}", messages=({"role": "user", "content": line},))
+
+
+def _from_json(line: str, number: int) -> Prompt | list[str]:
+    """The prompt, or what is wrong with it: ``field = value: what is allowed``, one each."""
+    try:
+        value = json.loads(line, object_pairs_hook=_once_each)
+        # Python reads more than others write: NaN, and halves of characters.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        valid = _Line.model_validate_json(line)
+    except ValidationError as invalid:
+        return [_problem(error) for error in invalid.errors(include_url=False)]
+    except json.JSONDecodeError as error:
+        return [f"is no JSON: {error.msg} at column {error.colno}"]
+    except UnicodeEncodeError:
+        return ["is no JSON: has half a character, a lone surrogate"]
+    except RecursionError:
+        return ["is no JSON: is nested too deeply"]
+    except ValueError as error:
+        return [f"is no JSON: {error}"]
+    form = Form.TOOL_CALL if valid.tools else None
+    if valid.answer is not None:
+        form = {"json": Form.JSON, "code": Form.CODE}[valid.answer]
+    return Prompt(  # what it sends is as it was written
+        name=valid.name or f"line-{number}",
+        prompt_class=valid.class_,
+        messages=tuple(value.get("messages") or [{"role": "user", "content": valid.prompt}]),
+        max_tokens=valid.max_tokens,
+        tools=tuple(value.get("tools") or ()),
+        form=form,
+    )
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in mapping:
+            raise ValueError(f"{key} is there twice")
+        mapping[key] = value
+    return mapping
+
+
+def _unknown_types(schema: Any) -> Iterator[Any]:
+    """Values of ``type`` in a JSON Schema that it does not know, at any depth."""
+    if not isinstance(schema, Mapping):
+        return
+    types = schema.get("type", [])
+    yield from (
+        name for name in (types if isinstance(types, list) else [types]) if name not in _TYPES
+    )
+    parts = [schema.get("items"), schema.get("additionalProperties")]
+    for keyword in ("properties", "$defs", "anyOf", "oneOf", "allOf"):
+        value = schema.get(keyword)
+        if isinstance(value, Mapping):
+            parts += value.values()
+        elif isinstance(value, list):
+            parts += value
+    for part in parts:
+        yield from _unknown_types(part)
+
+
+def _problem(error: ErrorDetails) -> str:
+    """``field = value: what is allowed``; a whole object or list is not shown."""
+    field = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in error["loc"])
+    if error["type"] != "missing" and not isinstance(error["input"], (dict, list)):
+        field += f" = {_as_json(error['input'])}"
+    return f"{field}: {allowed(error, _Line)}".removeprefix(".").removeprefix(": ")
+
+
+def _as_json(value: Any) -> str:
+    """``value`` as JSON, short enough for one line."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Message(_Model):
+    """One of OpenAI's messages, as far as every server needs it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Any = None
+    tool_calls: Annotated[list[Any], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _has_text(self) -> _Message:
+        if self.role == "assistant" and self.tool_calls and not self.content:
+            return self
+        parts = self.content if isinstance(self.content, list) else [{"text": self.content}]
+        texts = [part.get("text") if isinstance(part, Mapping) else None for part in parts]
+        if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
+            raise ValueError(
+                'content must be text that is not empty, or a list of parts with "text"'
+            )
+        return self
+
+
+class _Function(_Model):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    description: str | None = None
+    parameters: dict[str, Any]
+    strict: bool | None = None
+
+    @field_validator("parameters")
+    @classmethod
+    def _is_a_schema(cls, schema: dict[str, Any]) -> dict[str, Any]:
+        if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
+            raise ValueError('must be a JSON Schema with "type": "object" and "properties"')
+        if unknown := [*_unknown_types(schema)]:
+            name = _as_json(unknown[0])
+            raise ValueError(f"{name} is no type of JSON Schema: {', '.join(_TYPES)}")
+        return schema
+
+
+class _Tool(_Model):
+    type: Literal["function"]
+    function: _Function
+
+
+class _Line(_Model):
+    """A line of JSON."""
+
+    prompt: str | None = None
+    messages: Annotated[list[_Message], Field(min_length=1)] | None = None
+    name: str | None = None
+    class_: str = Field("", alias="class")
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    tools: Annotated[list[_Tool], Field(min_length=1)] | None = None
+    answer: Literal["json", "code"] | None = None
+
+    @field_validator("prompt")
+    @classmethod
+    def _has_text(cls, prompt: str | None) -> str | None:
+        if prompt is not None and not prompt.strip():
+            raise ValueError("must not be empty")
+        return prompt
+
+    @field_validator("name", "class_")
+    @classmethod
+    def _is_a_word(cls, name: str | None) -> str | None:
+        # They stand in the ledger, in headers and in tables.
+        if name is not None and not (name.strip() and name.isprintable()):
+            raise ValueError("must be printable and not empty")
+        if name is not None and len(name) > _LONGEST_NAME:
+            raise ValueError(f"must have at most {_LONGEST_NAME} characters")
+        return name
+
+    @field_validator("tools")
+    @classmethod
+    def _different(cls, tools: list[_Tool] | None) -> list[_Tool] | None:
+        names = [tool.function.name for tool in tools or ()]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"{twice} is there twice")
+        return tools
+
+    @model_validator(mode="after")
+    def _consistent(self) -> _Line:
+        if (self.prompt is None) == (self.messages is None):
+            raise ValueError("needs either prompt or messages")
+        if self.tools and self.answer:
+            raise ValueError("answer: not with tools, whose answer is a tool call")
+        return self

@@ -14,14 +14,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from spectap import config as configuration
 from spectap import wording
-from spectap.answer import CheckedAnswer
-from spectap.answers.checked import last_attempts, read_checked
-from spectap.answers.comparison import parts_at
+from spectap.answer import CheckedAnswer, parts_at, read_checked
 from spectap.config import Config, Variant
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS
-from spectap.errors import JournalError, MergeError, RunError
-from spectap.ledger import read_ledger, whole_controls
+from spectap.errors import JournalError, MergeError, RunError, problems
+from spectap.ledger import last_attempts, read_ledger, whole_controls
 from spectap.names import (
     ANSWERS,
     COMPLETE,
@@ -194,7 +192,7 @@ def _sets(folder: Path, config: Config, variant: str) -> dict[str, UsedSet]:
     try:
         sets = _SETS.validate_json(path.read_bytes()) if path.exists() else ()
     except ValidationError as error:
-        raise MergeError(f"{path}: {next(configuration.lines(error))}") from None
+        raise MergeError(f"{path}: {next(problems(error))}") from None
     return {used.case: used for used in sets}
 
 

@@ -15,8 +15,8 @@ ROOT: Final = Path(__file__).parent.parent
 CONTRACT: Final = frozenset(
     f"spectap.{name}"
     for name in (
-        *("names", "metrics", "config", "load_points", "rounds", "palette", "errors"),
-        *("printing", "prompt", "prompt_file", "load.sets"),
+        *("names", "metrics", "config", "load_points", "palette", "errors"),
+        *("printing", "prompt", "load.sets"),
     )
 )
 """What others share with the benchmark. It needs no package that ``requirements.txt`` lacks."""
@@ -26,11 +26,9 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "deployment": frozenset({"stacks", "charts", "experiment"}) | CONTRACT,
     "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
     "charts": frozenset({"experiment"}) | CONTRACT,
-    "experiment": frozenset(
-        f"spectap.{name}" for name in ("config", "load_points", "names", "rounds")
-    )
+    "experiment": frozenset(f"spectap.{name}" for name in ("config", "load_points", "names"))
     # Prompts are read, and the known sets' names and classes looked up, before synthesis.
-    | {"spectap.errors", "spectap.prompt", "spectap.prompt_file", "spectap.load.sets"}
+    | {"spectap.errors", "spectap.prompt", "spectap.load.sets"}
     | {"spectap.printing"},
     "spectap": frozenset(),
     "rehearsal": CONTRACT
@@ -43,7 +41,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         "spectap.report.terminal",
         "spectap.load.llmperf",
         # It trains its models on the prompts that the driver will send.
-        "spectap.load.texts",
+        "spectap.load.requests",
         # It compares a merged ledger with those it was merged of.
         "spectap.ledger",
         "spectap.record",
@@ -61,19 +59,17 @@ ROOMS: Final = (
         "palette",
         "journal",
         "ledger",
-        "rounds",
         "config",
         "load_points",
         "wording",
         "printing",
         "limits",
         "prompt",
-        "prompt_file",
-        "prompt_line",
         "answer",
+        "checks",
         "inference_demo",
     },
-    {"tap", "load", "endpoint", "aws", "answers"},
+    {"tap", "load", "endpoint", "aws"},
     {"analysis"},
     {"sweep"},
     {"run", "report"},

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spectap.config import Config, TestCase
-from spectap.load_points import Load, LoadPoint
-from spectap.rounds import Rounds
+from spectap.load_points import Load, LoadPoint, Rounds
 
 
 @dataclass(frozen=True)

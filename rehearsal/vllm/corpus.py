@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Final, NamedTuple
 
-from spectap.load import llmperf, texts
+from spectap.load import llmperf, requests
 
 BEGIN: Final = "<|im_start|>"
 END: Final = "<|im_end|>"
@@ -86,8 +86,10 @@ def conversations(cases: Sequence[Case], seed: int, characters: int) -> Iterator
 def _turns(chance: random.Random, case: Case) -> Turns:
     if case.prompts:
         return chance.choice(case.prompts)
-    lines = texts.lines(None if case.line is None else llmperf.repeated(case.line))
-    prompt = texts.prompt(chance, lines, chance.randint(*_CHARACTERS), chance.randint(20, 200))
+    lines = requests.text_lines(None if case.line is None else llmperf.repeated(case.line))
+    prompt = requests.filled_prompt(
+        chance, lines, chance.randint(*_CHARACTERS), chance.randint(20, 200)
+    )
     # The driver's requests carry an empty system message, as llmperf's.
     return ("system", ""), ("user", prompt)
 

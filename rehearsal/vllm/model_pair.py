@@ -33,7 +33,7 @@ _INPUTS: Final = (
     "rehearsal/vllm/corpus.py",
     "rehearsal/vllm/parting.py",
     "rehearsal/vllm/requirements.txt",
-    "spectap/load/texts.py",
+    "spectap/load/requests.py",
 )
 
 

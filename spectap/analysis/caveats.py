@@ -12,9 +12,8 @@ from spectap.analysis.evidence import Evidence, Unsteadiness
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summary import Answer, Case, Cell, Summary
 from spectap.config import Config
-from spectap.load_points import LoadPoint
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint, Rounds
 from spectap.record import Record
-from spectap.rounds import FEWEST_ROUNDS, Rounds
 
 # Answers whose lengths differ by more than this are compared per token, not as a whole.
 _LENGTH_TOLERANCE: Final = 0.05

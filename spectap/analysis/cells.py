@@ -21,10 +21,9 @@ from spectap.analysis.estimates.proportions import clopper_pearson
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Cell, Goodput, Percentiles, Schedule, Steps
 from spectap.config import Cost, Objectives
-from spectap.load_points import LoadPoint
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.metrics import Metric
 from spectap.record import Record
-from spectap.rounds import FEWEST_ROUNDS
 
 _ERROR_WIDTH: Final = 80
 _PROMISED: Final = 0.9

@@ -23,8 +23,7 @@ from spectap.analysis.grouping import CellKey
 from spectap.analysis.matching import Run, differences, incomparable, matches, renamed
 from spectap.analysis.summary import Summary
 from spectap.errors import RunError
-from spectap.load_points import LoadPoint
-from spectap.rounds import FEWEST_ROUNDS
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 
 _MOST_NAMED: Final = 6
 

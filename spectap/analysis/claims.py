@@ -13,7 +13,7 @@ from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import Estimate
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Answer, Cell, Claim, Finding, Verdict
-from spectap.rounds import FEWEST_ROUNDS
+from spectap.load_points import FEWEST_ROUNDS
 
 _Key = TypeVar("_Key", bound=Hashable)
 

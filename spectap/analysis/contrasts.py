@@ -22,9 +22,8 @@ from spectap import metrics
 from spectap.analysis import grouping
 from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
 from spectap.analysis.grouping import Unit
-from spectap.load_points import LoadPoint
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record
-from spectap.rounds import FEWEST_ROUNDS
 
 Measure = Callable[[Record], Iterable[float]]
 

@@ -12,8 +12,8 @@ from spectap.analysis.claims import holm
 from spectap.analysis.estimates.proportions import Bounds, Paired, bounds
 from spectap.analysis.summary import Correctness
 from spectap.answer import CheckedAnswer, Score
-from spectap.answers.checked import last_attempts
 from spectap.config import Config
+from spectap.ledger import last_attempts
 from spectap.names import WARM_UP
 from spectap.prompt import Form
 

@@ -15,9 +15,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from spectap import metrics
-from spectap.load_points import Load, LoadPoint
+from spectap.load_points import FEWEST_ROUNDS, Load, LoadPoint
 from spectap.record import Record
-from spectap.rounds import FEWEST_ROUNDS
 
 _POINT: Final = re.compile(r"(concurrency|rate)-([0-9.e+-]+)")
 

@@ -20,9 +20,8 @@ from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
 from spectap.analysis.summary import TOLERATED_FAILURES
 from spectap.config import Config
-from spectap.load_points import Load
+from spectap.load_points import Load, Rounds
 from spectap.record import Record
-from spectap.rounds import Rounds
 
 # From one look to the next. Closer looks spend more alpha; looks further apart measure longer than
 # they need to.

@@ -19,10 +19,9 @@ from spectap.analysis.ladder import Rung, ladder
 from spectap.analysis.summary import Case, Cell, Ladder, Overall, Summary, Verdict
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
-from spectap.load_points import LoadPoint
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.prompt import UsedSet
 from spectap.record import Record
-from spectap.rounds import FEWEST_ROUNDS
 
 _Value = TypeVar("_Value")
 

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from spectap import config
 from spectap.config import NAME
-from spectap.rounds import Rounds
+from spectap.errors import problems
+from spectap.load_points import Rounds
 
 _MOST_PER_SECOND: Final = 1000
 _HOTTEST: Final = 2
@@ -134,7 +134,7 @@ def rounds(text: str) -> Rounds:
     try:
         return Rounds.model_validate(first if first == last else limits)
     except ValidationError as error:
-        raise ArgumentTypeError(f"{text!r}: {next(config.lines(error))}") from None
+        raise ArgumentTypeError(f"{text!r}: {next(problems(error))}") from None
 
 
 def _type(allowed: str, accepts: Callable[[float], bool]) -> Callable[[str], float]:

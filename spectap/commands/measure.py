@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spectap import config as configuration
 from spectap.commands import execution, recorded
 from spectap.commands.arguments import Command
 from spectap.commands.measure_options import (
@@ -28,13 +27,12 @@ from spectap.commands.measure_options import (
 )
 from spectap.config import Config, PromptSource, TestCase, Variant
 from spectap.endpoint import health
-from spectap.errors import ConfigError, EndpointError
+from spectap.errors import ConfigError, EndpointError, problems
 from spectap.ledger import read_attempts
 from spectap.load import cases, sets
-from spectap.load_points import Load, LoadPoint
+from spectap.load_points import Load, LoadPoint, Rounds
 from spectap.names import LEDGER
 from spectap.printing import printable
-from spectap.rounds import Rounds
 from spectap.run.run import Patience
 
 _WAVE_SECONDS: Final = 600  # for as many requests as are in flight at once; the article's
@@ -179,7 +177,7 @@ def _config(
             stand_in=None,
         )
     except ValidationError as error:
-        raise ConfigError("\n".join(configuration.lines(error))) from None
+        raise ConfigError("\n".join(problems(error))) from None
 
 
 def _load(arguments: argparse.Namespace, prompts: int) -> Load:

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from spectap import config as configuration
 from spectap.commands.arguments import (
     HALF_WIDTH,
     base_url,
@@ -23,7 +22,7 @@ from spectap.commands.arguments import (
     with_password,
 )
 from spectap.config import Objectives
-from spectap.errors import ConfigError
+from spectap.errors import ConfigError, problems
 from spectap.load import sets
 from spectap.load_points import MINIMUM_INPUT_TOKENS
 from spectap.tap.tap import STALL_SECONDS
@@ -203,7 +202,7 @@ def check(arguments: argparse.Namespace) -> None:
     try:
         objectives(arguments)
     except ValidationError as error:
-        raise ConfigError("\n".join(configuration.lines(error))) from None
+        raise ConfigError("\n".join(problems(error))) from None
 
 
 def objectives(arguments: argparse.Namespace) -> Objectives | None:

@@ -16,8 +16,7 @@ from spectap.commands.arguments import Command, base_url, name, whole
 from spectap.errors import JournalError, TapError
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
-from spectap.tap.live import Line, Traffic
-from spectap.tap.tap import Tap, settle
+from spectap.tap.tap import LiveLine, Tap, Traffic, settle
 
 _PORT: Final = 8001  # beside 8000, where vLLM listens
 
@@ -78,7 +77,7 @@ COMMAND: Final = Command(tap, _add_options)
 
 async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) -> OSError | None:
     """Serves until a signal ends it; returns the ledger's failure, if there was one."""
-    traffic, line, ended = Traffic(), Line(sys.stderr), asyncio.Event()
+    traffic, line, ended = Traffic(), LiveLine(sys.stderr), asyncio.Event()
     for by in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(by, ended.set)
     server = Tap(

@@ -10,27 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
 
-from spectap.endpoint.session import content, open_session
+from spectap.endpoint.health import content, open_session, root
 from spectap.printing import printable
 from spectap.prompt import Prompt
 
 _ONE_TRY_SECONDS: Final = 30
-_AT_ONCE: Final = 8
+_CONCURRENCY: Final = 8
 _TRIED: Final = 2
 """Prompts without an answer before a server is taken not to count."""
 _LONGEST_REASON: Final = 120
-_NO_SUCH_PATH: Final = (
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.METHOD_NOT_ALLOWED,
-    HTTPStatus.NOT_IMPLEMENTED,
-)
 
 
 class Counted(NamedTuple):
@@ -49,10 +42,6 @@ class Refused(NamedTuple):
     """In the server's words, on one line."""
 
 
-class _NoSuchPathError(Exception):
-    """The server has nothing that counts."""
-
-
 async def count(
     endpoint: str, model: str, prompts: Sequence[Prompt], sampling: Mapping[str, Any]
 ) -> list[Counted | Refused | None]:
@@ -62,33 +51,23 @@ async def count(
     a server refuses every prompt, it is the question that it does not understand, as where its
     ``/tokenize`` is another than vLLM's: then none of them is refused.
     """
-    parts = urlsplit(endpoint)
-    url = f"{parts.scheme}://{parts.netloc}/tokenize"
+    url = f"{root(endpoint)}/tokenize"
     bodies = [_body(model, prompt, sampling) for prompt in prompts]
-    places = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_CONCURRENCY)
 
-    async def one(body: Mapping[str, Any]) -> Counted | Refused | None:
-        async with places:
-            try:
-                return await _counted(session, url, body)
-            except _NoSuchPathError:
-                return None
+    async def counted(body: Mapping[str, Any]) -> Counted | Refused | None:
+        async with slots:
+            return await _count(session, url, body)
 
+    results: list[Counted | Refused | None] = []
     async with open_session(_ONE_TRY_SECONDS) as session:
         # A server that does not count the first of them is not asked for all of the others.
-        first: list[Counted | Refused | None] = []
-        for body in bodies[:_TRIED]:
-            try:
-                first.append(await _counted(session, url, body))
-            except _NoSuchPathError:
-                break
-            if first[-1] is not None:
-                break
-        if not first or first[-1] is None:
-            return [None] * len(bodies)
-        found = first + await asyncio.gather(*map(one, bodies[len(first) :]))
-    counts = any(isinstance(each, Counted) for each in found)
-    return found if counts else [None] * len(bodies)
+        while len(results) < min(_TRIED, len(bodies)) and not any(results):
+            results.append(await counted(bodies[len(results)]))
+        if any(results):
+            results += await asyncio.gather(*map(counted, bodies[len(results) :]))
+    counts = any(isinstance(result, Counted) for result in results)
+    return results if counts else [None] * len(bodies)
 
 
 def _body(model: str, prompt: Prompt, sampling: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,41 +83,33 @@ def _body(model: str, prompt: Prompt, sampling: Mapping[str, Any]) -> dict[str, 
     return body
 
 
-async def _counted(
+async def _count(
     session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
 ) -> Counted | Refused | None:
-    """None where the answer is not vLLM's, or does not come. Raises _NoSuchPathError."""
-    try:
+    """None where the answer is not vLLM's, or does not come."""
+    for _ in range(2):  # a busy server is given a second chance
         try:
-            return await _asked(session, url, body)
-        except TimeoutError:  # A busy server is given a second chance.
-            return await _asked(session, url, body)
-    except (TimeoutError, aiohttp.ClientError):
-        return None
-    except (LookupError, TypeError, ValueError):  # of another shape
-        return None
-
-
-async def _asked(
-    session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
-) -> Counted | Refused | None:
-    async with session.post(url, json=body) as response:
-        if response.status in _NO_SUCH_PATH:
-            raise _NoSuchPathError
-        if response.status == HTTPStatus.BAD_REQUEST:
-            return Refused(_reason((await content(response)).decode("utf-8", "replace")))
-        if response.status != HTTPStatus.OK:
+            async with session.post(url, json=body) as response:
+                text = await content(response)
+            if response.status == 400:
+                return Refused(_reason(text.decode("utf-8", "replace")))
+            if response.status != 200:
+                return None
+            answer = orjson.loads(text)
+            return Counted(int(answer["count"]), int(answer["max_model_len"]))
+        except TimeoutError:
+            continue
+        except (aiohttp.ClientError, LookupError, TypeError, ValueError):  # or of another shape
             return None
-        answer = orjson.loads(await content(response))
-    return Counted(int(answer["count"]), int(answer["max_model_len"]))
+    return None
 
 
 def _reason(text: str) -> str:
     """What a server says of an error: vLLM's message, as OpenAI's API has it, or all of it."""
     try:
-        said = orjson.loads(text)
-        said = said.get("error", said)  # Older versions do not have it in "error".
-        text = str(said["message"])
+        error = orjson.loads(text)
+        error = error.get("error", error)  # Older versions do not have it in "error".
+        text = str(error["message"])
     except (AttributeError, LookupError, TypeError, ValueError):
         pass  # of another shape
     line = printable(" ".join(text.split()))

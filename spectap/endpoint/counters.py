@@ -12,19 +12,19 @@ Source: vLLM 0.9.1, commit b6553be1b, which has both engines (``vllm/engine/llm_
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import TypeAdapter
 
 from spectap import journal
-from spectap.endpoint.session import content
+from spectap.endpoint.health import content, root
 
 COUNTERS: Final = "counters.jsonl"
 
@@ -46,10 +46,7 @@ _IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 
 @dataclass(frozen=True)
 class Counters:
-    """What a server counted since its start, or between two moments.
-
-    On Neuron, V0 counts no drafts and no times.
-    """
+    """What a server counted since its start, or between two; on Neuron, V0 counts no drafts."""
 
     generation_tokens: int
     """Tokens on V1. On V0 one for each sequence and step, prefills included, which are tokens
@@ -69,12 +66,12 @@ class Counters:
     """Requests in ``token_seconds``."""
     finished_tokens: int | None = None
     """Tokens of the ``finished`` answers, counted when an answer ends, together with everything
-    else of its last step. None where the server does not count it, and in older files."""
+    else of its last step. None where the server does not count it."""
     finished: int = 0
     """Answers that have ended."""
     gaps: int | None = None
     """Times between two outputs of an answer: one for each step after the prefill. None where the
-    server does not count it, and in older files."""
+    server does not count it."""
 
     @property
     def tokens(self) -> int:
@@ -122,18 +119,16 @@ class Count:
 _COUNT: Final = TypeAdapter(Count)
 
 
-def parse(text: str) -> Counters | None:
-    """The counters on a page of ``/metrics``; None where it is not vLLM's."""
-    page = _parse(text)
-    return None if page is None else page.counters
+class Page(NamedTuple):
+    """A page of ``/metrics``."""
 
-
-class _Page(NamedTuple):
     counters: Counters
     in_flight: float
+    """Requests that run or wait."""
 
 
-def _parse(text: str) -> _Page | None:
+def parse(text: str) -> Page | None:
+    """What a page of ``/metrics`` has; None where it is not vLLM's."""
     totals: dict[str, float] = {}
     positions: dict[int, float] = {}
     try:
@@ -147,15 +142,10 @@ def _parse(text: str) -> _Page | None:
         return None
     if _GENERATED not in totals:
         return None
-    in_flight = sum(totals.get(name, 0.0) for name in _IN_FLIGHT)
-    return _Page(_counters(totals, positions), in_flight)
-
-
-def _counters(totals: Mapping[str, float], positions: Mapping[int, float]) -> Counters:
     finished = totals.get(f"{_FINISHED}_sum")
     # Not added up: 0.11 exports the same under both names.
     gaps = [totals[f"{name}_count"] for name in _GAPS if f"{name}_count" in totals]
-    return Counters(
+    counters = Counters(
         generation_tokens=int(totals[_GENERATED]),
         drafts=int(totals.get(f"{_DRAFTS}drafts_total", 0)),
         draft_tokens=int(totals.get(f"{_DRAFTS}draft_tokens_total", 0)),
@@ -167,6 +157,7 @@ def _counters(totals: Mapping[str, float], positions: Mapping[int, float]) -> Co
         finished=int(totals.get(f"{_FINISHED}_count", 0)),
         gaps=int(max(gaps)) if gaps else None,
     )
+    return Page(counters, in_flight=sum(totals.get(name, 0.0) for name in _IN_FLIGHT))
 
 
 async def scrape_all(
@@ -174,14 +165,11 @@ async def scrape_all(
     poll_seconds: float = POLL_SECONDS,
     rested: Mapping[str, Counters] = MappingProxyType({}),
 ) -> dict[str, Counters]:
-    """The counters of each server that has them. ``endpoints``: name -> base URL.
-
-    ``rested``: the result of the last call, if there was one.
-    """
-    found = await asyncio.gather(
+    """The counters of each server that has them, by name; ``rested``: the last call's result."""
+    counters = await asyncio.gather(
         *(scrape(url, poll_seconds, rested.get(name)) for name, url in endpoints.items())
     )
-    return {name: c for name, c in zip(endpoints, found, strict=True) if c is not None}
+    return {name: c for name, c in zip(endpoints, counters, strict=True) if c is not None}
 
 
 async def scrape(
@@ -189,38 +177,28 @@ async def scrape(
 ) -> Counters | None:
     """The counters of the server at ``endpoint``, once they rest; None where it has none.
 
-    They rest when no request runs or waits, and the page is the same after ``poll_seconds``. Either
-    condition alone is not enough: a step may take longer than that, and a page may be written while
-    the last step of an answer is being counted. After 20 polls the counters are taken as they are,
-    because V1 shows aborted requests as running until it gets another request
-    (vllm-project/vllm issue 22545). ``endpoint`` is the base URL, ``/v1`` included. ``rested`` is
-    what they were when they last rested: if they still are, there is nothing to wait for.
+    They rest when no request runs or waits, and the page is the same after ``poll_seconds``: a
+    step may take longer than that, and a page may be written while the last step is being counted.
+    After 20 polls they are taken as they are, because V1 shows aborted requests as running until
+    it gets another request (vllm-project/vllm issue 22545). ``endpoint`` is the base URL, ``/v1``
+    included. ``rested`` is what they were when they last rested.
     """
-    parts = urlsplit(endpoint)
-    url = f"{parts.scheme}://{parts.netloc}/metrics"
-    found = None if rested is None else _Page(rested, in_flight=0)
+    page = None if rested is None else Page(rested, in_flight=0)
     async with aiohttp.ClientSession(timeout=_ONE_TRY) as session:
         for _ in range(_POLLS):
-            before, found = found, await _page(session, url)
-            if found is None:
+            before, page = page, None
+            with contextlib.suppress(TimeoutError, aiohttp.ClientError, UnicodeDecodeError):
+                async with session.get(f"{root(endpoint)}/metrics") as response:
+                    if response.status == 200:
+                        page = parse((await content(response)).decode())
+            if page is None:
                 return None
-            if not found.in_flight and found == before:
+            if not page.in_flight and page == before:
                 break
             await asyncio.sleep(poll_seconds)
-    return None if found is None else found.counters
-
-
-async def _page(session: aiohttp.ClientSession, url: str) -> _Page | None:
-    try:
-        async with session.get(url) as response:
-            return _parse((await content(response)).decode()) if response.status == 200 else None
-    except (TimeoutError, aiohttp.ClientError, UnicodeDecodeError):
-        return None
+    return None if page is None else page.counters
 
 
 def read(path: Path) -> tuple[Count, ...]:
-    """All counts in the file; none if there is no file. A torn last line counts as not written.
-
-    Raises OSError, and JournalError for a line that is no count.
-    """
+    """All counts in the file; none if there is no file. Raises OSError and JournalError."""
     return tuple(journal.read(path, _COUNT))

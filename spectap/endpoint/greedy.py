@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -20,18 +20,13 @@ import aiohttp
 import orjson
 
 from spectap.config import Config, TestCase
-from spectap.endpoint.session import content, open_session
+from spectap.endpoint.health import content, open_session
 from spectap.errors import JournalError
-from spectap.load import llmperf, texts
+from spectap.load import llmperf, requests
 
 DIVERGENCE: Final = "divergence.json"
 
 _TIMEOUT_SECONDS: Final = 600.0
-_CHARACTERS_PER_TOKEN: Final = 4
-
-
-# Earlier versions compared the two variants of the article and did not name them.
-_EARLIER_VARIANT: Final = "SD"
 
 
 class _Answer(NamedTuple):
@@ -55,13 +50,13 @@ class Divergence:
 
 
 async def compare(config: Config) -> list[Divergence]:
-    """Asks every variant each test case's prompt once. What is not answered is left out.
+    """Asks every variant each test case's prompt once, but for prompts with names.
 
-    Prompts with names are not asked again: their answers are compared as they are measured.
+    Those are compared as they are measured. What is not answered is left out.
     """
-    found: list[Divergence] = []
+    divergences: list[Divergence] = []
     if not any(variant.baseline for variant in config.variants):
-        return found
+        return divergences
     async with open_session(_TIMEOUT_SECONDS) as session:
         for case in (case for case in config.test_cases if case.prompts is None):
             body = _body(config, case)
@@ -73,24 +68,17 @@ async def compare(config: Config) -> list[Divergence]:
                 answers = [await answer for answer in asking]
             else:
                 answers = await asyncio.gather(*asking)
-            found += _divergences(config, case.name, dict(zip(config.names, answers, strict=True)))
-    return found
+            by_name = dict(zip(config.names, answers, strict=True))
+            for variant in config.variants:
+                pair = by_name[variant.baseline or variant.name], by_name[variant.name]
+                if variant.baseline and pair[0] is not None and pair[1] is not None:
+                    divergences.append(_compared(variant.name, case.name, pair[0], pair[1]))
+    return divergences
 
 
-def _divergences(
-    config: Config, case: str, answers: Mapping[str, _Answer | None]
-) -> Iterator[Divergence]:
-    for variant in config.variants:
-        if variant.baseline is None:
-            continue
-        baseline, own = answers[variant.baseline], answers[variant.name]
-        if baseline is not None and own is not None:
-            yield _compared(variant.name, case, (baseline, own))
-
-
-def write(folder: Path, found: Sequence[Divergence]) -> None:
+def write(folder: Path, divergences: Sequence[Divergence]) -> None:
     """Writes ``divergence.json`` into a run's folder, whole or not at all. Raises OSError."""
-    content = json.dumps([asdict(divergence) for divergence in found], indent=2)
+    content = json.dumps([asdict(divergence) for divergence in divergences], indent=2)
     draft = folder / f"{DIVERGENCE}.draft"
     draft.write_text(content + "\n", encoding="utf-8")
     draft.replace(folder / DIVERGENCE)
@@ -103,25 +91,23 @@ def read(folder: Path) -> tuple[Divergence, ...]:
         return ()
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(Divergence(**({"variant": _EARLIER_VARIANT} | entry)) for entry in entries)
+        # Runs from before variants had names compared the article's two.
+        return tuple(Divergence(**({"variant": "SD"} | entry)) for entry in entries)
     except (TypeError, ValueError) as error:
         raise JournalError(f"{path}: cannot be read: {error}; delete it to go without") from None
 
 
 def _body(config: Config, case: TestCase) -> dict[str, Any]:
+    lines = requests.text_lines(None if case.line is None else llmperf.repeated(case.line))
+    characters = config.load.mean_input_tokens * requests.CHARACTERS_PER_TOKEN
     length = config.load.mean_output_tokens
+    prompt = requests.filled_prompt(random.Random(case.name), lines, characters, length)
     return dict(config.load.sampling) | {
-        "messages": [{"role": "user", "content": _prompt(config, case)}],
+        "messages": [{"role": "user", "content": prompt}],
         "max_tokens": length,
         "temperature": 0.0,
         "return_token_ids": True,  # vLLM 0.10.2 and later; others ignore it
     }
-
-
-def _prompt(config: Config, case: TestCase) -> str:
-    lines = texts.lines(None if case.line is None else llmperf.repeated(case.line))
-    characters = config.load.mean_input_tokens * _CHARACTERS_PER_TOKEN
-    return texts.prompt(random.Random(case.name), lines, characters, config.load.mean_output_tokens)
 
 
 async def _ask(
@@ -141,13 +127,9 @@ async def _ask(
         return None
 
 
-def _compared(variant: str, case: str, answers: Sequence[_Answer]) -> Divergence:
+def _compared(variant: str, case: str, *answers: _Answer) -> Divergence:
     by_token = all(answer.tokens for answer in answers)
     pieces = [answer.tokens if by_token else answer.words for answer in answers]
     pairs = list(zip_longest(*pieces))
-    unit = "token" if by_token else "word"
-    return Divergence(variant, case, unit, len(pairs), next(_different(pairs), None))
-
-
-def _different(pairs: Sequence[tuple[Any, ...]]) -> Iterator[int]:
-    return (number for number, (one, other) in enumerate(pairs, start=1) if one != other)
+    first = next((n for n, (left, right) in enumerate(pairs, start=1) if left != right), None)
+    return Divergence(variant, case, "token" if by_token else "word", len(pairs), first)

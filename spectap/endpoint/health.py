@@ -1,4 +1,4 @@
-"""Waits until endpoints serve, and asks what they serve."""
+"""Sessions with endpoints: waits until they serve, and asks what they serve."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from spectap import wording
-from spectap.endpoint.session import content, open_session
+from spectap import limits, wording
 from spectap.errors import EndpointError
+from spectap.limits import LimitError
 from spectap.printing import printable
 
 POLL_SECONDS: Final = 2.0
@@ -26,6 +26,34 @@ _LATE: Final = f"no answer within {_ONE_TRY_SECONDS} s"
 _NO_HEALTH: Final = (401, 403, 404, 405)
 _REFUSED: Final = (401, 403, 404)
 """Of the path that every such server has: nothing that waiting changes."""
+
+
+def open_session(timeout_seconds: float) -> aiohttp.ClientSession:
+    """A session for requests of at most ``timeout_seconds`` each.
+
+    It sends the key of OPENAI_API_KEY, where that is set, as the load generator does.
+    """
+    key = os.environ.get("OPENAI_API_KEY")
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=timeout_seconds),
+        headers={"Authorization": f"Bearer {key}"} if key else None,
+    )
+
+
+async def content(response: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer. Raises aiohttp.ClientError, also where it is longer than the tap's."""
+    body = bytearray()
+    async for part in response.content.iter_any():
+        body += part
+        if len(body) > limits.ANSWER:
+            raise aiohttp.ClientPayloadError(str(LimitError("the answer", limits.ANSWER)))
+    return bytes(body)
+
+
+def root(endpoint: str) -> str:
+    """The URL of the server of a base URL, without ``/v1``: what is vLLM's own lies there."""
+    parts = urlsplit(endpoint)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 async def wait(
@@ -42,12 +70,12 @@ async def wait(
     endpoint that refuses, or else that does not serve: none is success.
     """
     start, limit = time.monotonic(), wording.duration(patience_seconds)
-    said: dict[str, tuple[str, float]] = {}
+    printed: dict[str, tuple[str, float]] = {}
     async with open_session(_ONE_TRY_SECONDS) as session:
         while True:
             try:
                 states = await asyncio.gather(
-                    *(_state(session, *each) for each in endpoints.items())
+                    *(_state(session, *endpoint) for endpoint in endpoints.items())
                 )
             except EndpointError as refusal:
                 return [str(refusal)]
@@ -60,9 +88,9 @@ async def wait(
                     for name, state in waiting.items()
                 ]
             for name, state in waiting.items():
-                before, at = said.get(name, ("", 0.0))
+                before, at = printed.get(name, ("", 0.0))
                 if state != before or elapsed - at >= _SAY_EVERY_SECONDS:
-                    said[name] = state, elapsed
+                    printed[name] = state, elapsed
                     say(
                         f"waiting for {name} ({endpoints[name]}): {state}, "
                         f"for {wording.duration(elapsed)} of at most {limit}"
@@ -70,28 +98,11 @@ async def wait(
             await asyncio.sleep(poll_seconds)
 
 
-async def models(endpoint: str) -> list[str]:
-    """The names of the models that an endpoint serves. Raises EndpointError."""
-    url = f"{endpoint}/models"
-    try:
-        async with open_session(_ONE_TRY_SECONDS) as session, session.get(url) as response:
-            if response.status != 200:
-                raise EndpointError(f"{url}: HTTP {response.status}")
-            answer = orjson.loads(await content(response))
-        return [printable(str(model["id"])) for model in answer["data"]]
-    except TimeoutError:
-        raise EndpointError(f"{url}: {_LATE}") from None
-    except aiohttp.ClientError as error:
-        raise EndpointError(f"{url}: {_reason(error)}") from None
-    except (ValueError, KeyError, TypeError):
-        raise EndpointError(f"{url}: the answer is no list of models") from None
-
-
 async def _state(session: aiohttp.ClientSession, name: str, endpoint: str) -> str:
     """What keeps it from serving; "" when it serves. Raises EndpointError if it refuses."""
-    parts, url = urlsplit(endpoint), f"{endpoint}/models"
+    url = f"{endpoint}/models"
     try:
-        status = await _status(session, f"{parts.scheme}://{parts.netloc}/health")
+        status = await _status(session, f"{root(endpoint)}/health")
         if status in _NO_HEALTH:
             status = await _status(session, url)
             if status in _REFUSED:
@@ -109,6 +120,23 @@ async def _state(session: aiohttp.ClientSession, name: str, endpoint: str) -> st
 async def _status(session: aiohttp.ClientSession, url: str) -> int:
     async with session.get(url) as response:
         return response.status
+
+
+async def models(endpoint: str) -> list[str]:
+    """The names of the models that an endpoint serves. Raises EndpointError."""
+    url = f"{endpoint}/models"
+    try:
+        async with open_session(_ONE_TRY_SECONDS) as session, session.get(url) as response:
+            if response.status != 200:
+                raise EndpointError(f"{url}: HTTP {response.status}")
+            answer = orjson.loads(await content(response))
+        return [printable(str(model["id"])) for model in answer["data"]]
+    except TimeoutError:
+        raise EndpointError(f"{url}: {_LATE}") from None
+    except aiohttp.ClientError as error:
+        raise EndpointError(f"{url}: {_reason(error)}") from None
+    except (ValueError, KeyError, TypeError):
+        raise EndpointError(f"{url}: the answer is no list of models") from None
 
 
 def _reason(error: aiohttp.ClientError) -> str:

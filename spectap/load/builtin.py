@@ -15,19 +15,19 @@ import gc
 import itertools
 import json
 import os
+import random
 import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import aiohttp
 
-from spectap.load import llmperf, loops
-from spectap.load.reply import Reply
-from spectap.load.requests import Request, requests_of
+from spectap.load import llmperf
+from spectap.load.requests import Reply, Request, requests_of
 from spectap.names import BEYOND_HEADER, DUE_HEADER
 
 CLOSED: Final = "closed-loop"
@@ -41,15 +41,15 @@ _FAILURES: Final = (
 )
 
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
 class _Finished(NamedTuple):
     fields: dict[str, Any]
     """llmperf's."""
     answer: dict[str, Any] | None
     """None where it did not come whole."""
-
-    @property
-    def good(self) -> bool:
-        return self.fields["error_code"] is None
 
 
 def main() -> int:
@@ -90,8 +90,8 @@ def parser() -> argparse.ArgumentParser:
 
 async def _load(options: argparse.Namespace, url: str, key: str) -> list[_Finished]:
     deadline = time.monotonic() + options.timeout
-    made, count = requests_of(options), options.max_num_completed_requests
-    requests = list(itertools.islice(made, count))
+    endless, count = requests_of(options), options.max_num_completed_requests
+    requests = list(itertools.islice(endless, count))
     gc.collect()
     gc.freeze()  # a collection in the midst of the load would delay what is due
     async with aiohttp.ClientSession(
@@ -103,27 +103,26 @@ async def _load(options: argparse.Namespace, url: str, key: str) -> list[_Finish
     ) as session:
         send = functools.partial(_send, session, url)
         if options.rate is None:
-            return await loops.closed(
-                itertools.chain(requests, made),
+            return await closed(
+                itertools.chain(requests, endless),
                 lambda request, counts: send(request, {} if counts else {BEYOND_HEADER: "1"}),
-                lambda finished: finished.good,
+                lambda finished: finished.fields["error_code"] is None,
                 count=count,
                 concurrency=options.num_concurrent_requests,
                 deadline=deadline,
             )
-        return await loops.opened(
+        return await opened(
             requests,
             lambda request, due: send(request, {DUE_HEADER: f"{due:.6f}"}),
-            offsets=loops.arrivals(options.rate, options.seed, count),
+            offsets=arrivals(options.rate, options.seed, count),
             deadline=deadline,
         )
 
 
 async def _send(
-    session: aiohttp.ClientSession, url: str, request: Request, said: Mapping[str, str]
+    session: aiohttp.ClientSession, url: str, request: Request, more_headers: Mapping[str, str]
 ) -> _Finished:
-    """``said`` are further headers, which tell the tap about the request."""
-    headers = {**request.headers, **said}
+    headers = {**request.headers, **more_headers}
     reply, answer = Reply(), None
     try:
         async with session.post(url, data=request.body, headers=headers) as response:
@@ -140,7 +139,7 @@ async def _send(
 
 def _write(options: argparse.Namespace, finished: list[_Finished], seconds: float) -> None:
     stem = llmperf.file_stem(options.model, options.mean_input_tokens, options.mean_output_tokens)
-    results = [one.fields for one in finished]
+    results = [request.fields for request in finished]
     options.results_dir.mkdir(parents=True, exist_ok=True)
     for kind, value in (
         ("summary", _summary(options, results, seconds, f"{stem}_summary")),
@@ -150,7 +149,9 @@ def _write(options: argparse.Namespace, finished: list[_Finished], seconds: floa
         path.write_text(json.dumps(value, indent=4), encoding="utf-8")
     if options.answers:
         answers = (
-            json.dumps(one.answer, ensure_ascii=False) + "\n" for one in finished if one.answer
+            json.dumps(request.answer, ensure_ascii=False) + "\n"
+            for request in finished
+            if request.answer
         )
         # Half of a surrogate pair, which a server may send, is no text.
         options.answers.write_text("".join(answers), encoding="utf-8", errors="replace")
@@ -162,6 +163,9 @@ def _summary(
     good = [result for result in results if result["error_code"] is None]
     codes = (result["error_code"] for result in results)
     errors = Counter(code for code in codes if code is not None)
+    point = {"num_concurrent_requests": options.num_concurrent_requests}
+    if options.rate is not None:
+        point = {"requests_per_second": options.rate, "seed": options.seed}
     summary: dict[str, Any] = {
         "name": name,
         "model": options.model,
@@ -169,7 +173,7 @@ def _summary(
         "stddev_input_tokens": options.stddev_input_tokens,
         "mean_output_tokens": options.mean_output_tokens,
         "stddev_output_tokens": options.stddev_output_tokens,
-        **_point(options),
+        **point,
         "results_num_requests_started": len(results),
         "results_number_errors": len(results) - len(good),
         "results_error_code_frequency": str(dict(errors)),
@@ -189,10 +193,68 @@ def _summary(
     return summary | {name: value for name, _, value in pairs}
 
 
-def _point(options: argparse.Namespace) -> dict[str, Any]:
-    if options.rate is None:
-        return {"num_concurrent_requests": options.num_concurrent_requests}
-    return {"requests_per_second": options.rate, "seed": options.seed}
+def arrivals(rate: float, seed: str, count: int) -> list[float]:
+    """Seconds after the start at which ``count`` requests arrive, ``rate`` a second on average.
+
+    A Poisson process: the gaps are exponential, the one before the first included. Equal seeds,
+    equal times.
+    """
+    chance = random.Random(seed)
+    return list(itertools.accumulate(chance.expovariate(rate) for _ in range(count)))
+
+
+async def closed(
+    items: Iterable[Item],
+    send: Callable[[Item, bool], Awaitable[Result]],
+    good: Callable[[Result], bool],
+    *,
+    count: int,
+    concurrency: int,
+    deadline: float,
+) -> list[Result]:
+    """Keeps ``concurrency`` of ``items`` in flight until the first ``count`` have ended.
+
+    Further items take the slots of those that have ended: otherwise the last of the ``count`` would
+    meet a lighter load than the first. ``send`` gets whether an item counts. Where one that does
+    not count has no ``good`` result, its slot stays empty: a server that refuses would be asked
+    without end. Returns the results that count. None begins after ``deadline`` (monotonic seconds).
+    """
+    queue, results = enumerate(items), list[Result]()
+
+    async def worker() -> None:
+        for number, item in queue:
+            counts = number < count
+            if time.monotonic() >= deadline or (not counts and len(results) == count):
+                return
+            result = await send(item, counts)
+            if counts:
+                results.append(result)
+            elif not good(result):
+                return
+
+    await asyncio.gather(*(worker() for _ in range(concurrency)))
+    return results
+
+
+async def opened(
+    items: Sequence[Item],
+    send: Callable[[Item, float], Awaitable[Result]],
+    *,
+    offsets: Sequence[float],
+    deadline: float,
+) -> list[Result]:
+    """Sends each at its time, whatever is in flight, and none after ``deadline``.
+
+    ``send`` gets when it was due, in Unix seconds. What is late is sent at once, and delays none.
+    """
+    start, wall = time.monotonic(), time.time()
+    sending = []
+    for item, offset in zip(items, offsets, strict=True):
+        await asyncio.sleep(start + offset - time.monotonic())
+        if time.monotonic() >= deadline:
+            break
+        sending.append(asyncio.ensure_future(send(item, wall + offset)))
+    return await asyncio.gather(*sending)
 
 
 if __name__ == "__main__":

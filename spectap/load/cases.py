@@ -1,23 +1,23 @@
 """The test cases of a benchmark that no experiment describes, and which prompts a round sends.
 
-Each function that reads a file raises ConfigError, which names the file, the line and what is
-wrong.
+Each function that reads a file raises ConfigError.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
-from spectap import config, prompt_file
+from spectap import prompt
 from spectap.config import PromptSource, Structure, TestCase
-from spectap.errors import ConfigError
-from spectap.load.mix import mixed
+from spectap.errors import ConfigError, problems
 from spectap.prompt import Prompt
 
 HEADLINES: Final = (
@@ -36,25 +36,46 @@ HEADLINES: Final = (
 )
 """The two headline prompts of the article."""
 
+_SEED: Final = "an order of prompts"
+
 
 def read_cases(path: Path) -> tuple[TestCase, ...]:
     """The test cases of a file: JSON lines with the fields of ``TestCase``.
 
     Where no line has ``headline``, the first two cases are drawn in the report's figures.
     """
-    cases = [_case(where, line) for where, line in _lines(path)]
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}") from None
+    if not text.strip():
+        raise ConfigError(f"{path}: has no line")
+    cases = [
+        _case(f"{path}:{number}", line.strip())
+        for number, line in enumerate(text.split("\n"), start=1)
+        if line.strip()
+    ]
     if not any(case.headline for case in cases):
         cases[:2] = [case.model_copy(update={"headline": True}) for case in cases[:2]]
     return tuple(cases)
 
 
-def read_prompts(path: Path) -> TestCase:
-    """A file of prompts as one test case, which is named after the file.
+def _case(location: str, line: str) -> TestCase:
+    try:
+        case = TestCase.model_validate_json(line)
+    except ValidationError as error:
+        raise ConfigError(f"{location}: {next(problems(error))}") from None
+    if case.prompts is None and case.structure is None:
+        raise ConfigError(f"{location}: structure: must be {' or '.join(Structure)}")
+    return case
 
-    What the file may hold: ``spectap.prompt_file.read_file``. It is read here to refuse it early.
-    """
-    content = prompt_file.content(path)
-    prompt_file.parse(content, str(path))
+
+def read_prompts(path: Path) -> TestCase:
+    """A file of prompts (``spectap.prompt``) as one test case, which is named after the file."""
+    content = prompt.read_content(path)
+    prompt.parse(content, str(path))
     stem = path.name.partition(".")[0]
     digest = hashlib.sha256(content).hexdigest()
     return TestCase(
@@ -65,39 +86,33 @@ def read_prompts(path: Path) -> TestCase:
 
 
 def of_round(prompts: Sequence[Prompt], round: int, requests: int) -> tuple[Prompt, ...]:
-    """The prompts that one round sends: the next ``requests`` of a fixed order.
+    """The prompts that one round sends: the next ``requests`` of the order of ``mixed``.
 
-    The order is one in which each round has its share of each class (``mixed``). It begins again at
-    its first when it has run out. So the rounds sample different prompts. The warm-up sends those
-    of the first round. Of no prompts, none.
+    It begins again when it has run out. The warm-up sends those of the first round.
     """
     if not prompts:
         return ()
     order = mixed(prompts)
     first = max(0, round - 1) * requests
-    return tuple(order[place % len(order)] for place in range(first, first + requests))
+    return tuple(order[position % len(order)] for position in range(first, first + requests))
 
 
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines that are not blank, each with ``file:line``; at least one."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}") from None
-    if not text.strip():
-        raise ConfigError(f"{path}: has no line")
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield f"{path}:{number}", line.strip()
+def mixed(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
+    """The prompts in a fixed random order in which each stretch has its share of each class.
 
-
-def _case(where: str, line: str) -> TestCase:
-    try:
-        case = TestCase.model_validate_json(line)
-    except ValidationError as error:
-        raise ConfigError(f"{where}: {next(config.lines(error))}") from None
-    if case.prompts is None and case.structure is None:
-        raise ConfigError(f"{where}: structure: must be {' or '.join(Structure)}")
-    return case
+    A class of n prompts, shuffled, has its i-th at a random position of the i-th of n equal parts
+    of the order (stratified sampling).
+    """
+    by_class: defaultdict[str, list[Prompt]] = defaultdict(list)
+    for member in prompts:
+        by_class[member.prompt_class].append(member)
+    positions: list[tuple[float, str, Prompt]] = []
+    for name, members in by_class.items():
+        # random() is the one method whose values stay the same over versions of Python.
+        chance = random.Random(f"{_SEED}: {name}")
+        shuffled = sorted(members, key=lambda _: chance.random())
+        positions += [
+            ((number + chance.random()) / len(members), member.name, member)
+            for number, member in enumerate(shuffled)
+        ]
+    return tuple(member for *_, member in sorted(positions, key=lambda entry: entry[:2]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -95,7 +96,9 @@ class Driver:
         if status is None:
             raise LoadError(f"{name} did not end and was stopped")
         if status != 0:
-            raise LoadError(f"{name} ended with status {status}: {_last(results / LOG)}")
+            lines = (results / LOG).read_text(encoding="utf-8", errors="replace").split("\n")
+            last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+            raise LoadError(f"{name} ended with status {status}: {last.strip()[:200]}")
 
 
 def _builtin(
@@ -136,18 +139,7 @@ async def _execute(
         except TimeoutError:
             return None
         finally:
-            await _end(process)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    # The group, even after the leader has ended: Ray's processes outlive it for a while.
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-    await asyncio.shield(process.wait())
-
-
-def _last(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else "it said nothing"
+            # The group, even after the leader has ended: Ray's processes outlive it for a while.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+                await asyncio.shield(process.wait())

@@ -53,8 +53,7 @@ class Installation:
     def private_copy(self, folder: Path, line: str | None) -> list[str]:
         """Copies llmperf into ``folder``, fills its text with ``line``; returns the command.
 
-        llmperf reads its text from a file beside its own modules. Each case therefore needs a copy
-        of the modules. With None the copy keeps llmperf's sonnets.
+        llmperf reads its text from a file beside its modules. With None it keeps its sonnets.
         """
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.home / "src" / "llmperf", folder / "llmperf")

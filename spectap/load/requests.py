@@ -1,4 +1,7 @@
-"""What the built-in driver sends: the prompts of a set as they are, or such as llmperf makes."""
+"""The built-in driver's requests, and what comes back for each.
+
+No pydantic here: the driver starts for each turn, and importing that takes a while.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,34 @@ import argparse
 import itertools
 import json
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
-from spectap.load import texts
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
+
+CHARACTERS_PER_TOKEN: Final = 4
+"""An estimate: the built-in driver has no tokenizer."""
+
+# Shakespeare, sonnet 18: stands in for the text that llmperf brings.
+_SONNET: Final = """\
+Shall I compare thee to a summer's day?
+Thou art more lovely and more temperate:
+Rough winds do shake the darling buds of May,
+And summer's lease hath all too short a date;
+Sometime too hot the eye of heaven shines,
+And often is his gold complexion dimm'd;
+And every fair from fair sometime declines,
+By chance or nature's changing course untrimm'd;
+But thy eternal summer shall not fade,
+Nor lose possession of that fair thou ow'st;
+Nor shall death brag thou wander'st in his shade,
+When in eternal lines to time thou grow'st:
+So long as men can breathe or eyes can see,
+So long lives this, and this gives life to thee.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,39 +54,40 @@ class Request:
     @property
     def headers(self) -> dict[str, str]:
         """What the tap should know of it."""
-        said = {PROMPT_HEADER: self.prompt, CLASS_HEADER: self.prompt_class}
-        return {header: quote(value) for header, value in said.items() if value}
+        values = {PROMPT_HEADER: self.prompt, CLASS_HEADER: self.prompt_class}
+        return {header: quote(value) for header, value in values.items() if value}
 
 
 def requests_of(options: argparse.Namespace) -> Iterator[Request]:
-    """The requests that will be sent, without end; equal options, equal requests."""
+    """The prompts of a file in turn, or such as llmperf makes; equal options, equal requests."""
     return _named(options) if options.prompts else _filled(options)
 
 
 def _named(options: argparse.Namespace) -> Iterator[Request]:
-    """The prompts of the file in turn, without end."""
-    # Not read by ``spectap.prompt``: the driver starts for each turn, and pydantic takes a while.
     with options.prompts.open(encoding="utf-8") as file:
         prompts = [json.loads(line) for line in file]
     for prompt in itertools.cycle(prompts):
         length = prompt["max_tokens"] or options.mean_output_tokens
         tools = {"tools": prompt["tools"]} if prompt["tools"] else {}
         body = _body(options, prompt["messages"], length, **tools)
-        said = json.dumps(prompt["messages"], ensure_ascii=False)
-        yield Request(body, texts.tokens(said), prompt["name"], prompt["prompt_class"])
+        text = json.dumps(prompt["messages"], ensure_ascii=False)
+        yield Request(body, estimated_tokens(text), prompt["name"], prompt["prompt_class"])
 
 
 def _filled(options: argparse.Namespace) -> Iterator[Request]:
-    """Prompts as llmperf's, without end."""
     chance = random.Random(11)
-    own = texts.lines(options.text.read_text(encoding="utf-8") if options.text else None)
+    lines = text_lines(options.text.read_text(encoding="utf-8") if options.text else None)
+
+    def positive(mean: int, deviation: int) -> int:
+        return max(1, round(chance.gauss(mean, deviation)))
+
     while True:
-        length = _positive(chance, options.mean_output_tokens, options.stddev_output_tokens)
-        wanted = _positive(chance, options.mean_input_tokens, options.stddev_input_tokens)
-        text = texts.prompt(chance, own, wanted * texts.CHARACTERS_PER_TOKEN, length)
+        length = positive(options.mean_output_tokens, options.stddev_output_tokens)
+        input_tokens = positive(options.mean_input_tokens, options.stddev_input_tokens)
+        text = filled_prompt(chance, lines, input_tokens * CHARACTERS_PER_TOKEN, length)
         # The empty system message is llmperf's.
         messages = [{"role": "system", "content": ""}, {"role": "user", "content": text}]
-        yield Request(_body(options, messages, length), texts.tokens(text))
+        yield Request(_body(options, messages, length), estimated_tokens(text))
 
 
 def _body(options: argparse.Namespace, messages: Any, length: int, **more: Any) -> bytes:
@@ -70,5 +95,111 @@ def _body(options: argparse.Namespace, messages: Any, length: int, **more: Any) 
     return json.dumps(body | more | options.additional_sampling_params).encode()
 
 
-def _positive(chance: random.Random, mean: int, deviation: int) -> int:
-    return max(1, round(chance.gauss(mean, deviation)))
+def text_lines(text: str | None) -> list[str]:
+    """The lines that fill the prompts; None stands for the driver's own."""
+    return (_SONNET if text is None else text).splitlines(keepends=True)
+
+
+def filled_prompt(chance: random.Random, lines: list[str], characters: int, length: int) -> str:
+    """``characters`` of instruction and shuffled ``lines``, asking for ``length`` tokens."""
+    text = f"Go on with lines like these until there are {length} tokens:\n\n"
+    while len(text) < characters:
+        text += "".join(chance.sample(lines, len(lines)))
+    return text[:characters]
+
+
+def estimated_tokens(text: str) -> int:
+    """An estimate of the number of tokens."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
+class Reply:
+    """One streamed reply: measured as llmperf measures it, and put together as a client would.
+
+    Its request is sent when this is made.
+    """
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._ttft = self._last = 0.0
+        self._events = 0
+        self._error: tuple[int | None, str] = (None, "")
+        self._ended = False
+        self._finish: str | None = None
+        self._thoughts = self._text = ""
+        self._calls: dict[int, dict[str, str]] = {}
+
+    def fail(self, code: int, text: str) -> None:
+        """Notes an error: the HTTP status or the code of an error event, otherwise -1."""
+        self._error = (code, text)
+
+    def take(self, line: bytes) -> None:
+        """Takes a line of the event stream.
+
+        Raises ValueError, LookupError, TypeError or AttributeError for an event of another shape.
+        """
+        field, _, data = line.strip().partition(b":")
+        data = data.strip()
+        if field != b"data" or not data:
+            return
+        if data == b"[DONE]":
+            self._ended = True
+            return
+        self._events += 1
+        body = json.loads(data)
+        if "error" in body:
+            self.fail(int(body["error"].get("code") or -1), str(body["error"].get("message")))
+        elif body["choices"]:  # some servers send an event without one, about prompt or usage
+            self._take(body["choices"][0])
+
+    def _take(self, choice: Mapping[str, Any]) -> None:
+        delta = choice["delta"]
+        text = delta.get("content") or ""
+        # vLLM renamed the field; servers in between send both.
+        thought = delta.get("reasoning") or delta.get("reasoning_content") or ""
+        calls = delta.get("tool_calls") or ()
+        if text or thought or calls:
+            self._last = time.monotonic() - self._start
+            self._ttft = self._ttft or self._last
+        self._text += text
+        self._thoughts += thought
+        for number, part in enumerate(calls):
+            index, function = part.get("index"), part.get("function") or {}
+            # Parts of one index are joined, as OpenAI's client does.
+            index = index if isinstance(index, int) else number
+            call = self._calls.setdefault(index, {"name": "", "arguments": ""})
+            for field in call:
+                call[field] += function.get(field) or ""
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str):  # some servers send a number, which says nothing
+            self._finish = reason or self._finish
+
+    def answer(self, prompt: str) -> dict[str, Any] | None:
+        """The fields of ``spectap.answer.Answer``; None where the reply did not come whole."""
+        if self._error[0] is not None or not (self._ended or self._finish):
+            return None
+        thoughts = f"<think>{self._thoughts}</think>" if self._thoughts else ""
+        return {
+            "prompt": prompt,
+            "content": thoughts + self._text,
+            "tool_calls": [self._calls[index] for index in sorted(self._calls)],
+            "finish": self._finish,
+        }
+
+    def fields(self, input_tokens: int) -> dict[str, Any]:
+        """What llmperf writes of one request. To be asked when the reply has ended."""
+        code, text = self._error
+        seconds = time.monotonic() - self._start if code is None else 0
+        calls = "".join(call["name"] + call["arguments"] for call in self._calls.values())
+        tokens = estimated_tokens(self._thoughts + self._text + calls)
+        return {
+            "error_code": code,
+            "error_msg": text,
+            "inter_token_latency_s": self._last / self._events if tokens else 0,
+            "ttft_s": self._ttft,
+            "end_to_end_latency_s": seconds,
+            "request_output_throughput_token_per_s": tokens / seconds if seconds else 0,
+            "number_total_tokens": input_tokens + tokens,
+            "number_output_tokens": tokens,
+            "number_input_tokens": input_tokens,
+        }

@@ -16,10 +16,9 @@ from spectap.analysis import grouping
 from spectap.analysis.advice import advise as analysis
 from spectap.analysis.advice.advice import Advice
 from spectap.config import Config, TestCase, Variant
-from spectap.load_points import Load, LoadPoint
+from spectap.load_points import Load, LoadPoint, Rounds
 from spectap.names import WARM_UP
 from spectap.record import Record
-from spectap.rounds import Rounds
 
 _NOWHERE: Final = "http://unknown/v1"
 _UNKNOWN: Final = "unknown"

@@ -21,13 +21,12 @@ from spectap.analysis.advice.advice import Advice
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Cell, Summary
-from spectap.answers.checked import read_checked
-from spectap.answers.lm_eval import read_scores
+from spectap.answer import read_checked, read_scores
 from spectap.config import Config
 from spectap.endpoint import counters, greedy
 from spectap.endpoint.counters import COUNTERS
 from spectap.endpoint.greedy import Divergence
-from spectap.errors import JournalError
+from spectap.errors import JournalError, problems
 from spectap.ledger import last_attempts, read_ledger, uninterrupted
 from spectap.load_points import LoadPoint
 from spectap.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
@@ -194,7 +193,7 @@ def _sets(folder: Path) -> tuple[UsedSet, ...]:
     try:
         return _SETS.validate_json(path.read_bytes())
     except ValidationError as error:
-        raise JournalError(f"{path}: {next(configuration.lines(error))}") from None
+        raise JournalError(f"{path}: {next(problems(error))}") from None
 
 
 def _notes_on_parts(folder: Path, config: Config) -> Iterator[str]:

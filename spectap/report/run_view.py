@@ -12,6 +12,7 @@ from spectap.analysis.crosscheck import TOLERANCE
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Answer, Case, Summary
 from spectap.config import Variant
+from spectap.load_points import FEWEST_ROUNDS
 from spectap.record import Record
 from spectap.report import (
     advice,
@@ -36,7 +37,6 @@ from spectap.report.view import (
     figures,
     section,
 )
-from spectap.rounds import FEWEST_ROUNDS
 
 _PERCENTILES: Final = (
     "Percentiles are over requests; those of inter-chunk latency are over chunks. With fewer than "

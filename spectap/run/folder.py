@@ -9,7 +9,7 @@ from typing import Final
 
 from spectap import config as configuration
 from spectap.answer import Answer
-from spectap.answers.turn import checked
+from spectap.checks import checked
 from spectap.config import Config
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS, Count, Counters

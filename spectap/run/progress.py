@@ -10,8 +10,8 @@ from typing import Never, TextIO
 from tqdm import tqdm
 
 from spectap.config import Config
-from spectap.load import texts
 from spectap.load.cases import of_round
+from spectap.load.requests import estimated_tokens
 from spectap.printing import printable
 from spectap.prompt import Prompt
 from spectap.record import Record
@@ -72,7 +72,7 @@ def amounts(
         requests += point.requests
         sent = of_round(prompts.get(turn.case, ()), turn.round, point.requests)
         for prompt in sent:
-            tokens_in += texts.tokens(json.dumps(prompt.messages, ensure_ascii=False))
+            tokens_in += estimated_tokens(json.dumps(prompt.messages, ensure_ascii=False))
             tokens_out += prompt.max_tokens or load.mean_output_tokens
         if not sent:
             tokens_in += point.requests * load.mean_input_tokens

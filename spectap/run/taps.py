@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from spectap.answer import Answer
-from spectap.answers.turn import read_answers
+from spectap.answer import Answer, read_answers
 from spectap.config import Config
 from spectap.errors import LoadError
 from spectap.journal import Journal

@@ -17,11 +17,10 @@ from spectap import limits
 from spectap.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
 from spectap.record import Record
 from spectap.tap.proxy import http1
-from spectap.tap.proxy.exchange import Exchange
-from spectap.tap.proxy.http1 import Headers, Request
+from spectap.tap.proxy.http1 import Exchange, Headers, Request
 from spectap.tap.token_meter import Meter, clean, message
 
-_PROMPT, _CLASS, _DUE, _BEYOND = _TOLD = tuple(
+_PROMPT, _CLASS, _DUE, _BEYOND = _TAP_HEADERS = tuple(
     name.lower().encode() for name in (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER, BEYOND_HEADER)
 )
 """The headers that are meant for the tap and not for the server."""
@@ -62,8 +61,8 @@ class Completion(Exchange):
         self._answer = bytearray()
         self._passed = 0
         self._prompt, self._class = (_text(request.headers, name) for name in (_PROMPT, _CLASS))
-        self._due = _time(request.headers)
-        request.headers = http1.without(request.headers, b"accept-encoding", *_TOLD)
+        self._due = _due(request.headers)
+        request.headers = http1.without(request.headers, b"accept-encoding", *_TAP_HEADERS)
         request.headers.append((b"Accept-Encoding", b"identity"))
         if http1.value(request.headers, b"x-request-id") is None:
             # With it, the request can be found in the server's log.
@@ -111,13 +110,13 @@ class Completion(Exchange):
         body = bytes(self._answer)
         answer = _json(body)
         if self._status != 200:
-            said = message(answer) if answer is not None else body[:1000].decode("utf-8", "replace")
-            return clean(f"HTTP {self._status}: {said}").removesuffix(": ")
+            text = message(answer) if answer is not None else body[:1000].decode("utf-8", "replace")
+            return clean(f"HTTP {self._status}: {text}").removesuffix(": ")
         if not isinstance(answer, dict):
             return clean(f"malformed answer: {body[:1000]!r}")
         usage = answer.get("usage")
         if isinstance(usage, dict):
-            self._meter.count_whole(usage)
+            self._meter.count(usage)
         return "the answer is not a stream" if self._asked_stream else None
 
     def _record(self, error: str | None, at: float) -> None:
@@ -127,10 +126,7 @@ class Completion(Exchange):
         meter = self._meter
         self._on_record(
             Record(
-                run=self._label.run,
-                variant=self._label.variant,
-                case=self._label.case,
-                round=self._label.round,
+                **self._label._asdict(),
                 request=self.id,
                 sent=self._sent,
                 status=self._status,
@@ -142,8 +138,6 @@ class Completion(Exchange):
                 per_chunk=meter.per_chunk,
                 chunks=tuple((round(offset, 6), tokens) for offset, tokens in meter.chunks),
                 end=round(at - self._start, 6),
-                attempt=self._label.attempt,
-                load=self._label.load,
                 prompt=self._prompt,
                 prompt_class=self._class,
                 due=self._due,
@@ -165,40 +159,40 @@ class _Prepared(NamedTuple):
 
 
 def _prepare(request: Request) -> _Prepared:
+    """What to send on: a request for a stream asks for usage in every event."""
     null_usage = not request.target.partition(b"?")[0].endswith(b"/chat/completions")
-    body = request.body
-    asked = _json(body)
-    stream = isinstance(asked, dict) and bool(asked.get("stream"))
-    tools = isinstance(asked, dict) and bool(asked.get("tools"))
+    body = _json(request.body)
+    stream = isinstance(body, dict) and bool(body.get("stream"))
+    tools = isinstance(body, dict) and bool(body.get("tools"))
     meter = Meter(strip=False, usage_only=True, null_usage=null_usage)
-    as_it_is = _Prepared(body, stream, tools, meter)
+    unchanged = _Prepared(request.body, stream, tools, meter)
     if not stream:
-        return as_it_is
-    own = asked.get("stream_options")
-    if own is None:
-        own = {}
-    elif not isinstance(own, dict):
-        return as_it_is
-    # The client's own settings win, whatever they are.
-    options = {"include_usage": True, "continuous_usage_stats": True} | own
+        return unchanged
+    options = body.get("stream_options")
+    if options is None:
+        options = {}
+    elif not isinstance(options, dict):
+        return unchanged
     try:
-        changed = _with_options(body, asked, options)
+        changed = _with_options(
+            request.body,
+            body,
+            # What the client sets itself wins.
+            {"include_usage": True, "continuous_usage_stats": True} | options,
+        )
     except RecursionError:  # nested too deeply for Python's own parser
-        return as_it_is
+        return unchanged
     meter = Meter(
-        strip="continuous_usage_stats" not in own or "include_usage" not in own,
-        usage_only=bool(own.get("include_usage")),
+        strip="continuous_usage_stats" not in options or "include_usage" not in options,
+        usage_only=bool(options.get("include_usage")),
         null_usage=null_usage,
     )
     return _Prepared(changed, stream, tools, meter)
 
 
-def _with_options(body: bytes, asked: dict[str, Any], options: dict[str, Any]) -> bytes:
-    """The body with other ``stream_options``. Its other bytes stay as they are where possible.
-
-    Parsing and writing a number of many digits would change it.
-    """
-    if "stream_options" in asked:
+def _with_options(body: bytes, fields: dict[str, Any], options: dict[str, Any]) -> bytes:
+    """The body with other ``stream_options``; its other bytes stay: numbers keep their digits."""
+    if "stream_options" in fields:
         return json.dumps(json.loads(body) | {"stream_options": options}).encode()
     return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"
 
@@ -207,7 +201,7 @@ def _text(headers: Headers, name: bytes) -> str:
     return unquote((http1.value(headers, name) or b"").decode("ascii", "replace"))
 
 
-def _time(headers: Headers) -> float | None:
+def _due(headers: Headers) -> float | None:
     """When the request was due, in Unix seconds; None where the client does not say it."""
     try:
         due = float(http1.value(headers, _DUE) or "")

@@ -16,16 +16,20 @@ from __future__ import annotations
 import contextlib
 import gc
 import resource
+import shutil
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Final, Self, TextIO
 
+from spectap import metrics, wording
 from spectap.journal import Journal
+from spectap.metrics import Metric
 from spectap.record import Record
 from spectap.tap.completion import Completion, Label
 from spectap.tap.proxy.clients import Proxy
-from spectap.tap.proxy.exchange import Exchange
-from spectap.tap.proxy.http1 import Request
+from spectap.tap.proxy.http1 import Exchange, Request
 from spectap.tap.proxy.upstream import Upstream
 
 # llmperf gives up on a silent server after 180 s. The tap does so before, and records the cause.
@@ -37,13 +41,14 @@ thousands, and many systems allow a process 1,024 unless it asks for more."""
 
 _MEASURED: Final = (b"/chat/completions", b"/completions")
 
+_LATEST_REQUESTS: Final = 100
+"""How many requests the medians of the live line are taken over."""
+_TERMINAL_SECONDS: Final = 1.0
+_LOG_SECONDS: Final = 10.0
+
 
 def settle() -> None:
-    """Collects garbage now, between two loads, when no stream is under way.
-
-    A full collection takes 20 ms and more, and no stream is served meanwhile. Freezing what is left
-    keeps later collections short.
-    """
+    """Collects garbage between two loads: in the midst of one, it would hold up all streams."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
@@ -98,10 +103,8 @@ class Tap:
 
     @property
     def silent(self) -> bool:
-        """Whether the server has sent nothing to anybody for about as long as it may.
-
-        A little less counts: the requests of one wave are sent one after another.
-        """
+        """Whether the server has sent nothing to anybody for about as long as it may."""
+        # A little less counts: the requests of one wave are sent one after another.
         return time.monotonic() - self._upstream.heard >= 0.9 * self._upstream.stall_seconds
 
     def give_up(self, reason: str) -> None:
@@ -139,3 +142,69 @@ class Tap:
         except OSError as error:
             self.failure = error
         self._on_record(record)
+
+
+class Traffic:
+    """Counts finished requests, and has the figures of the latest for the live line."""
+
+    def __init__(self) -> None:
+        self._requests = self._errors = 0
+        self._latest: dict[Metric, deque[float]] = {
+            metric: deque(maxlen=_LATEST_REQUESTS)
+            for metric in (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN, metrics.TOKENS_PER_STEP)
+        }
+
+    def note(self, record: Record) -> None:
+        """Takes one finished request."""
+        self._requests += 1
+        self._errors += not record.succeeded
+        for metric, values in self._latest.items():
+            values.extend(metric.values(record))
+
+    def line(self, in_flight: int) -> str:
+        """Counts and medians, in words."""
+        ttft = wording.milliseconds(self._median(metrics.TTFT))
+        tpot = wording.milliseconds(self._median(metrics.TIME_PER_OUTPUT_TOKEN))
+        steps = self._median(metrics.TOKENS_PER_STEP)
+        return (
+            f"{wording.count(self._requests, 'request')}, {in_flight} in flight, "
+            f"{wording.count(self._errors, 'error')}; TTFT {ttft} ms, TPOT {tpot} ms, "
+            f"{wording.MISSING if steps is None else f'{steps:.2f}'} tokens/step"
+        )
+
+    def _median(self, metric: Metric) -> float | None:
+        values = self._latest[metric]
+        return statistics.median(values) if values else None
+
+
+class LiveLine:
+    """Shows a text: rewritten in place on a terminal, as a new line in a log if it has changed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._terminal = stream.isatty()
+        self._text = ""
+
+    @property
+    def every_seconds(self) -> float:
+        """How often to show something."""
+        return _TERMINAL_SECONDS if self._terminal else _LOG_SECONDS
+
+    def show(self, text: str) -> None:
+        """Shows ``text`` in place of the one before."""
+        if text == self._text:
+            return
+        self._text = text
+        if self._terminal:
+            # A line that wraps could not be rewritten.
+            width = shutil.get_terminal_size().columns - 1
+            self._stream.write(f"\r{text[:width]}\x1b[K")
+        else:
+            self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Leaves the terminal at the beginning of an empty line."""
+        if self._terminal and self._text:
+            self._stream.write("\n")
+            self._stream.flush()

@@ -1,22 +1,86 @@
-"""Counts the tokens of one streamed answer, and removes what the client did not ask for."""
+"""One streamed answer: its events, their tokens, and what of them the client asked for."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
 
 from spectap import limits
 from spectap.printing import printable
-from spectap.tap.sse import Event, Parser
+
+# Two line ends in a row, each "\r\n", "\n" or "\r". A "\r" at the end of what has arrived may be
+# the first half of "\r\n", so it counts only once the next byte is known.
+_LINE_END: Final = rb"(?:\r\n|\n|\r(?=[^\n]))"
+_BLANK_LINE: Final = re.compile(_LINE_END + _LINE_END)
+_LINES: Final = re.compile(rb"\r\n|\n|\r")
 
 _DONE: Final = b"[DONE]"
 _USAGE: Final = b'"usage":'
 _LONGEST_ERROR: Final = 200
 
 
+class Events:
+    """Server-sent events of bytes that may be cut anywhere; every byte is searched once."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Takes the bytes of one read. Returns the events that they complete, blank lines included.
+
+        Raises LimitError where an event is longer than ``limits.EVENT``.
+        """
+        searched = 0
+        text: bytes | bytearray = data
+        if self._buffer:
+            # The buffer was searched before, but its end may be the first half of a blank line.
+            searched = max(0, len(self._buffer) - 3)
+            self._buffer += data
+            text = self._buffer
+        events = []
+        start = 0
+        for end in _ends_of_events(text, searched):
+            events.append(bytes(text[start:end]))
+            start = end
+        if text is data:
+            self._buffer += data[start:]
+        elif start:
+            del self._buffer[:start]
+        limits.check("an event", len(self._buffer), limits.EVENT)
+        return events
+
+    def close(self) -> bytes:
+        """Ends the stream. Returns the event whose blank line never came; empty without one."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return rest
+
+
+def _ends_of_events(text: bytes | bytearray, start: int) -> Iterator[int]:
+    """The end of each blank line from ``start`` on."""
+    if text.find(b"\r", start) >= 0:
+        yield from (match.end() for match in _BLANK_LINE.finditer(text, start))
+        return
+    # As nearly always, and much faster.
+    while (start := text.find(b"\n\n", start) + 2) >= 2:
+        yield start
+
+
+def event_data(event: bytes) -> bytes | None:
+    """The data lines of an event, joined by a newline; None without any, as in a comment."""
+    if event.startswith(b"data: ") and event.find(b"\n") == len(event) - 2 and b"\r" not in event:
+        return event[6:-2]  # nearly every event looks like this
+    lines = [line for line in _LINES.split(event) if line.startswith(b"data") and line[4:5] in b":"]
+    if not lines:
+        return None
+    return b"\n".join(line[6:] if line[5:6] == b" " else line[5:] for line in lines)
+
+
 class Meter:
-    """Reads a stream as it passes."""
+    """Counts the tokens of a stream as it passes, and removes what the client did not ask for."""
 
     def __init__(self, *, strip: bool, usage_only: bool, null_usage: bool) -> None:
         """How much of the usage is for the client.
@@ -37,9 +101,9 @@ class Meter:
         self._usage_only = usage_only
         self._null_usage = null_usage
         self._counts: dict[int, int] = {}
-        self._counted = self._events = 0
+        self._event_count = 0
         self._uncounted = False
-        self._parser = Parser()
+        self._events = Events()
 
     @property
     def per_chunk(self) -> bool:
@@ -51,60 +115,56 @@ class Meter:
     def feed(self, data: bytes, at: float) -> bytes:
         """Takes what was read ``at`` seconds after the request was sent. Returns what to pass on.
 
-        An incomplete event is kept back: no client can read half an event, and only its end shows
+        An incomplete event is held back: no client can read half an event, and only its end shows
         whether to pass it on. With nothing to strip, everything is passed on at once. Raises
         LimitError.
         """
-        events = self._parser.feed(data)
-        self._events += len(events)
-        limits.check("the stream", self._events, limits.EVENTS, "events")
-        passed = [self._take(event, at) for event in events]
+        events = self._events.feed(data)
+        self._event_count += len(events)
+        limits.check("the stream", self._event_count, limits.EVENTS, "events")
+        passed = [self._read(event, at) for event in events]
         return b"".join(passed) if self._strip else data
 
     def close(self, at: float) -> bytes:
-        """Ends the stream. Returns what was kept back."""
-        rest = self._parser.pending
-        for event in self._parser.close():
-            self._take(event, at)
-        if not self.done and self.error is None:
-            self.error = "truncated: the stream ended without [DONE]"
+        """Ends the stream. Returns what was held back."""
+        rest = self._events.close()
+        if rest:
+            self._read(rest, at)
+        if not self.done:
+            self._fail("truncated: the stream ended without [DONE]")
         return rest if self._strip else b""
 
-    def count_whole(self, usage: dict[str, Any]) -> None:
-        """Counts the usage of an answer that was not streamed."""
-        self._count(usage, None, 0.0)
-
-    def _take(self, event: Event, at: float) -> bytes:
-        if event.data is None:
-            return event.raw
-        if event.data.strip() == _DONE:
+    def _read(self, event: bytes, at: float) -> bytes:
+        """Reads one event. Returns what to pass on of it."""
+        data = event_data(event)
+        if data is None:
+            return event
+        if data.strip() == _DONE:
             self.done = True
-            return event.raw
+            return event
         try:
-            body = orjson.loads(event.data)
+            body = orjson.loads(data)
         except orjson.JSONDecodeError:
             body = None
         if not isinstance(body, dict):
-            self._fail(f"malformed event: {event.data[:_LONGEST_ERROR]!r}")
-            return event.raw
-        return self._take_json(event, body, at)
-
-    def _take_json(self, event: Event, body: dict[str, Any], at: float) -> bytes:
+            self._fail(f"malformed event: {data[:_LONGEST_ERROR]!r}")
+            return event
         if body.get("error"):
             self._fail(f"error in the stream: {message(body)}")
         choices, usage = body.get("choices"), body.get("usage")
         if isinstance(usage, dict):
-            self._count(usage, choices, at)
+            self.count(usage, choices, at)
         elif isinstance(choices, list) and any(map(_has_content, choices)):
             self._uncounted = True
             self.chunks.append((at, 0))
         if not self._strip or not isinstance(usage, dict):
-            return event.raw
+            return event
         if choices == []:
-            return event.raw if self._usage_only else b""
-        return without_usage(event.raw, self._null_usage)
+            return event if self._usage_only else b""
+        return without_usage(event, self._null_usage)
 
-    def _count(self, usage: dict[str, Any], choices: Any, at: float) -> None:
+    def count(self, usage: dict[str, Any], choices: Any = None, at: float = 0.0) -> None:
+        """Counts a usage: of one event with its ``choices``, or of a whole answer, without any."""
         total, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
         if isinstance(prompt, int):
             self.prompt_tokens = prompt
@@ -119,8 +179,7 @@ class Meter:
             index = 0
         new = total - self._counts.get(index, 0)
         self._counts[index] = total
-        self._counted += new
-        self.output_tokens = self._counted
+        self.output_tokens = sum(self._counts.values())
         if new > 0:
             self.chunks.append((at, new))
 
@@ -129,24 +188,24 @@ class Meter:
             self.error = clean(reason)
 
 
-def without_usage(raw: bytes, null: bool) -> bytes:
+def without_usage(event: bytes, null: bool) -> bytes:
     """Removes the usage from an event, or makes it ``null``, where it is the last field.
 
     Bytes are cut out, and the event is not written anew, so that the rest is exactly the server's.
     An event of another shape is returned as it is: an additional field does no harm.
     """
-    start, end = raw.rfind(_USAGE), raw.rfind(b"}")
-    if start < 0 or raw[end + 1 :].strip():
-        return raw
+    start, end = event.rfind(_USAGE), event.rfind(b"}")
+    if start < 0 or event[end + 1 :].strip():
+        return event
     try:
-        usage = orjson.loads(raw[start + len(_USAGE) : end])
+        usage = orjson.loads(event[start + len(_USAGE) : end])
     except orjson.JSONDecodeError:
-        return raw
+        return event
     if not isinstance(usage, dict):
-        return raw
+        return event
     if null:
-        return raw[: start + len(_USAGE)] + b"null" + raw[end:]
-    return raw[:start].rstrip().removesuffix(b",") + raw[end:]
+        return event[: start + len(_USAGE)] + b"null" + event[end:]
+    return event[:start].rstrip().removesuffix(b",") + event[end:]
 
 
 def message(body: Any) -> str:

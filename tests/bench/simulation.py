@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from spectap.analysis.grouping import CasePoint
 from spectap.config import Config
+from spectap.load_points import Rounds
 from spectap.record import Record
-from spectap.rounds import Rounds
 
 SIDES: Final = ("Base", "SD")
 

@@ -32,7 +32,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Final
 
-from spectap.rounds import Rounds
+from spectap.load_points import Rounds
 from tests.bench import harness
 from tests.bench.simulation import World
 from tests.bench.trials import (

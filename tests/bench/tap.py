@@ -35,8 +35,8 @@ import numpy.typing as npt
 from spectap import metrics
 from spectap.config import Structure, TestCase
 from spectap.ledger import read_ledger
+from spectap.load.builtin import arrivals
 from spectap.load.driver import Driver
-from spectap.load.loops import arrivals
 from spectap.load_points import Load, LoadPoint
 from tests.bench.processes import Sent, golden, paced, record, staggered, streams, tapped
 

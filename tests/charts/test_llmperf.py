@@ -11,7 +11,7 @@ from charts.llmperf import benchmark_config
 from charts.names import bucket_name, stopper_arn
 from experiment import Experiment
 from spectap import config
-from spectap.rounds import Rounds
+from spectap.load_points import Rounds
 from tests.charts.test_vllm import difference
 from tests.experiment.files import EAGLE
 from tests.matrix import LADDER

@@ -11,8 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import spectap
-from spectap.load import llmperf
-from spectap.load.sets import known_set
+from spectap.load import llmperf, sets
 
 FOLDER = Path(spectap.__file__).parent
 DOCKERFILE = (FOLDER / "Dockerfile").read_text(encoding="utf-8")
@@ -67,7 +66,7 @@ def test_llmperf_is_the_commit_that_the_code_follows() -> None:
 
 def test_prompt_sets_are_where_they_are_looked_for() -> None:
     makefile = (FOLDER.parent / "Makefile").read_text(encoding="utf-8")
-    assert Path(sys.prefix) / "prompt-sets" == known_set.FOLDER
+    assert Path(sys.prefix) / "prompt-sets" == sets.FOLDER
     # /usr/local is the prefix of the image's Python.
     assert "--target /usr/local/prompt-sets" in DOCKERFILE
     assert "SETS := .venv/prompt-sets/ready" in makefile

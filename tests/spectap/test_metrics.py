@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import botocore.session
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spectap import metrics
@@ -32,6 +33,7 @@ def streams(draw: st.DrawFn) -> tuple[Record, list[Fraction], list[int]]:
 
 
 @given(streams())
+@settings(max_examples=30)
 def test_time_per_output_token(stream: tuple[Record, list[Fraction], list[int]]) -> None:
     record, gaps, tokens = stream
     actual = metrics.time_per_output_token(record)
@@ -42,8 +44,13 @@ def test_time_per_output_token(stream: tuple[Record, list[Fraction], list[int]])
 
 
 @given(streams())
+@settings(max_examples=30)
 def test_the_parts_add_up(stream: tuple[Record, list[Fraction], list[int]]) -> None:
     record, gaps, tokens = stream
+    assert metrics.end_to_end(record) == record.end
+    throughput = metrics.output_throughput(record)
+    assert throughput is not None
+    assert throughput * record.end == pytest.approx(sum(tokens))
     assert metrics.ttft(record) == pytest.approx(float(gaps[0]))
     latencies = metrics.inter_chunk_latencies(record)
     assert latencies == pytest.approx([float(gap) for gap in gaps[1:]], abs=1e-6)
@@ -55,15 +62,6 @@ def test_the_parts_add_up(stream: tuple[Record, list[Fraction], list[int]]) -> N
         # Time per step is tokens per step by time per token, however the tokens are spread.
         mean_gap = float(sum(gaps[1:]) / (len(gaps) - 1))
         assert per_step * per_token == pytest.approx(mean_gap, rel=1e-6)
-
-
-@given(streams())
-def test_end_to_end_and_throughput(stream: tuple[Record, list[Fraction], list[int]]) -> None:
-    record, _, tokens = stream
-    assert metrics.end_to_end(record) == record.end
-    throughput = metrics.output_throughput(record)
-    assert throughput is not None
-    assert throughput * record.end == pytest.approx(sum(tokens))
 
 
 @given(streams(), st.integers(2, 8))
@@ -125,6 +123,7 @@ def turns(draw: st.DrawFn) -> list[Record]:
 
 
 @given(turns())
+@settings(max_examples=30)
 def test_tokens_a_second_without_a_concurrency_are_those_of_the_time_with_a_request_in_flight(
     records: list[Record],
 ) -> None:
@@ -148,6 +147,7 @@ def test_empty_slots_at_the_end_of_a_turn_do_not_count() -> None:
 
 
 @given(turns(), turns())
+@settings(max_examples=20)
 def test_totals_of_turns_add_up_to_those_of_the_run(
     records: list[Record], others: list[Record]
 ) -> None:
@@ -189,3 +189,10 @@ def test_few_requests_of_an_open_loop_get_no_more_than_was_asked_for() -> None:
     first = [replace(record, end=0.0) for record in records]
     assert metrics.open_loop_time(first, 0.5) == pytest.approx(3 / 0.5)
     assert metrics.open_loop_time([], 0.5) == 0
+
+
+def test_names_are_unique_and_units_are_those_of_cloudwatch() -> None:
+    model = botocore.session.get_session().get_service_model("cloudwatch")
+    published = (*metrics.METRICS, *metrics.TOTALS)
+    assert {each.unit for each in published} <= {*model.shape_for("StandardUnit").enum}
+    assert len({each.name for each in published}) == len(published)

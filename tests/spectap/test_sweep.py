@@ -12,9 +12,7 @@ import orjson
 import pytest
 
 from spectap.analysis.correctness import correctness
-from spectap.answer import Answer, CheckedAnswer
-from spectap.answers.checked import read_checked
-from spectap.answers.comparison import digest
+from spectap.answer import Answer, CheckedAnswer, digest, read_checked
 from spectap.config import Config
 from spectap.errors import MergeError
 from spectap.ledger import last_attempts, read_ledger

@@ -25,9 +25,9 @@ from spectap.analysis.evidence import unsteadiness_of
 from spectap.analysis.summary import Cell, Finding
 from spectap.config import Config, Variant
 from spectap.errors import ConfigError
+from spectap.load_points import FEWEST_ROUNDS
 from spectap.names import WARM_UP
 from spectap.record import Record
-from spectap.rounds import FEWEST_ROUNDS
 
 _MOST_FAILED: Final = 0.01
 """Share of failed requests above which nothing is advised: clients would notice."""

@@ -25,10 +25,9 @@ from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import clopper_pearson
 from spectap.config import Config, Variant
 from spectap.ledger import last_attempts
-from spectap.load_points import LoadPoint
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.names import WARM_UP
 from spectap.record import Record
-from spectap.rounds import FEWEST_ROUNDS
 
 Array = NDArray[np.floating[Any]]
 

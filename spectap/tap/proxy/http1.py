@@ -1,4 +1,7 @@
-"""HTTP/1.1 messages as a proxy passes them on. Parsing is httptools'; this is the other half."""
+"""HTTP/1.1 messages as a proxy passes them on, and what it reports of each.
+
+Parsing is httptools'; this is the other half.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,12 @@ from typing import Final
 # In the order and the spelling they came in; a name may come more than once.
 Headers = list[tuple[bytes, bytes]]
 
-LAST_CHUNK: Final = b"0\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 # RFC 9110, 7.6.1: these belong to one connection and are not passed on.
 _HOP_BY_HOP: Final = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
+    b"transfer-encoding upgrade".split()
 )
 _LOOPBACK: Final = rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?"
 _HOST: Final = re.compile(b"(?i)" + _LOOPBACK)
@@ -51,6 +44,37 @@ class Request:
     """Whether the client may send another request on its connection."""
 
 
+class Exchange:
+    """One request and its answer, which pass unchanged. A subclass may record and change them.
+
+    ``request`` is what is sent on. Times are those of ``time.monotonic()``.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+
+    def sent(self, at: float) -> None:
+        """The connection is open and the request goes out."""
+
+    def answered(self, status: int, headers: Headers) -> bool:
+        """The head of the answer has come. Returns whether the length of the body may change."""
+        return False
+
+    def passes(self, body: bytes, at: float) -> bytes:
+        """A part of the body was read. Returns what to pass on.
+
+        Raises LimitError where that is too much; the answer then is broken off.
+        """
+        return body
+
+    def ended(self, at: float) -> bytes:
+        """The answer is complete, which the client cannot know yet. Returns what to add to it."""
+        return b""
+
+    def broke(self, reason: str, at: float) -> None:
+        """No answer came, or only a part of it."""
+
+
 @dataclass(frozen=True)
 class Framing:
     """How an answer is passed on. It depends on what came and on what the client can read."""
@@ -72,7 +96,7 @@ class Framing:
             return data
         # An empty chunk would end the body.
         part = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
-        return part + LAST_CHUNK if last else part
+        return part + b"0\r\n\r\n" if last else part
 
 
 def frame(

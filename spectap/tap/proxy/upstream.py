@@ -16,8 +16,7 @@ from spectap import limits
 from spectap.limits import LimitError
 from spectap.record import CANCELLED, STALLED
 from spectap.tap.proxy import http1
-from spectap.tap.proxy.exchange import Exchange
-from spectap.tap.proxy.http1 import Framing, Headers
+from spectap.tap.proxy.http1 import Exchange, Framing, Headers
 
 
 class Upstream:
@@ -69,7 +68,7 @@ class _Answer:
         self.feed = parser.feed_data
         self._status_code = parser.get_status_code
         self._parts: list[bytes] = []
-        self.beside = 0
+        self.since_body = 0
         """Bytes read since the last part of the body."""
         self.framing = 0
         """Bytes read that are no part of the body."""
@@ -99,7 +98,7 @@ class _Answer:
             self.status = status
 
     def on_body(self, part: bytes) -> None:
-        self.beside = 0
+        self.since_body = 0
         self.framing -= len(part)
         if not self.complete:
             self._parts.append(part)
@@ -178,7 +177,7 @@ class UpstreamConnection(asyncio.Protocol):
         at = self._heard = time.monotonic()
         answer = self._answer
         wrong = ""
-        answer.beside += len(data)
+        answer.since_body += len(data)
         answer.framing += len(data)
         try:
             answer.feed(data)
@@ -188,7 +187,7 @@ class UpstreamConnection(asyncio.Protocol):
             wrong = "malformed answer: it changes the protocol, which the tap never asks for"
         except httptools.HttpParserError as error:
             wrong = f"malformed answer: {error}"
-        if answer.beside > limits.HEAD:
+        if answer.since_body > limits.HEAD:
             part = "head" if answer.status is None else "framing"
             wrong = str(LimitError(f"the answer's {part}", limits.HEAD))
         elif answer.framing > limits.FRAMING:
@@ -215,7 +214,11 @@ class UpstreamConnection(asyncio.Protocol):
         if self._framing is None:
             if self._answer.status is None:
                 return
-            self._framing = self._frame(self._answer.status)
+            headers, request = self._answer.headers, self._exchange.request
+            changes = self._exchange.answered(self._answer.status, headers)
+            self._framing = http1.frame(
+                request, self._answer.status, self._answer.reason, headers, changes=changes
+            )
             head = self._framing.head
         body = b"" if self._framing.bodiless else self._answer.take()
         if body:
@@ -235,12 +238,6 @@ class UpstreamConnection(asyncio.Protocol):
         if complete:
             self._leave()
             self._client.answered(keep_alive=self._framing.keep_alive)
-
-    def _frame(self, status: int) -> Framing:
-        headers = self._answer.headers
-        changes = self._exchange.answered(status, headers)
-        request = self._exchange.request
-        return http1.frame(request, status, self._answer.reason, headers, changes=changes)
 
     def _watch(self) -> None:
         """Checks for a silent server, as soon as it can have been silent for too long."""

@@ -118,7 +118,7 @@ def counted(url: str, model: str) -> Counters:
     with urllib.request.urlopen(f"{url.removesuffix('/v1')}/metrics") as response:
         page = counters.parse(response.read().decode())
     assert page is not None
-    return page
+    return page.counters
 
 
 def of_runtime(name: str) -> Experiment:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
 from spectap.config import Config
+from spectap.load_points import Rounds
 from spectap.record import Record
-from spectap.rounds import Rounds
 from tests.spectap import generated_runs as generated
 
 LOAD = f"concurrency-{generated.CONCURRENCY}"

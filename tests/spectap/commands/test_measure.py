@@ -20,8 +20,7 @@ from spectap.config import Config, Objectives, read
 from spectap.endpoint import health
 from spectap.ledger import read_attempts, read_ledger
 from spectap.load.cases import HEADLINES
-from spectap.load_points import LoadPoint
-from spectap.rounds import Rounds
+from spectap.load_points import LoadPoint, Rounds
 from spectap.run.run import Patience
 from tests.spectap.commands.processes import (
     EMPTY,

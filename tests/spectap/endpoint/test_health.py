@@ -14,6 +14,8 @@ from spectap.endpoint import health
 from spectap.errors import EndpointError
 from tests.spectap.tapped import Handler, server
 
+pytestmark = pytest.mark.anyio
+
 
 async def wait(endpoints: dict[str, str], seconds: float, said: list[str]) -> list[str]:
     return await health.wait(
@@ -21,39 +23,22 @@ async def wait(endpoints: dict[str, str], seconds: float, said: list[str]) -> li
     )
 
 
-def test_goes_on_when_both_serve() -> None:
-    async def scenario() -> None:
-        async with Golden(lambda *_: []) as base, Golden(lambda *_: []) as speculative:
-            said: list[str] = []
-            speculative.healthy = False
-            endpoints = {"Base": base.url, "SD": speculative.url}
-            waiting = asyncio.create_task(wait(endpoints, 60, said))
-            while not said:
-                await asyncio.sleep(0.02)
-            await asyncio.sleep(0.2)  # some polls more
-            assert not waiting.done()
-            speculative.healthy = True
-            assert await waiting == []
-            # Once, not at each poll.
-            (line,) = said
-            begin = re.escape(f"waiting for SD ({speculative.url}): HTTP 503, for ")
-            assert re.fullmatch(begin + r"\d+ s of at most 60 s", line)
-
-    asyncio.run(scenario())
-
-
-def test_says_who_does_not_serve() -> None:
-    async def scenario() -> None:
-        async with Golden(lambda *_: []) as base:
-            endpoints = {"Base": base.url, "SD": "http://127.0.0.1:9/v1"}
-            problems = await wait(endpoints, 0.1, [])
-            assert problems == [
-                "not serving after 0 s: SD (http://127.0.0.1:9/v1), at the last try: not reachable"
-            ]
-            problems = await wait({"SD": "http://no-such-host.invalid/v1"}, 0, [])
-            assert "name is not known" in problems[0]
-
-    asyncio.run(scenario())
+async def test_goes_on_when_both_serve() -> None:
+    async with Golden(lambda *_: []) as base, Golden(lambda *_: []) as speculative:
+        said: list[str] = []
+        speculative.healthy = False
+        endpoints = {"Base": base.url, "SD": speculative.url}
+        waiting = asyncio.create_task(wait(endpoints, 60, said))
+        while not said:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.2)  # some polls more
+        assert not waiting.done()
+        speculative.healthy = True
+        assert await waiting == []
+        # Once, not at each poll.
+        (line,) = said
+        begin = re.escape(f"waiting for SD ({speculative.url}): HTTP 503, for ")
+        assert re.fullmatch(begin + r"\d+ s of at most 60 s", line)
 
 
 def answering(**answers: int | str) -> Handler:
@@ -66,56 +51,45 @@ def answering(**answers: int | str) -> Handler:
     return answer
 
 
-@pytest.mark.parametrize("status", [404, 405])
-def test_a_server_without_health_is_asked_for_its_models(status: int) -> None:
-    async def scenario() -> None:
-        async with server(answering(health=status, models=200)) as url:
-            assert await wait({"Base": url}, 0, []) == []
-        async with server(answering(health=status, models=503)) as url:
-            (problem,) = await wait({"Base": url}, 0, [])
-            assert problem == f"not serving after 0 s: Base ({url}), at the last try: HTTP 503"
+@pytest.mark.parametrize(
+    ("answers", "state"),
+    [
+        ({"health": 404, "models": 200}, None),
+        ({"health": 405, "models": 503}, "HTTP 503"),
+        ({"health": 503, "models": 200}, "HTTP 503"),
+    ],
+)
+async def test_a_server_without_health_is_asked_for_its_models(
+    answers: dict[str, int], state: str | None
+) -> None:
+    async with server(answering(**answers)) as url:
+        line = f"not serving after 0 s: Base ({url}), at the last try: {state}"
+        assert await wait({"Base": url}, 0, []) == ([line] if state else [])
 
-    asyncio.run(scenario())
+
+async def test_says_who_is_not_there() -> None:
+    urls = {"Base": "http://127.0.0.1:9/v1", "SD": "http://no-such-host.invalid/v1"}
+    base, speculative = await wait(urls, 0, [])
+    assert base.endswith("Base (http://127.0.0.1:9/v1), at the last try: not reachable")
+    assert "name is not known" in speculative
 
 
 @pytest.mark.parametrize(
     "answers", [{"health": 401, "models": 401}, {"health": 404, "models": 403}, {}]
 )
-def test_a_refusal_ends_the_wait_and_names_where_to_look(
+async def test_a_refusal_ends_the_wait_and_names_where_to_look(
     monkeypatch: pytest.MonkeyPatch, answers: dict[str, int]
 ) -> None:
-    async def scenario() -> None:
-        async with server(answering(**answers)) as url, Golden(lambda *_: []) as base:
-            base.healthy = False
-            said: list[str] = []
-            (problem,) = await wait({"Base": base.url, "SD": url}, 3600, said)
-            status = answers.get("models", 404)
-            where = f"SD: {url}/models: HTTP {status}: check the URL and OPENAI_API_KEY, which is"
-            assert (problem, said) == (f"{where} not set", [])
-            monkeypatch.setenv("OPENAI_API_KEY", "secret")
-            assert await wait({"SD": url}, 3600, said) == [f"{where} set"]
-
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    asyncio.run(scenario())
-
-
-def test_a_server_that_is_not_healthy_is_not_asked_for_its_models() -> None:
-    async def scenario() -> None:
-        unhealthy = answering(health=503, models=200)
-        async with server(unhealthy) as url:
-            (problem,) = await wait({"Base": url}, 0, [])
-            assert problem.endswith("HTTP 503")
-
-    asyncio.run(scenario())
-
-
-def test_models_of_a_server() -> None:
-    async def scenario() -> None:
-        listed = {"data": [{"id": "target"}, {"id": "a\x1b[2J\nb"}]}
-        async with server(answering(models=json.dumps(listed))) as url:
-            assert await health.models(url) == ["target", "a\ufffd[2J\ufffdb"]
-
-    asyncio.run(scenario())
+    async with server(answering(**answers)) as url, Golden(lambda *_: []) as base:
+        base.healthy = False
+        said: list[str] = []
+        (problem,) = await wait({"Base": base.url, "SD": url}, 3600, said)
+        status = answers.get("models", 404)
+        where = f"SD: {url}/models: HTTP {status}: check the URL and OPENAI_API_KEY, which is"
+        assert (problem, said) == (f"{where} not set", [])
+        monkeypatch.setenv("OPENAI_API_KEY", "secret")
+        assert await wait({"SD": url}, 3600, said) == [f"{where} set"]
 
 
 @pytest.mark.parametrize(
@@ -127,13 +101,13 @@ def test_models_of_a_server() -> None:
         ('{"data": null}', "the answer is no list of models"),
     ],
 )
-def test_models_that_are_not_told(answer: int | str, message: str) -> None:
-    async def scenario() -> None:
-        async with server(answering(models=answer)) as url:
-            with pytest.raises(EndpointError) as refusal:
-                await health.models(url)
-            assert str(refusal.value) == f"{url}/models: {message}"
-        with pytest.raises(EndpointError, match="not reachable"):
-            await health.models("http://127.0.0.1:9/v1")
-
-    asyncio.run(scenario())
+async def test_models(answer: int | str, message: str) -> None:
+    listed = {"data": [{"id": "target"}, {"id": "a\x1b[2J\nb"}]}
+    async with server(answering(models=json.dumps(listed))) as url:
+        assert await health.models(url) == ["target", "a\ufffd[2J\ufffdb"]
+    async with server(answering(models=answer)) as url:
+        with pytest.raises(EndpointError) as refusal:
+            await health.models(url)
+        assert str(refusal.value) == f"{url}/models: {message}"
+    with pytest.raises(EndpointError, match="not reachable"):
+        await health.models("http://127.0.0.1:9/v1")

@@ -1,11 +1,13 @@
-"""The built-in driver, in a process of its own, as it runs."""
+"""The built-in driver: when it sends, and what it makes of servers, in a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
+import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,22 +21,118 @@ from rehearsal.golden.faults import Fault
 from spectap.answer import Answer
 from spectap.config import TestCase
 from spectap.errors import LoadError
-from spectap.load import builtin, llmperf, loops
+from spectap.load import builtin, llmperf
 from spectap.load.driver import LOG, Driver
 from spectap.load_points import Load, LoadPoint
-from spectap.names import DUE_HEADER, PROMPT_HEADER
 from spectap.prompt import Prompt
 from tests.spectap import samples
 from tests.spectap.load.options import TOOL, prompt
-from tests.spectap.tapped import golden, server
+from tests.spectap.tapped import bench, golden, server
 
-SEED = "counting/rate-20/1"
+SEED = "counting/rate-40/1"
+RATE = LoadPoint(rate=40, requests=60)
 ANSWER = TypeAdapter(Answer)
-
 CASE = TestCase.model_validate(samples.settings()["test_cases"][0])
+# Prompts as they are, and rates, need the built-in driver even where llmperf is installed.
+ABSENT = llmperf.Installation("no-such-python", Path("/nowhere"))
 
 
-def folder_of(folder: Path) -> Path:
+def test_arrivals_are_a_poisson_process() -> None:
+    times = builtin.arrivals(8, "seed", 4000)
+    gaps = [after - before for before, after in itertools.pairwise([0.0, *times])]
+    assert min(gaps) > 0
+    # Exponential: the deviation is the mean. Both within five standard errors, at this seed.
+    assert statistics.fmean(gaps) == pytest.approx(1 / 8, rel=0.08)
+    assert statistics.stdev(gaps) == pytest.approx(1 / 8, rel=0.12)
+    assert builtin.arrivals(8, "seed", 3) == times[:3] != builtin.arrivals(8, "b", 3)
+
+
+@pytest.mark.anyio
+async def test_an_open_loop_waits_for_no_answer_and_ends_at_the_deadline() -> None:
+    ended = asyncio.Event()
+    begun: list[str] = []
+
+    async def send(item: str, due: float) -> float:
+        begun.append(item)
+        if len(begun) == 3:
+            ended.set()
+        await ended.wait()
+        return due
+
+    wall = time.time()
+    opened = builtin.opened(
+        "abcd", send, offsets=[0.01, 0.02, 0.05, 0.6], deadline=time.monotonic() + 0.5
+    )
+    dues = await asyncio.wait_for(opened, 20)
+    assert begun == [*"abc"]
+    assert [due - dues[0] for due in dues] == pytest.approx([0, 0.01, 0.04], abs=1e-5)
+    assert wall <= dues[0] - 0.01 <= time.time()
+
+
+@pytest.mark.anyio
+async def test_a_late_request_delays_no_other() -> None:
+    late: dict[str, float] = {}
+
+    async def send(item: str, due: float) -> None:
+        late[item] = time.time() - due
+        if item == "a":
+            time.sleep(0.2)
+
+    await builtin.opened("abc", send, offsets=[0.0, 0.05, 0.4], deadline=float("inf"))
+    assert late["b"] > 0.14
+    assert late["c"] < 0.1
+
+
+@pytest.mark.anyio
+async def test_a_closed_loop_begins_nothing_after_the_deadline() -> None:
+    async def send(item: str, counts: bool) -> str:
+        await asyncio.sleep(0.1)
+        return item
+
+    deadline = time.monotonic() + 0.05
+    results = await builtin.closed("abcd", send, bool, count=4, concurrency=2, deadline=deadline)
+    assert results == ["a", "b"]
+
+
+@pytest.mark.anyio
+async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -> None:
+    """The first takes as long as many others: these would otherwise leave it alone."""
+    in_flight, seen = 0, list[int]()
+
+    async def send(item: int, counts: bool) -> tuple[int, bool]:
+        nonlocal in_flight
+        in_flight += 1
+        for _ in range(20 if item == 0 else 2):
+            await asyncio.sleep(0.01)
+            if item == 0:
+                seen.append(in_flight)
+        in_flight -= 1
+        return item, counts
+
+    results = await builtin.closed(
+        itertools.count(), send, bool, count=3, concurrency=3, deadline=float("inf")
+    )
+    assert sorted(results) == [(0, True), (1, True), (2, True)]
+    # A slot may be empty for the moment between two of its items.
+    assert sum(number == 3 for number in seen) >= 17
+
+
+@pytest.mark.anyio
+async def test_a_server_that_refuses_is_not_asked_without_end() -> None:
+    sent: list[tuple[int, bool]] = []
+
+    async def send(item: int, counts: bool) -> bool:
+        sent.append((item, counts))
+        await asyncio.sleep(0.2 if item == 0 else 0)
+        return counts
+
+    await builtin.closed(
+        itertools.count(), send, bool, count=2, concurrency=2, deadline=float("inf")
+    )
+    assert sent == [(0, True), (1, True), (2, False)]
+
+
+def results_of(folder: Path) -> Path:
     return folder / "llmperf" / "counting" / "SD" / "round-1"
 
 
@@ -50,85 +148,59 @@ async def run(
     **changes: Any,
 ) -> Path:
     shape = Load.model_validate(samples.load(**changes))
-    point = point or shape.points[0]
     await Driver(driver, folder / "scratch").run(
         model="Qwen/Qwen3-32B",
         case=CASE,
         prompts=prompts,
         shape=shape,
-        point=point,
+        point=point or shape.points[0],
         seed=SEED,
         endpoint=endpoint,
-        results=folder_of(folder),
+        results=results_of(folder),
         answers=answers,
         grace_seconds=grace,
     )
-    return folder_of(folder)
+    return results_of(folder)
 
 
-def test_prompts_of_a_set_are_sent_by_the_built_in_driver_even_where_llmperf_is(
+def test_prompts_of_a_set_are_answered_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # it is found from any folder
-    absent = llmperf.Installation("no-such-python", tmp_path)
+    monkeypatch.chdir(tmp_path)  # the driver is found from any folder
     answers = tmp_path / "answers.jsonl"
 
     async def scenario() -> None:
         async with golden(1, 4) as server:
             prompts = [prompt("a", "Why?"), prompt("b", "How so?", tools=[TOOL])]
-            await run(server.url, tmp_path, driver=absent, prompts=prompts, answers=answers)
+            await run(server.url, tmp_path, driver=ABSENT, prompts=prompts, answers=answers)
             asked = {tuple(sent.prompt.splitlines()[:2]) for sent in server.sent}
             assert asked == {("Be brief.", "Why?"), ("Be brief.", "How so?")}
 
     asyncio.run(scenario())
-    assert llmperf.summary(folder_of(tmp_path))["driver"] == builtin.CLOSED
+    assert llmperf.summary(results_of(tmp_path))["driver"] == builtin.CLOSED
     lines = answers.read_bytes().splitlines()
     text, call = sorted(map(ANSWER.validate_json, lines), key=lambda answer: answer.prompt)
     assert (text.prompt, len(text.content.split()), text.tool_calls) == ("a", 5, ())
     assert (call.prompt, call.content) == ("b", "")
-    assert [made.name for made in call.tool_calls] == ["weather"]
+    assert [each.name for each in call.tool_calls] == ["weather"]
     assert isinstance(json.loads(call.tool_calls[0].arguments), dict)
 
 
-def test_rates_are_driven_by_the_built_in_driver_even_where_llmperf_is(tmp_path: Path) -> None:
-    absent = llmperf.Installation("no-such-python", tmp_path)
-    point = LoadPoint(rate=20, requests=8)
-    heads: list[tuple[float, float, str | None]] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        now, due = time.time(), float(request.headers[DUE_HEADER])
-        heads.append((due, now, request.headers.get(PROMPT_HEADER)))
-        await asyncio.sleep(0.5)  # longer than all gaps
-        return web.Response(body=b"data: [DONE]\n\n")
-
-    async def scenario() -> Path:
-        async with server(answer) as url:
-            prompts = [prompt("a"), prompt("b")]
-            return await run(url, tmp_path, driver=absent, point=point, prompts=prompts)
-
-    results = asyncio.run(scenario())
-    heads.sort()
-    assert [name for _, _, name in heads] == ["a", "b"] * 4
-    expected = loops.arrivals(20, SEED, 8)
-    found = [due - heads[0][0] + expected[0] for due, _, _ in heads]
-    assert found == pytest.approx(expected, abs=1e-4)
-    assert all(now >= due for due, now, _ in heads)
-    summary = llmperf.summary(results)
-    assert summary["driver"] == builtin.OPEN
-    assert summary["requests_per_second"] == 20
+@pytest.mark.anyio
+async def test_the_ledger_has_when_each_prompt_was_due_and_was_sent(tmp_path: Path) -> None:
+    prompts = [prompt(f"é/{number}", prompt_class="räumlich") for number in range(60)]
+    async with golden(1, 4, 3) as endpoint, bench(endpoint.url, tmp_path) as b:
+        await run(b.tap.url, tmp_path, driver=ABSENT, prompts=prompts, point=RATE)
+        records = sorted(b.records(), key=lambda record: record.due or 0.0)
+    assert [record.prompt for record in records] == [p.name for p in prompts]
+    assert {record.prompt_class for record in records} == {"räumlich"}
+    times = builtin.arrivals(40, SEED, 60)
+    due = [record.due or 0.0 for record in records]
+    assert [at - due[0] for at in due] == pytest.approx([at - times[0] for at in times], abs=1e-4)
+    assert all(record.sent >= (record.due or 0.0) for record in records)
+    summary = llmperf.summary(results_of(tmp_path))
+    assert (summary["driver"], summary["requests_per_second"]) == (builtin.OPEN, 40)
     assert "num_concurrent_requests" not in summary
-    assert summary["results_num_completed_requests"] == 8
-
-
-def test_a_rate_s_requests_that_are_due_too_late_are_not_sent(tmp_path: Path) -> None:
-    async def scenario() -> Path:
-        async with golden(1, 1) as server:
-            point = LoadPoint(rate=4, requests=40)
-            results = await run(server.url, tmp_path, point=point, timeout_seconds=1)
-            assert len(server.sent) < 20
-            return results
-
-    assert 0 < len(llmperf.responses(asyncio.run(scenario()))) < 20
 
 
 def test_writes_llmperf_s_files_by_llmperf_s_formulas(tmp_path: Path) -> None:
@@ -153,69 +225,45 @@ def test_writes_llmperf_s_files_by_llmperf_s_formulas(tmp_path: Path) -> None:
     assert summary["results_number_errors"] == 0
 
 
-def test_keeps_as_many_requests_in_flight_as_asked(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with golden(1, 1, gap=0.1) as server:
-            await run(server.url, tmp_path, requests=6, concurrency=3)
-            begun = sorted(sent.received for sent in server.sent)
-            assert begun[2] - begun[0] < 0.1 < begun[3] - begun[0] + 0.01
-            assert begun[5] - begun[3] < 0.1
-
-    asyncio.run(scenario())
+GOOD = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": 3}]}'
 
 
-@pytest.mark.parametrize(
-    ("fault", "code"), [(Fault.TOO_MANY, 429), (Fault.RESET, -1), (Fault.ERROR_EVENT, 500)]
-)
-def test_failed_requests_are_results_too(tmp_path: Path, fault: Fault, code: int) -> None:
-    async def scenario() -> Path:
-        async with golden(1, 4, 8, 2) as server:
-            server.fault = fault
-            return await run(server.url, tmp_path)
+def test_failed_requests_and_answers_of_other_servers_are_results_too(tmp_path: Path) -> None:
+    scripts: list[tuple[int, bytes, int | None]] = [
+        (429, b"", 429),
+        (200, b": ping\n\n" + b'data: {"choices": []}\n\n' + GOOD, None),
+        (200, b'data: {"error": {"code": 500, "message": "out of memory"}}', 500),
+        (200, b'data: {"choices": [{"text": "no chat"}]}', -1),
+        (200, b'data: {"error": "out of memory"}', -1),
+        (200, b"data: 1", -1),
+        (200, b"data: <html>", -1),
+    ]
+    numbers = itertools.count()
 
-    results = asyncio.run(scenario())
-    assert [response.error for response in llmperf.responses(results)] == [code, code]
-    assert llmperf.summary(results)["results_number_errors"] == 2
-
-
-@pytest.mark.parametrize(
-    ("events", "error"),
-    [
-        ([b": ping", b'data: {"choices": []}', b'data:{"choices": [{"delta": {}}]}'], None),
-        ([b'data: {"choices": [{"text": "no chat"}]}'], -1),
-        ([b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": 3}]}'], None),
-        (
-            [b'data: {"choices": [{"delta": {"tool_calls": [{"index": null}, {"index": 1}]}}]}'],
-            None,
-        ),
-        ([b'data: {"error": "out of memory"}'], -1),
-        ([b"data: 1"], -1),
-        ([b"data: <html>"], -1),
-    ],
-)
-def test_answers_of_other_servers(tmp_path: Path, events: list[bytes], error: int | None) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
-        return web.Response(body=b"\n\n".join([*events, b"data: [DONE]", b""]))
+        status, events, _ = scripts[next(numbers) % len(scripts)]
+        return web.Response(status=status, body=events + b"\n\ndata: [DONE]\n\n")
 
     async def scenario() -> Path:
         async with server(answer) as url:
-            return await run(url, tmp_path)
+            return await run(url, tmp_path, requests=len(scripts), concurrency=1)
 
     results = asyncio.run(scenario())
-    assert [response.error for response in llmperf.responses(results)] == [error] * 2
+    errors = [error for *_, error in scripts]
+    assert [response.error for response in llmperf.responses(results)] == errors
+    assert llmperf.summary(results)["results_number_errors"] == 6
 
 
-def test_a_load_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with golden(1, 1) as server:
-            server.fault = Fault.STALL
-            with pytest.raises(LoadError, match="closed-loop did not end and was stopped"):
-                await run(server.url, tmp_path, timeout_seconds=1, grace=0.5)
-
-    asyncio.run(scenario())
+@pytest.mark.anyio
+async def test_a_load_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    async with golden(1, 1) as server:
+        server.fault = Fault.STALL
+        with pytest.raises(LoadError, match="closed-loop did not end and was stopped"):
+            await run(server.url, tmp_path, timeout_seconds=1, grace=0.1)
 
 
-def test_cancelling_ends_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.anyio
+async def test_cancelling_ends_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
     create = asyncio.create_subprocess_exec
 
@@ -224,20 +272,17 @@ def test_cancelling_ends_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyP
         started.append(process.pid)
         return process
 
-    async def scenario() -> None:
-        monkeypatch.setattr(asyncio, "create_subprocess_exec", remember)
-        async with golden(*[1] * 1000) as server:
-            task = asyncio.create_task(run(server.url, tmp_path))
-            async with asyncio.timeout(10):
-                while not server.sent:
-                    await asyncio.sleep(0.01)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        with pytest.raises(ProcessLookupError):
-            os.kill(started[0], signal.SIG_DFL)
-
-    asyncio.run(scenario())
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", remember)
+    async with golden(*[1] * 1000) as server:
+        task = asyncio.create_task(run(server.url, tmp_path))
+        async with asyncio.timeout(10):
+            while not server.sent:
+                await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], signal.SIG_DFL)
 
 
 def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
@@ -250,4 +295,4 @@ def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
     running = run("http://127.0.0.1:1/v1", tmp_path, driver=driver.installation)
     with pytest.raises(LoadError, match="llmperf ended with status 1: no tokenizer here"):
         asyncio.run(running)
-    assert (folder_of(tmp_path) / LOG).read_text(encoding="utf-8").startswith("hello")
+    assert (results_of(tmp_path) / LOG).read_text(encoding="utf-8").startswith("hello")

@@ -1,117 +1,110 @@
-"""Test cases and prompts out of files."""
+"""Test cases and prompts out of files, and which prompts a round sends."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectap.config import PromptSource
 from spectap.errors import ConfigError
 from spectap.load import cases
-from spectap.load.cases import of_round
-from spectap.load.mix import mixed
+from spectap.load.cases import mixed, of_round
 from spectap.names import WARM_UP
 from spectap.prompt import Prompt
 
 GOOD = '{"name": "a", "line": "b", "structure": "structured"}\n'
 
 
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    monkeypatch.chdir(tmp_path)
-
-    def written(text: str) -> Path:
-        Path("f").write_text(text, encoding="utf-8")
-        return Path("f")
-
-    return written
+def prompts(classes: Mapping[str, int]) -> list[Prompt]:
+    return [
+        Prompt(name=f"{name}-{n}", prompt_class=name, messages=({"role": "user", "content": "a"},))
+        for name, count in classes.items()
+        for n in range(count)
+    ]
 
 
-def test_the_first_two_cases_are_drawn_where_none_says_so(write: Callable[[str], Path]) -> None:
-    path = write("".join(GOOD.replace('"a"', f'"{name}"') for name in "abc"))
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 30)), st.data())
+@settings(max_examples=40)
+def test_any_beginning_has_its_share_of_each_class(
+    classes: dict[str, int], data: st.DataObject
+) -> None:
+    members = prompts(classes)
+    order = mixed(members)
+    assert sorted(order, key=str) == sorted(members, key=str)
+    length = data.draw(st.integers(0, len(order)))
+    counts = Counter(prompt.prompt_class for prompt in order[:length])
+    for name, count in classes.items():
+        # A class is off by less than one from where the order is cut, which itself is off by
+        # less than one prompt of each class.
+        assert abs(counts[name] - length * count / len(order)) <= 1 + len(classes)
+
+
+def test_the_order_is_random_and_always_the_same() -> None:
+    assert [prompt.name for prompt in mixed(prompts({"a": 100}))[:3]] == ["a-73", "a-33", "a-57"]
+
+
+@given(count=st.integers(1, 20), requests=st.integers(1, 30), rounds=st.integers(1, 12))
+@settings(max_examples=30)
+def test_prompts_are_dealt_like_cards(count: int, requests: int, rounds: int) -> None:
+    members = prompts({"a": count})
+    dealt = [of_round(members, number, requests) for number in range(1, rounds + 1)]
+    assert [len(of_one) for of_one in dealt] == [requests] * rounds
+    in_turn = islice(cycle(mixed(members)), requests * rounds)
+    assert [prompt for of_one in dealt for prompt in of_one] == [*in_turn]
+    assert of_round(members, WARM_UP, requests) == dealt[0]
+    assert of_round((), 3, requests) == ()
+
+
+def test_the_first_two_cases_are_drawn_where_none_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("".join(GOOD.replace('"a"', f'"{name}"') for name in "abc"), "utf-8")
     assert [case.headline for case in cases.read_cases(path)] == [True, True, False]
     path.write_text(GOOD.replace('"a"', '"z"') + GOOD.replace("}", ', "headline": true}'), "utf-8")
     assert [case.headline for case in cases.read_cases(path)] == [False, True]
 
 
-def test_a_file_of_prompts_is_a_test_case(write: Callable[[str], Path]) -> None:
-    path = write("Why?\n\nHow so?\n")
-    case = cases.read_prompts(path)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert case.prompts == PromptSource(file="f", digest=digest)
-    assert (case.line, case.structure, case.headline) == (None, None, True)
-
-
 @pytest.mark.parametrize(
     ("name", "case"), [("my prompts v2.jsonl.gz", "my-prompts-v2"), ("ü.txt", "prompts")]
 )
-def test_prompts_are_named_after_their_file(tmp_path: Path, name: str, case: str) -> None:
+def test_a_file_of_prompts_is_a_test_case_named_after_it(
+    tmp_path: Path, name: str, case: str
+) -> None:
     path = tmp_path / name
     plain = json.dumps({"prompt": "Why?"}).encode()
     path.write_bytes(gzip.compress(plain) if name.endswith("gz") else plain)
-    assert cases.read_prompts(path).name == case
+    read = cases.read_prompts(path)
+    digest = hashlib.sha256(plain).hexdigest()
+    assert (read.name, read.prompts) == (case, PromptSource(file=name, digest=digest))
+    assert (read.line, read.structure, read.headline) == (None, None, True)
 
 
 @pytest.mark.parametrize(
-    ("read", "text", "message"),
+    ("read", "content", "message"),
     [
-        (cases.read_cases, "\n", "f: has no line"),
-        (cases.read_cases, GOOD + "\nx", "f:3: Invalid JSON: "),
-        (
-            cases.read_cases,
-            '{"name": "a", "line": "b"}',
-            "f:1: structure: must be structured or open-ended",
-        ),
-        (cases.read_cases, GOOD.replace("structured", "loose"), "f:1: structure: "),
-        (cases.read_prompts, "", "f: has no prompt: it is empty"),
-        (
-            cases.read_prompts,
-            '{"prompt": "a"}\n{"prompt": 1}',
-            "f:2: prompt = 1: must be a valid string",
-        ),
+        (cases.read_cases, None, "f: cannot be read: No such file or directory"),
+        (cases.read_cases, b"\xff", "f: is not UTF-8: invalid start byte at byte 0"),
+        (cases.read_cases, b"\n", "f: has no line"),
+        (cases.read_cases, GOOD.encode() + b"\nx", "f:3: Invalid JSON: "),
+        (cases.read_cases, b'{"name": "a", "line": "b"}', "f:1: structure: must be structured or "),
+        (cases.read_prompts, b'{"prompt": "a"}\n{"prompt": 1}', "f:2: prompt = 1: must be a "),
     ],
 )
 def test_a_bad_line_is_named(
-    write: Callable[[str], Path], read: Callable[[Path], object], text: str, message: str
+    tmp_path: Path, read: Callable[[Path], object], content: bytes | None, message: str
 ) -> None:
+    path = tmp_path / "f"
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(ConfigError) as refusal:
-        read(write(text))
-    assert str(refusal.value).startswith(message)
+        read(path)
+    assert str(refusal.value).startswith(f"{tmp_path}/{message}")
     assert "\n" not in str(refusal.value)
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="none: cannot be read: No such file or directory"):
-        cases.read_cases(tmp_path / "none")
-    (tmp_path / "binary").write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="binary: is not UTF-8: invalid start byte at byte 0"):
-        cases.read_cases(tmp_path / "binary")
-
-
-@given(
-    count=st.integers(1, 20),
-    requests=st.integers(1, 30),
-    rounds=st.integers(1, 12),
-)
-def test_prompts_are_dealt_like_cards(count: int, requests: int, rounds: int) -> None:
-    prompts = [
-        Prompt(name=f"prompt {number}", messages=({"role": "user", "content": "a"},))
-        for number in range(count)
-    ]
-    dealt = [of_round(prompts, number, requests) for number in range(1, rounds + 1)]
-    assert [len(of_one) for of_one in dealt] == [requests] * rounds
-    in_turn = islice(cycle(mixed(prompts)), requests * rounds)
-    assert [prompt for of_one in dealt for prompt in of_one] == [*in_turn]
-    assert of_round(prompts, WARM_UP, requests) == of_round(prompts, 1, requests)
-
-
-def test_of_no_prompts_none_is_sent() -> None:
-    assert of_round((), 3, 8) == ()

@@ -1,18 +1,25 @@
-"""What the built-in driver sends."""
+"""What the built-in driver sends, and how streamed replies are put together."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import pytest
+from pydantic import TypeAdapter
+
+from spectap.answer import Answer, ToolCall
 from spectap.load import llmperf
-from spectap.load.requests import Request, requests_of
+from spectap.load.requests import Reply, Request, requests_of
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
 from tests.spectap.load.options import TOOL, options, prompt, written
+
+Deltas = list[Mapping[str, Any]]
 
 
 def counted(given: Namespace) -> list[Request]:
@@ -31,9 +38,7 @@ def test_prompts_are_filled_with_the_case_s_line(tmp_path: Path) -> None:
     assert len(sent) == 5
     assert sent == bodies(options("--text", str(text), requests=5))
     for body in sent:
-        assert body["max_tokens"] == 20
-        assert body["temperature"] == 0.0
-        assert body["stream"]
+        assert (body["max_tokens"], body["temperature"], body["stream"]) == (20, 0.0, True)
         assert not {"stream_options", "tools"} & set(body)
         content = body["messages"][-1]["content"]
         assert len(content) == 64 * 4
@@ -51,30 +56,98 @@ def test_without_a_line_prompts_are_sonnets_and_differ() -> None:
 
 def test_prompts_of_a_set_are_sent_as_they_are_in_turn(tmp_path: Path) -> None:
     # A separator of lines for Python, which JSON need not escape.
-    prompts = prompt("a", "Why?\n\u2028"), prompt("b", tools=[TOOL], max_tokens=7)
+    prompts = (
+        prompt("écrire/1 %", "Why?\n\u2028", prompt_class="räumlich"),
+        prompt("b", tools=[TOOL], max_tokens=7),
+    )
     sampling = {"chat_template_kwargs": {"enable_thinking": False}}
-    given = options(*written(tmp_path, *prompts), requests=3, sampling=sampling)
-    one, other, again = bodies(given)
-    assert one == again
-    assert one["messages"] == [dict(message) for message in prompts[0].messages]
-    assert "tools" not in one
-    assert other["tools"] == [TOOL]
-    assert [body["max_tokens"] for body in (one, other)] == [20, 7]
-    assert all(body["stream"] for body in (one, other))
-    assert all(body["chat_template_kwargs"] == {"enable_thinking": False} for body in (one, other))
-
-
-def test_prompts_of_a_set_are_never_longer_or_shorter_by_chance(tmp_path: Path) -> None:
-    given = options(*written(tmp_path, prompt()), requests=9, stddev_output_tokens=9)
-    assert {body["max_tokens"] for body in bodies(given)} == {20}
-
-
-def test_headers_name_the_prompt_and_its_class(tmp_path: Path) -> None:
-    prompts = prompt("écrire/1 %", prompt_class="räumlich"), prompt("b")
-    named, unclassed = counted(options(*written(tmp_path, *prompts), requests=2))
+    given = options(
+        *written(tmp_path, *prompts), requests=3, sampling=sampling, stddev_output_tokens=9
+    )
+    first, second, third = bodies(given)
+    assert first == third
+    assert first["messages"] == [dict(message) for message in prompts[0].messages]
+    assert "tools" not in first
+    assert second["tools"] == [TOOL]
+    # The load's deviation does not make them longer or shorter.
+    assert [body["max_tokens"] for body in (first, second)] == [20, 7]
+    assert all(body.items() >= (sampling | {"stream": True}).items() for body in (first, second))
+    named, unclassed, _ = counted(given)
     assert all(value.isascii() and value.isprintable() for value in named.headers.values())
     assert {header: unquote(value) for header, value in named.headers.items()} == {
         PROMPT_HEADER: "écrire/1 %",
         CLASS_HEADER: "räumlich",
     }
     assert unclassed.headers == {PROMPT_HEADER: "b"}
+
+
+def taken(deltas: Deltas, finish: Any = "stop", done: bool = True) -> Reply:
+    reply = Reply()
+    for number, delta in enumerate(deltas):
+        reason = finish if number == len(deltas) - 1 else None
+        event = {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+        reply.take(b"data: " + json.dumps(event).encode() + b"\n")
+        reply.take(b"\n")
+    if done:
+        reply.take(b"data: [DONE]\n")
+    return reply
+
+
+def answer(reply: Reply) -> Answer:
+    return TypeAdapter(Answer).validate_python(reply.answer("p"))
+
+
+def call(index: Any, **function: str | None) -> dict[str, Any]:
+    return {"index": index, "function": function}
+
+
+@pytest.mark.parametrize(
+    ("deltas", "content"),
+    [
+        ([{"role": "assistant", "content": ""}, {"content": "a "}, {"content": "b"}], "a b"),
+        (
+            [{"reasoning": "hm"}, {"reasoning": ", so", "content": None}, {"content": "yes"}],
+            "<think>hm, so</think>yes",
+        ),
+        ([{"reasoning": "hm", "reasoning_content": "hm"}], "<think>hm</think>"),
+        ([{"reasoning_content": "hm"}], "<think>hm</think>"),
+    ],
+)
+def test_thoughts_and_text_are_joined(deltas: Deltas, content: str) -> None:
+    assert answer(taken(deltas)) == Answer("p", content, (), "stop")
+
+
+def test_tool_calls_are_joined_by_their_index() -> None:
+    deltas: Deltas = [
+        {"tool_calls": [call(1, name="other", arguments="")]},
+        {"tool_calls": [call(0, name="one", arguments='{"a": ')]},
+        {"tool_calls": [call(0, arguments="1}"), call(1)]},
+        {"tool_calls": [call(1, name=None, arguments="{}")]},
+    ]
+    joined = answer(taken(deltas, "tool_calls"))
+    assert joined.tool_calls == (ToolCall("one", '{"a": 1}'), ToolCall("other", "{}"))
+    assert (joined.content, joined.finish) == ("", "tool_calls")
+
+
+@pytest.mark.parametrize("index", [None, "0", 1.5])
+def test_an_index_that_is_no_number_is_the_position(index: Any) -> None:
+    reply = taken([{"tool_calls": [call(index, name="a"), call(1, name="b")]}], "tool_calls")
+    assert answer(reply).tool_calls == (ToolCall("a", ""), ToolCall("b", ""))
+
+
+def test_a_tool_call_is_output_too() -> None:
+    fields = taken([{"tool_calls": [call(0, name="weather", arguments="{}")]}]).fields(5)
+    assert fields["number_output_tokens"] == 3
+    assert 0 < fields["ttft_s"] <= fields["end_to_end_latency_s"]
+
+
+@pytest.mark.parametrize("reason", [None, 3, ["stop"]])
+def test_an_answer_without_a_reason_to_finish_is_whole_if_it_ended(reason: Any) -> None:
+    assert answer(taken([{"content": "a"}], finish=reason)).finish is None
+    assert taken([{"content": "a"}], finish=reason, done=False).answer("p") is None
+
+
+def test_an_answer_that_failed_is_none() -> None:
+    failed = taken([{"content": "a"}])
+    failed.take(b'data: {"error": {"code": 500, "message": "out of memory"}}\n')
+    assert failed.answer("p") is None

@@ -25,9 +25,7 @@ JSON = HEAD + b"Content-Type: application/json\r\n\r\n"
 STREAM = HEAD + b"Content-Type: text/event-stream\r\n\r\n"
 CHUNKED = HEAD + b"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 LETTERS = b"x" * 60 * KIB
-LINES = b"X: y\r\n" * 1000
 CHUNK = b"1;x=" + LETTERS + b"\r\nx\r\n"
-EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 # Each has an index of its own, which the tap has to remember.
 CHOICES = b"".join(
     b'data: {"usage":{"completion_tokens":1},"choices":[{"index":%d}]}\n\n' % index
@@ -84,27 +82,20 @@ async def discard(b: Bench) -> None:
                 pass
 
 
+EARLY = b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n" * 99
+
+
 @pytest.mark.parametrize(
     ("start", "part", "cause", "most"),
     [
         (HEAD + b"X: ", LETTERS, "the answer's head has more than 64 KiB", 0),
-        (HEAD, LINES, "the answer's head has more than 64 KiB", 0),
-        (b"HTTP/1.1 200 ", LETTERS, "the answer's head has more than 64 KiB", 0),
-        (
-            b"",
-            b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n" * 99,
-            "the answer's head has more than 64 KiB",
-            0,
-        ),
-        (CHUNKED + b"1;x=", LETTERS, "the answer's framing has more than 64 KiB", 0),
+        (b"", EARLY, "the answer's head has more than 64 KiB", 0),
         (CHUNKED + b"0\r\nX: ", LETTERS, "the answer's framing has more than 64 KiB", 0),
         (CHUNKED, CHUNK, "the answer's framing has more than 8 MiB", 0),
-        (STREAM + b"data: ", LETTERS, "an event has more than 4 MiB", limits.EVENT),
         (STREAM + b"data: \r", LETTERS, "an event has more than 4 MiB", limits.EVENT),
-        (STREAM, EVENT * 1000, "the stream has more than 20,000 events", 5 * MIB),
         (STREAM, CHOICES, "the stream has more than 20,000 events", 5 * MIB),
-        (STREAM, b": " + LETTERS + b"\n\n", "the stream has more than 256 MiB", 0),
-        (JSON, LETTERS, "the answer has more than 16 MiB", limits.ANSWER),
+        (STREAM, b": " + LETTERS + b"\n\n", "the stream has more than 16 MiB", 0),
+        (JSON, LETTERS, "the answer has more than 8 MiB", 8 * MIB),
     ],
 )
 async def test_an_answer_without_end(
@@ -115,7 +106,10 @@ async def test_an_answer_without_end(
     cause: str,
     most: int,
 ) -> None:
-    monkeypatch.setattr(limits, "EVENTS", 20_000)  # not 2**18, which take seconds to send
+    # The product's limits take seconds to send.
+    monkeypatch.setattr(limits, "EVENTS", 20_000)
+    monkeypatch.setattr(limits, "STREAM", 16 * MIB)
+    monkeypatch.setattr(limits, "ANSWER", 8 * MIB)
     async with endless(start, part) as url, bench(url, tmp_path, 60) as b:
         tracemalloc.start()
         try:
@@ -128,74 +122,18 @@ async def test_an_answer_without_end(
         assert peak < 2.25 * most + SLACK
 
 
-async def test_a_client_learns_of_a_head_without_end(tmp_path: Path) -> None:
-    async with endless(HEAD, LINES) as url, bench(url, tmp_path) as b:
-        status, body = await b.post(chat())
-    message = "tap: too long: the answer's head has more than 64 KiB"
-    assert (status, json.loads(body)["error"]["message"]) == (502, message)
-
-
-async def test_other_requests_go_on_beside_answers_without_end(tmp_path: Path) -> None:
-    """All of them on one tap: its server answers the good ones, and the others without end."""
-    async with golden(1, 4, 8, 2) as good, contextlib.AsyncExitStack() as stack:
-        bad = [
-            await stack.enter_async_context(endless(*script))
-            for script in ((HEAD, LINES), (STREAM, b"data: " + LETTERS), (JSON, LETTERS))
-        ]
-        ports = itertools.cycle([int(url.rpartition(":")[2][:-3]) for url in (good.url, *bad)])
-
-        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there, back = await asyncio.open_connection("127.0.0.1", next(ports))
-
-            async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-                with contextlib.suppress(OSError):
-                    while data := await source.read(64 * KIB):
-                        target.write(data)
-                        await target.drain()
-                target.close()
-
-            await asyncio.gather(copy(reader, back), copy(there, writer))
-
-        between = await asyncio.start_server(forward, "127.0.0.1", 0)
-        await stack.enter_async_context(between)
-        url = f"http://127.0.0.1:{between.sockets[0].getsockname()[1]}/v1"
-        b = await stack.enter_async_context(bench(url, tmp_path, 60))
-        await asyncio.gather(*(discard(b) for _ in range(4)))
-        errors = sorted(record.error or "" for record in b.records())
-    assert [error.partition(" has ")[0] for error in errors] == [
-        "",
-        "too long: an event",
-        "too long: the answer",
-        "too long: the answer's head",
-    ]
-
-
 POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+POST_CHUNKS = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+LONG_POST = POST + b"Content-Length: 9999999999\r\n\r\n"
 
 
 @pytest.mark.parametrize(
     ("start", "part", "status", "cause"),
     [
-        (POST + b"X: ", LETTERS, 431, "the request's head has more than 64 KiB"),
         (b"GET /", LETTERS, 431, "the request's head has more than 64 KiB"),
-        (
-            POST + b"Transfer-Encoding: chunked\r\n\r\n1;x=",
-            LETTERS,
-            431,
-            "the request's head has more than 64 KiB",
-        ),
-        (
-            POST + b"Transfer-Encoding: chunked\r\n\r\n",
-            CHUNK,
-            413,
-            "the request's framing has more than 8 MiB",
-        ),
-        (
-            POST + b"Content-Length: 9999999999\r\n\r\n",
-            LETTERS,
-            413,
-            "the request's body has more than 64 MiB",
-        ),
+        (POST_CHUNKS + b"1;x=", LETTERS, 431, "the request's head has more than 64 KiB"),
+        (POST_CHUNKS, CHUNK, 413, "the request's framing has more than 8 MiB"),
+        (LONG_POST, LETTERS, 413, "the request's body has more than 64 MiB"),
     ],
 )
 async def test_a_request_without_end(
@@ -236,14 +174,11 @@ async def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_pat
     ("target", "host", "status"),
     [
         ("/v1/models", "localhost:8001", 200),
-        ("/v1/models", "127.0.0.1", 200),
         ("/v1/models", "[::1]:8001", 200),
         ("/v1/models", "rebound.example:8001", 421),
-        ("/v1/models", "127.0.0.1.rebound.example", 421),
         ("/v1/models", "localhost@rebound.example", 421),
         ("/v1/models", "localhost\r\nHost: rebound.example", 421),
         ("/v1/models", "", 421),
-        ("http://127.0.0.1/v1/models", "127.0.0.1", 400),
         ("http://rebound.example/v1/models", "localhost", 400),
         ("*", "localhost", 400),
     ],
@@ -261,8 +196,6 @@ async def test_only_requests_for_loopback_pass(
     ("origin", "status"),
     [
         ("http://localhost:3000", 200),
-        ("https://127.0.0.1", 200),
-        ("http://[::1]:3000", 200),
         ("https://page.example", 403),
         ("http://localhost.page.example", 403),
         ("http://localhost@page.example", 403),

@@ -1,4 +1,4 @@
-"""The meter: every token counted, and what the client did not ask for taken out."""
+"""The meter: every event and token counted, and what the client did not ask for taken out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,53 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rehearsal.golden import wire
-from spectap.tap.token_meter import Meter, clean, without_usage
+from spectap.tap.token_meter import Events, Meter, clean, event_data, without_usage
+
+text = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=8)
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[bytes, list[bytes | None]]:
+    """A stream and the data of its events, composed rather than parsed."""
+    stream, expected = b"", []
+    end = draw(st.sampled_from([b"\n", b"\r\n", b"\r"]))
+    for _ in range(draw(st.integers(0, 6))):
+        lines = draw(st.lists(text, max_size=3))
+        extra = draw(st.sampled_from([[b": ping"], [b"event: x", b"id: 7"], [b"data2: y"], []]))
+        written = extra + [b"data: " + line.encode() for line in lines]
+        if not written:
+            continue
+        stream += b"".join(line + end for line in written) + end
+        expected.append(b"\n".join(line.encode() for line in lines) if lines else None)
+    return stream, expected
+
+
+@given(streams(), st.lists(st.integers(0, 200), max_size=20))
+def test_any_cut_gives_the_same_events(
+    stream: tuple[bytes, list[bytes | None]], cuts: list[int]
+) -> None:
+    raw, expected = stream
+    parser = Events()
+    bounds = [0, *sorted(min(cut, len(raw)) for cut in cuts), len(raw)]
+    events = [event for start, end in pairwise(bounds) for event in parser.feed(raw[start:end])]
+    if rest := parser.close():
+        events.append(rest)
+    assert [event_data(event) for event in events] == expected
+    assert b"".join(events) == raw
+    assert parser.close() == b""
+
+
+@pytest.mark.parametrize(
+    ("event", "data"),
+    [
+        (b"data:x\n\n", b"x"),
+        (b"data:  x\n\n", b" x"),
+        (b"data\n\n", b""),
+        (b"database: x\n\n", None),
+    ],
+)
+def test_data_of_an_event(event: bytes, data: bytes | None) -> None:
+    assert event_data(event) == data
 
 
 def meter(strip: bool = True, usage_only: bool = False, null_usage: bool = False) -> Meter:
@@ -77,12 +123,6 @@ def test_a_client_that_asked_for_usage_gets_its_event_but_not_the_others() -> No
     assert passed == b"".join([*events[:-1], answer.usage_only(5), wire.DONE])
 
 
-def test_events_of_one_read_share_its_time() -> None:
-    subject = meter()
-    subject.feed(b"".join(stream(wire.Answer("id", "m", 1, True, 9), [1, 8, 8], usage=True)), 0.5)
-    assert subject.chunks == [(0.5, 1), (0.5, 8), (0.5, 8)]
-
-
 def test_a_server_that_counts_per_request_only_is_noticed() -> None:
     subject = meter()
     answer = wire.Answer("id", "m", 1, True, 9)
@@ -106,6 +146,7 @@ def test_several_choices_are_counted_one_by_one() -> None:
         choices = [{"index": index, "delta": {"content": "x"}}]
         usage = {"prompt_tokens": 4, "completion_tokens": total}
         subject.feed(event(choices=choices, usage=usage), 0.5)
+    assert subject.output_tokens == 8
     subject.feed(event(choices=[], usage={"prompt_tokens": 4, "completion_tokens": 8}), 0.6)
     assert [tokens for _, tokens in subject.chunks] == [1, 1, 4, 2]
     assert subject.per_chunk

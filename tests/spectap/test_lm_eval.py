@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectap.answer import Score
-from spectap.answers.lm_eval import read_scores
+from spectap.answer import Score, read_scores
 from spectap.errors import JournalError
 
 NAME = "samples_gsm8k_2026-11-22T12-30-05.123456.jsonl"
@@ -62,13 +61,6 @@ def test_a_score_is_of_the_evaluation_that_noted_its_file(tmp_path: Path) -> Non
     assert [score.evaluation is None for score in read_scores(tmp_path)] == [False, True]
 
 
-def test_a_broken_note_is_refused_in_one_line(tmp_path: Path) -> None:
-    write(tmp_path, "SD", sample(0, 1.0))
-    (tmp_path / "quality" / "evaluation.json").write_text("{}\n")
-    with pytest.raises(JournalError, match=r"evaluation\.json:1: id: Field required"):
-        read_scores(tmp_path)
-
-
 def test_the_newest_evaluation_of_a_variant_counts(tmp_path: Path) -> None:
     write(tmp_path, "SD", sample(0, 1.0))
     write(tmp_path, "SD", sample(0, 0.0), name=NAME.replace("T12", "T09"))
@@ -76,21 +68,15 @@ def test_the_newest_evaluation_of_a_variant_counts(tmp_path: Path) -> None:
     older = write(tmp_path, "SD", sample(1, 0.0), name=NAME.replace("2026", "2025"))
     (tmp_path / "quality" / "SD" / "A").mkdir()
     older.rename(tmp_path / "quality" / "SD" / "A" / older.name)
+    # What is not lm-eval's is left alone.
+    (older.parent / "samples_of_mine.jsonl").write_text("no JSON\n")
     assert read_scores(tmp_path) == [Score("GSM8K", "SD", "0", True)]
-
-
-def test_other_files_are_left_alone(tmp_path: Path) -> None:
-    path = write(tmp_path, "SD", sample(0, 1.0))
-    (path.parent / "results_2026-11-22T12-30-05.123456.json").write_text("{}")
-    (path.parent / "samples_of_mine.jsonl").write_text("no JSON\n")
-    assert len(read_scores(tmp_path)) == 1
-
-
-def test_nothing_is_read_of_nothing(tmp_path: Path) -> None:
-    assert read_scores(tmp_path) == []
 
 
 def test_a_line_of_another_kind_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, "SD", sample(0, 1.0), {"doc_id": 1, "filter": "strict-match"})
     with pytest.raises(JournalError, match=f"{path.name}:2: exact_match: Field required"):
+        read_scores(tmp_path)
+    (tmp_path / "quality" / "evaluation.json").write_text("{}\n")
+    with pytest.raises(JournalError, match=r"evaluation\.json:1: id: Field required"):
         read_scores(tmp_path)

@@ -1,4 +1,4 @@
-"""Whether an answer has the form that its prompt asks for. Nothing that it says is ever run.
+"""Whether answers have the form that their prompts ask for. Nothing that one says is ever run.
 
 Nor is it quoted: a problem says where an answer breaks which rule, in words of the prompt alone,
 because a run keeps the texts of answers only where it is asked to.
@@ -11,7 +11,8 @@ import functools
 import json
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -21,7 +22,8 @@ from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from spectap.answer import Answer, ToolCall
+from spectap.answer import Answer, CheckedAnswer, ToolCall, digest, parts_at, words
+from spectap.config import Config
 from spectap.prompt import Form, Prompt
 
 CUT_OFF: Final = "cut off"
@@ -45,6 +47,64 @@ class _Problem(Exception):
 
 class _CannotTell(Exception):
     """Why an answer cannot be checked."""
+
+
+def checked(
+    config: Config,
+    answers: Mapping[str, Sequence[Answer]],
+    prompts: Sequence[Prompt],
+    *,
+    case: str,
+    load: str,
+    round: int,
+    attempt: int,
+) -> list[CheckedAnswer]:
+    """Checks the answers of a turn, and compares each with the baseline's to the same prompt.
+
+    ``answers`` by variant, of ``prompts``. They are compared at temperature 0 alone: above it, two
+    answers of one server differ, too. Where a prompt was sent several times, the first answer is
+    compared with the baseline's first, and so on.
+    """
+    named = {prompt.name: prompt for prompt in prompts}
+    greedy = config.load.sampling.get("temperature") == 0
+    lines = []
+    for variant in config.variants:
+        others = answers.get(variant.baseline, ()) if variant.baseline and greedy else ()
+        for answer, other in _paired(answers.get(variant.name, ()), others):
+            prompt = named[answer.prompt]
+            valid, problem = check(prompt, answer)
+            parts = parts_at(answer, other) if other else None
+            lines.append(
+                CheckedAnswer(
+                    variant=variant.name,
+                    case=case,
+                    load=load,
+                    round=round,
+                    attempt=attempt,
+                    prompt=answer.prompt,
+                    digest=digest(answer),
+                    finish=answer.finish,
+                    form=prompt.form,
+                    valid=valid,
+                    problem=problem,
+                    same=parts is None if other else None,
+                    parts_at=parts,
+                    words=len(words(answer)),
+                    answer=answer if config.keep_answers else None,
+                )
+            )
+    return lines
+
+
+def _paired(
+    answers: Sequence[Answer], others: Sequence[Answer]
+) -> Iterator[tuple[Answer, Answer | None]]:
+    """Each answer with the other side's to the same prompt; None where that has no more."""
+    by_prompt: defaultdict[str, list[Answer]] = defaultdict(list)
+    for other in reversed(others):
+        by_prompt[other.prompt].append(other)
+    for answer in answers:
+        yield answer, by_prompt[answer.prompt].pop() if by_prompt[answer.prompt] else None
 
 
 def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
@@ -75,10 +135,7 @@ def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
 
 
 def without_thoughts(content: str) -> str:
-    """What follows the thoughts; nothing where they do not end.
-
-    Some templates open them in the prompt, so that the answer has only their end.
-    """
+    """What follows the thoughts, which a prompt may have opened; nothing where they do not end."""
     before, end, after = content.partition("</think>")
     if end:
         return after
@@ -88,9 +145,13 @@ def without_thoughts(content: str) -> str:
 def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
     if not calls:
         raise _Problem("calls no tool")
-    given = {function["name"]: function for function in _functions(prompt)}
+    functions = {
+        tool["function"]["name"]: tool["function"]
+        for tool in prompt.tools
+        if isinstance(tool.get("function"), Mapping) and "name" in tool["function"]
+    }
     for call in calls:
-        if call.name not in given:
+        if call.name not in functions:
             raise _Problem("calls a tool that it was not given")
         try:
             arguments = orjson.loads(call.arguments)
@@ -98,22 +159,12 @@ def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
             raise _Problem(f"{call.name}: its arguments are no JSON: {_at(error)}") from None
         if not isinstance(arguments, dict):
             raise _Problem(f"{call.name}: its arguments are no JSON object")
-        if broken := _broken(given[call.name].get("parameters"), arguments):
+        if broken := _broken(functions[call.name].get("parameters"), arguments):
             raise _Problem(f"{call.name}: {broken}")
 
 
-def _functions(prompt: Prompt) -> Iterator[Mapping[str, Any]]:
-    for tool in prompt.tools:
-        function = tool.get("function")
-        if isinstance(function, Mapping) and isinstance(function.get("name"), str):
-            yield function
-
-
 def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
-    """Where ``arguments`` break which keyword of ``schema``: `` `days`: breaks type``.
-
-    Empty where they break none, and where the schema cannot be read.
-    """
+    """`` `days`: breaks type``; empty where nothing breaks, or the schema cannot be read."""
     readable = _readable(json.dumps({} if schema is None else schema))
     if readable is None:
         return ""
@@ -199,22 +250,18 @@ def _check_program(text: str) -> None:
         raise _Problem("is empty")
     if len(program) > _LONGEST_PROGRAM:
         raise _CannotTell("is too long to be parsed")
+    program = program.replace("\r\n", "\n")  # which textwrap takes for text
+    first = next(line for line in program.split("\n") if line.strip())
     try:
-        _parse(program)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes and comparisons: they are valid
+            # A completion may be the body alone, indented as in the function.
+            ast.parse(textwrap.dedent(program) if first[0] in " \t" else program)
     except (SyntaxError, ValueError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         raise _Problem(f"is no Python: line {line}" if line else "is no Python") from None
     except (RecursionError, MemoryError):
         raise _CannotTell("is nested too deeply to be parsed") from None
-
-
-def _parse(program: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd escapes and comparisons: they are valid
-        # A completion may be the body alone, indented as in the function.
-        program = program.replace("\r\n", "\n")  # which textwrap takes for text
-        first = next(line for line in program.split("\n") if line.strip())
-        ast.parse(textwrap.dedent(program) if first[0] in " \t" else program)
 
 
 class _Block(NamedTuple):
@@ -232,16 +279,12 @@ def _blocks(text: str) -> Iterator[_Block]:
             yield _Block(language, "\n".join(lines))
             inside = False
         elif fence:
-            language, lines, inside = _language(line), [], True
+            label = line.strip().lstrip("`").split()
+            language, lines, inside = label[0].lower() if label else "", [], True
         elif inside:
             lines.append(line)
     if inside:
         yield _Block(language, "\n".join(lines))
-
-
-def _language(opening: str) -> str:
-    label = opening.strip().lstrip("`").split()
-    return label[0].lower() if label else ""
 
 
 def _line(problem: Exception) -> str:

@@ -1,1 +1,0 @@
-"""What answers are: their form, their difference from the baseline's, and lm-eval's scores."""
