@@ -67,9 +67,15 @@ def draw(folder: Path) -> None:
 def _draw_jobs(folder: Path) -> None:
     from spectap.report import offline, terminal
 
-    report = offline.read(folder)
-    print(report.table(terminal.terminal_width() or terminal.WIDTH))
-    print(_page(report.write))
+    view, config = offline.read(folder)
+    terminal.show(view)
+
+    def write() -> Path:
+        from spectap.report.page import write_jobs
+
+        return write_jobs(folder, view, config)
+
+    print(f"\n{_page(write)}")
 
 
 def _write(run: Results) -> Path:

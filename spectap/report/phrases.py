@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -109,6 +109,12 @@ def load_unit(loads: Sequence[LoadPoint]) -> str:
     return "a second" if loads[0].open else "at once"
 
 
+def heading(config: Config, summary: Summary) -> str:
+    """``article: SD against Base, on Qwen/Qwen3-32B at concurrency 4``."""
+    loads = load_points(config.load.points)
+    return f"{config.experiment}: {summary.subject}, on {config.model} at {loads}"
+
+
 def arrangement(config: Config) -> str:
     """How the variants of a turn were loaded; empty for one variant."""
     if len(config.variants) < 2:
@@ -127,19 +133,13 @@ def requests(load: Load) -> str:
 
 def load_mark(cell: Cell) -> str:
     """What to know of a cell's load before its figures: ``queue``, ``lagged``, or nothing."""
-    return ", ".join(_marks(cell))
+    marks = {"queue": cell.queued, "lagged": cell.lagging}
+    return ", ".join(mark for mark, present in marks.items() if present)
 
 
 def load_letters(cell: Cell) -> str:
     """The same in letters: ``q``, ``l``."""
-    return "".join(mark[0] for mark in _marks(cell))
-
-
-def _marks(cell: Cell) -> Iterator[str]:
-    if cell.queued:
-        yield "queue"
-    if cell.lagging:
-        yield "lagged"
+    return "".join(mark[0] for mark in load_mark(cell).split(", ") if mark)
 
 
 def objectives(objectives: Objectives) -> str:

@@ -98,13 +98,7 @@ def _paint_windows(axes: Axes, prospects: Sequence[Prospect], named: dict[str, C
             if each.measured:
                 ends = each.speedup.low, each.speedup.high
                 axes.vlines(each.window + shift, *ends, color=colour.light, linewidth=2)
-                axes.plot(
-                    each.window,
-                    each.speedup.point,
-                    colour.marker,
-                    color=colour.light,
-                    markersize=6,
-                )
+                canvas.paint_point(axes, each.window, each.speedup.point, colour)
 
 
 def _paint_best(axes: Axes, name: str, prospects: Sequence[Prospect], advice: Advice) -> None:
