@@ -14,7 +14,7 @@ from spectap.analysis.advice.advice import Advice
 from spectap.analysis.summary import Case
 from spectap.load_points import LoadPoint
 from spectap.report import phrases, verdicts
-from spectap.report.plots import at_load, canvas, drafts, over_loads
+from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure
 
@@ -45,7 +45,7 @@ def _drawn(figure: Figure, paint: Callable[[], Canvas]) -> Figure:
 def _catalogue(run: Results) -> _Catalogue:
     points = run.config.load.points
     if run.advice:
-        yield _drafts(run.advice), partial(drafts.paint, run.advice)
+        yield _drafts(run.advice), partial(at_load.paint_drafts, run.advice)
     if len(points) == 1:
         yield from _at(run, points[0])
         return
@@ -64,7 +64,7 @@ def _drafts(advice: Advice) -> Figure:
     )
     title = "Drafts accepted, by position"
     if len({prospect.window for prospect in advice.prospects}) > 1:
-        load = drafts.first_load(advice)
+        load = at_load.first_load(advice)
         where = f" at {phrases.load_points([load])}" if load else ""
         title += f", and the speed-up over the window{where}"
         caption += (

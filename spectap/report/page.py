@@ -15,7 +15,7 @@ from spectap.analysis.crosscheck import TOLERANCE
 from spectap.config import Config
 from spectap.names import ADVICE, SUMMARY
 from spectap.printing import printable_lines
-from spectap.report import advice, cells, figures, phrases, quality, results, run_view, verdicts
+from spectap.report import advice, cells, figures, phrases, quality, run_view, verdicts
 from spectap.report.plots import canvas
 from spectap.report.results import Results
 from spectap.report.view import Figure, View
@@ -27,17 +27,11 @@ _TEMPLATES: Final = Path(__file__).parent / "templates"
 _HYPHEN: Final = re.compile(r"(?<=\d)-(?=\d)")
 
 
-def write_report(run_dir: Path) -> Path:
-    """Writes ``report.html``, the PNGs, ``summary.json`` and ``advice.json`` into ``run_dir``.
-
-    Returns the report. Where nothing speculates there is no ``advice.json``. Needs ``config.json``
-    and ``ledger.jsonl`` only. Raises what ``results.read`` raises, OSError.
-    """
-    return write_results(results.read(run_dir))
-
-
 def write_results(run: Results) -> Path:
-    """The same of a run that has been read already. Raises OSError."""
+    """Writes ``report.html``, the PNGs, ``summary.json`` and ``advice.json`` of a run.
+
+    Returns the report. Where nothing speculates there is no ``advice.json``. Raises OSError.
+    """
     drawings = figures.draw(run)
     for drawing in drawings:
         if drawing.png:

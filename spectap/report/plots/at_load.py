@@ -1,4 +1,4 @@
-"""All test cases at one load point: the speed-up of each, and latencies over the run."""
+"""At one load point: the speed-up of each test case, latencies over the run, and drafts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from spectap import metrics, palette, wording
+from spectap.analysis.advice.advice import Acceptance, Advice, Prospect, Recommendation
+from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Case, Summary
 from spectap.config import Structure
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.palette import Colour
+from spectap.report.advice import colours as colours_of_lines
 from spectap.report.plots import canvas
 from spectap.report.results import Results
 
@@ -24,6 +28,11 @@ _LINE: Final = 25  # points of height for a variant
 _GAP: Final = 0.5  # lines between two test cases
 _PANEL: Final = 150  # points of height
 _MARGINS: Final = 75  # points for the axis and the legend
+_DRAFTS_PANEL: Final = 190
+_DRAFTS_MARGINS: Final = 60
+_SHIFT: Final = 0.12  # windows or positions, between the intervals of two lines
+_BAND: Final = 0.13  # opacity of the interval of predictions
+_RING: Final = 12  # points, around what is recommended
 _DECODING: Final = Colour("muted", canvas.MUTED, canvas.MUTED, "s")
 _LATENCIES: Final = (metrics.END_TO_END_LATENCY, metrics.TIME_PER_OUTPUT_TOKEN, metrics.TTFT)
 # More dots on a curve cannot be told from each other, but make the page heavy.
@@ -167,3 +176,92 @@ def _paint_curve(
     style = "-" if solid else _OPEN_ENDED
     waves = zip(*_waves(rounds, together), strict=True)
     axes.plot(*waves, color=colour.light, linewidth=1.6, linestyle=style)
+
+
+def first_load(advice: Advice) -> LoadPoint | None:
+    """The load point whose windows are drawn; the tables have all."""
+    return advice.prospects[0].load if advice.prospects else None
+
+
+def paint_drafts(advice: Advice) -> Figure:
+    """Drafts accepted by position, and the speed-up over the window at the first load.
+
+    A row for each class, a line for each draft. Raises ``NothingToDraw``.
+    """
+    acceptances = [each for each in advice.acceptances if each.positions]
+    prospects = [each for each in advice.prospects if each.load == first_load(advice)]
+    windows = len({each.window for each in prospects}) > 1
+    if not acceptances:
+        raise canvas.NothingToDraw("no step tells how many drafts were accepted")
+    classes = [*dict.fromkeys(each.prompt_class for each in acceptances)]
+    colours = colours_of_lines(advice)
+    figure = canvas.figure(_DRAFTS_MARGINS + _DRAFTS_PANEL * len(classes))
+    columns = 2 if windows else 1
+    grid = figure.subplots(len(classes), columns, sharex="col", sharey="col", squeeze=False)
+    for row, name in zip(grid, classes, strict=True):
+        row[0].set_title(wording.short(name), loc="left", size=canvas.FONT_SIZE)
+        of_class = [each for each in acceptances if each.prompt_class == name]
+        _paint_acceptances(row[0], of_class, colours)
+        if windows:
+            in_class = [each for each in prospects if each.prompt_class == name]
+            _paint_windows(row[1], in_class, advice.recommendations, colours)
+        for axes in row:
+            axes.grid(visible=False, axis="x")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+    grid[0][0].set_ylim(0, 103)
+    grid[-1][0].set_xlabel("position of the draft")
+    if windows:
+        grid[0][1].set_ylim(0, 1.06 * max(1.0, *(each.speedup.high for each in prospects)))
+        grid[-1][1].set_xlabel("window")
+    drawn = {each.line for each in acceptances} | {each.line for each in prospects}
+    canvas.legend(figure, {name: colours[name] for name in colours if name in drawn})
+    return figure
+
+
+def _paint_acceptances(
+    axes: Axes, acceptances: Sequence[Acceptance], colours: dict[str, Colour]
+) -> None:
+    axes.set_ylabel("% accepted where reached")
+    for number, each in enumerate(acceptances):
+        # What too few steps reached says nothing, unless there is nothing else.
+        positions = [position for position in each.positions if position.interval] or each.positions
+        shift = _SHIFT * (number - (len(acceptances) - 1) / 2)
+        at = [position.number + shift for position in positions]
+        hollow = [position.interval is None for position in positions]
+        intervals = [
+            Interval(position.accepted, *(position.interval or [position.accepted] * 2)).scaled(100)
+            for position in positions
+        ]
+        canvas.paint_curve(axes, at, intervals, colours[each.line], hollow)
+
+
+def _paint_windows(
+    axes: Axes,
+    prospects: Sequence[Prospect],
+    recommendations: Sequence[Recommendation],
+    colours: dict[str, Colour],
+) -> None:
+    """The prospects of one class; what is recommended for it is ringed."""
+    axes.set_ylabel("speed-up of one request")
+    axes.axhline(1, color=canvas.INK, linewidth=1)
+    best = {
+        (each.choice.line, each.choice.window, each.prompt_class, each.load)
+        for each in recommendations
+    }
+    lines = [*dict.fromkeys(each.line for each in prospects)]
+    for number, line in enumerate(lines):
+        colour, shift = colours[line], _SHIFT * (number - (len(lines) - 1) / 2)
+        of_line = sorted((p for p in prospects if p.line == line), key=lambda p: p.window)
+        windows = [each.window for each in of_line]
+        speeds = [each.speedup for each in of_line]
+        axes.plot(windows, [speed.point for speed in speeds], color=colour.light, linewidth=1.4)
+        lows, highs = ([getattr(speed, end) for speed in speeds] for end in ("low", "high"))
+        axes.fill_between(windows, lows, highs, color=colour.light, alpha=_BAND, linewidth=0)
+        for each, speed in zip(of_line, speeds, strict=True):
+            if each.measured:
+                at = each.window + shift
+                axes.vlines(at, speed.low, speed.high, color=colour.light, linewidth=2)
+                canvas.paint_point(axes, each.window, speed.point, colour)
+            if (line, each.window, each.prompt_class, each.load) in best:
+                point = each.window, speed.point
+                axes.plot(*point, "o", mfc="none", mec=canvas.INK, markersize=_RING)

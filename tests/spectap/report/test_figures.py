@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.text import Text
 
 from spectap.report import advice, figures
-from spectap.report.plots import at_load, canvas, drafts, over_loads
+from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure
 from tests.spectap import generated_runs as generated
@@ -227,7 +227,7 @@ def test_drafts_have_the_windows_and_acceptances_of_the_advice(sweep: Results) -
     assert [*axes_of] == ["structured", "open-ended"]
     colours = advice.colours(of)
     for prospect in of.prospects:
-        if prospect.load == drafts.first_load(of):
+        if prospect.load == at_load.first_load(of):
             colour, axes = colours[prospect.line], axes_of[prospect.prompt_class][1]
             point = prospect.speedup.point
             assert dict(marks(axes, colour.light, "None"))[prospect.window] == pytest.approx(point)
@@ -252,6 +252,6 @@ def test_drafts_have_the_windows_and_acceptances_of_the_advice(sweep: Results) -
 def test_one_window_is_drawn_without_a_curve_over_windows(comparison: Results) -> None:
     of = comparison.advice
     assert of
-    assert len(drafts.paint(of).axes) == 2
+    assert len(at_load.paint_drafts(of).axes) == 2
     with pytest.raises(canvas.NothingToDraw):
-        drafts.paint(replace(of, acceptances=()))
+        at_load.paint_drafts(replace(of, acceptances=()))
