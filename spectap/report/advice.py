@@ -121,11 +121,10 @@ def run_heading(run: Results) -> str:
     return rehearsal + phrases.heading(run.config, run.summary)
 
 
-def serve(advice: Advice, *, rivals: bool = True, only_mix: bool = False) -> Table:
+def serve(advice: Advice, *, rivals: bool = True) -> Table:
     """What to serve each class with, and the mix, at each load.
 
-    ``rivals``: with what may be better, for which a terminal has no room. ``only_mix``: without the
-    classes, where there are several.
+    ``rivals``: with what may be better, for which a terminal has no room.
     """
     several = len(_loads(advice)) > 1
     priced = any(each.usd_per_million_output_tokens for each in advice.recommendations)
@@ -134,7 +133,7 @@ def serve(advice: Advice, *, rivals: bool = True, only_mix: bool = False) -> Tab
 
     def row(each: Recommendation) -> Row:
         line = each.choice.line
-        ratio = phrases.prediction(each.speedup if line else None)
+        ratio = phrases.speed(each.speedup if line else None)
         origin = ("measured" if each.measured else "predicted") if line else ""
         likely = (f"{_short(*rival, line)}" for rival in each.rivals[:_RIVALS])
         values = [(ratio.figure, ratio.bounds, origin), (phrases.probability(each.probability),)]
@@ -148,16 +147,11 @@ def serve(advice: Advice, *, rivals: bool = True, only_mix: bool = False) -> Tab
     columns += [Columns("USD per", ("M tokens",))] if priced else []
     columns += [Columns("may be better", ("",), words=True)] if rivals else []
     what = "fastest" if advice.rehearsal else "serve"
-    only_mix = only_mix and len(advice.mix) > 1
     return Table(
         "Fastest in this rehearsal" if advice.rehearsal else "What to serve",
         (*(("load",) if several else ()), "class", what),
         tuple(columns),
-        grouped(
-            (each.load, row(each))
-            for each in advice.recommendations
-            if not (only_mix and each.prompt_class)
-        ),
+        grouped((each.load, row(each)) for each in advice.recommendations),
     )
 
 
@@ -221,7 +215,7 @@ def _prospect(prospect: Prospect | None) -> tuple[str, str, str, str]:
 
 
 def _ratio(interval: Interval | None) -> str:
-    estimate = phrases.prediction(interval)
+    estimate = phrases.speed(interval)
     return f"{estimate.figure} {estimate.bounds}".rstrip()
 
 

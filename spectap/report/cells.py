@@ -82,7 +82,7 @@ def overview(summary: Summary) -> Table:
             ends = dict.fromkeys((metric.percentiles[0], metric.percentiles[-1]))
             title = f"{metric.short} {metric.printed}".strip()
             measures.append(_percentiles(metric, tuple(ends), title))
-    measures += [_TOKENS_PER_SECOND, _TOKENS_PER_STEP]
+    measures += _TOKENS
     if phrases.priced(summary):
         measures.append(_USD)
     measures += _remarkable(cells, errors=True)
@@ -104,8 +104,7 @@ def overview_over_loads(case: Case, summary: Summary) -> Table:
     measures = [
         *_answers(case.cells, summary),
         *(_percentiles(each, ("p50", "p90"), f"{each.short} {each.printed}") for each in latencies),
-        _TOKENS_PER_SECOND,
-        _TOKENS_PER_STEP,
+        *_TOKENS,
         *_remarkable(case.cells, errors=any(cell.errors for cell in case.cells)),
     ]
     rows = [
@@ -155,9 +154,9 @@ def _answers(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
         return _doubted(cell.comparison.speed, estimate), estimate.bounds
 
     def decoding(cell: Cell) -> str:
-        return phrases.speed(
-            cell.comparison.by_time_per_output_token if cell.comparison else None
-        ).figure
+        if cell.comparison is None:
+            return ""
+        return phrases.speed(cell.comparison.by_time_per_output_token).figure
 
     def cost(cell: Cell) -> str:
         if cell.comparison is None:
@@ -168,48 +167,47 @@ def _answers(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
     compared = [cell.comparison for cell in cells if cell.comparison]
     if compared:
         yield Measure("request speed", ("", "95 %"), speed)
-        yield Measure("", ("decoding",), lambda cell: [decoding(cell)])
+        yield _column("", "decoding", decoding)
     if any(comparison.cost for comparison in compared):
-        title, name = ("cost of", "a token") if priced else ("times the", "tokens/s")
-        yield Measure(title, (name,), lambda cell: [cost(cell)])
+        yield _column(*(("cost of", "a token") if priced else ("times the", "tokens/s")), cost)
 
 
 def _doubted(claim: Claim | None, estimate: Estimate) -> str:
     """The figure, with a question mark where no difference is proven."""
-    if claim is None:
-        return wording.MISSING
-    return estimate.figure + ("?" if claim.answer is Answer.UNDECIDED else "")
+    return estimate.figure + ("?" if claim and claim.answer is Answer.UNDECIDED else "")
 
 
-def _good(cell: Cell) -> str:
-    if cell.goodput is None:
-        return wording.MISSING
-    return f"{100 * cell.goodput.share:.0f} %" + ("" if cell.goodput.met else "!")
+def _column(title: str, name: str, text: Callable[[Cell], str]) -> Measure:
+    return Measure(title, (name,), lambda cell: [text(cell)])
 
 
-_TOKENS_PER_SECOND: Final = Measure(
-    "tokens/s", ("together",), lambda cell: [wording.significant(cell.tokens_per_second)]
+def _steps(cell: Cell) -> str:
+    return f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING
+
+
+_TOKENS: Final = (
+    _column("tokens/s", "together", lambda cell: wording.significant(cell.tokens_per_second)),
+    _column("tokens", "a step", _steps),
 )
-_TOKENS_PER_STEP: Final = Measure(
-    "tokens",
-    ("a step",),
-    lambda cell: [f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING],
-)
-_USD: Final = Measure(
-    "USD per",
-    ("M tokens",),
-    lambda cell: [wording.dollars(cell.usd_per_million_output_tokens)],
+_USD: Final = _column(
+    "USD per", "M tokens", lambda cell: wording.dollars(cell.usd_per_million_output_tokens)
 )
 
 
 def _remarkable(cells: Sequence[Cell], *, errors: bool) -> Iterator[Measure]:
     """Objectives, errors and what is wrong with the load, where there is any."""
     if any(cell.goodput for cell in cells):
-        yield Measure("", ("goodput",), lambda cell: [_good(cell)])
+        yield _column("", "goodput", _good)
     if errors:
-        yield Measure("", ("errors",), lambda cell: [f"{cell.errors}/{cell.requests}"])
+        yield _column("", "errors", lambda cell: f"{cell.errors}/{cell.requests}")
     if any(map(phrases.load_letters, cells)):
-        yield Measure("", ("",), lambda cell: [phrases.load_letters(cell)])
+        yield _column("", "", phrases.load_letters)
+
+
+def _good(cell: Cell) -> str:
+    if cell.goodput is None:
+        return wording.MISSING
+    return f"{100 * cell.goodput.share:.0f} %" + ("" if cell.goodput.met else "!")
 
 
 def _promised(summary: Summary) -> Iterator[Measure]:

@@ -17,7 +17,6 @@ _HEADS: Final = {
     Figure.TTFT: "TTFT, ms",
     Figure.TOKENS_PER_SECOND: "tokens/s together",
 }
-_MOST_SETTINGS: Final = 20
 
 
 def of_changes(changes: Changes) -> View:
@@ -147,8 +146,6 @@ def _notes(changes: Changes) -> Iterator[str]:
             f"{share.what}: {100 * share.old:.0f} % before, {100 * share.new:.0f} % now "
             f"(difference {low} to {high} points)."
         )
-    for name, old, new in changes.settings[:_MOST_SETTINGS]:
+    for name, old, new in changes.settings:
         yield f"They differ in {name}: {old} before, {new} now."
-    if (more := len(changes.settings) - _MOST_SETTINGS) > 0:
-        yield f"And in {wording.count(more, 'more setting')}."
     yield from changes.notes

@@ -18,19 +18,21 @@ MINUS: Final = "\N{MINUS SIGN}"
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and the bounds of its interval; both empty where it is not known."""
+    """A figure and the bounds of its interval, which are empty where there are none."""
 
-    figure: str = ""
+    figure: str = wording.MISSING
     bounds: str = ""
 
     def __str__(self) -> str:
-        return f"{self.figure} ({self.bounds})" if self.bounds else wording.MISSING
+        return f"{self.figure} ({self.bounds})" if self.bounds else self.figure
 
 
 def speed(interval: Interval | None) -> Estimate:
-    """How many times faster: ``2.9x``, ``2.7-3.1``."""
+    """How many times faster: ``2.9x``, ``2.7-3.1``; without bounds if they have no width."""
     if interval is None:
         return Estimate()
+    if interval.low == interval.high:
+        return Estimate(f"{interval.point:.2f}x")
     return Estimate(intervals.times(interval), intervals.span(interval))
 
 
@@ -48,15 +50,6 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
         f"{MINUS}{size}" if end < 1 and float(size) else f"+{size}" for end, size in ends
     )
     return Estimate(f"{figure} %", f"{low} to {high} %")
-
-
-def prediction(interval: Interval | None) -> Estimate:
-    """A speed-up whose interval may have no width."""
-    if interval is None:
-        return Estimate(wording.MISSING)
-    if interval.low == interval.high:
-        return Estimate(f"{interval.point:.2f}x")
-    return speed(interval)
 
 
 def probability(part: float) -> str:

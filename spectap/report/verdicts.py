@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
@@ -65,23 +66,6 @@ class Reply:
     bar: Bar | None = None
     colour: str = _MUTED
     """Role of the better variant's colour."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What is said of one variant in one test case at one load point."""
-
-    case: Case
-    cell: Cell
-    sentence: str
-    replies: tuple[Reply, ...]
-    last: bool
-    """Whether it is the last one of its test case."""
-
-    @property
-    def quiet(self) -> bool:
-        """Whether it shows no difference that matters."""
-        return all(reply.colour == _MUTED for reply in self.replies)
 
 
 def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
@@ -228,53 +212,53 @@ def sentences_over_loads(case: Case) -> Iterator[str]:
             yield f"At {phrases.load_points([cell.load])}: {comparison.verdict.sentence}"
 
 
-def verdicts(summary: Summary) -> Iterator[Verdict]:
-    """The verdict on each comparison, all drawn on one scale."""
-    compared = [(case, *pair) for case in summary.cases for pair in case.compared]
+def replies(summary: Summary) -> dict[str, list[list[Reply]]]:
+    """Of each test case: the answers on each cell that is compared, all drawn on one scale."""
     priced, colours = phrases.priced(summary), palette.of(summary.variants)
-    intervals = [
-        interval
-        for *_, comparison in compared
-        for claim in (comparison.speed, comparison.cost)
-        for interval in (claim and claim.interval, comparison.by_time_per_output_token)
-        if interval
-    ]
-    scale = _scale(intervals)
-
-    def cost(ratio: Interval) -> Estimate:
-        return phrases.cost(ratio, priced=priced)
+    bar = _bars(comparison for case in summary.cases for _, comparison in case.compared)
 
     def reply(
-        question: str,
-        cell: Cell,
-        claim: Claim | None,
-        write: Callable[[Interval], Estimate],
+        question: str, cell: Cell, claim: Claim | None, write: Callable[[Interval], Estimate]
     ) -> Reply:
         if claim is None or cell.comparison is None:
             return Reply(question)
         better = {Answer.BETTER: cell.variant, Answer.WORSE: cell.comparison.baseline}
         name = better.get(claim.answer)
         colour = colours[name].role if name else _MUTED
-        return Reply(question, write(claim.interval).figure, _bar(claim.interval, scale), colour)
+        return Reply(question, write(claim.interval).figure, bar(claim.interval), colour)
 
-    for case, cell, comparison in compared:
-        replies = [reply("speed", cell, comparison.speed, phrases.speed)]
+    def of_cell(cell: Cell, comparison: Comparison) -> Iterator[Reply]:
+        yield reply("speed", cell, comparison.speed, phrases.speed)
         if ratio := comparison.by_time_per_output_token:
-            replies.append(Reply("decoding", phrases.speed(ratio).figure, _bar(ratio, scale)))
-        replies.append(reply("cost" if priced else "tokens/s", cell, comparison.cost, cost))
-        last = cell is case.compared[-1][0]
-        yield Verdict(case, cell, comparison.verdict.sentence, tuple(replies), last)
+            yield Reply("decoding", phrases.speed(ratio).figure, bar(ratio))
+        cost = partial(phrases.cost, priced=priced)
+        yield reply("cost" if priced else "tokens/s", cell, comparison.cost, cost)
+
+    return {
+        case.name: [[*of_cell(cell, comparison)] for cell, comparison in case.compared]
+        for case in summary.cases
+    }
 
 
-def _scale(intervals: Sequence[Interval]) -> Callable[[float], float]:
-    """From a ratio to percent of the bar's width."""
+def _bars(comparisons: Iterable[Comparison]) -> Callable[[Interval], Bar]:
+    """What makes an interval of these comparisons a bar, on a scale that has room for all."""
+    intervals = [
+        interval
+        for each in comparisons
+        for interval in (
+            each.speedup,
+            each.cost.interval if each.cost else None,
+            each.by_time_per_output_token,
+        )
+        if interval
+    ]
     low = min([0.8, *(interval.low for interval in intervals)]) / 1.05
     high = max([1.25, *(interval.high for interval in intervals)]) * 1.05
-    return lambda ratio: round(100 * math.log(ratio / low) / math.log(high / low), 2)
 
+    def percent(ratio: float) -> float:
+        return round(100 * math.log(ratio / low) / math.log(high / low), 2)
 
-def _bar(interval: Interval, scale: Callable[[float], float]) -> Bar:
-    return Bar(scale(interval.low), scale(interval.point), scale(interval.high), scale(1.0))
+    return lambda interval: Bar(*map(percent, (interval.low, interval.point, interval.high, 1.0)))
 
 
 def means(summary: Summary, title: str = "") -> Table:
@@ -287,7 +271,7 @@ def means(summary: Summary, title: str = "") -> Table:
         name = wording.count(mean.cases, f"{structure}test case")
         load = (phrases.load_points([mean.load]),) if several else ()
         estimates = phrases.speed(mean.speed), phrases.cost(mean.cost, priced=priced)
-        values = tuple((each.figure or wording.MISSING, each.bounds) for each in estimates)
+        values = tuple((each.figure, each.bounds) for each in estimates)
         if mean.speed or mean.cost:
             rows.append(Row((name, *load, mean.variant), values, colours[mean.variant].role))
     together = "cost of a token" if priced else "tokens/s of all together"

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from spectap.analysis.advice.advice import Advice, Choice, Recommendation
-from spectap.analysis.estimates.intervals import Interval
 from spectap.load_points import LoadPoint
 from spectap.report import advice, page, phrases, terminal
 from spectap.report.results import Results
@@ -83,12 +82,6 @@ def test_the_page_says_the_same_and_folds_what_it_rests_on(sweep: Results, sever
     ]
     places = [text.index(" ".join(part.split())) for part in order]
     assert places == sorted(places)
-    assert text.count("What to serve") == 1
-    # Thirteen lines are too many: only the mix stands in front.
-    many = replace(several, recommendations=several.recommendations * 3)
-    assert html(sweep, many).count("What to serve") == 2
-    mixed = rows(advice.serve(many, only_mix=True))
-    assert {row.labels[1] for row in mixed} == {"the mix"}
 
 
 def test_what_to_serve_has_a_line_for_each_class_and_load(several: Advice) -> None:
@@ -100,7 +93,7 @@ def test_what_to_serve_has_a_line_for_each_class_and_load(several: Advice) -> No
     ]
     for row, each in zip(rows(shown), several.recommendations, strict=True):
         assert row.labels[2] == f"{each.choice.line}, window {each.choice.window}"
-        ratio = phrases.prediction(each.speedup)
+        ratio = phrases.speed(each.speedup)
         origin = "measured" if each.measured else "predicted"
         assert row.values[0] == (ratio.figure, ratio.bounds, origin)
         assert row.values[1] == (phrases.probability(each.probability),)
@@ -217,13 +210,3 @@ def test_in_short_are_the_first_and_the_last_load(several: Advice, single: Advic
     short = advice.in_short(replace(several, recommendations=best), None)
     assert short == ("concurrency 1", "concurrency 4")
     assert advice.in_short(single, None) == (single.recommendations[-1].sentence,)
-
-
-def test_a_prediction_has_bounds_if_it_has_any_width() -> None:
-    for interval, written in (
-        (None, ("-", "")),
-        (Interval(2.9, 2.7, 3.1), ("2.9x", "2.7-3.1")),
-        (Interval(2.912, 2.912, 2.912), ("2.91x", "")),
-    ):
-        estimate = phrases.prediction(interval)
-        assert (estimate.figure, estimate.bounds) == written

@@ -76,6 +76,12 @@ def test_more_tokens_a_second_are_a_lower_cost() -> None:
     assert phrases.cost(tripled, priced=False) == phrases.speed(tripled)
 
 
+def test_a_speed_up_has_bounds_if_it_has_any_width() -> None:
+    assert str(phrases.speed(None)) == "-"
+    assert str(phrases.speed(Interval(2.9, 2.7, 3.1))) == "2.9x (2.7-3.1)"
+    assert str(phrases.speed(Interval(2.912, 2.912, 2.912))) == "2.91x"
+
+
 def test_every_cell_is_in_every_table_with_its_numbers(comparison: Results) -> None:
     tables = [*cells.tables(comparison)]
     assert [table.title for table in tables] == [

@@ -163,10 +163,8 @@ def test_of_several_variants_each_has_a_sentence_and_its_own_baseline(tmp_path: 
     text, below = verdicts.headline(summary)
     assert text == "2 variants compared in 3 test cases"
     assert [sentence.split()[0] for sentence in below] == ["k7:", "k7-b8:"]
-    items = [*verdicts.verdicts(summary)]
-    assert [verdict.cell.variant for verdict in items] == ["k7", "k7-b8"] * 3
-    assert [verdict.last for verdict in items] == [False, True] * 3
-    assert "faster than Base-b8 for one request" in items[1].sentence
+    sentences = [comparison.verdict.sentence for _, comparison in summary.cases[0].compared]
+    assert "faster than Base-b8 for one request" in sentences[1]
 
 
 def test_a_comparison_has_its_replies_on_one_scale(tmp_path: Path) -> None:
@@ -178,9 +176,11 @@ def test_a_comparison_has_its_replies_on_one_scale(tmp_path: Path) -> None:
         for line in LINES
     ]
     summary = runs.read(tmp_path, CONFIG, lines).summary
-    items = [*verdicts.verdicts(summary)]
-    assert len({reply.bar.one for each in items for reply in each.replies if reply.bar}) == 1
-    speed, decoding, cost = items[0].replies
+    replies = verdicts.replies(summary)
+    (first,) = replies["repetition"]
+    every = [reply for (of_cell,) in replies.values() for reply in of_cell]
+    assert len({reply.bar.one for reply in every if reply.bar}) == 1
+    speed, decoding, cost = first
     assert [each.question for each in (speed, decoding, cost)] == ["speed", "decoding", "cost"]
     assert re.fullmatch(r"2\.\dx", speed.figure)
     assert re.fullmatch(r"\+\d\d %", cost.figure)
@@ -188,17 +188,16 @@ def test_a_comparison_has_its_replies_on_one_scale(tmp_path: Path) -> None:
     assert speed.bar
     assert cost.bar
     assert 0 < cost.bar.low < cost.bar.point < cost.bar.high < cost.bar.one < speed.bar.point < 100
-    assert "keep it on only where speed counts more." in items[0].sentence
+    ((_, comparison),) = summary.cases[0].compared
+    assert "keep it on only where speed counts more." in comparison.verdict.sentence
     text, _ = verdicts.headline(summary)
     assert "faster in 2 of 3 test cases" in text
     assert "cost more in 3" in text
 
 
 def test_too_few_rounds_have_no_replies(tmp_path: Path) -> None:
-    first, *_ = verdicts.verdicts(runs.read(tmp_path, generated.config(rounds=2)).summary)
-    assert [reply.figure for reply in first.replies] == ["-", "-"]
-    assert first.sentence.startswith("No verdict: both were measured in 2")
-    assert first.quiet
+    replies = verdicts.replies(runs.read(tmp_path, generated.config(rounds=2)).summary)
+    assert [reply.figure for reply in replies["repetition"][0]] == ["-", "-"]
 
 
 def test_one_number_for_each_class_of_several_cases(comparison: Results) -> None:
