@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from spectap import wording
@@ -10,13 +10,14 @@ from spectap.analysis.changes import CellChange, Change, Changes, Figure
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table, View, grouped
 
-_HEADS: Final = {
-    Figure.TOKENS_PER_STEP: "tokens a step",
-    Figure.SPEED_UP: "request speed-up",
-    Figure.TIME_PER_OUTPUT_TOKEN: "decoding: TPOT, ms",
-    Figure.TTFT: "TTFT, ms",
-    Figure.TOKENS_PER_SECOND: "tokens/s together",
+_FIGURES: Final[dict[Figure, tuple[str, Callable[[float], str]]]] = {
+    Figure.TOKENS_PER_STEP: ("tokens a step", "{:.2f}".format),
+    Figure.SPEED_UP: ("request speed-up", "{:.2f}x".format),
+    Figure.TIME_PER_OUTPUT_TOKEN: ("decoding: TPOT, ms", wording.milliseconds),
+    Figure.TTFT: ("TTFT, ms", wording.milliseconds),
+    Figure.TOKENS_PER_SECOND: ("tokens/s together", wording.significant),
 }
+"""The head of each figure's columns, and how its values are written."""
 
 
 def of_changes(changes: Changes) -> View:
@@ -48,7 +49,7 @@ def _table(changes: Changes) -> Table:
     return Table(
         "",
         ("test case", *(("load",) if several else ()), ""),
-        tuple(Columns(_HEADS[figure], ("old", "new", "change", "95 %")) for figure in figures),
+        tuple(Columns(_FIGURES[figure][0], ("old", "new", "change", "95 %")) for figure in figures),
         grouped((cell.test_case, row(cell)) for cell in changes.cells),
     )
 
@@ -60,18 +61,8 @@ def _texts(figure: Figure, change: Change | None) -> tuple[str, str, str, str]:
     bounds = (
         wording.change(end).removesuffix(" %") for end in (change.ratio.low, change.ratio.high)
     )
-    old, new = (_value(figure, value) for value in (change.old, change.new))
+    old, new = map(_FIGURES[figure][1], (change.old, change.new))
     return old, new, wording.change(change.ratio.point) + doubt, " to ".join(bounds)
-
-
-def _value(figure: Figure, value: float) -> str:
-    if figure is Figure.SPEED_UP:
-        return f"{value:.2f}x"
-    if figure is Figure.TOKENS_PER_STEP:
-        return f"{value:.2f}"
-    if figure is Figure.TOKENS_PER_SECOND:
-        return wording.significant(value)
-    return wording.milliseconds(value)
 
 
 def _verdict(changes: Changes) -> Iterator[str]:
@@ -87,9 +78,10 @@ def _verdict(changes: Changes) -> Iterator[str]:
         yield f"{amount} of {len(judged)} {'is' if len(real) == 1 else 'are'} real:"
         for cell, figure, change in real:
             low, high = sorted(abs(end - 1) for end in (change.ratio.low, change.ratio.high))
-            old, new = (_value(figure, value) for value in (change.old, change.new))
+            head, write = _FIGURES[figure]
+            old, new = map(write, (change.old, change.new))
             yield (
-                f"  {_where(changes, cell)}: {_HEADS[figure]} {wording.change(change.ratio.point)} "
+                f"  {_where(changes, cell)}: {head} {wording.change(change.ratio.point)} "
                 f"(95 % interval {wording.percent(low)}-{wording.percent(high)} %), {old} before "
                 f"and {new} now."
             )
@@ -119,7 +111,7 @@ def _gate(changes: Changes) -> Iterator[str]:
         else:
             is_blunt = change.seen_below is not None and change.seen_below < changes.threshold**2
             blunt = " (blunt)" if is_blunt else ""
-            unsure.append(f"  {where}: {_HEADS[figure]} under {change.seen_below:.2f}{blunt}")
+            unsure.append(f"  {where}: {_FIGURES[figure][0]} under {change.seen_below:.2f}{blunt}")
     yield from (f"NOT JUDGED: {gap}" for gap in changes.gaps)
     if not changes.failed:
         yield f"Nothing is surely below {threshold} of what it was."

@@ -47,6 +47,25 @@ COST: Final = Question("cost", "costs", "cost", "less", "more")
 TOGETHER: Final = Question("cost", "gets", "all together", "more tokens/s", "fewer tokens/s")
 
 
+_OVER_LOADS: Final = {
+    (True, True): (
+        "{of.better} up to {up_to:g} {unit} and {of.worse} from {from_:g}",
+        "{of.better} at low loads and {of.worse} at high ones",
+    ),
+    (True, False): (
+        "{of.better} up to {up_to:g} {unit}; above, that is undecided",
+        "{of.better} at low loads; above, that is undecided",
+    ),
+    (False, True): (
+        "{of.worse} from {from_:g} {unit}; below, that is undecided",
+        "{of.worse} at high loads; below, that is undecided",
+    ),
+    (False, False): ("{of.better} up to a load that is undecided",) * 2,
+}
+"""By whether there is a load up to which it is better, and one from which on it is worse: what is
+said with these loads, and without."""
+
+
 @dataclass(frozen=True)
 class Bar:
     """An interval on a logarithmic scale, in percent of its width; ``one`` is where 1x is."""
@@ -168,28 +187,20 @@ def over_loads(ladder: Ladder, question: Question, *, exact: bool = True) -> str
 
     Not ``exact``: without the loads, so that test cases can be counted by it.
     """
-    crossover, unit = question.answer(ladder), phrases.load_unit(ladder.loads)
+    crossover = question.answer(ladder)
     up_to, from_ = crossover.better_up_to, crossover.worse_from
-    better, worse = f"{question.verb} {question.better}", f"{question.verb} {question.worse}"
     every = "at every load"
     if not ladder.whole:
         every = "at every load that has a verdict"
     elif ladder.failed and question is SPEED:
         every = "wherever they succeed"
     if up_to is not None and up_to >= ladder.loads[-1].amount:
-        return f"{better} {every}"
+        return f"{question.verb} {question.better} {every}"
     if from_ is not None and from_ <= ladder.loads[0].amount:
-        return f"{worse} {every}"
-    if up_to is None and from_ is None:
-        return f"{better} up to a load that is undecided"
-    if up_to is None:
-        high = f"from {from_:g} {unit}" if exact else "at high loads"
-        return f"{worse} {high}; below, that is undecided"
-    low = f"up to {up_to:g} {unit}" if exact else "at low loads"
-    if from_ is None:
-        return f"{better} {low}; above, that is undecided"
-    high = f"from {from_:g}" if exact else "at high ones"
-    return f"{better} {low} and {question.worse} {high}"
+        return f"{question.verb} {question.worse} {every}"
+    words = _OVER_LOADS[up_to is not None, from_ is not None][not exact]
+    unit = phrases.load_unit(ladder.loads)
+    return f"{question.verb} " + words.format(of=question, up_to=up_to, from_=from_, unit=unit)
 
 
 def sentences(summary: Summary) -> Iterator[str]:
