@@ -68,12 +68,12 @@ said with these loads, and without."""
 
 @dataclass(frozen=True)
 class Bar:
-    """An interval on a logarithmic scale, in percent of its width; ``one`` is where 1x is."""
+    """An interval on a logarithmic scale, in percent of its width; ``unity`` is where 1x is."""
 
     low: float
     point: float
     high: float
-    one: float
+    unity: float
 
 
 @dataclass(frozen=True)

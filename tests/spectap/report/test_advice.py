@@ -85,13 +85,13 @@ def test_the_page_says_the_same_and_folds_what_it_rests_on(sweep: Results, sever
 
 
 def test_what_to_serve_has_a_line_for_each_class_and_load(several: Advice) -> None:
-    shown = advice.serve(several)
-    assert [len(group) for group in shown.groups] == [3, 3]
+    served = advice.serve(several)
+    assert [len(group) for group in served.groups] == [3, 3]
     classes = ("structured", "open-ended", "the mix")
-    assert [row.labels[:2] for row in rows(shown)] == [
+    assert [row.labels[:2] for row in rows(served)] == [
         (load, name) for load in ("1", "4") for name in classes
     ]
-    for row, each in zip(rows(shown), several.recommendations, strict=True):
+    for row, each in zip(rows(served), several.recommendations, strict=True):
         assert row.labels[2] == f"{each.choice.line}, window {each.choice.window}"
         ratio = phrases.speed(each.speedup)
         origin = "measured" if each.measured else "predicted"
@@ -123,8 +123,8 @@ def test_all_windows_are_shown_of_one_load_and_of_several_those_that_matter(
 
 
 def test_a_measured_window_has_what_was_predicted_and_how_far_that_was_off(single: Advice) -> None:
-    shown = table(single, "Speed-up by window at concurrency 1")
-    (row,) = (row for row in rows(shown) if row.labels == ("Qwen3-1.7B", "7"))
+    table_rows = table(single, "Speed-up by window at concurrency 1")
+    (row,) = (row for row in rows(table_rows) if row.labels == ("Qwen3-1.7B", "7"))
     for prospect, texts in zip(
         (each for each in single.prospects if (each.line, each.window) == ("Qwen3-1.7B", 7)),
         row.values,
@@ -145,15 +145,15 @@ def test_a_measured_window_has_what_was_predicted_and_how_far_that_was_off(singl
 
 
 def test_costs_are_split_by_line_and_load(several: Advice) -> None:
-    shown = rows(table(several, "A step, ms"))
-    assert [row.labels for row in shown] == [
+    table_rows = rows(table(several, "A step, ms"))
+    assert [row.labels for row in table_rows] == [
         (line.name, load) for line in several.lines for load in ("1", "4")
     ]
     cost = several.costs[0]
-    assert shown[0].values[0] == (f"{1000 * cost.baseline:.1f}",)
-    assert [len(values) for values in shown[0].values] == [1, 4, 2]
+    assert table_rows[0].values[0] == (f"{1000 * cost.baseline:.1f}",)
+    assert [len(values) for values in table_rows[0].values] == [1, 4, 2]
     # One window cannot tell what is fixed from what each draft adds.
-    assert [row.values[2][0] == "-" for row in shown] == [False, False, True, True]
+    assert [row.values[2][0] == "-" for row in table_rows] == [False, False, True, True]
 
 
 def test_acceptance_has_the_steps_that_reached_a_position(single: Advice) -> None:

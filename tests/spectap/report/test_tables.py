@@ -55,8 +55,8 @@ def test_load_points_in_words(loads: list[LoadPoint], words: str, short: list[st
 
 
 def test_a_cell_is_marked_for_its_queue_and_for_its_schedule() -> None:
-    late, kept = (Schedule(0.001, 0.2, 0.3, lagging) for lagging in (True, False))
-    assert phrases.load_mark(samples.cell("SD", schedule=kept)) == ""
+    late, punctual = (Schedule(0.001, 0.2, 0.3, lagging) for lagging in (True, False))
+    assert phrases.load_mark(samples.cell("SD", schedule=punctual)) == ""
     both = samples.cell("SD", schedule=late, queued=True)
     assert (phrases.load_mark(both), phrases.load_letters(both)) == ("queue, lagged", "ql")
 
@@ -221,9 +221,9 @@ def test_a_run_without_a_ledger(tmp_path: Path) -> None:
 def test_ledgers_without_a_configuration(comparison: Results) -> None:
     view = run_view.of_ledgers(comparison.ledger)
     assert view.title == "SD against Base: 144 requests, 2026-05-28 20:26 to 20:28 UTC"
-    (alone, _), (whole, _) = view.tables[0], run_view.of_run(comparison).tables[0]
-    for mine, configured in zip(rows(alone), rows(whole), strict=True):
-        values = dict(zip(titles(whole), configured.values, strict=True))
+    (alone, _), (configured, _) = view.tables[0], run_view.of_run(comparison).tables[0]
+    for mine, other in zip(rows(alone), rows(configured), strict=True):
+        values = dict(zip(titles(configured), other.values, strict=True))
         for title, texts in zip(titles(alone), mine.values, strict=True):
             if title and title in values and title != "tokens/s":
                 assert texts == values[title], title

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pty
 import re
 import sys
@@ -153,10 +152,3 @@ def test_a_terminal_is_asked_for_its_width_and_gets_colour(
     assert "\x1b[1;31mANSWERS GOT WORSE" in printed
     plain = re.sub(r"\x1b\[[\d;]*m", "", printed)
     assert min(columns, 120) - 6 < max(map(len, plain.splitlines())) <= min(columns, 120)
-
-
-def test_a_file_gets_the_full_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    with open(os.devnull, "w") as file:
-        monkeypatch.setattr(sys, "stdout", file)
-        assert terminal.terminal_width() is None

@@ -179,7 +179,7 @@ def test_a_comparison_has_its_replies_on_one_scale(tmp_path: Path) -> None:
     replies = verdicts.replies(summary)
     (first,) = replies["repetition"]
     every = [reply for (of_cell,) in replies.values() for reply in of_cell]
-    assert len({reply.bar.one for reply in every if reply.bar}) == 1
+    assert len({reply.bar.unity for reply in every if reply.bar}) == 1
     speed, decoding, cost = first
     assert [each.question for each in (speed, decoding, cost)] == ["speed", "decoding", "cost"]
     assert re.fullmatch(r"2\.\dx", speed.figure)
@@ -187,7 +187,9 @@ def test_a_comparison_has_its_replies_on_one_scale(tmp_path: Path) -> None:
     assert (speed.colour, decoding.colour, cost.colour) == ("variant-2", "muted", "variant-1")
     assert speed.bar
     assert cost.bar
-    assert 0 < cost.bar.low < cost.bar.point < cost.bar.high < cost.bar.one < speed.bar.point < 100
+    assert (
+        0 < cost.bar.low < cost.bar.point < cost.bar.high < cost.bar.unity < speed.bar.point < 100
+    )
     ((_, comparison),) = summary.cases[0].compared
     assert "keep it on only where speed counts more." in comparison.verdict.sentence
     text, _ = verdicts.headline(summary)
