@@ -36,7 +36,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Advises; returns the exit status. Raises ConfigError, JournalError and RunError."""
     # Imported here: numpy takes a while, which no other command should wait for.
-    from spectap.report import ledger_advice, terminal
+    from spectap.report import ledger_advice, run_view, terminal
     from spectap.report.advice import terminal_view
 
     runs, records = gather(arguments.runs)
@@ -46,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
         advice = ledger_advice.advise(records, arguments.mix)
         if advice is None:
             raise RunError(f"the ledgers: {_NOTHING}")
-        terminal.show(terminal_view(advice, ledger_advice.heading(records), None))
+        terminal.show(terminal_view(advice, run_view.of_ledgers(records).title, None))
     return 0
 
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
-from spectap import wording
 from spectap.analysis import grouping
 from spectap.analysis.advice import advise as analysis
 from spectap.analysis.advice.advice import Advice
@@ -61,17 +60,6 @@ def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice
         recommendations=(),
         notes=(_NOT_CONFIGURED, *(note for note in advice.notes if not note.startswith(guessed))),
     )
-
-
-def heading(records: Sequence[Record]) -> str:
-    """``k3 and k7 against Base: 240 requests, 2026-05-21 09:40 to 10:02 UTC``."""
-    counted = [record for record in records if record.round > WARM_UP]
-    first, *others = dict.fromkeys(record.variant for record in counted)
-    started = min(record.sent for record in counted)
-    ended = max(record.sent + record.end for record in counted)
-    requests = wording.count(len(counted), "request")
-    period = wording.period(started, ended)
-    return f"{wording.listed(others)} against {first}: {requests}, {period}"
 
 
 def _config(records: Sequence[Record], points: Mapping[str, LoadPoint]) -> Config:

@@ -15,7 +15,7 @@ from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Schedule
 from spectap.load_points import LoadPoint
 from spectap.prompt import LeftOut, UsedSet
-from spectap.report import cells, phrases, quality, results, run_view
+from spectap.report import cells, phrases, quality, run_view
 from spectap.report.results import Results
 from spectap.report.view import Row, Table
 from tests.spectap import generated_runs as generated
@@ -208,14 +208,6 @@ def test_what_was_sent_refused_and_not_counted_is_said(tmp_path: Path, counted: 
     ]
     every = replace(used, used=8, left_out=(), counted=True)
     assert quality.prompt_set(every, run) == "8 prompts of ours.jsonl."
-
-
-def test_a_run_without_a_ledger(tmp_path: Path) -> None:
-    run = runs.read(tmp_path, CONFIG, [])
-    (tmp_path / "ledger.jsonl").unlink()
-    view = run_view.of_run(results.read(run.folder))
-    assert "There is no ledger.jsonl in this folder." in view.notes
-    assert view.headline == "SD has no verdict in 3 of 3 test cases"
 
 
 def test_ledgers_without_a_configuration(comparison: Results) -> None:
