@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from spectap import config as configuration
@@ -62,7 +63,7 @@ def advise(arguments: argparse.Namespace) -> int:
     the command fails an earlier one stays as it is. Ledgers without a run's config.json are read
     together, as if they were one; the first variant is the baseline, and nothing is predicted.
     """
-    from spectap.report import ledger_advice, terminal
+    from spectap.report import ledger_advice, run_view, terminal
     from spectap.report.advice import run_heading, terminal_view
 
     runs, records = _gather(arguments.runs)
@@ -78,7 +79,7 @@ def advise(arguments: argparse.Namespace) -> int:
         of_ledgers = ledger_advice.advise(records, arguments.mix)
         if of_ledgers is None:
             raise RunError(f"the ledgers: {_NO_ADVICE}")
-        terminal.show(terminal_view(of_ledgers, ledger_advice.heading(records), None))
+        terminal.show(terminal_view(of_ledgers, run_view.of_ledgers(records).title, None))
     return 0
 
 
@@ -174,25 +175,21 @@ def draw(folder: Path) -> None:
     from spectap.report import offline, results, terminal
 
     if configuration.read(folder / CONFIG).offline:
-        jobs = offline.read(folder)
-        print(jobs.table(terminal.terminal_width() or terminal.WIDTH))
-        print(_written(jobs.write))
-        return
-    run = results.read(folder)
-    terminal.show_run(run)
-
-    def write() -> Path:
-        from spectap.report.page import write_results
-
-        return write_results(run)
-
-    print(f"\n{_written(write)}")
+        view, config = offline.read(folder)
+        terminal.show(view)
+        print(f"\n{_page(lambda page: page.write_jobs(folder, view, config))}")
+    else:
+        run = results.read(folder)
+        terminal.show_run(run)
+        print(f"\n{_page(lambda page: page.write_results(run))}")
 
 
-def _written(write: Callable[[], Path]) -> str:
+def _page(write: Callable[[ModuleType], Path]) -> str:
     """Writes the page; returns where it is, or what it needs that is not installed."""
     try:
-        return f"report: {write()}"
+        from spectap.report import page
+
+        return f"report: {write(page)}"
     except ModuleNotFoundError as missing:
         return f"no report: it needs {missing.name}: pip install 'spectap[report]'"
 

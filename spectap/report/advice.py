@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from spectap import palette, wording
@@ -20,23 +19,9 @@ from spectap.names import ADVICE
 from spectap.palette import Colour
 from spectap.report import phrases
 from spectap.report.results import Results
-from spectap.report.view import (
-    Block,
-    Bullets,
-    Columns,
-    Figure,
-    Fold,
-    Row,
-    Section,
-    Table,
-    Text,
-    View,
-    figures,
-    section,
-)
+from spectap.report.view import Columns, Row, Table, View, grouped
 
 BASELINE: Final = "baseline"
-MIX: Final = "the mix"
 BOTH_SPEEDS: Final = (
     "The speed-up of the advice is that of the mean time of whole requests by their tokens, which "
     "adds up over a mix; the one of a verdict is of medians. So the same measurement can show two "
@@ -44,22 +29,14 @@ BOTH_SPEEDS: Final = (
 )
 
 _RIVALS: Final = 2  # of a choice are named; the file has all
-_ROWS: Final = 12  # of a table that a reader takes in at once
 _NOISE: Final = 0.005  # of a step: a fixed part of less is none
 _BELOW: Final = (
     "A fixed part below 0 is no gain: the first drafts of a step cost less than those that a wider "
     "window adds."
 )
-_HOW_SURE: Final = (
-    "How sure: the probability that it is the best of every draft and window considered, by the "
-    "bootstrap over rounds."
-)
 _COLUMNS: Final = (
     "Tokens are those of a step. A window that was measured is predicted, too: from the others of "
     "its draft alone. How sure: the probability that nothing considered is better."
-)
-_WHOLE_REQUESTS: Final = (
-    "The speed-up is that of whole requests, their first token and their queue included."
 )
 
 
@@ -103,10 +80,11 @@ def measure_next(advice: Advice) -> tuple[str, ...]:
 
 
 def mix(advice: Advice) -> str:
-    """Each class with its share: ``structured 52 % and open-ended 48 %``; empty for one class."""
+    """Each class with its share, in a sentence; empty for one class."""
     if len(advice.mix) < 2:
         return ""
-    return wording.listed([f"{name} {wording.percent(share)} %" for name, share in advice.mix])
+    shares = [f"{name} {wording.percent(share)} %" for name, share in advice.mix]
+    return f"The mix is {wording.listed(shares)} of the output tokens"
 
 
 def caveats(advice: Advice) -> tuple[str, ...]:
@@ -115,204 +93,129 @@ def caveats(advice: Advice) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*below, *advice.notes)))
 
 
-def page_section(advice: Advice, stand_in: str | None, drawings: Sequence[Figure]) -> Section:
-    """The page's section."""
-    many = len(advice.recommendations) > _ROWS
-    first = serve(advice, only_mix=many)
-    hints = [_WHOLE_REQUESTS, *([_HOW_SURE] if first else [])]
-    if named := mix(advice):
-        hints.append(f"The mix is {named} of the output tokens; MIX=... takes another.")
-    blocks: list[Block | None] = [
-        Text(stood_in(stand_in), "strong") if advice.rehearsal else None,
-        *(Text(sentence, "serve") for sentence in (*recommended(advice), *advice.cautions)),
-        *(Text(sentence, "next") for sentence in measure_next(advice)),
-        first,
-        Text(" ".join(hints), "hint"),
-        figures([drawing for drawing in drawings if drawing.advice]),
-        Fold(
-            "What this rests on: every window, acceptance by position, the cost of a step",
-            (
-                *([serve(advice)] if many else ()),
-                *tables(advice),
-                Text(
-                    "What was measured stands where it was measured; a prediction beside it is "
-                    "from the other windows of the same line alone. Acceptance is that of the "
-                    "drafts that were reached: all before them were accepted. "
-                    f"{wording.MISSING} marks what was not measured.",
-                    "hint",
-                ),
-            ),
-        ),
-    ]
-    sentences = (*caveats(advice), *([BOTH_SPEEDS] if advice.recommendations else []))
-    return section(
-        "advice", "Which draft and window", [*blocks, Bullets(sentences) if sentences else None]
-    )
-
-
 def terminal_view(advice: Advice, heading: str, stand_in: str | None) -> View:
     """All of it for the terminal: what to serve first, then what that rests on."""
-    every = len(_loads(advice)) == 1  # where several loads have a table each, they are many
-    rest = tables(advice, every=every)
-    blocks: list[Table] = [serve(advice, rivals=False), *rest]
+    # Where several loads have a table each, they are many.
+    rest = tables(advice, every=len(_loads(advice)) == 1)
     remarks = [_COLUMNS, *caveats(advice)]
     if rest != tables(advice):
         remarks.insert(0, f"Other windows are in {ADVICE}.")
-    if named := mix(advice):
-        remarks.insert(0, f"The mix is {named} of the output tokens.")
+    if shares := mix(advice):
+        remarks.insert(0, f"{shares}.")
     return View(
-        title=heading,
+        title=f"Advice on {heading}",
         lead=(stood_in(stand_in),) if advice.rehearsal else (),
         findings=(
             *recommended(advice),
             *advice.cautions,
             *(f"Next: {sentence}" for sentence in measure_next(advice)),
         ),
-        overview=tuple(section("", "", [table]) for table in blocks if table),
+        tables=tuple((table, ()) for table in (serve(advice, rivals=False), *rest) if table),
         remarks=tuple(remarks),
     )
 
 
 def run_heading(run: Results) -> str:
     """What the advice on a run is on."""
-    what = "a rehearsal of " if run.summary.rehearsal else ""
-    return (
-        f"Advice on {what}{run.config.experiment}: {run.summary.subject}, on {run.config.model} "
-        f"at {phrases.load_points(run.config.load.points)}"
-    )
+    rehearsal = "a rehearsal of " if run.summary.rehearsal else ""
+    return rehearsal + phrases.heading(run.config, run.summary)
 
 
-def serve(advice: Advice, *, rivals: bool = True, only_mix: bool = False) -> Table:
+def serve(advice: Advice, *, rivals: bool = True) -> Table:
     """What to serve each class with, and the mix, at each load.
 
-    ``rivals``: with what may be better, for which a terminal has no room. ``only_mix``: without the
-    classes, where there are several.
+    ``rivals``: with what may be better, for which a terminal has no room.
     """
     several = len(_loads(advice)) > 1
     priced = any(each.usd_per_million_output_tokens for each in advice.recommendations)
-    shared = rivals and any(each.rivals for each in advice.recommendations)
+    rivals = rivals and any(each.rivals for each in advice.recommendations)
     roles = colours(advice)
 
     def row(each: Recommendation) -> Row:
         line = each.choice.line
-        ratio = phrases.prediction(each.speedup if line else None)
-        values: list[tuple[str, ...]] = [
-            (ratio.figure, ratio.bounds, _origin(each)),
-            (phrases.probability(each.probability),),
-        ]
-        if priced:
-            values.append((wording.dollars(each.usd_per_million_output_tokens),))
-        if shared:
-            values.append((_rivals(each),))
+        ratio = phrases.speed(each.speedup if line else None)
+        origin = ("measured" if each.measured else "predicted") if line else ""
+        likely = (f"{_short(*rival, line)}" for rival in each.rivals[:_RIVALS])
+        values = [(ratio.figure, ratio.bounds, origin), (phrases.probability(each.probability),)]
+        values += [(wording.dollars(each.usd_per_million_output_tokens),)] if priced else []
+        values += [("\n".join(likely),)] if rivals else []
         load = (phrases.short_load(each.load),) if several else ()
-        labels = (*load, each.prompt_class or MIX, _name(each.choice))
+        labels = (*load, each.prompt_class or "the mix", _name(each.choice))
         return Row(labels, tuple(values), roles[line].role if line else "")
 
     columns = [Columns("speed-up, 95 %", ("", "", "")), Columns("how", ("sure",))]
     columns += [Columns("USD per", ("M tokens",))] if priced else []
-    columns += [Columns("may be better", ("",), words=True)] if shared else []
+    columns += [Columns("may be better", ("",), words=True)] if rivals else []
     what = "fastest" if advice.rehearsal else "serve"
-    rows = [
-        each
-        for each in advice.recommendations
-        if not (only_mix and len(advice.mix) > 1 and each.prompt_class)
-    ]
     return Table(
         "Fastest in this rehearsal" if advice.rehearsal else "What to serve",
         (*(("load",) if several else ()), "class", what),
         tuple(columns),
-        tuple(
-            tuple(row(each) for each in rows if each.load == load)
-            for load in dict.fromkeys(each.load for each in rows)
-        ),
+        grouped((each.load, row(each)) for each in advice.recommendations),
     )
+
+
+def _short(rival: Choice, part: float, line: str | None) -> str:
+    """A rival of a choice of ``line``, and how likely it is the best."""
+    same = line and rival.line == line
+    return f"{f'window {rival.window}' if same else _name(rival)} ({phrases.probability(part)})"
+
+
+def _name(choice: Choice) -> str:
+    return f"{choice.line}, window {choice.window}" if choice.line else "no speculation"
 
 
 def tables(advice: Advice, *, every: bool = True) -> tuple[Table, ...]:
     """What the advice rests on. Not ``every``: only windows that were measured or may be best."""
-    return tuple(
-        table
-        for table in (
-            *(_prospects(advice, load, every=every) for load in _loads(advice)),
-            _acceptance(advice),
-            _costs(advice),
-        )
-        if table
-    )
-
-
-def _origin(recommendation: Recommendation) -> str:
-    if recommendation.choice.line is None:
-        return ""
-    return "measured" if recommendation.measured else "predicted"
-
-
-def _name(choice: Choice) -> str:
-    if choice.line is None:
-        return "no speculation"
-    return f"{choice.line}, window {choice.window}"
-
-
-def _rivals(recommendation: Recommendation) -> str:
-    line = recommendation.choice.line
-    return "\n".join(
-        f"{f'window {rival.window}' if line and rival.line == line else _name(rival)} "
-        f"({phrases.probability(part)})"
-        for rival, part in recommendation.rivals[:_RIVALS]
-    )
+    prospects = (_prospects(advice, load, every=every) for load in _loads(advice))
+    return tuple(filter(None, (*prospects, _acceptance(advice), _costs(advice))))
 
 
 def _prospects(advice: Advice, load: LoadPoint | None, *, every: bool) -> Table:
     """Each window of each line at one load, class by class."""
-    prospects = [each for each in advice.prospects if each.load == load]
-    classes = [*dict.fromkeys(each.prompt_class for each in prospects)]
-    compared = any(each.predicted and each.measured for each in prospects)
+    prospects = {
+        (each.line, each.window, each.prompt_class): each
+        for each in advice.prospects
+        if each.load == load
+    }
+    classes = [*dict.fromkeys(prompt_class for *_, prompt_class in prospects)]
+    compared = any(each.predicted and each.measured for each in prospects.values())
+    windows = {
+        (each.line, each.window) for each in prospects.values() if every or each.measured
+    } | _chosen(advice)
+    roles, order = colours(advice), [line.name for line in advice.lines]
     names = ("tokens", "predicted", "measured", *(("error",) if compared else ()))
-    windows_of_note = {(each.line, each.window) for each in prospects if every or each.measured}
-    windows_of_note |= _chosen(advice)
-    roles = colours(advice)
+    where = f" at {phrases.load_points([load])}" if load else ""
 
     def row(line: str, window: int) -> Row:
-        cells = {
-            each.prompt_class: each
-            for each in prospects
-            if (each.line, each.window) == (line, window)
-        }
-        values = tuple(_prospect(cells.get(name), compared=compared) for name in classes)
+        cells = (prospects.get((line, window, name)) for name in classes)
+        values = tuple(_prospect(cell)[: len(names)] for cell in cells)
         return Row((line, str(window)), values, roles[line].role)
 
-    windows = {
-        line.name: sorted({each.window for each in prospects if each.line == line.name})
-        for line in advice.lines
-    }
-    groups = (
-        tuple(row(line, window) for window in windows[line] if (line, window) in windows_of_note)
-        for line in windows
-    )
-    where = f" at {phrases.load_points([load])}" if load else ""
+    at_load = {(line, window) for line, window, _ in prospects} & windows
     return Table(
         f"Speed-up by window{where}",
         ("draft", "window"),
         tuple(Columns(name, names) for name in classes),
-        tuple(filter(None, groups)),
+        grouped(
+            (line, row(line, window))
+            for line, window in sorted(at_load, key=lambda key: (order.index(key[0]), key[1]))
+        ),
         coloured=0,
     )
 
 
-def _prospect(prospect: Prospect | None, *, compared: bool) -> tuple[str, ...]:
+def _prospect(prospect: Prospect | None) -> tuple[str, str, str, str]:
+    """Tokens a step, what was predicted, what was measured, and how far they are apart."""
     if prospect is None:
-        return ("",) * (4 if compared else 3)
-    predicted, measured = map(_ratio, (prospect.predicted, prospect.measured))
-    texts = (f"{prospect.tokens_per_step:.2f}", predicted, measured)
-    if not compared:
-        return texts
-    if prospect.predicted is None or prospect.measured is None:
-        return *texts, ""
-    return *texts, wording.change(prospect.predicted.point / prospect.measured.point)
+        return "", "", "", ""
+    predicted, measured = prospect.predicted, prospect.measured
+    error = wording.change(predicted.point / measured.point) if predicted and measured else ""
+    return f"{prospect.tokens_per_step:.2f}", _ratio(predicted), _ratio(measured), error
 
 
 def _ratio(interval: Interval | None) -> str:
-    estimate = phrases.prediction(interval)
+    estimate = phrases.speed(interval)
     return f"{estimate.figure} {estimate.bounds}".rstrip()
 
 
@@ -335,24 +238,22 @@ def _acceptance(advice: Advice) -> Table:
         f"{each.line}, {each.prompt_class}" if several else each.prompt_class
         for each in acceptances
     )
+    rows = (
+        Row((str(number),), tuple(_position(each, number) for each in acceptances))
+        for number in numbers
+    )
     return Table(
         "Drafts accepted, of those reached",
         ("position",),
         tuple(Columns(title, ("", "95 %", "of")) for title in titles),
-        (
-            tuple(
-                Row((str(number),), tuple(_position(each, number) for each in acceptances))
-                for number in numbers
-            ),
-        ),
+        (tuple(rows),),
     )
 
 
 def _position(acceptance: Acceptance, number: int) -> tuple[str, str, str]:
     for position in acceptance.positions:
         if position.number == number:
-            bounds = position.interval or ()
-            span = "-".join(f"{100 * end:.0f}" for end in bounds)
+            span = "-".join(f"{100 * end:.0f}" for end in position.interval or ())
             return f"{100 * position.accepted:.0f} %", span, f"{position.reached:,}"
     return "", "", ""
 
@@ -364,38 +265,25 @@ def _costs(advice: Advice) -> Table:
     roles = colours(advice)
 
     def row(cost: StepCost) -> Row:
-        measured = dict(cost.measured)
-        steps = (measured[window].point if window in measured else None for window in windows)
+        steps = {window: interval.point for window, interval in cost.measured}
         # One window cannot tell what is fixed from what each draft adds.
-        parts: list[float | None] = [cost.fixed if len(measured) > 1 else None, cost.per_draft]
-        return Row(
-            (cost.line, phrases.short_load(cost.load)) if several else (cost.line,),
-            (
-                (wording.milliseconds(cost.baseline),),
-                tuple(map(wording.milliseconds, steps)),
-                tuple(map(wording.milliseconds, parts)),
-            ),
-            roles[cost.line].role,
-        )
+        fixed = cost.fixed if len(steps) > 1 else None
+        seconds = ([cost.baseline], map(steps.get, windows), [fixed, cost.per_draft])
+        load = (phrases.short_load(cost.load),) if several else ()
+        values = tuple(tuple(map(wording.milliseconds, part)) for part in seconds)
+        return Row((cost.line, *load), values, roles[cost.line].role)
 
     return Table(
         "A step, ms",
-        ("draft", "load") if several else ("draft",),
+        ("draft", *(("load",) if several else ())),
         (
             Columns("", (BASELINE,)),
             Columns("at window", tuple(map(str, windows))),
             Columns("beyond the baseline's", ("fixed", "a draft")),
         ),
-        tuple(tuple(map(row, costs)) for costs in _by_line(advice.costs)),
+        grouped((cost.line, row(cost)) for cost in advice.costs),
         coloured=0,
     )
-
-
-def _by_line(costs: Iterable[StepCost]) -> Iterator[list[StepCost]]:
-    lines: dict[str, list[StepCost]] = {}
-    for cost in costs:
-        lines.setdefault(cost.line, []).append(cost)
-    yield from lines.values()
 
 
 def _last(advice: Advice) -> list[Recommendation]:

@@ -9,14 +9,13 @@ from typing import Final
 
 from spectap import metrics, palette, wording
 from spectap.analysis.estimates import intervals
-from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Summary
+from spectap.analysis.summary import Answer, Case, Cell, Claim, Summary
 from spectap.metrics import Metric
 from spectap.names import WARM_UP
 from spectap.report import phrases
 from spectap.report.phrases import Estimate
 from spectap.report.results import Results
-from spectap.report.view import Columns, Row, Table
+from spectap.report.view import Columns, Row, Table, grouped
 
 _PERCENTILES: Final = ("p50", "p90", "p99")
 
@@ -31,27 +30,30 @@ class Measure:
     words: bool = False
 
 
-def tables(run: Results) -> tuple[Table, ...]:
+def tables(run: Results) -> Iterator[Table]:
     """Every table of one load point: of single requests, of all together, of the comparisons."""
     summary = run.summary
     latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
     others = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
     medians = [metric for metric in latencies if metric.percentiles]
-    groups = [
-        ("Latency", map(_all_percentiles, latencies)),
-        ("The median latency of a typical round", map(_typical_median, medians)),
-        ("Throughput and tokens of a request", map(_all_percentiles, others)),
-        ("All requests together", (_requests(run), _together(summary))),
+    rows = [((case.name, cell.variant), cell) for case in summary.cases for cell in case.cells]
+    compared = [(labels, cell) for labels, cell in rows if cell.comparison]
+    groups: list[tuple[str, list[Measure]]] = [
+        ("Latency", [*map(_all_percentiles, latencies)]),
+        ("The median latency of a typical round", [*map(_typical_median, medians)]),
+        ("Throughput and tokens of a request", [*map(_all_percentiles, others)]),
+        ("All requests together", [_requests(run), _together(summary)]),
     ]
     if promised := [*_promised(summary)]:
         groups.append(("What was promised, and what the load was", promised))
-    every = [(case.name, case.cells) for case in summary.cases]
-    every_table = [_table(title, measures, every, summary) for title, measures in groups]
-    compared = [(case.name, [cell for cell, _ in case.compared]) for case in summary.cases]
+    for title, measures in groups:
+        yield _table(title, _HEADS, measures, rows, summary)
     if summary.compares:
         title = f"Speed-ups, and llmperf's inter-token latency {run.published.origin}"
-        every_table.append(_table(title, _speedups(run), compared, summary))
-    return tuple(every_table)
+        yield _table(title, _HEADS, [*_speedups(run)], compared, summary)
+
+
+_HEADS: Final = ("test case", "variant")
 
 
 def at_each_load(case: Case, summary: Summary) -> Table:
@@ -62,8 +64,12 @@ def at_each_load(case: Case, summary: Summary) -> Table:
         *_promised(summary),
         _together(summary),
     ]
-    rows = [(phrases.load_points([load]), case.at(load)) for load in case.loads]
-    return _table("At each load point", measures, rows, summary, head="load point")
+    rows = [
+        ((phrases.load_points([load]), cell.variant), cell)
+        for load in case.loads
+        for cell in case.at(load)
+    ]
+    return _table("At each load point", ("load point", "variant"), measures, rows, summary)
 
 
 def overview(summary: Summary) -> Table:
@@ -76,21 +82,20 @@ def overview(summary: Summary) -> Table:
             ends = dict.fromkeys((metric.percentiles[0], metric.percentiles[-1]))
             title = f"{metric.short} {metric.printed}".strip()
             measures.append(_percentiles(metric, tuple(ends), title))
-    measures += [_TOKENS_PER_SECOND, _TOKENS_PER_STEP]
+    measures += _TOKENS
     if phrases.priced(summary):
         measures.append(_USD)
     measures += _remarkable(cells, errors=True)
-    groups = []
+    rows = []
     for case in summary.cases:
+        # The name of a test case stands beside its first cell, its class beside the second.
         labels = [wording.short(case.name), case.structure and f"  {case.structure}"]
         labels += [""] * len(case.cells)
-        groups.append(
-            [
-                ((label, wording.short(cell.variant)), cell)
-                for label, cell in zip(labels, case.cells, strict=False)
-            ]
-        )
-    return _of_cells("", ("test case", ""), measures, groups, summary)
+        rows += [
+            ((label, wording.short(cell.variant)), cell)
+            for label, cell in zip(labels, case.cells, strict=False)
+        ]
+    return _table("", ("test case", ""), measures, rows, summary)
 
 
 def overview_over_loads(case: Case, summary: Summary) -> Table:
@@ -98,9 +103,8 @@ def overview_over_loads(case: Case, summary: Summary) -> Table:
     latencies = (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN)
     measures = [
         *_answers(case.cells, summary),
-        *(_percentiles(one, ("p50", "p90"), f"{one.short} {one.printed}") for one in latencies),
-        _TOKENS_PER_SECOND,
-        _TOKENS_PER_STEP,
+        *(_percentiles(each, ("p50", "p90"), f"{each.short} {each.printed}") for each in latencies),
+        *_TOKENS,
         *_remarkable(case.cells, errors=any(cell.errors for cell in case.cells)),
     ]
     rows = [
@@ -108,119 +112,102 @@ def overview_over_loads(case: Case, summary: Summary) -> Table:
         for load in case.loads
         for cell in case.at(load)
     ]
-    return _of_cells("", ("load", ""), measures, [rows], summary)
+    title = f"{case.name}, {case.structure}" if case.structure else case.name
+    return _table(title, ("load", ""), measures, rows, summary)
 
 
 def _table(
     title: str,
-    measures: Iterable[Measure],
-    groups: Iterable[tuple[str, Sequence[Cell]]],
-    summary: Summary,
-    head: str = "test case",
-) -> Table:
-    labelled = [[((name, cell.variant), cell) for cell in cells] for name, cells in groups]
-    return _of_cells(title, (head, "variant"), [*measures], labelled, summary)
-
-
-def _of_cells(
-    title: str,
     heads: tuple[str, str],
     measures: Sequence[Measure],
-    groups: Iterable[Iterable[tuple[tuple[str, str], Cell]]],
+    rows: Iterable[tuple[tuple[str, str], Cell]],
     summary: Summary,
 ) -> Table:
+    """A line for each cell; over loads each load is a group, otherwise each test case."""
     colours = palette.of(summary.variants)
+
+    def row(labels: tuple[str, str], cell: Cell) -> Row:
+        texts = tuple(tuple(measure.texts(cell)) for measure in measures)
+        return Row(labels, texts, colours[cell.variant].role)
+
     return Table(
         title,
         heads,
         tuple(Columns(measure.title, measure.names, measure.words) for measure in measures),
-        tuple(
-            tuple(
-                Row(
-                    labels,
-                    tuple(tuple(measure.texts(cell)) for measure in measures),
-                    colours[cell.variant].role,
-                )
-                for labels, cell in group
-            )
-            for group in groups
+        grouped(
+            (labels[0] if heads[0] == "load point" else cell.test_case, row(labels, cell))
+            for labels, cell in rows
         ),
     )
 
 
 def _answers(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
-    """What each compared cell is against its baseline."""
-    compared = [cell.comparison for cell in cells if cell.comparison]
+    """What each compared cell is against its baseline; nothing for a baseline."""
     priced = phrases.priced(summary)
 
-    def measure(
-        title: str, names: tuple[str, ...], texts: Callable[[Comparison], Sequence[str]]
-    ) -> Measure:
-        none = ("",) * len(names)
-        return Measure(
-            title, names, lambda cell: texts(cell.comparison) if cell.comparison else none
-        )
+    def speed(cell: Cell) -> tuple[str, str]:
+        if cell.comparison is None:
+            return "", ""
+        if cell.comparison.speed is None:
+            return "no verdict", ""
+        estimate = phrases.speed(cell.comparison.speed.interval)
+        return _doubted(cell.comparison.speed, estimate), estimate.bounds
 
-    def decoding(comparison: Comparison) -> tuple[str, ...]:
-        return (phrases.speed(comparison.by_time_per_output_token).figure,)
+    def decoding(cell: Cell) -> str:
+        if cell.comparison is None:
+            return ""
+        return phrases.speed(cell.comparison.by_time_per_output_token).figure
 
-    def cost(comparison: Comparison) -> tuple[str, ...]:
-        claim = comparison.cost
-        estimate = phrases.cost(claim.interval if claim else None, priced=priced)
-        return (_doubted(claim, estimate).figure,)
+    def cost(cell: Cell) -> str:
+        if cell.comparison is None:
+            return ""
+        claim = cell.comparison.cost
+        return _doubted(claim, phrases.cost(claim.interval if claim else None, priced=priced))
 
+    compared = [cell.comparison for cell in cells if cell.comparison]
     if compared:
-        yield measure("request speed", ("", "95 %"), _request_speed)
-        yield measure("", ("decoding",), decoding)
+        yield Measure("request speed", ("", "95 %"), speed)
+        yield _column("", "decoding", decoding)
     if any(comparison.cost for comparison in compared):
-        title, name = ("cost of", "a token") if priced else ("times the", "tokens/s")
-        yield measure(title, (name,), cost)
+        yield _column(*(("cost of", "a token") if priced else ("times the", "tokens/s")), cost)
 
 
-def _request_speed(comparison: Comparison) -> tuple[str, str]:
-    if comparison.speed is None:
-        return "no verdict", ""
-    estimate = _doubted(comparison.speed, phrases.speed(comparison.speed.interval))
-    return estimate.figure, estimate.bounds
+def _doubted(claim: Claim | None, estimate: Estimate) -> str:
+    """The figure, with a question mark where no difference is proven."""
+    return estimate.figure + ("?" if claim and claim.answer is Answer.UNDECIDED else "")
 
 
-def _doubted(claim: Claim | None, estimate: Estimate) -> Estimate:
-    """The estimate with a question mark where no difference is proven."""
-    if claim is None:
-        return Estimate(wording.MISSING)
-    mark = "?" if claim.answer is Answer.UNDECIDED else ""
-    return Estimate(f"{estimate.figure}{mark}", estimate.bounds)
+def _column(title: str, name: str, text: Callable[[Cell], str]) -> Measure:
+    return Measure(title, (name,), lambda cell: [text(cell)])
 
 
-def _good(cell: Cell) -> str:
-    if cell.goodput is None:
-        return wording.MISSING
-    return f"{100 * cell.goodput.share:.0f} %" + ("" if cell.goodput.met else "!")
+def _steps(cell: Cell) -> str:
+    return f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING
 
 
-_TOKENS_PER_SECOND: Final = Measure(
-    "tokens/s", ("together",), lambda cell: [wording.significant(cell.tokens_per_second)]
+_TOKENS: Final = (
+    _column("tokens/s", "together", lambda cell: wording.significant(cell.tokens_per_second)),
+    _column("tokens", "a step", _steps),
 )
-_TOKENS_PER_STEP: Final = Measure(
-    "tokens",
-    ("a step",),
-    lambda cell: [f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING],
-)
-_USD: Final = Measure(
-    "USD per",
-    ("M tokens",),
-    lambda cell: [wording.dollars(cell.usd_per_million_output_tokens)],
+_USD: Final = _column(
+    "USD per", "M tokens", lambda cell: wording.dollars(cell.usd_per_million_output_tokens)
 )
 
 
 def _remarkable(cells: Sequence[Cell], *, errors: bool) -> Iterator[Measure]:
     """Objectives, errors and what is wrong with the load, where there is any."""
     if any(cell.goodput for cell in cells):
-        yield Measure("", ("goodput",), lambda cell: [_good(cell)])
+        yield _column("", "goodput", _good)
     if errors:
-        yield Measure("", ("errors",), lambda cell: [f"{cell.errors}/{cell.requests}"])
+        yield _column("", "errors", lambda cell: f"{cell.errors}/{cell.requests}")
     if any(map(phrases.load_letters, cells)):
-        yield Measure("", ("",), lambda cell: [phrases.load_letters(cell)])
+        yield _column("", "", phrases.load_letters)
+
+
+def _good(cell: Cell) -> str:
+    if cell.goodput is None:
+        return wording.MISSING
+    return f"{100 * cell.goodput.share:.0f} %" + ("" if cell.goodput.met else "!")
 
 
 def _promised(summary: Summary) -> Iterator[Measure]:
@@ -307,13 +294,11 @@ def _together(summary: Summary) -> Measure:
                 cell.usd_per_million_output_tokens_interval,
                 wording.dollars,
             )
-        if cell.steps is None:
-            yield wording.MISSING
-        else:
-            # Every step of a baseline yields one token.
-            surely = {size for size, _ in cell.steps.histogram} == {1}
-            interval = None if surely else cell.steps.interval
-            yield intervals.estimate(cell.steps.mean, interval, wording.significant)
+        # Every step of a baseline yields one token, so its interval has no width.
+        steps = cell.steps
+        varied = steps and {size for size, _ in steps.histogram} != {1}
+        interval = steps.interval if steps and varied else None
+        yield intervals.estimate(steps.mean if steps else None, interval, wording.significant)
 
     usd = ("USD per M tokens",) if priced else ()
     return Measure("Together, 95 % interval", ("tokens/s", *usd, "tokens a step"), texts)
@@ -332,16 +317,15 @@ def _speedups(run: Results) -> Iterator[Measure]:
         assert cell.comparison is not None
         return cells[cell.test_case, cell.load, cell.comparison.baseline], cell
 
-    def ratios(cell: Cell) -> list[str]:
-        comparison = cell.comparison
-        assert comparison is not None
-        together: Interval | None = comparison.cost.interval if comparison.cost else None
-        single = (
-            comparison.by_time_per_output_token,
-            comparison.by_end_to_end,
-            comparison.by_throughput,
-        )
-        return [str(phrases.speed(interval)) for interval in (*single, together)]
+    def ratios(cell: Cell) -> Iterator[str]:
+        assert cell.comparison is not None
+        for interval in (
+            cell.comparison.by_time_per_output_token,
+            cell.comparison.by_end_to_end,
+            cell.comparison.by_throughput,
+            cell.comparison.cost.interval if cell.comparison.cost else None,
+        ):
+            yield str(phrases.speed(interval))
 
     ends = ("baseline", "variant")
     yield Measure("Baseline", ("",), lambda cell: [pair(cell)[0].variant], words=True)

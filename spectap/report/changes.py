@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from spectap import wording
 from spectap.analysis.changes import CellChange, Change, Changes, Figure
 from spectap.report import phrases
-from spectap.report.view import Block, Columns, Row, Table, Text, View, section
+from spectap.report.view import Columns, Row, Table, View, grouped
 
-_HEADS: Final = {
-    Figure.TOKENS_PER_STEP: "tokens a step",
-    Figure.SPEED_UP: "request speed-up",
-    Figure.TIME_PER_OUTPUT_TOKEN: "decoding: TPOT, ms",
-    Figure.TTFT: "TTFT, ms",
-    Figure.TOKENS_PER_SECOND: "tokens/s together",
+_FIGURES: Final[dict[Figure, tuple[str, Callable[[float], str]]]] = {
+    Figure.TOKENS_PER_STEP: ("tokens a step", "{:.2f}".format),
+    Figure.SPEED_UP: ("request speed-up", "{:.2f}x".format),
+    Figure.TIME_PER_OUTPUT_TOKEN: ("decoding: TPOT, ms", wording.milliseconds),
+    Figure.TTFT: ("TTFT, ms", wording.milliseconds),
+    Figure.TOKENS_PER_SECOND: ("tokens/s together", wording.significant),
 }
-_MOST_SETTINGS: Final = 20
+"""The head of each figure's columns, and how its values are written."""
 
 
 def of_changes(changes: Changes) -> View:
     """The view of a comparison of two runs."""
-    sentences = [*_verdict(changes), *_gate(changes)]
-    blocks: list[Block | None] = [_table(changes), *map(Text, sentences)]
+    lead = [f"  {name}: {before} before, {now} now" for name, before, now in changes.incomparable]
+    if lead:
+        lead.insert(
+            0, "NOT COMPARABLE: they measured different things, so nothing below is judged."
+        )
     return View(
         title=f"{changes.new} (new) against {changes.old} (old)",
-        lead=tuple(_incomparable(changes)),
-        overview=(section("", "", blocks),),
+        lead=tuple(lead),
+        tables=((_table(changes), (*_verdict(changes), *_gate(changes))),),
         notes=tuple(_notes(changes)),
     )
 
 
-def _incomparable(changes: Changes) -> Iterator[str]:
-    if changes.incomparable:
-        yield "NOT COMPARABLE: they measured different things, so nothing below is judged."
-        yield from (
-            f"  {name}: {before} before, {now} now" for name, before, now in changes.incomparable
-        )
-
-
-def _table(changes: Changes) -> Table | None:
+def _table(changes: Changes) -> Table:
     figures = [figure for figure in Figure if any(figure in cell.figures for cell in changes.cells)]
     several = len({cell.load for cell in changes.cells}) > 1
 
@@ -51,14 +46,11 @@ def _table(changes: Changes) -> Table | None:
             tuple(_texts(figure, cell.figures.get(figure)) for figure in figures),
         )
 
-    cases = dict.fromkeys(cell.test_case for cell in changes.cells)
     return Table(
         "",
         ("test case", *(("load",) if several else ()), ""),
-        tuple(Columns(_HEADS[figure], ("old", "new", "change", "95 %")) for figure in figures),
-        tuple(
-            tuple(row(cell) for cell in changes.cells if cell.test_case == case) for case in cases
-        ),
+        tuple(Columns(_FIGURES[figure][0], ("old", "new", "change", "95 %")) for figure in figures),
+        grouped((cell.test_case, row(cell)) for cell in changes.cells),
     )
 
 
@@ -66,92 +58,71 @@ def _texts(figure: Figure, change: Change | None) -> tuple[str, str, str, str]:
     if change is None:
         return "", "", wording.MISSING, ""
     doubt = "?" if figure.judged and not change.real else ""
-    low, high = (
+    bounds = (
         wording.change(end).removesuffix(" %") for end in (change.ratio.low, change.ratio.high)
     )
-    return (
-        _value(figure, change.old),
-        _value(figure, change.new),
-        wording.change(change.ratio.point) + doubt,
-        f"{low} to {high}",
-    )
-
-
-def _value(figure: Figure, value: float) -> str:
-    if figure is Figure.SPEED_UP:
-        return f"{value:.2f}x"
-    if figure is Figure.TOKENS_PER_STEP:
-        return f"{value:.2f}"
-    if figure is Figure.TOKENS_PER_SECOND:
-        return wording.significant(value)
-    return wording.milliseconds(value)
+    old, new = map(_FIGURES[figure][1], (change.old, change.new))
+    return old, new, wording.change(change.ratio.point) + doubt, " to ".join(bounds)
 
 
 def _verdict(changes: Changes) -> Iterator[str]:
-    judged = [*changes.judged]
     if changes.incomparable:
         return
+    judged = [*changes.judged]
+    real = [each for each in judged if each[2].real]
+    unseen = [change.detectable for *_, change in judged if not change.real]
     if not judged:
         yield "No figure that a verdict rests on is in both runs: tokens a step or a speed-up."
-        return
-    real = [each for each in judged if each[2].real]
-    if real:
+    elif real:
         amount = wording.count(len(real), "difference")
         yield f"{amount} of {len(judged)} {'is' if len(real) == 1 else 'are'} real:"
-        yield from (
-            f"  {_where(changes, cell)}: {_size(figure, change)}." for cell, figure, change in real
-        )
+        for cell, figure, change in real:
+            low, high = sorted(abs(end - 1) for end in (change.ratio.low, change.ratio.high))
+            head, write = _FIGURES[figure]
+            old, new = map(write, (change.old, change.new))
+            yield (
+                f"  {_where(changes, cell)}: {head} {wording.change(change.ratio.point)} "
+                f"(95 % interval {wording.percent(low)}-{wording.percent(high)} %), {old} before "
+                f"and {new} now."
+            )
     else:
         yield (
             f"No difference is proven: the {len(judged)} tokens a step and speed-ups differ by no "
             "more than chance."
         )
-    unseen = [change.detectable for *_, change in judged if not change.real]
     if unseen:
         least, most = map(wording.percent, (min(unseen), max(unseen)))
         span = f"{least} %" if least == most else f"{least} to {most} %, depending on the row,"
         yield f'Where there is a "?", a change of {span} would probably have been seen.'
 
 
-def _size(figure: Figure, change: Change) -> str:
-    ratio = change.ratio
-    low, high = sorted((abs(ratio.low - 1), abs(ratio.high - 1)))
-    old, new = _value(figure, change.old), _value(figure, change.new)
-    return (
-        f"{_HEADS[figure]} {wording.change(ratio.point)} (95 % interval "
-        f"{wording.percent(low)}-{wording.percent(high)} %), {old} before and {new} now"
-    )
-
-
 def _gate(changes: Changes) -> Iterator[str]:
     if changes.threshold is None:
         return
     threshold = f"{changes.threshold:g}"
+    unsure = []
     for cell, figure, change in changes.judged:
+        where = _where(changes, cell)
         if change.below:
             yield (
-                f"BELOW {threshold}: {_where(changes, cell)}: the new {figure.value} is "
+                f"BELOW {threshold}: {where}: the new {figure.value} is "
                 f"{change.ratio.point:.2f} times the old one."
             )
+        else:
+            is_blunt = change.seen_below is not None and change.seen_below < changes.threshold**2
+            blunt = " (blunt)" if is_blunt else ""
+            unsure.append(f"  {where}: {_FIGURES[figure][0]} under {change.seen_below:.2f}{blunt}")
     yield from (f"NOT JUDGED: {gap}" for gap in changes.gaps)
     if not changes.failed:
         yield f"Nothing is surely below {threshold} of what it was."
-    unsure = [each for each in changes.judged if not each[2].below]
     if unsure:
         yield "What would probably have been noticed, by how many times what it was:"
-        for cell, figure, change in unsure:
-            blunt = " (blunt)" if _blunt(change, changes.threshold) else ""
-            where = _where(changes, cell)
-            yield f"  {where}: {_HEADS[figure]} under {change.seen_below:.2f}{blunt}"
-    if any(_blunt(change, changes.threshold) for *_, change in unsure):
+        yield from unsure
+    if any(line.endswith(" (blunt)") for line in unsure):
         yield (
             "Blunt: twice the loss that is allowed would probably pass. More rounds in both runs "
             "make it sharper."
         )
-
-
-def _blunt(change: Change, threshold: float) -> bool:
-    return change.seen_below is not None and change.seen_below < threshold**2
 
 
 def _where(changes: Changes, cell: CellChange) -> str:
@@ -167,9 +138,6 @@ def _notes(changes: Changes) -> Iterator[str]:
             f"{share.what}: {100 * share.old:.0f} % before, {100 * share.new:.0f} % now "
             f"(difference {low} to {high} points)."
         )
-    settings: Sequence[tuple[str, str, str]] = changes.settings[:_MOST_SETTINGS]
-    for name, old, new in settings:
+    for name, old, new in changes.settings:
         yield f"They differ in {name}: {old} before, {new} now."
-    if (more := len(changes.settings) - _MOST_SETTINGS) > 0:
-        yield f"And in {wording.count(more, 'more setting')}."
     yield from changes.notes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from matplotlib.figure import Figure as Canvas
 
@@ -12,12 +13,18 @@ from spectap import wording
 from spectap.analysis.advice.advice import Advice
 from spectap.analysis.summary import Case
 from spectap.load_points import LoadPoint
-from spectap.report import headline, phrases
-from spectap.report.plots import canvas, drafts, gains, latency, over_time, pareto, speeds
+from spectap.report import phrases, verdicts
+from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure
 
-_Paint = Callable[[], Canvas]
+_Catalogue = Iterator[tuple[Figure, Callable[[], Canvas]]]
+
+_RATIOS: Final = (
+    "How many times better than the baseline, with 95 % intervals, on logarithmic scales; above "
+    "the line at 1 is better. "
+)
+_HOLLOW: Final = "Hollow: a queue is measured there, or requests were not sent at their times."
 
 
 def draw(run: Results) -> tuple[Figure, ...]:
@@ -26,7 +33,7 @@ def draw(run: Results) -> tuple[Figure, ...]:
         return tuple(_drawn(figure, paint) for figure, paint in _catalogue(run))
 
 
-def _drawn(figure: Figure, paint: _Paint) -> Figure:
+def _drawn(figure: Figure, paint: Callable[[], Canvas]) -> Figure:
     try:
         drawing = paint()
     except canvas.NothingToDraw as reason:
@@ -35,10 +42,10 @@ def _drawn(figure: Figure, paint: _Paint) -> Figure:
     return replace(figure, svg=svg, png=canvas.to_png(drawing, figure.title))
 
 
-def _catalogue(run: Results) -> Iterator[tuple[Figure, _Paint]]:
+def _catalogue(run: Results) -> _Catalogue:
     points = run.config.load.points
     if run.advice:
-        yield _drafts(run.advice), partial(drafts.paint, run.advice)
+        yield _drafts(run.advice), partial(at_load.paint_drafts, run.advice)
     if len(points) == 1:
         yield from _at(run, points[0])
         return
@@ -57,7 +64,7 @@ def _drafts(advice: Advice) -> Figure:
     )
     title = "Drafts accepted, by position"
     if len({prospect.window for prospect in advice.prospects}) > 1:
-        load = drafts.first_load(advice)
+        load = at_load.first_load(advice)
         where = f" at {phrases.load_points([load])}" if load else ""
         title += f", and the speed-up over the window{where}"
         caption += (
@@ -68,38 +75,35 @@ def _drafts(advice: Advice) -> Figure:
     return Figure("acceptance", title, caption, advice=True)
 
 
-def _over_loads(run: Results, case: Case) -> Iterator[tuple[Figure, _Paint]]:
+def _over_loads(run: Results, case: Case) -> _Catalogue:
     """What is drawn of a test case that ran at several load points."""
+    summary = run.summary
+    dotted = " Dotted: the objective, which is for p90." if summary.objectives else ""
+    hollow = " Hollow: not every objective is kept." if summary.objectives else ""
     if case.compared:
-        ratios = "How many times better than the baseline, with 95 % intervals, on logarithmic "
-        ratios += "scales; above the line at 1 is better. "
-        hollow = "Hollow: a queue is measured there, or requests were not sent at their times."
+        variants = {cell.variant for cell, _ in case.compared}
+        ladder = verdicts.leading(case, variants.pop()) if len(variants) == 1 else None
+        title = "Speed-up over the load"
+        if ladder:
+            title = f"{ladder.variant} {verdicts.over_loads(ladder, verdicts.SPEED)}"
+        speeds = (over_loads.SPEED, over_loads.TOGETHER)
+        band = "A band is the 95 % interval of the load at which it turns, a cross the estimate."
         yield (
-            Figure(
-                "request-speed",
-                _speed_title(case),
-                f"{ratios}A band is the 95 % interval of the load at which it turns, a cross the "
-                f"estimate. {hollow}",
-            ),
-            partial(speeds.paint, run.summary, case, (speeds.SPEED, speeds.TOGETHER)),
+            Figure("request-speed", title, f"{_RATIOS}{band} {_HOLLOW}"),
+            partial(over_loads.paint_ratios, summary, case, speeds),
         )
         yield (
             Figure(
                 "decoding-speed",
                 "Speed of decoding over the load",
-                f"{ratios}By the time per output token, without the first token and the queue: "
-                f"it explains the speed of a request. {hollow}",
+                f"{_RATIOS}By the time per output token, without the first token and the queue: "
+                f"it explains the speed of a request. {_HOLLOW}",
             ),
-            partial(speeds.paint, run.summary, case, (speeds.DECODING,)),
+            partial(over_loads.paint_ratios, summary, case, (over_loads.DECODING,)),
         )
     yield (
-        Figure(
-            "latency",
-            "Latency over the load",
-            "The medians, and p90 dashed."
-            + (" Dotted: the objective, which is for p90." if run.summary.objectives else ""),
-        ),
-        partial(latency.paint, run.summary, case),
+        Figure("latency", "Latency over the load", f"The medians, and p90 dashed.{dotted}"),
+        partial(over_loads.paint_latency, summary, case),
     )
     yield (
         Figure(
@@ -108,38 +112,29 @@ def _over_loads(run: Results, case: Case) -> Iterator[tuple[Figure, _Paint]]:
             "Each point is a load point, with its requests at once, or a second (/s, dashed); at a "
             "rate, no more can come together than is asked for. To the right one request is "
             "decoded faster; further up the same hardware does more, so a token costs less."
-            + (" Hollow: not every objective is kept." if run.summary.objectives else ""),
+            f"{hollow}",
         ),
-        partial(pareto.paint, run.summary, case),
+        partial(over_loads.paint_pareto, summary, case),
     )
 
 
-def _speed_title(case: Case) -> str:
-    """What the closed loops say of the one variant there is."""
-    variants = {cell.variant for cell, _ in case.compared}
-    ladder = headline.leading(case, variants.pop()) if len(variants) == 1 else None
-    if ladder is None:
-        return "Speed-up over the load"
-    return f"{ladder.variant} {headline.over_loads(ladder, headline.SPEED)}"
-
-
-def _at(run: Results, point: LoadPoint) -> Iterator[tuple[Figure, _Paint]]:
+def _at(run: Results, point: LoadPoint) -> _Catalogue:
     """What is drawn of one load point."""
     load = phrases.load_points([point])
     if run.summary.compares:
         yield (
             Figure("gains", f"Speed-up at {load}", "With 95 % intervals, on a logarithmic scale."),
-            partial(gains.paint, run.summary),
+            partial(at_load.paint_gains, run.summary),
         )
     cases = wording.listed([case.name for case in run.summary.cases if case.headline])
-    joined = f"{over_time.wave(point)} requests in a row" if point.open else "its waves"
-    dots = f"A dot is a request; a line joins the medians of {joined}."
+    joined = f"{at_load.wave(point)} requests in a row" if point.open else "its waves"
     yield (
         Figure(
             "over-time",
             f"Latency over the run at {load}",
-            f"The article's Figures 3 to 5, for {cases}. {dots} Speculation does not change the "
-            "prefill, so the curves of TTFT should lie together; none should drift.",
+            f"The article's Figures 3 to 5, for {cases}. A dot is a request; a line joins the "
+            f"medians of {joined}. Speculation does not change the prefill, so the curves of TTFT "
+            "should lie together; none should drift.",
         ),
-        partial(over_time.paint, run),
+        partial(at_load.paint_over_time, run),
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
-from spectap import wording
 from spectap.analysis import grouping
 from spectap.analysis.advice import advise as analysis
 from spectap.analysis.advice.advice import Advice
@@ -20,7 +20,6 @@ from spectap.load_points import Load, LoadPoint, Rounds
 from spectap.names import WARM_UP
 from spectap.record import Record
 
-_NOWHERE: Final = "http://unknown/v1"
 _UNKNOWN: Final = "unknown"
 _NOT_CONFIGURED: Final = (
     "No configuration: windows are what the steps show, every other variant is compared with the "
@@ -35,16 +34,22 @@ def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice
     Raises ConfigError where the mix cannot be.
     """
     counted = [record for record in records if record.round > WARM_UP]
-    variants = list(dict.fromkeys(record.variant for record in counted))
-    if len(variants) < 2:
+    if len({record.variant for record in counted}) < 2:
         return None
-    points = _points(counted)
-    named = [
+    by_load = defaultdict(list)
+    for record in counted:
+        by_load[record.load].append(record)
+    # Where the name of a load says no load point, it is as many as were in flight.
+    points = {
+        name: point or LoadPoint(concurrency=_in_flight(by_load[name]), requests=1)
+        for name, point in grouping.recorded_points(counted).items()
+    }
+    at_points = [
         dataclasses.replace(record, load=points[record.load].name)
         for record in records
         if record.load in points
     ]
-    advice = analysis.advise(_config(variants, counted, points), named, mix=mix)
+    advice = analysis.advise(_config(counted, points), at_points, mix=mix)
     if not advice.prospects:
         return None
     guessed = tuple(f"Of {line.name} one window was measured" for line in advice.lines)
@@ -56,31 +61,17 @@ def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice
     )
 
 
-def heading(records: Sequence[Record]) -> str:
-    """``Advice on k3 and k7 against Base: 240 requests, 2026-05-21 09:40 to 10:02 UTC``."""
-    counted = [record for record in records if record.round > WARM_UP]
-    first, *others = dict.fromkeys(record.variant for record in counted)
-    started = min(record.sent for record in counted)
-    ended = max(record.sent + record.end for record in counted)
-    requests = wording.count(len(counted), "request")
-    return (
-        f"Advice on {wording.listed(others)} against {first}: {requests}, "
-        f"{wording.period(started, ended)}"
-    )
-
-
-def _config(
-    variants: Sequence[str], records: Sequence[Record], points: Mapping[str, LoadPoint]
-) -> Config:
+def _config(records: Sequence[Record], points: Mapping[str, LoadPoint]) -> Config:
     """As if it had been asked for what was recorded."""
-    first, *others = variants
+    first, *others = dict.fromkeys(record.variant for record in records)
     rounds = max(record.round for record in records)
+    baselines = {first: None} | dict.fromkeys(others, first)
     return Config(
         experiment=_UNKNOWN,
         model=_UNKNOWN,
-        variants=(
-            Variant(name=first, endpoint=_NOWHERE),
-            *(Variant(name=name, endpoint=_NOWHERE, baseline=first) for name in others),
+        variants=tuple(
+            Variant(name=name, endpoint="http://unknown/v1", baseline=baseline)
+            for name, baseline in baselines.items()
         ),
         load=Load(
             mean_input_tokens=1000,
@@ -95,17 +86,6 @@ def _config(
     )
 
 
-def _points(records: Sequence[Record]) -> dict[str, LoadPoint]:
-    """The load point that each name stands for; where it says none, as many as were in flight."""
-    by_name = defaultdict(list)
-    for record in records:
-        by_name[record.load].append(record)
-    return {
-        name: point or LoadPoint(concurrency=_in_flight(by_name[name]), requests=1)
-        for name, point in grouping.recorded_points(records).items()
-    }
-
-
 def _in_flight(records: Sequence[Record]) -> int:
     """The most requests of one variant that were in flight at once."""
     changes = sorted(
@@ -116,8 +96,4 @@ def _in_flight(records: Sequence[Record]) -> int:
             (record.variant, record.sent + record.end, -1),
         )
     )
-    most, now = 1, 0
-    for _, _, change in changes:
-        now += change
-        most = max(most, now)
-    return most
+    return max(1, *accumulate(change for *_, change in changes))

@@ -5,26 +5,17 @@ There is no ledger behind it, so it has no interval and no verdict.
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from spectap import config as configuration
 from spectap import inference_demo, wording
 from spectap.config import Config
-from spectap.inference_demo import GENERATION, Timing
+from spectap.inference_demo import GENERATION
 from spectap.names import CONFIG, INFERENCE_DEMOS
-from spectap.printing import printable_lines
+from spectap.report.view import Columns, Row, Table, View, grouped
 from spectap.sweep import read_merged
-
-REPORT: Final = "report.html"
-HEADS: Final = ("variant", "mode", "timed", "p50 ms", "p90 ms", "p99 ms", "tokens/s", "speed-up")
 
 COUNTS: Final = (
     "All figures are those of inference_demo --benchmark, as published: 20 generations, one after "
@@ -50,88 +41,38 @@ _PARTS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Report:
-    """One run of jobs, in words and figures."""
+def read(folder: Path) -> tuple[View, Config]:
+    """Reads ``config.json`` and the reports of the variants: a row for each part that was timed.
 
-    folder: Path
-    config: Config
-    rows: tuple[tuple[str, ...], ...]
-    """A text for each of ``HEADS``."""
-    notes: tuple[str, ...]
-
-    @property
-    def heading(self) -> str:
-        """What was run."""
-        what = "Rehearsal of " if self.config.stand_in else ""
-        return (
-            f"{what}{self.config.experiment}: jobs of inference_demo, on {self.config.model}, "
-            "one generation at a time"
-        )
-
-    def write(self) -> Path:
-        """Writes the page; returns where it is. Raises OSError."""
-        # Imported here: the terminal's table does not need it.
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-        templates = FileSystemLoader(Path(__file__).parent / "templates")
-        environment = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
-        html = environment.get_template("offline.html.j2").render(report=self, heads=HEADS)
-        path = self.folder / REPORT
-        path.write_text(printable_lines(html), encoding="utf-8")
-        return path
-
-    def table(self, columns: int) -> str:
-        """The same for a terminal of so many columns. Ends with a newline."""
-        text = io.StringIO()
-        console = Console(file=text, width=columns, markup=False, highlight=False, emoji=False)
-        table = Table(*HEADS, box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in table.columns[3:]:
-            column.justify = "right"
-        for row in self.rows:
-            table.add_row(*row)
-        console.print(self.heading, table, *(f"* {note}" for note in self.notes), sep="\n")
-        return printable_lines(text.getvalue())
-
-
-def read(folder: Path) -> Report:
-    """Reads ``config.json`` and the reports of the variants. Raises ConfigError, JournalError."""
+    Raises ConfigError, JournalError.
+    """
     config = configuration.read(folder / CONFIG)
     timings = {
         name: inference_demo.read(folder / INFERENCE_DEMOS / f"{name}.json")
         for name in config.names
     }
-    return Report(
-        folder=folder,
-        config=config,
-        rows=tuple(
-            _row(config, name, part, timing, timings[_baseline(config, name)])
-            for name in config.names
-            for part, timing in timings[name].items()
-        ),
+    rows = []
+    for variant in config.variants:
+        mode = f"{variant.mode}, window {variant.window}" if variant.mode else "plain decoding"
+        for part, timing in timings[variant.name].items():
+            speed_up = ""
+            if part == GENERATION and variant.baseline is not None:
+                baseline = timings[variant.baseline][part]
+                speed_up = f"{baseline.latency_ms_p50 / timing.latency_ms_p50:.2f}"
+            latencies = (timing.latency_ms_p50, timing.latency_ms_p90, timing.latency_ms_p99)
+            figures = map(wording.significant, (*latencies, timing.throughput))
+            labels = (variant.name, mode, _PARTS.get(part, part))
+            rows.append((variant.name, Row(labels, ((*figures, speed_up),))))
+    rehearsal = "Rehearsal of " if config.stand_in else ""
+    names = ("p50 ms", "p90 ms", "p99 ms", "tokens/s", "speed-up")
+    table = Table("", ("variant", "mode", "timed"), (Columns("", names),), grouped(rows))
+    view = View(
+        title=f"{rehearsal}{config.experiment}: jobs of inference_demo, on {config.model}, "
+        "one generation at a time",
+        tables=((table, ()),),
         notes=tuple(_notes(folder, config)),
     )
-
-
-def _baseline(config: Config, name: str) -> str:
-    (variant,) = (variant for variant in config.variants if variant.name == name)
-    return variant.baseline or name
-
-
-def _row(
-    config: Config, name: str, part: str, timing: Timing, baseline: Mapping[str, Timing]
-) -> tuple[str, ...]:
-    (variant,) = (variant for variant in config.variants if variant.name == name)
-    compared = part == GENERATION and variant.baseline is not None
-    speed_up = baseline[part].latency_ms_p50 / timing.latency_ms_p50 if compared else None
-    figures = (timing.latency_ms_p50, timing.latency_ms_p90, timing.latency_ms_p99)
-    return (
-        name,
-        f"{variant.mode}, window {variant.window}" if variant.mode else "plain decoding",
-        _PARTS.get(part, part),
-        *map(wording.significant, (*figures, timing.throughput)),
-        f"{speed_up:.2f}" if speed_up else "",
-    )
+    return view, config
 
 
 def _notes(folder: Path, config: Config) -> Iterator[str]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from spectap import palette, wording
+from spectap import metrics, palette, wording
+from spectap.analysis.crosscheck import TOLERANCE
+from spectap.config import Config
+from spectap.load_points import FEWEST_ROUNDS
 from spectap.names import ADVICE, SUMMARY
 from spectap.printing import printable_lines
-from spectap.report import figures, results, run_view
+from spectap.report import advice, cells, figures, phrases, quality, run_view, verdicts
 from spectap.report.plots import canvas
 from spectap.report.results import Results
-from spectap.report.view import View
+from spectap.report.view import Figure, View
 
 REPORT: Final = "report.html"
 
@@ -24,17 +27,11 @@ _TEMPLATES: Final = Path(__file__).parent / "templates"
 _HYPHEN: Final = re.compile(r"(?<=\d)-(?=\d)")
 
 
-def write_report(run_dir: Path) -> Path:
-    """Writes ``report.html``, the PNGs, ``summary.json`` and ``advice.json`` into ``run_dir``.
-
-    Returns the report. Where nothing speculates there is no ``advice.json``. Needs ``config.json``
-    and ``ledger.jsonl`` only. Raises what ``results.read`` raises, OSError.
-    """
-    return write_results(results.read(run_dir))
-
-
 def write_results(run: Results) -> Path:
-    """The same of a run that has been read already. Raises OSError."""
+    """Writes ``report.html``, the PNGs, ``summary.json`` and ``advice.json`` of a run.
+
+    Returns the report. Where nothing speculates there is no ``advice.json``. Raises OSError.
+    """
     drawings = figures.draw(run)
     for drawing in drawings:
         if drawing.png:
@@ -42,25 +39,58 @@ def write_results(run: Results) -> Path:
     (run.folder / SUMMARY).write_text(run.summary.to_json(), encoding="utf-8")
     if run.advice:
         (run.folder / ADVICE).write_text(run.advice.to_json(), encoding="utf-8")
-    path = run.folder / REPORT
-    path.write_text(html(run_view.of_run(run, drawings)), encoding="utf-8")
+    return _write(run.folder, html(run, drawings))
+
+
+def write_jobs(folder: Path, view: View, config: Config) -> Path:
+    """Writes the page of a run of jobs; returns where it is. Raises OSError."""
+    return _write(folder, _rendered("offline.html.j2", view=view, config=config))
+
+
+def html(run: Results, drawings: Sequence[Figure] = ()) -> str:
+    """The page of a run. Without ``drawings`` it has no figures."""
+    return _rendered(
+        "report.html.j2",
+        view=run_view.of_run(run),
+        run=run,
+        drawings=drawings,
+        colours=palette.of(run.summary.variants),
+        replies=verdicts.replies(run.summary),
+        metrics=metrics.METRICS,
+        tolerance=100 * TOLERANCE,
+        fewest_rounds=FEWEST_ROUNDS,
+    )
+
+
+def _write(folder: Path, text: str) -> Path:
+    path = folder / REPORT
+    path.write_text(text, encoding="utf-8")
     return path
 
 
-def html(view: View) -> str:
-    """The page of a view."""
+def _rendered(template: str, **values: Any) -> str:
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters["unbroken"] = _unbroken
+    environment.filters |= {"unbroken": _unbroken, "short": "{:g}".format}
+    modules = {
+        "advising": advice,
+        "cells": cells,
+        "phrases": phrases,
+        "quality": quality,
+        "run_view": run_view,
+        "verdict": verdicts,
+        "wording": wording,
+    }
+    environment.globals.update(modules)
     style = environment.get_template("report.css.j2").render(
         light=_variables(canvas.LIGHT),
         dark=_variables(canvas.DARK),
         roles=[colour.role for colour in palette.ALL],
     )
-    page = environment.get_template("report.html.j2")
+    page = environment.get_template(template).render(**values, style=Markup(style))
     # The direction of writing, changed in a name, would turn our own sentences round.
-    return printable_lines(page.render(view=view, style=Markup(style)))
+    return printable_lines(page)
 
 
 def _unbroken(text: str) -> str:
@@ -68,7 +98,8 @@ def _unbroken(text: str) -> str:
 
     Browsers break after a hyphen between digits unless a word joiner follows.
     """
-    return _HYPHEN.sub("-\N{WORD JOINER}", wording.unbroken(text))
+    # What is markup stays markup, and is not escaped again.
+    return type(text)(_HYPHEN.sub("-\N{WORD JOINER}", wording.unbroken(text)))
 
 
 def _variables(colours: Mapping[str, str]) -> Markup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,19 +18,21 @@ MINUS: Final = "\N{MINUS SIGN}"
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and the bounds of its interval; both empty where it is not known."""
+    """A figure and the bounds of its interval, which are empty where there are none."""
 
-    figure: str = ""
+    figure: str = wording.MISSING
     bounds: str = ""
 
     def __str__(self) -> str:
-        return f"{self.figure} ({self.bounds})" if self.bounds else wording.MISSING
+        return f"{self.figure} ({self.bounds})" if self.bounds else self.figure
 
 
 def speed(interval: Interval | None) -> Estimate:
-    """How many times faster: ``2.9x``, ``2.7-3.1``."""
+    """How many times faster: ``2.9x``, ``2.7-3.1``; without bounds if they have no width."""
     if interval is None:
         return Estimate()
+    if interval.low == interval.high:
+        return Estimate(f"{interval.point:.2f}x")
     return Estimate(intervals.times(interval), intervals.span(interval))
 
 
@@ -48,15 +50,6 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
         f"{MINUS}{size}" if end < 1 and float(size) else f"+{size}" for end, size in ends
     )
     return Estimate(f"{figure} %", f"{low} to {high} %")
-
-
-def prediction(interval: Interval | None) -> Estimate:
-    """A speed-up whose interval may have no width."""
-    if interval is None:
-        return Estimate(wording.MISSING)
-    if interval.low == interval.high:
-        return Estimate(f"{interval.point:.2f}x")
-    return speed(interval)
 
 
 def probability(part: float) -> str:
@@ -109,6 +102,12 @@ def load_unit(loads: Sequence[LoadPoint]) -> str:
     return "a second" if loads[0].open else "at once"
 
 
+def heading(config: Config, summary: Summary) -> str:
+    """``article: SD against Base, on Qwen/Qwen3-32B at concurrency 4``."""
+    loads = load_points(config.load.points)
+    return f"{config.experiment}: {summary.subject}, on {config.model} at {loads}"
+
+
 def arrangement(config: Config) -> str:
     """How the variants of a turn were loaded; empty for one variant."""
     if len(config.variants) < 2:
@@ -127,19 +126,13 @@ def requests(load: Load) -> str:
 
 def load_mark(cell: Cell) -> str:
     """What to know of a cell's load before its figures: ``queue``, ``lagged``, or nothing."""
-    return ", ".join(_marks(cell))
+    marks = {"queue": cell.queued, "lagged": cell.lagging}
+    return ", ".join(mark for mark, present in marks.items() if present)
 
 
 def load_letters(cell: Cell) -> str:
     """The same in letters: ``q``, ``l``."""
-    return "".join(mark[0] for mark in _marks(cell))
-
-
-def _marks(cell: Cell) -> Iterator[str]:
-    if cell.queued:
-        yield "queue"
-    if cell.lagging:
-        yield "lagged"
+    return "".join(mark[0] for mark in load_mark(cell).split(", ") if mark)
 
 
 def objectives(objectives: Objectives) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -36,19 +36,17 @@ from spectap.sweep import read_merged
 
 _RESPONSES: Final = "**/*_individual_responses.json"
 _SETS: Final = TypeAdapter(tuple[UsedSet, ...])
-
-
-_Key = tuple[str, str, str]
-"""Names of a test case, a load point and a variant."""
+_Medians = Mapping[tuple[str, str, str], float]
+"""By the names of a test case, a load point and a variant."""
 
 
 @dataclass(frozen=True)
 class Published:
     """llmperf's inter-token latency: medians over requests, in seconds."""
 
-    recorded: Mapping[_Key, float]
+    recorded: _Medians
     """From llmperf's own files."""
-    computed: Mapping[_Key, float]
+    computed: _Medians
     """By llmperf's formula from the ledger."""
 
     @property
@@ -65,14 +63,6 @@ class Published:
         """The figure of one cell."""
         load = cell.load.name if cell.load else ""
         return (self.recorded or self.computed).get((cell.test_case, load, cell.variant))
-
-    def at(self, load: str) -> Published:
-        """The figures of one load point."""
-        recorded, computed = (
-            {key: median for key, median in medians.items() if key[1] == load}
-            for medians in (self.recorded, self.computed)
-        )
-        return Published(recorded, computed)
 
 
 @dataclass(frozen=True)
@@ -115,26 +105,31 @@ class Results:
             return "the built-in driver, not llmperf"
         # Only these tell what llmperf did not make: a file of its own may be missing.
         if any(record.prompt or record.due is not None for record in self.records):
-            return (
-                "llmperf, and the built-in driver where prompts have names or requests have times"
-            )
+            others = "the built-in driver where prompts have names or requests have times"
+            return f"llmperf, and {others}"
         return "llmperf"
 
     def at(self, point: LoadPoint) -> Results:
         """What was found at one load point."""
-        cases = (replace(case, cells=case.at(point), ladders=()) for case in self.summary.cases)
+        name = point.name
         summary = replace(
             self.summary,
             loads=(point,),
-            cases=tuple(cases),
+            cases=tuple(
+                replace(case, cells=case.at(point), ladders=()) for case in self.summary.cases
+            ),
             overall=tuple(mean for mean in self.summary.overall if mean.load == point),
+        )
+        recorded, computed = (
+            {key: median for key, median in medians.items() if key[1] == name}
+            for medians in (self.published.recorded, self.published.computed)
         )
         return replace(
             self,
-            records=tuple(record for record in self.records if record.load == point.name),
+            records=tuple(record for record in self.records if record.load == name),
             summary=summary,
-            published=self.published.at(point.name),
-            checks=tuple(check for check in self.checks if check.load == point.name),
+            published=Published(recorded, computed),
+            checks=tuple(check for check in self.checks if check.load == name),
         )
 
 
@@ -153,7 +148,7 @@ def read(folder: Path) -> Results:
     summary = summarise(
         config,
         ledger,
-        sets=_sets(folder),
+        sets=_sets(folder / PROMPTS),
         answers=read_checked(folder / ANSWERS),
         scores=read_scores(folder),
     )
@@ -166,12 +161,7 @@ def read(folder: Path) -> Results:
     )
     checks = crosscheck.check(records, counts)
     disagreements = (failure for check in checks for failure in check.failures)
-    notes = (
-        *_notes_on_parts(folder, config),
-        *summary.notes,
-        *_file_notes(path),
-        *disagreements,
-    )
+    notes = (*_notes(folder, config), *summary.notes, *_file_notes(path), *disagreements)
     return Results(
         folder=folder,
         config=config,
@@ -186,23 +176,19 @@ def read(folder: Path) -> Results:
     )
 
 
-def _sets(folder: Path) -> tuple[UsedSet, ...]:
-    path = folder / PROMPTS
-    if not path.exists():
-        return ()
+def _sets(path: Path) -> tuple[UsedSet, ...]:
     try:
-        return _SETS.validate_json(path.read_bytes())
+        return _SETS.validate_json(path.read_bytes()) if path.exists() else ()
     except ValidationError as error:
         raise JournalError(f"{path}: {next(problems(error))}") from None
 
 
-def _notes_on_parts(folder: Path, config: Config) -> Iterator[str]:
+def _notes(folder: Path, config: Config) -> Iterator[str]:
     """What is missing in a run whose variants were measured apart."""
     parts = read_merged(folder)
     if parts is not None:
         yield from parts.sentences
-    unnamed = any(case.prompts is None for case in config.test_cases)
-    if config.apart and unnamed:
+    if config.apart and any(case.prompts is None for case in config.test_cases):
         yield (
             "Greedy answers were not compared, because the variants did not serve at the same time."
         )
@@ -216,56 +202,51 @@ def _file_notes(path: Path) -> Iterator[str]:
 
 
 def _published(folder: Path, config: Config, records: Sequence[Record]) -> Published:
-    attempts = {
-        (record.case, record.load, record.round, record.variant if config.apart else ""): (
-            record.attempt
-        )
-        for record in records
-    }
-    rounds = range(1, config.load.rounds.at_most + 1)
+    attempts = {}
     by_formula = defaultdict(list)
     for record in records:
+        variant = record.variant if config.apart else ""
+        attempts[record.case, record.load, record.round, variant] = record.attempt
         latency = metrics.llmperf_inter_token_latency(record)
         if record.succeeded and record.round > WARM_UP and latency is not None:
             by_formula[record.case, record.load, record.variant].append(latency)
     recorded = {}
-    for case, point, variant in product(config.test_cases, config.load.points, config.names):
-        folders = (
-            folder / load_results(case.name, variant, number, attempt, load)
-            for number in rounds
-            for of in (variant if config.apart else "",)
-            for attempt in (attempts.get((case.name, point.name, number, of), 1),)
-            # Earlier runs had one load point, whose name is in no path.
-            for load in (("", point.name) if point is config.load.points[0] else (point.name,))
-        )
-        if values := [value for path in folders for value in _inter_token_latencies(path)]:
-            recorded[case.name, point.name, variant] = float(np.median(values))
+    for case, point, name in product(config.test_cases, config.load.points, config.names):
+        # Earlier runs had one load point, whose name is in no path.
+        loads = ("", point.name) if point is config.load.points[0] else (point.name,)
+        values: list[float] = []
+        for number, load in product(range(1, config.load.rounds.at_most + 1), loads):
+            turn = case.name, point.name, number, name if config.apart else ""
+            path = load_results(case.name, name, number, attempts.get(turn, 1), load)
+            values += _inter_token_latencies(folder / path)
+        if values:
+            recorded[case.name, point.name, name] = float(np.median(values))
     computed = {key: float(np.median(values)) for key, values in by_formula.items()}
     return Published(recorded, computed)
 
 
-def _made_by_llmperf(responses: Path) -> bool:
-    """Whether llmperf wrote these responses, or the built-in driver, whose files look the same.
-
-    The summary beside them says so, in the metadata that llmperf passes through.
-    """
-    name = responses.name.replace("_individual_responses.json", "_summary.json")
-    try:
-        summary = json.loads(responses.with_name(name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return True  # killed before the summary was written, or llmperf's own files without one
-    return bool(summary.get("driver", LLMPERF) == LLMPERF)
-
-
 def _inter_token_latencies(folder: Path) -> Iterator[float]:
+    """Of the requests that llmperf made, in seconds.
+
+    The files of the built-in driver look the same; the summary beside them names the driver, in
+    the metadata that llmperf passes through.
+    """
     for path in sorted(folder.glob(_RESPONSES)):
-        if not _made_by_llmperf(path):
+        name = path.name.replace("_individual_responses.json", "_summary.json")
+        # Without a summary, llmperf was killed before it wrote one.
+        summary = _json(path.with_name(name)) or {}
+        if summary.get("driver", LLMPERF) != LLMPERF:
             continue
-        try:
-            responses = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue  # a run that was killed left half a file; the ledger has its requests
-        for response in responses:
+        # A run that was killed left half a file; the ledger has its requests.
+        for response in _json(path) or ():
             latency = response.get("inter_token_latency_s")
             if latency and not response.get("error_code"):
                 yield float(latency)
+
+
+def _json(path: Path) -> Any:
+    """The content of a file; None where it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

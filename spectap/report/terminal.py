@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +25,7 @@ from spectap.printing import printable
 from spectap.record import Record
 from spectap.report import results, run_view
 from spectap.report.results import Results
-from spectap.report.view import Columns, Row, Section, Table, View
-from spectap.report.view import Text as Paragraph
+from spectap.report.view import Columns, Table, View
 
 WIDTH: Final = 120
 """The most columns that are used, also where the output is no terminal."""
@@ -84,33 +84,23 @@ def _parts(view: View, width: int | None) -> Iterator[RenderableType]:
     if view.headline:
         yield ""
         yield from _lines([view.headline], width, style="bold")
-    yield from _lines(view.findings, width)
-    yield from _lines(view.advice, width)
+    yield from _lines((*view.findings, *view.advice), width)
     if view.alarms:
         yield ""
-        yield Text(view.alarm.upper(), "bold red")
+        yield Text("ANSWERS GOT WORSE", "bold red")
         yield from _lines(view.alarms, width, bullet="! ", style="red")
-    for section in view.overview:
+    for table, sentences in view.tables:
         yield ""
-        yield from _section(section, width)
-    notes = (*view.notes, *view.remarks)
-    if notes:
+        if table.title:
+            yield Text(printable(table.title), "bold")
+        if table:
+            yield from _tables(table, width or WIDTH)
+        if table and sentences:
+            yield ""
+        yield from _lines(sentences, width)
+    if notes := (*view.notes, *view.remarks):
         yield ""
         yield from _lines(notes, width, bullet="* ")
-
-
-def _section(section: Section, width: int | None) -> Iterator[RenderableType]:
-    if section.title:
-        yield Text(printable(section.title), "bold")
-    for block in section.blocks:
-        if isinstance(block, Table):
-            if block.title:
-                yield Text(printable(block.title), "bold")
-            yield from _tables(block, width or WIDTH)
-            if block is not section.blocks[-1]:
-                yield ""
-        elif isinstance(block, Paragraph):
-            yield from _lines([block.text], width)
 
 
 def _lines(
@@ -159,20 +149,15 @@ def _grid(table: Table, labels: Sequence[Sequence[str]], columns: Sequence[Seque
         grid.add_column(Text(head), no_wrap=True, vertical="bottom")
     for head, *_ in columns:
         grid.add_column(Text(head), justify="right", no_wrap=True)
-    ends = _ends(table)
-    for number, texts in enumerate(zip(*(each[1:] for each in (*labels, *columns)), strict=True)):
-        grid.add_row(*(Text(text) for text in texts))
-        if number + 1 in ends:
+    lines = zip(*(each[1:] for each in (*labels, *columns)), strict=True)
+    spaced = max(map(len, table.groups)) > 1
+    for number, group in enumerate(table.groups):
+        # A blank line stands between groups, unless each is one row.
+        if number and spaced:
             grid.add_row()
+        for texts in islice(lines, len(group)):
+            grid.add_row(*map(Text, texts))
     return grid
-
-
-def _ends(table: Table) -> set[int]:
-    """After how many rows a blank line stands: between groups, unless each is one row."""
-    sizes = [len(group) for group in table.groups]
-    if max(sizes, default=0) < 2:
-        return set()
-    return {sum(sizes[:number]) for number in range(1, len(sizes))}
 
 
 def _labels(table: Table) -> list[list[str]]:
@@ -181,12 +166,12 @@ def _labels(table: Table) -> list[list[str]]:
     for place, head in enumerate(table.labels):
         texts = [f"\n{printable(head)}"]
         for group in table.groups:
-            above: Row | None = None
-            for row in group:
-                last = place == len(table.labels) - 1
-                repeated = above is not None and above.labels[place] == row.labels[place]
-                texts.append("" if repeated and not last else printable(row.labels[place]))
-                above = row
+            labels = [printable(row.labels[place]) for row in group]
+            is_last = place == len(table.labels) - 1
+            texts += [
+                "" if label == above and not is_last else label
+                for above, label in zip([None, *labels], labels, strict=False)
+            ]
         columns.append(texts)
     return columns
 

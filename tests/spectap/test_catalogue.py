@@ -9,8 +9,8 @@ import pytest
 
 from spectap import metrics
 from spectap.metrics import Metric
-from spectap.report import figures, terminal
-from spectap.report.page import write_report
+from spectap.report import figures, results, terminal
+from spectap.report.page import write_results
 from tests.spectap import generated_runs as generated
 
 FIRST_GAP = Metric(
@@ -32,7 +32,7 @@ def test_an_added_metric_is_in_summary_table_report_and_definitions(
     monkeypatch.setattr(figures, "draw", lambda run: ())
     configuration = generated.config()
     folder = generated.write(tmp_path, configuration, generated.ledger(configuration))
-    page = write_report(folder).read_text(encoding="utf-8")
+    page = write_results(results.read(folder)).read_text(encoding="utf-8")
 
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     found = summary["cases"][0]["cells"][0]["measures"]["FirstGap"]

@@ -139,12 +139,10 @@ def legend(drawing: Figure, colours: Mapping[str, Colour], **styles: str) -> Non
         text.set_color(ink)
 
 
-def paint_interval(
-    axes: Axes, height: float, interval: Interval, colour: str, marker: str = "o"
-) -> None:
-    """A point with its interval, on a line of its own."""
-    axes.plot(interval.point, height, marker, color=colour, markersize=6, linestyle="none")
-    axes.hlines(height, interval.low, interval.high, color=colour, linewidth=2)
+def paint_point(axes: Axes, x: float, y: float, colour: Colour, *, hollow: bool = False) -> None:
+    """A point with the marker of its variant."""
+    face = PAPER if hollow else colour.light
+    axes.plot(x, y, colour.marker, color=colour.light, mfc=face, markersize=6, linestyle="none")
 
 
 def paint_curve(
@@ -159,8 +157,7 @@ def paint_curve(
     lows, highs = ([getattr(ratio, end) for ratio in intervals] for end in ("low", "high"))
     axes.vlines(at, lows, highs, color=colour.light, linewidth=2)
     for x, ratio, is_hollow in zip(at, intervals, hollow, strict=True):
-        face = PAPER if is_hollow else colour.light
-        axes.plot(x, ratio.point, colour.marker, color=colour.light, mfc=face, markersize=6)
+        paint_point(axes, x, ratio.point, colour, hollow=is_hollow)
 
 
 def scale_ratios(axes: Axes, ratios: Sequence[Interval], *, along: Literal["x", "y"] = "x") -> None:
@@ -173,13 +170,3 @@ def scale_ratios(axes: Axes, ratios: Sequence[Interval], *, along: Literal["x", 
     axis.set_major_locator(FixedLocator(_CLOSE_TICKS if high / low < 2 else _TICKS))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}x"))
-
-
-def scale_loads(axes: Axes, loads: Sequence[float]) -> None:
-    """A logarithmic scale with a tick at each load."""
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(loads))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_xlim(min(loads) / 1.3, max(loads) * 1.3)
-    axes.grid(visible=False, axis="x")

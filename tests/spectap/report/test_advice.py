@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from spectap.analysis.advice.advice import Advice, Choice
+from spectap.analysis.advice.advice import Advice, Choice, Recommendation
 from spectap.load_points import LoadPoint
-from spectap.report import advice, figures, terminal
-from spectap.report.page import write_report
-from spectap.report.view import Figures, Fold, Row, Table
-from tests.spectap import generated_runs as generated
-from tests.spectap.report import advised
+from spectap.report import advice, page, phrases, terminal
+from spectap.report.results import Results
+from spectap.report.view import Row, Table
+from tests.spectap.report.runs import section
 
-SEVERAL = advised.advice([advised.ALONE, advised.FOUR])
-ONE = advised.advice()
-LOADS = [LoadPoint(concurrency=number, requests=number) for number in (1, 2, 4, 8, 16)]
+MINUS = "\N{MINUS SIGN}"
+
+
+@pytest.fixture(scope="module")
+def several(sweep: Results) -> Advice:
+    """At two loads."""
+    assert sweep.advice
+    return sweep.advice
+
+
+@pytest.fixture(scope="module")
+def single(several: Advice) -> Advice:
+    """The same at the first load alone."""
+    load = several.prospects[0].load
+    return replace(
+        several,
+        prospects=tuple(each for each in several.prospects if each.load == load),
+        recommendations=tuple(each for each in several.recommendations if each.load == load),
+        costs=tuple(each for each in several.costs if each.load == load),
+    )
 
 
 def rows(table: Table) -> list[Row]:
@@ -27,158 +40,173 @@ def rows(table: Table) -> list[Row]:
 
 
 def table(of: Advice, title: str, *, every: bool = True) -> Table:
-    (found,) = (one for one in advice.tables(of, every=every) if one.title == title)
-    return found
+    (match,) = (each for each in advice.tables(of, every=every) if each.title == title)
+    return match
 
 
-def windows(of: Table, line: str) -> list[int]:
-    return [int(row.labels[1]) for row in rows(of) if row.labels[0] == line]
+def html(run: Results, of: Advice) -> str:
+    """The page's section of that advice."""
+    changed = replace(run)
+    changed.__dict__["advice"] = of
+    return section(page.html(changed), "advice")
 
 
-def test_the_terminal_says_what_to_serve_first() -> None:
-    view = advice.terminal_view(ONE, "Advice on article-sweep", None)
-    text = terminal.text(view)
+def test_the_terminal_says_what_to_serve_first(single: Advice) -> None:
+    text = terminal.text(advice.terminal_view(single, "a sweep", None))
     order = [
-        "Advice on article-sweep",
-        "Serve the mix at concurrency 4 with Qwen3-1.7B and a window of 12",
-        "Next: Measure Qwen3-1.7B and a window of 12.",
+        "Advice on a sweep",
+        single.recommendations[-1].sentence[:60],
+        "Next: ",
         "What to serve",
-        "Speed-up by window at concurrency 4",
+        "Speed-up by window at concurrency 1",
         "Drafts accepted, of those reached",
         "A step, ms",
-        "* The mix is structured 52 % and open-ended 48 %",
+        "* The mix is structured 67 % and open-ended 33 % of the output tokens.",
         "* Tokens are those of a step",
-        "* Position 14 was reached 38 times",
     ]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
+    assert "Other windows are in" not in text
 
 
-def test_the_page_says_the_same_and_folds_what_it_rests_on() -> None:
-    section = advice.page_section(ONE, None, [])
-    assert section.blocks[0].text.startswith("Serve the mix at concurrency 4")  # type: ignore[union-attr]  # it is a text
-    (fold,) = (block for block in section.blocks if isinstance(block, Fold))
-    titles = [block.title for block in fold.blocks if isinstance(block, Table)]
-    shown = [one.title for one in advice.tables(ONE)]
-    assert titles == shown
-    assert not any(isinstance(block, Figures) for block in section.blocks)
-
-
-def test_all_windows_are_shown_of_one_load_and_of_several_those_that_matter() -> None:
-    every = table(ONE, "Speed-up by window at concurrency 4")
-    assert windows(every, "Qwen3-0.6B") == windows(every, "Qwen3-1.7B") == [*range(2, 16)]
-    text = terminal.text(advice.terminal_view(SEVERAL, "", None))
-    assert "* Other windows are in advice.json." in text
-    for load in (1, 4):
-        some = table(SEVERAL, f"Speed-up by window at concurrency {load}", every=False)
-        # Measured, recommended, or likely to be better than what is.
-        assert windows(some, "Qwen3-0.6B") == [*advised.MEASURED]
-        assert windows(some, "Qwen3-1.7B") == [3, 4, 5, 7, 11, 12, 13, 15]
-
-
-def test_a_measured_window_has_what_was_predicted_and_how_far_that_was_off() -> None:
-    shown = table(ONE, "Speed-up by window at concurrency 4")
-    (row,) = (row for row in rows(shown) if row.labels == ("Qwen3-0.6B", "3"))
-    minus = "\N{MINUS SIGN}"
-    assert row.values[0] == ("2.39", "1.97x 1.85-2.08", "2.0x 1.9-2.1", f"{minus}2.0 %")
-    alone = advised.one_window()
-    (row,) = rows(table(alone, "Speed-up by window at concurrency 4"))
-    assert row.values[0][:2] == ("5.22", "-")
-    assert len(row.values[0]) == 3
-
-
-def test_costs_are_split_by_line_and_load() -> None:
-    shown = rows(table(SEVERAL, "A step, ms"))
-    assert [row.labels for row in shown] == [
-        (line, load) for line in ("Qwen3-0.6B", "Qwen3-1.7B") for load in ("1", "4")
+def test_the_page_says_the_same_and_folds_what_it_rests_on(sweep: Results, several: Advice) -> None:
+    text = html(sweep, several)
+    order = [
+        several.recommendations[2].sentence,
+        several.recommendations[-1].sentence,
+        "What to serve",
+        "How sure: the probability",
+        "What this rests on",
+        *(each.title for each in advice.tables(several)),
+        advice.BOTH_SPEEDS,
     ]
-    cost = SEVERAL.costs[0]
-    assert shown[0].values[0] == (f"{1000 * cost.baseline:.1f}",)
-    assert [len(values) for values in shown[0].values] == [1, 3, 2]
-    (single,) = rows(table(advised.one_window(), "A step, ms"))
-    assert single.values[2][0] == "-"
+    places = [text.index(" ".join(part.split())) for part in order]
+    assert places == sorted(places)
 
 
-def test_acceptance_has_the_steps_that_reached_a_position() -> None:
-    first, *_ = rows(table(ONE, "Drafts accepted, of those reached"))
-    assert first.labels == ("1",)
-    assert first.values[0] == ("78 %", "77-79", "4,000")
+def test_what_to_serve_has_a_line_for_each_class_and_load(several: Advice) -> None:
+    served = advice.serve(several)
+    assert [len(group) for group in served.groups] == [3, 3]
+    classes = ("structured", "open-ended", "the mix")
+    assert [row.labels[:2] for row in rows(served)] == [
+        (load, name) for load in ("1", "4") for name in classes
+    ]
+    for row, each in zip(rows(served), several.recommendations, strict=True):
+        assert row.labels[2] == f"{each.choice.line}, window {each.choice.window}"
+        ratio = phrases.speed(each.speedup)
+        origin = "measured" if each.measured else "predicted"
+        assert row.values[0] == (ratio.figure, ratio.bounds, origin)
+        assert row.values[1] == (phrases.probability(each.probability),)
+        assert row.values[2] == (f"${each.usd_per_million_output_tokens:.2f}",)
+    rivals = ((Choice("Qwen3-1.7B", 5), 0.2), (Choice("small", 7), 0.1), (Choice(None, None), 0.1))
+    (first, *_) = several.recommendations
+    best = replace(first, choice=Choice("Qwen3-1.7B", 3), rivals=rivals)
+    (row,) = rows(advice.serve(replace(several, recommendations=(best,))))
+    assert row.values[-1] == ("window 5 (20 %)\nsmall, window 7 (10 %)",)
+    off = replace(best, choice=Choice(None, None), rivals=())
+    (row,) = rows(advice.serve(replace(several, recommendations=(off,)), rivals=False))
+    assert (row.labels[-1], row.values[0]) == ("no speculation", ("-", "", ""))
 
 
-def test_nothing_is_faster_than_no_speculation() -> None:
-    off = tuple(replace(one, choice=Choice(None, None)) for one in ONE.recommendations)
-    shown = rows(advice.serve(replace(ONE, recommendations=off), rivals=False))
-    assert {row.labels[-1] for row in shown} == {"no speculation"}
-    assert {row.values[:2] for row in shown} == {(("-", "", ""), ("71 %",))}
-
-
-def test_a_rate_is_a_load_as_well() -> None:
-    rate = LoadPoint(rate=0.5, requests=8)
-    of = advised.advice([advised.FOUR, rate])
-    assert rows(table(of, "Speed-up by window at 0.5 requests a second"))
-    assert [row.labels[0] for row in rows(advice.serve(of))] == ["4"] * 3 + ["0.5/s"] * 3
-
-
-def test_many_classes_and_loads_stand_in_the_details() -> None:
-    few, many = (
-        advice.page_section(advised.advice(loads), None, []) for loads in (LOADS[:2], LOADS)
+def test_all_windows_are_shown_of_one_load_and_of_several_those_that_matter(
+    single: Advice, several: Advice
+) -> None:
+    title = "Speed-up by window at concurrency 1"
+    every = [row.labels for row in rows(table(single, title))]
+    windows = [int(window) for line, window in every if line == "Qwen3-1.7B"]
+    assert windows == [*range(2, 12)]
+    matter = [row.labels for row in rows(table(several, title, every=False))]
+    assert {("Qwen3-1.7B", str(number)) for number in (3, 5, 7, 11)} <= set(matter) < set(every)
+    assert "* Other windows are in advice.json." in terminal.text(
+        advice.terminal_view(several, "", None)
     )
-    for section, sizes in ((few, [3, 3]), (many, [1] * 5)):
-        (first,) = (block for block in section.blocks if isinstance(block, Table))
-        assert [len(group) for group in first.groups] == sizes
-    (fold,) = (block for block in many.blocks if isinstance(block, Fold))
-    whole = fold.blocks[0]
-    assert isinstance(whole, Table)
-    assert [len(group) for group in whole.groups] == [3] * 5
 
 
-def test_what_to_measure_next_is_said_once() -> None:
-    several = advised.advice(LOADS[:3])
-    assert advice.measure_next(several) == ("Measure Qwen3-1.7B and a window of 12.",)
+def test_a_measured_window_has_what_was_predicted_and_how_far_that_was_off(single: Advice) -> None:
+    table_rows = table(single, "Speed-up by window at concurrency 1")
+    (row,) = (row for row in rows(table_rows) if row.labels == ("Qwen3-1.7B", "7"))
+    for prospect, texts in zip(
+        (each for each in single.prospects if (each.line, each.window) == ("Qwen3-1.7B", 7)),
+        row.values,
+        strict=True,
+    ):
+        assert prospect.predicted
+        assert prospect.measured
+        error = 100 * (prospect.predicted.point / prospect.measured.point - 1)
+        sign = MINUS if error < 0 else "+"
+        digits = 0 if abs(error) >= 10 else 1
+        assert texts[0] == f"{prospect.tokens_per_step:.2f}"
+        assert texts[2].split()[0] == phrases.speed(prospect.measured).figure
+        assert texts[3] == f"{sign}{abs(error):.{digits}f} %"
+    measured = tuple(replace(each, predicted=None) for each in single.prospects if each.measured)
+    alone = table(replace(single, prospects=measured), "Speed-up by window at concurrency 1")
+    assert [row.values[0][1] for row in rows(alone)] == ["-"] * 5
+    assert {len(texts) for row in rows(alone) for texts in row.values if texts[0]} == {3}
 
 
-@pytest.mark.parametrize(("shares", "said"), [((1.0, 0.0), True), ((0.0, 1.0), False)])
-def test_a_class_is_to_be_measured_if_it_has_a_share(
-    shares: tuple[float, float], said: bool
+def test_costs_are_split_by_line_and_load(several: Advice) -> None:
+    table_rows = rows(table(several, "A step, ms"))
+    assert [row.labels for row in table_rows] == [
+        (line.name, load) for line in several.lines for load in ("1", "4")
+    ]
+    cost = several.costs[0]
+    assert table_rows[0].values[0] == (f"{1000 * cost.baseline:.1f}",)
+    assert [len(values) for values in table_rows[0].values] == [1, 4, 2]
+    # One window cannot tell what is fixed from what each draft adds.
+    assert [row.values[2][0] == "-" for row in table_rows] == [False, False, True, True]
+
+
+def test_acceptance_has_the_steps_that_reached_a_position(single: Advice) -> None:
+    first, *_ = rows(table(single, "Drafts accepted, of those reached"))
+    position = single.acceptances[0].positions[0]
+    assert position.interval
+    low, high = position.interval
+    assert first.values[0] == (
+        f"{100 * position.accepted:.0f} %",
+        f"{100 * low:.0f}-{100 * high:.0f}",
+        f"{position.reached:,}",
+    )
+
+
+@pytest.mark.parametrize(("shares", "expected"), [((1.0, 0.0), True), ((0.0, 1.0), False)])
+def test_what_to_measure_next_is_said_once_and_of_classes_with_a_share(
+    single: Advice, shares: tuple[float, float], expected: bool
 ) -> None:
-    structured, *others = ONE.recommendations
-    choice = Choice("Qwen3-0.6B", 9)
-    best = replace(structured, choice=choice, measured=False, measure_next="Measure 9.")
+    structured, _, mixed = single.recommendations
+
+    def predicted(of: Recommendation, window: int) -> Recommendation:
+        choice = Choice("Qwen3-1.7B", window)
+        return replace(of, choice=choice, measured=False, measure_next=f"Measure {window}.")
+
     mix = tuple(zip(("structured", "open-ended"), shares, strict=True))
-    sentences = advice.measure_next(replace(ONE, mix=mix, recommendations=(best, *others)))
-    assert ("Measure 9." in sentences) is said
+    best = (predicted(structured, 9), predicted(mixed, 5))
+    changed = replace(single, mix=mix, recommendations=best)
+    assert advice.measure_next(changed) == ("Measure 5.", "Measure 9.")[: 1 + expected]
 
 
-def test_a_fixed_part_below_nothing_is_explained() -> None:
-    below = replace(ONE.costs[0], fixed=-0.01)
-    assert not any("below 0" in note for note in advice.caveats(ONE))
-    assert any("below 0" in note for note in advice.caveats(replace(ONE, costs=(below,))))
+def test_a_fixed_part_below_nothing_is_explained(single: Advice) -> None:
+    for fixed, below in ((-0.01, True), (0.01, False)):
+        costs = (replace(single.costs[0], fixed=fixed),)
+        notes = advice.caveats(replace(single, costs=costs))
+        assert any("below 0" in note for note in notes) is below
 
 
-def test_a_rehearsal_says_what_is_fastest_and_what_stood_in() -> None:
-    of = advised.advice(rehearsal=True)
+def test_a_rehearsal_says_what_is_fastest_and_what_stood_in(sweep: Results, single: Advice) -> None:
+    rehearsal = replace(single, rehearsal=True)
     warning = "Not advice for Trainium: golden endpoints stood in for the services."
-    assert advice.in_short(of, "golden endpoints") == (warning,)
-    assert advice.measure_next(of) == ()
-    view = advice.terminal_view(of, "Advice", "golden endpoints")
-    assert view.lead == (warning,)
-    assert advice.serve(of).title == "Fastest in this rehearsal"
+    assert advice.in_short(rehearsal, "golden endpoints") == (warning,)
+    assert advice.measure_next(rehearsal) == ()
+    assert advice.terminal_view(rehearsal, "", "golden endpoints").lead == (warning,)
+    assert advice.serve(rehearsal).title == "Fastest in this rehearsal"
+    text = html(sweep, rehearsal)
+    assert text.index("Not advice for Trainium") < text.index("Fastest in this rehearsal")
 
 
-def test_in_short_are_the_first_and_the_last_load() -> None:
-    short = advice.in_short(advised.advice(LOADS), None)
-    assert [re.findall(r"concurrency (\d+)", one) for one in short] == [["1"], ["16"]]
-    assert len(advice.in_short(ONE, None)) == 1
-
-
-def test_the_advice_lies_beside_the_report_unless_nothing_speculates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(figures, "draw", lambda run: ())
-    for number, amount in ((2, True), (1, False)):
-        content = generated.config(rounds=3, variants=generated.ARTICLE[:number])
-        folder = generated.write(tmp_path / f"{number}", content, generated.ledger(content))
-        write_report(folder)
-        assert (folder / "advice.json").exists() is amount
-    told = json.loads((tmp_path / "2" / "advice.json").read_text(encoding="utf-8"))
-    assert {"lines", "mix", "acceptances", "costs", "prospects", "recommendations"} <= told.keys()
+def test_in_short_are_the_first_and_the_last_load(several: Advice, single: Advice) -> None:
+    loads = [LoadPoint(concurrency=number, requests=number) for number in (1, 2, 4)]
+    best = tuple(
+        replace(single.recommendations[-1], load=load, sentence=str(load)) for load in loads
+    )
+    short = advice.in_short(replace(several, recommendations=best), None)
+    assert short == ("concurrency 1", "concurrency 4")
+    assert advice.in_short(single, None) == (single.recommendations[-1].sentence,)

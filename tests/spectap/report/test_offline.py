@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spectap.report import offline
+from spectap.report import offline, page, terminal
 from tests.spectap import samples
 from tests.spectap.commands.test_collect import RECORDED, VARIANTS
 
@@ -25,31 +25,32 @@ def written(folder: Path, **changes: Any) -> Path:
 
 
 def test_a_row_for_each_part_that_was_timed(tmp_path: Path) -> None:
-    report = offline.read(written(tmp_path / "run"))
-    assert report.rows[0] == (
-        *("Base", "plain decoding", "whole generation"),
-        *("23,153", "23,171", "23,174", "44.2", ""),
-    )
-    assert [row[:3] for row in report.rows[3:]] == [
-        ("SD", "vanilla, window 7", "whole generation"),
-        ("SD", "vanilla, window 7", "prefill"),
-        ("SD", "vanilla, window 7", "verification step"),
+    view, _ = offline.read(written(tmp_path))
+    ((table, _),) = view.tables
+    base, speculative = table.groups
+    assert base[0].labels == ("Base", "plain decoding", "whole generation")
+    assert base[0].values == (("23,153", "23,171", "23,174", "44.2", ""),)
+    assert [row.labels for row in speculative] == [
+        ("SD", "vanilla, window 7", part)
+        for part in ("whole generation", "prefill", "verification step")
     ]
     # 23,153 by 18,143 ms; only whole generations are compared.
-    assert [row[-1] for row in report.rows] == ["", "", "", "1.28", "", ""]
+    speed_ups = [row.values[0][-1] for group in table.groups for row in group]
+    assert speed_ups == ["", "", "", "1.28", "", ""]
 
 
 def test_table_and_page_say_what_the_figures_are_not(tmp_path: Path) -> None:
-    report = offline.read(written(tmp_path / "run", stand_in="an <i>output</i>"))
-    for text in (report.table(120), report.write().read_text(encoding="utf-8")):
-        said = " ".join(text.split())
+    view, config = offline.read(written(tmp_path, stand_in="an <i>output</i>"))
+    html = page.write_jobs(tmp_path, view, config).read_text(encoding="utf-8")
+    for text in (terminal.text(view, 120), html):
+        folded = " ".join(text.split())
         for words in ("random token ids", "Nothing was measured here", "18,143", "vanilla: "):
-            assert words in said
-    assert "<i>" not in (report.folder / "report.html").read_text(encoding="utf-8")
+            assert words in folded
+    assert "<i>" not in html
 
 
 @pytest.mark.parametrize("mode", ["vanilla", "medusa", "another"])
 def test_a_mode_s_own_note_is_there_where_it_has_one(tmp_path: Path, mode: str) -> None:
     base, other = VARIANTS
-    report = offline.read(written(tmp_path / "run", variants=[base, {**other, "mode": mode}]))
-    assert [note.partition(":")[0] for note in report.notes[2:]] == ([mode] * (mode != "another"))
+    view, _ = offline.read(written(tmp_path, variants=[base, {**other, "mode": mode}]))
+    assert [note.partition(":")[0] for note in view.notes[2:]] == ([mode] * (mode != "another"))

@@ -1,4 +1,4 @@
-"""The report: self-contained, well-formed, legible in both colour schemes."""
+"""The report: self-contained, well-formed, its sections in order, others' text escaped."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from spectap.report import figures, page, results, run_view
-from spectap.report.page import write_report
+from spectap.endpoint import greedy
+from spectap.endpoint.counters import COUNTERS, Count, Counters
+from spectap.endpoint.greedy import Divergence
+from spectap.journal import Journal
+from spectap.report import page, results, run_view
+from spectap.report.results import Results
 from tests.spectap import generated_runs as generated
-from tests.spectap.report import laddered
+from tests.spectap.report import runs
+from tests.spectap.report.runs import section, visible
 
 CONFIG = generated.config()
 LINES = generated.ledger(CONFIG)
@@ -50,38 +55,39 @@ def parsed(html: str) -> Structure:
     return structure
 
 
-def visible(html: str) -> str:
-    """The text of a page as it is read: without markup, white space folded."""
-    text = re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL)
-    return " ".join(text.replace("\N{WORD JOINER}", "").split())
+def anchors(html: str) -> list[str]:
+    return re.findall(r'<h2 id="([^"]+)"', html)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Drawn, as the only one in this module."""
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with its report: the only one here that is drawn in full."""
     folder = generated.write(tmp_path_factory.mktemp("run"), CONFIG, LINES)
     generated.write_llmperf(folder, LINES)
-    write_report(folder)
+    page.write_results(results.read(folder))
     return folder
 
 
 @pytest.fixture(scope="module")
-def html(run: Path) -> str:
-    return (run / "report.html").read_text(encoding="utf-8")
+def html(drawn: Path) -> str:
+    return (drawn / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def over_loads(tmp_path_factory: pytest.TempPathFactory) -> str:
-    of = laddered.with_prompts(laddered.run(tmp_path_factory.mktemp("ladder")))
-    return page.html(run_view.of_run(of))
+def over_loads(ladder: Results) -> str:
+    return page.html(ladder)
 
 
-def test_it_writes_the_report_the_figures_and_the_summary(run: Path, html: str) -> None:
-    assert {path.stem for path in run.glob("*.png")} == {"acceptance", "gains", "over-time"}
-    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+def test_it_writes_the_report_the_figures_the_summary_and_the_advice(
+    drawn: Path, html: str
+) -> None:
+    assert {path.stem for path in drawn.glob("*.png")} == {"acceptance", "gains", "over-time"}
+    summary = json.loads((drawn / "summary.json").read_text(encoding="utf-8"))
     assert summary["run"] == "article-20260521-0940"
+    advice = json.loads((drawn / "advice.json").read_text(encoding="utf-8"))
+    assert {"lines", "mix", "acceptances", "costs", "prospects"} <= advice.keys()
     assert parsed(html).tags.count("figure") == 3
-    assert "load by llmperf".replace("load by", "Load:") in visible(html)
+    assert "Load: llmperf" in visible(html)
 
 
 def test_it_needs_no_network(html: str) -> None:
@@ -117,11 +123,11 @@ def test_links_have_targets_and_identifiers_are_unique(html: str, over_loads: st
 
 def test_a_reader_hears_what_figures_and_tables_are(html: str) -> None:
     structure = parsed(html)
-    labels = [value for tag, name, value in structure.attributes if name == "aria-label"]
+    labels = [value for _, name, value in structure.attributes if name == "aria-label"]
     assert len(labels) == 3
     assert labels[1].startswith("Speed-up at concurrency 4. With 95 % intervals")
-    heads = structure.tags.count("th")
-    assert len([one for one in structure.attributes if one[:2] == ("th", "scope")]) == heads
+    scopes = [each for each in structure.attributes if each[:2] == ("th", "scope")]
+    assert len(scopes) == structure.tags.count("th")
     assert structure.tags.count("caption") >= 5
     assert structure.attributes.count(("dd", "aria-hidden", "true")) == 3 * 3
 
@@ -130,23 +136,38 @@ def test_it_follows_the_colour_scheme_of_the_page(html: str) -> None:
     assert "@media (prefers-color-scheme: dark)" in html
     for role in ("paper", "ink", "muted", "rule", "variant-1", "variant-8"):
         assert html.count(f"--{role}: #") == 2
+    marks = re.findall(r"--mark: var\(--([\w-]+)\)", html)
+    assert marks == [*["variant-2", "muted", "variant-2"] * 2, *["muted"] * 3]
 
 
-def test_verdicts_come_first_then_figures_then_tables(html: str) -> None:
-    text = visible(html)
-    order = [
-        "SD: requests faster in 2 of 3 test cases, undecided in 1; cost less in 2",
-        "By class of test case",
-        "keep it on.",
-        "Speed-up at concurrency 4",
-        "TPOT, ms",
-        "p90 and p99 have none",
-        "Qwen/Qwen3-1.7B",
-        "as of 2026-05-21",
-        "make report RUN=article-20260521-0940",
+def test_sections_stand_in_the_order_in_which_they_are_asked_for(html: str) -> None:
+    assert anchors(html) == [
+        *("overall", "advice", "verdicts", "figures", "tables"),
+        *("definitions", "settings", "cost", "redraw"),
     ]
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
+    head = visible(html.partition("<main>")[0])
+    assert "SD: requests faster in 2 of 3 test cases, undecided in 1; cost less in 2" in head
+    assert "keep it on." in section(html, "verdicts")
+    assert "TPOT, ms" in section(html, "tables")
+    assert "p90 and p99 have none" in section(html, "definitions")
+    cost = section(html, "cost")
+    assert "$35.76 an hour (as of 2026-05-21, capacity-block in us-east-2)" in cost
+    assert "$17.88 an hour for 8 of 16 devices of one trn2.48xlarge" in cost
+    assert "make report RUN=article-20260521-0940" in section(html, "redraw")
+
+
+def test_the_settings_name_what_was_measured(html: str, over_loads: str) -> None:
+    settings = section(html, "settings")
+    assert (
+        "Variant SD compared with Base, mode fused, draft Qwen/Qwen3-1.7B, window 7, batch 4, "
+        "at http://127.0.0.1:8001/v1" in settings
+    )
+    assert "Concurrency 4, closed loop" in settings
+    assert "Requests 4 per case, variant and round; 6 rounds" in settings
+    assert "Input tokens 64, standard deviation 0" in settings
+    assert "Sampling: temperature 0.0 Variant Base a baseline, batch 4" in settings
+    settings = section(over_loads, "settings")
+    assert "Concurrency 1, 2, 4 and 8, closed loop Requests a second 0.5, open loop" in settings
 
 
 def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:
@@ -155,19 +176,34 @@ def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:
     places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert "<strong>−10.0 (−20.0 to −3.0)</strong>" in over_loads  # noqa: RUF001 (a minus sign)
-    for number in range(7):
-        assert f"MT-Bench/{number} ({4000 + number:,} tokens with its answer, 2,048 fit)" in text
+    sets = section(over_loads, "sets")
+    assert "Classes: coding 40, writing 20. SHA-256 abababababab…" in sets
+    assert "The 7 prompts that were left out MT-Bench/0 (4,000 tokens" in sets
+
+
+def test_each_test_case_has_its_ladder_first_and_its_load_points_folded(over_loads: str) -> None:
+    parts = re.split('<section aria-labelledby="case-', over_loads)[1:]
+    assert [part.partition('"')[0] for part in parts] == ["repetition", "counting", "open-ended"]
+    before, _, after = visible(parts[1]).partition("counting at each load point")
+    assert "SD answers requests faster than Base up to 4 requests at once" in before
+    loads = [*(f"concurrency {number}" for number in (1, 2, 4, 8)), "0.5 requests a second"]
+    places = [after.index(part) for part in (*loads, "At each load point")]
+    assert places == sorted(places)
+    hint = "The sentence that a test case begins with tests the loads one after the other"
+    assert hint in section(over_loads, "cases")
+    folds = re.findall(r"<summary>(At .*?)</summary>", over_loads)
+    assert folds == [f"At {load}" for load in loads]
 
 
 def test_definitions_are_those_of_what_was_measured(html: str, over_loads: str) -> None:
-    for word, alone, ladder in (
+    for word, alone, several in (
         ("Crossover", False, True),
         ("Goodput", False, True),
         ("Load point", False, True),
         ("Throughput together", True, True),
     ):
         assert (f"<dt>{word}</dt>" in html) is alone
-        assert (f"<dt>{word}</dt>" in over_loads) is ladder
+        assert (f"<dt>{word}</dt>" in over_loads) is several
 
 
 def test_lines_break_neither_in_an_interval_nor_before_a_per_cent_sign(html: str) -> None:
@@ -176,6 +212,61 @@ def test_lines_break_neither_in_an_interval_nor_before_a_per_cent_sign(html: str
     for sentence in sentences:
         assert "95\N{NO-BREAK SPACE}% interval" in sentence
         assert not re.search(r"\d-\d|\d %", sentence)
+
+
+def test_a_variant_alone_and_a_run_without_a_price(tmp_path: Path) -> None:
+    alone = generated.config(variants=generated.ARTICLE[:1]) | {"cost": None}
+    lines = [
+        generated.fail(line) if line["request"] == "counting-Base-1-0" else line
+        for line in generated.ledger(alone)
+    ]
+    text = page.html(runs.read(tmp_path, alone, lines))
+    assert anchors(text) == ["notes", "tables", "definitions", "settings", "redraw"]
+    assert "Base: 1 of 24 requests failed" in section(text, "notes")
+    assert "peed-up" not in section(text, "tables")
+
+
+def test_of_many_variants_the_findings_are_folded(tmp_path: Path) -> None:
+    variants = [generated.ARTICLE[0]] + [
+        {**generated.ARTICLE[1], "name": f"k{window}", "window": window} for window in range(2, 8)
+    ]
+    configuration = generated.config(variants=variants, rounds=3, output_tokens=20)
+    run = runs.read(tmp_path, configuration | {"apart": True})
+    apart = "Each variant was measured by itself, at a time and on devices of its own."
+    assert apart in run_view.of_run(run).lead
+    text = page.html(run)
+    assert text.count('class="words variant-7">k7</th>') >= 3
+    assert "<details><summary>What is found of each variant</summary>" in text
+
+
+def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> None:
+    folder = generated.write(tmp_path, CONFIG, LINES)
+    turn = ("SD", "counting", 1)
+    sent = [line for line in LINES if (line["variant"], line["case"], line["round"]) == turn]
+    tokens = sum(line["output_tokens"] for line in sent)
+    steps = sum(len(line["chunks"]) - 1 for line in sent)
+    accepted = tokens - len(sent) - steps
+    counters = Counters(
+        *(2 * tokens, steps, 7 * steps, accepted, (steps,) * 7, 0.5, len(sent)),
+        *(2 * tokens, len(sent), steps),
+    )
+    with Journal(folder / COUNTERS) as journal:
+        requests = tuple(line["request"] for line in sent)
+        journal.append(Count("counting", 1, "SD", requests, counters))
+    greedy.write(folder, [Divergence("SD", "counting", "token", 100, 17)])
+    run = results.read(folder)
+    text = page.html(run)
+    counts = section(text, "crosscheck")
+    assert f"tokens {tokens:,} {2 * tokens:,} 50.00%" in counts
+    assert "<strong>50.00%</strong>" in text
+    assert f"steps {steps:,} {steps:,} 0.00%" in counts
+    assert "agree within 1 %" in counts
+    assert "counting SD : token 17 of 100" in section(text, "divergence")
+    view = run_view.of_run(run)
+    assert any("own count, 50.0% apart" in note for note in view.notes)
+    sentences = " ".join(view.remarks)
+    assert "own counters: 2 of 3 figures agree within 1 %." in sentences
+    assert "Greedy answers differ in 1 of 1 comparison (counting, SD: at token 17)." in sentences
 
 
 def test_what_others_wrote_is_escaped(tmp_path: Path) -> None:
@@ -197,8 +288,8 @@ def test_what_others_wrote_is_escaped(tmp_path: Path) -> None:
             line |= {"prompt": f"{wrote}{number % 4}", "prompt_class": wrote}
         if number % 7 == 0:
             line |= generated.fail(line, wrote)
-    path = write_report(generated.write(tmp_path, configuration, ledger))
-    text = path.read_text(encoding="utf-8")
+    run = runs.read(tmp_path, configuration, ledger)
+    text = page.write_results(run).read_text(encoding="utf-8")
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
     assert "\u202e" not in text
     structure = parsed(text)
@@ -206,22 +297,8 @@ def test_what_others_wrote_is_escaped(tmp_path: Path) -> None:
     assert not any(name.startswith("on") for _, name, _ in structure.attributes)
 
 
-def test_of_many_variants_the_findings_are_folded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(figures, "draw", lambda run: ())
-    variants = [generated.ARTICLE[0]] + [
-        {**generated.ARTICLE[1], "name": f"k{window}", "window": window} for window in range(2, 8)
-    ]
-    configuration = generated.config(variants=variants, rounds=3, output_tokens=20)
-    lines = generated.ledger(configuration)
-    run = results.read(generated.write(tmp_path, configuration, lines))
-    text = page.html(run_view.of_run(run))
-    assert text.count('class="words variant-7">k7</th>') >= 3
-    assert "<details><summary>What is found of each variant</summary>" in text
-
-
-def test_drawing_again_gives_the_same_bytes(run: Path, html: str) -> None:
-    before = {path.name: path.read_bytes() for path in run.glob("*.png")}
-    assert write_report(run).read_text(encoding="utf-8") == html
-    assert {path.name: path.read_bytes() for path in run.glob("*.png")} == before
+def test_drawing_again_gives_the_same_bytes(drawn: Path, html: str) -> None:
+    before = {path.name: path.read_bytes() for path in drawn.glob("*.png")}
+    path = page.write_results(results.read(drawn))
+    assert path.read_text(encoding="utf-8") == html
+    assert {path.name: path.read_bytes() for path in drawn.glob("*.png")} == before

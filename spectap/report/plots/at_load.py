@@ -1,0 +1,267 @@
+"""At one load point: the speed-up of each test case, latencies over the run, and drafts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from statistics import median
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from spectap import metrics, palette, wording
+from spectap.analysis.advice.advice import Acceptance, Advice, Prospect, Recommendation
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.summary import Case, Summary
+from spectap.config import Structure
+from spectap.load_points import LoadPoint
+from spectap.metrics import Metric
+from spectap.palette import Colour
+from spectap.report.advice import colours as colours_of_lines
+from spectap.report.plots import canvas
+from spectap.report.results import Results
+
+_LINE: Final = 25  # points of height for a variant
+_GAP: Final = 0.5  # lines between two test cases
+_PANEL: Final = 150  # points of height
+_MARGINS: Final = 75  # points for the axis and the legend
+_DRAFTS_PANEL: Final = 190
+_DRAFTS_MARGINS: Final = 60
+_SHIFT: Final = 0.12  # windows or positions, between the intervals of two lines
+_BAND: Final = 0.13  # opacity of the interval of predictions
+_RING: Final = 12  # points, around what is recommended
+_DECODING: Final = Colour("muted", canvas.MUTED, canvas.MUTED, "s")
+_LATENCIES: Final = (metrics.END_TO_END_LATENCY, metrics.TIME_PER_OUTPUT_TOKEN, metrics.TTFT)
+# More dots on a curve cannot be told from each other, but make the page heavy.
+_DOTS: Final = 250
+_WAVES: Final = 60
+_OPEN_ENDED: Final = (0, (4, 2))
+# In an open loop no requests are sent together; so many in a row make one point of a line.
+_IN_A_ROW: Final = 8
+
+Point = tuple[float, float]
+
+
+def paint_gains(summary: Summary) -> Figure:
+    """The gain of whole requests and of decoding alone, with their intervals.
+
+    A line for each variant of each test case. Raises ``NothingToDraw``.
+    """
+    cases = [
+        (case.name, compared)
+        for case in summary.cases
+        if (compared := [pair for pair in case.compared if pair[1].speedup])
+    ]
+    if not cases:
+        raise canvas.NothingToDraw("no test case has enough rounds of a variant and its baseline")
+    colours = palette.of(summary.variants)
+    figure = canvas.figure(_MARGINS + _LINE * sum(len(compared) + _GAP for _, compared in cases))
+    axes = figure.add_subplot()
+    middles, ratios, height = [], [], 0.0
+    for _, compared in cases:
+        middles.append(height + (len(compared) - 1) / 2)
+        for cell, comparison in compared:
+            for ratio, colour, offset in (
+                (comparison.speedup, colours[cell.variant], -0.14),
+                (comparison.by_time_per_output_token, _DECODING, 0.2),
+            ):
+                if ratio:
+                    at = height + offset
+                    canvas.paint_point(axes, ratio.point, at, colour)
+                    axes.hlines(at, ratio.low, ratio.high, color=colour.light, linewidth=2)
+                    ratios.append(ratio)
+            height += 1
+        height += _GAP
+    canvas.scale_ratios(axes, ratios)
+    axes.axvline(1, color=canvas.INK, linewidth=1)
+    axes.set_ylim(height - 0.5, -0.75)
+    axes.set_yticks(middles, [wording.short(name) for name, _ in cases], color=canvas.INK)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("times faster than the baseline: the whole request, and decoding alone")
+    drawn = {cell.variant for _, compared in cases for cell, _ in compared}
+    named = {name: colours[name] for name in colours if name in drawn}
+    canvas.legend(figure, named | {"decoding": _DECODING})
+    return figure
+
+
+def wave(load: LoadPoint) -> int:
+    """How many requests make one point of a line."""
+    return load.concurrency or _IN_A_ROW
+
+
+def paint_over_time(run: Results) -> Figure:
+    """The headline cases' latencies against the time of sending, at the run's one load point.
+
+    After the article's Figures 3 to 5: drift is seen here. Raises ``NothingToDraw``.
+    """
+    colours = palette.of(run.summary.variants)
+    curves = {
+        metric: [
+            (case, colour, points)
+            for case in run.summary.cases
+            if case.headline
+            for variant, colour in colours.items()
+            if any(points := _rounds(run, case, variant, metric))
+        ]
+        for metric in _LATENCIES
+    }
+    curves = {metric: of for metric, of in curves.items() if of}
+    if not curves:
+        raise canvas.NothingToDraw("no request of a headline case gave this measure")
+    figure = canvas.figure(_MARGINS + _PANEL * len(curves))
+    panels = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
+    last = max(x for of in curves.values() for *_, points in of for x, _ in chain(*points))
+    unit, seconds = "hours", 3600
+    if last < 10_800:
+        unit, seconds = ("seconds", 1) if last < 180 else ("minutes", 60)
+    for axes, (metric, of) in zip(panels, curves.items(), strict=True):
+        for case, colour, points in of:
+            scaled = [[(x / seconds, y) for x, y in requests] for requests in points]
+            solid = case.structure != Structure.OPEN_ENDED
+            _paint_curve(axes, scaled, wave(run.summary.loads[0]), colour, solid=solid)
+        axes.set_ylim(0, 1.12 * max(y for *_, points in of for _, y in chain(*points)))
+        axes.set_ylabel(f"{metric.short}, {metric.printed}")
+        axes.grid(visible=False, axis="x")
+    panels[-1].set_xlabel(f"{unit} since the first request")
+    structures = {case.structure or case.name for of in curves.values() for case, *_ in of}
+    styles = {name: "--" if name == Structure.OPEN_ENDED else "-" for name in sorted(structures)}
+    canvas.legend(figure, colours, **styles)
+    return figure
+
+
+def _rounds(run: Results, case: Case, variant: str, metric: Metric) -> list[list[Point]]:
+    """The requests of each round: when each was sent, in seconds, and its value."""
+    start = run.summary.started or 0.0
+    rounds: dict[int, list[Point]] = {
+        number: [] for number in range(1, run.config.load.rounds.at_most + 1)
+    }
+    for record in sorted(run.records, key=lambda record: record.sent):
+        counts = record.round in rounds and record.succeeded
+        if counts and (record.case, record.variant) == (case.name, variant):
+            values = metric.values(record)
+            at = record.sent - start
+            rounds[record.round] += [(at, value * metric.scale) for value in values]
+    return [*rounds.values()]
+
+
+def _waves(rounds: Sequence[Sequence[Point]], together: int) -> Iterator[Point]:
+    # Requests sent together wait for each other in one batch, so their median is one observation.
+    # In a long run several waves make one point.
+    size = together * math.ceil(sum(map(len, rounds)) / (_WAVES * together))
+    for requests in rounds:
+        for start in range(0, len(requests), size):
+            part = requests[start : start + size]
+            yield median(x for x, _ in part), median(y for _, y in part)
+
+
+def _paint_curve(
+    axes: Axes, rounds: Sequence[Sequence[Point]], together: int, colour: Colour, *, solid: bool
+) -> None:
+    requests = [*chain(*rounds)]
+    dots = requests[:: math.ceil(len(requests) / _DOTS)]
+    x, y = zip(*dots, strict=True)
+    axes.scatter(
+        x,
+        y,
+        s=12,
+        marker=colour.marker,
+        linewidths=0.8,
+        facecolors=colour.light if solid else "none",
+        edgecolors=colour.light,
+        alpha=0.35,
+    )
+    style = "-" if solid else _OPEN_ENDED
+    waves = zip(*_waves(rounds, together), strict=True)
+    axes.plot(*waves, color=colour.light, linewidth=1.6, linestyle=style)
+
+
+def first_load(advice: Advice) -> LoadPoint | None:
+    """The load point whose windows are drawn; the tables have all."""
+    return advice.prospects[0].load if advice.prospects else None
+
+
+def paint_drafts(advice: Advice) -> Figure:
+    """Drafts accepted by position, and the speed-up over the window at the first load.
+
+    A row for each class, a line for each draft. Raises ``NothingToDraw``.
+    """
+    acceptances = [each for each in advice.acceptances if each.positions]
+    prospects = [each for each in advice.prospects if each.load == first_load(advice)]
+    windows = len({each.window for each in prospects}) > 1
+    if not acceptances:
+        raise canvas.NothingToDraw("no step tells how many drafts were accepted")
+    classes = [*dict.fromkeys(each.prompt_class for each in acceptances)]
+    colours = colours_of_lines(advice)
+    figure = canvas.figure(_DRAFTS_MARGINS + _DRAFTS_PANEL * len(classes))
+    columns = 2 if windows else 1
+    grid = figure.subplots(len(classes), columns, sharex="col", sharey="col", squeeze=False)
+    for row, name in zip(grid, classes, strict=True):
+        row[0].set_title(wording.short(name), loc="left", size=canvas.FONT_SIZE)
+        of_class = [each for each in acceptances if each.prompt_class == name]
+        _paint_acceptances(row[0], of_class, colours)
+        if windows:
+            in_class = [each for each in prospects if each.prompt_class == name]
+            _paint_windows(row[1], in_class, advice.recommendations, colours)
+        for axes in row:
+            axes.grid(visible=False, axis="x")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+    grid[0][0].set_ylim(0, 103)
+    grid[-1][0].set_xlabel("position of the draft")
+    if windows:
+        grid[0][1].set_ylim(0, 1.06 * max(1.0, *(each.speedup.high for each in prospects)))
+        grid[-1][1].set_xlabel("window")
+    drawn = {each.line for each in acceptances} | {each.line for each in prospects}
+    canvas.legend(figure, {name: colours[name] for name in colours if name in drawn})
+    return figure
+
+
+def _paint_acceptances(
+    axes: Axes, acceptances: Sequence[Acceptance], colours: dict[str, Colour]
+) -> None:
+    axes.set_ylabel("% accepted where reached")
+    for number, each in enumerate(acceptances):
+        # What too few steps reached says nothing, unless there is nothing else.
+        positions = [position for position in each.positions if position.interval] or each.positions
+        shift = _SHIFT * (number - (len(acceptances) - 1) / 2)
+        at = [position.number + shift for position in positions]
+        hollow = [position.interval is None for position in positions]
+        intervals = [
+            Interval(position.accepted, *(position.interval or [position.accepted] * 2)).scaled(100)
+            for position in positions
+        ]
+        canvas.paint_curve(axes, at, intervals, colours[each.line], hollow)
+
+
+def _paint_windows(
+    axes: Axes,
+    prospects: Sequence[Prospect],
+    recommendations: Sequence[Recommendation],
+    colours: dict[str, Colour],
+) -> None:
+    """The prospects of one class; what is recommended for it is ringed."""
+    axes.set_ylabel("speed-up of one request")
+    axes.axhline(1, color=canvas.INK, linewidth=1)
+    best = {
+        (each.choice.line, each.choice.window, each.prompt_class, each.load)
+        for each in recommendations
+    }
+    lines = [*dict.fromkeys(each.line for each in prospects)]
+    for number, line in enumerate(lines):
+        colour, shift = colours[line], _SHIFT * (number - (len(lines) - 1) / 2)
+        of_line = sorted((p for p in prospects if p.line == line), key=lambda p: p.window)
+        windows = [each.window for each in of_line]
+        speeds = [each.speedup for each in of_line]
+        axes.plot(windows, [speed.point for speed in speeds], color=colour.light, linewidth=1.4)
+        lows, highs = ([getattr(speed, end) for speed in speeds] for end in ("low", "high"))
+        axes.fill_between(windows, lows, highs, color=colour.light, alpha=_BAND, linewidth=0)
+        for each, speed in zip(of_line, speeds, strict=True):
+            if each.measured:
+                at = each.window + shift
+                axes.vlines(at, speed.low, speed.high, color=colour.light, linewidth=2)
+                canvas.paint_point(axes, each.window, speed.point, colour)
+            if (line, each.window, each.prompt_class, each.load) in best:
+                point = each.window, speed.point
+                axes.plot(*point, "o", mfc="none", mec=canvas.INK, markersize=_RING)

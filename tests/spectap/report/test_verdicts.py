@@ -1,0 +1,212 @@
+"""What is concluded: headlines of cells and of ladders, verdicts on one scale, means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectap.analysis.summary import Crossover, Ladder
+from spectap.load_points import LoadPoint
+from spectap.report import verdicts
+from spectap.report.results import Results
+from tests.spectap import generated_runs as generated
+from tests.spectap.generated_runs import Line
+from tests.spectap.report import runs
+
+CONFIG = generated.config()
+LINES = generated.ledger(CONFIG)
+POINTS = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
+RATES = tuple(LoadPoint(rate=rate, requests=4) for rate in (0.5, 1))
+SWAPPED = {"Base": "SD", "SD": "Base"}
+
+
+def crossed(crossover: Crossover, loads: tuple[LoadPoint, ...] = POINTS) -> Ladder:
+    return Ladder("SD", "Base", loads[0].open, loads, crossover, crossover, "")
+
+
+@pytest.mark.parametrize(
+    ("crossover", "exact", "rough"),
+    [
+        (
+            Crossover(5.6, 4, 8),
+            "faster up to 4 at once and slower from 8",
+            "faster at low loads and slower at high ones",
+        ),
+        (Crossover(None, 8, None), "faster at every load", "faster at every load"),
+        (Crossover(None, None, 1), "slower at every load", "slower at every load"),
+        (
+            Crossover(6, 4, None),
+            "faster up to 4 at once; above, that is undecided",
+            "faster at low loads; above, that is undecided",
+        ),
+        (
+            Crossover(1, None, 2),
+            "slower from 2 at once; below, that is undecided",
+            "slower at high loads; below, that is undecided",
+        ),
+        (Crossover(None, None, None), *["faster up to a load that is undecided"] * 2),
+    ],
+)
+def test_a_crossover_in_words(crossover: Crossover, exact: str, rough: str) -> None:
+    for is_exact, words in ((True, exact), (False, rough)):
+        text = verdicts.over_loads(crossed(crossover), verdicts.SPEED, exact=is_exact)
+        assert text == f"answers requests {words}"
+
+
+def test_loads_that_failed_or_lack_a_verdict_are_not_among_every_load() -> None:
+    faster = crossed(Crossover(None, 8, None))
+    lacking, failing = replace(faster, whole=False), replace(faster, failed=True)
+    text = verdicts.over_loads(lacking, verdicts.SPEED)
+    assert text == "answers requests faster at every load that has a verdict"
+    text = verdicts.over_loads(failing, verdicts.SPEED)
+    assert text == "answers requests faster wherever they succeed"
+    # Failed requests take time and bring no tokens, so the cost has them in it.
+    assert verdicts.over_loads(failing, verdicts.COST) == "costs less at every load"
+
+
+def test_each_question_and_each_kind_of_load_has_its_words() -> None:
+    together = verdicts.over_loads(crossed(Crossover(3, 2, 4)), verdicts.TOGETHER)
+    assert together == "gets more tokens/s up to 2 at once and fewer tokens/s from 4"
+    text = verdicts.over_loads(crossed(Crossover(0.7, 0.5, 1), RATES), verdicts.SPEED)
+    assert text == "answers requests faster up to 0.5 a second and slower from 1"
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "text"),
+    [
+        (
+            lambda line: (
+                line | {"variant": SWAPPED[line["variant"]]} if line["case"] == "counting" else line
+            ),
+            {},
+            "SD: requests faster in 1 of 3 test cases, slower in 1, undecided in 1; "
+            "cost less in 1, more in 1, undecided in 1",
+        ),
+        (
+            lambda line: line,
+            {"cost": None},
+            "SD: requests faster in 2 of 3 test cases, undecided in 1; "
+            "all together more tokens/s in 2, undecided in 1",
+        ),
+        (
+            lambda line: line if line["round"] <= 2 else None,
+            {},
+            "SD has no verdict in 3 of 3 test cases",
+        ),
+        (
+            lambda line: generated.fail(line) if line["request"] == "counting-SD-1-0" else line,
+            {"stand_in": "golden endpoints"},
+            "Rehearsal: SD: requests faster in 2 of 3 test cases, undecided in 1; "
+            "cost less in 2, undecided in 1; 1 of 24 SD requests failed",
+        ),
+        (
+            lambda line: line if line["variant"] == "Base" else None,
+            {"variants": generated.ARTICLE[:1]},
+            "Base in 3 test cases",
+        ),
+    ],
+)
+def test_a_headline(
+    tmp_path: Path, change: Callable[[Line], Line | None], settings: Line, text: str
+) -> None:
+    lines = [changed for line in LINES if (changed := change(line))]
+    run = runs.read(tmp_path, CONFIG | settings, lines)
+    assert verdicts.headline(run.summary) == (text, ())
+
+
+def test_over_loads_a_queue_is_in_the_headline_and_decoding_explains_it(ladder: Results) -> None:
+    text, below = verdicts.headline(ladder.summary)
+    queues = "Base requests queue from 8 at once; SD requests queue from 8 at once"
+    assert text == (
+        "SD answers requests faster at low loads and slower at high ones in 3 of 3 test cases; "
+        + queues
+    )
+    assert below == ("SD costs less at low loads and more at high ones in 3 of 3 test cases",)
+    text, _ = verdicts.headline(replace(ladder.summary, cases=ladder.summary.cases[:1]))
+    assert text == f"SD answers requests faster up to 4 at once and slower from 8; {queues}"
+
+
+def test_a_lagging_load_and_missing_verdicts_are_said(tmp_path: Path) -> None:
+    content = runs.ladder_config({4: 1.0, 8: 4.0})
+    lines = [
+        line | ({"due": line["sent"] - 60} if line["load"].startswith("rate") else {})
+        for line in runs.ladder_lines(content, {4: 1.0, 8: 4.0})
+        if (line["case"], line["load"], line["round"]) != ("counting", "concurrency-4", 5)
+    ]
+    summary = runs.read(tmp_path, content, lines).summary
+    text, _ = verdicts.headline(summary)
+    assert "SD requests were sent late, so the load was another" in text
+    assert "1 of 9 measurements have no verdict" in text
+    sentences = [*verdicts.sentences_over_loads(summary.cases[1])]
+    unfinished = "At concurrency 4: No verdict: 20 of 24 Base requests"
+    assert any(sentence.startswith(unfinished) for sentence in sentences)
+
+
+def test_one_load_of_each_kind_has_verdicts_and_no_ladder(tmp_path: Path) -> None:
+    """Nor is the cost asked for over rates: in an open loop the throughput is the schedule's."""
+    summary = runs.ladder(tmp_path / "a", {4: 0.8}, {0.5: 0.8}, cases=1).summary
+    closed, rate = verdicts.sentences_over_loads(summary.cases[0])
+    assert closed.startswith("At concurrency 4: SD is ")
+    assert rate.startswith("At 0.5 requests a second: SD is ")
+    of_rates = runs.ladder(tmp_path / "b", {}, {0.5: 0.8, 4: 4.0}, cases=1).summary
+    text, below = verdicts.headline(of_rates)
+    assert (text.split(" up to ")[0], below) == ("SD answers requests faster", ())
+
+
+def test_of_several_variants_each_has_a_sentence_and_its_own_baseline(tmp_path: Path) -> None:
+    configuration = generated.config(variants=generated.TWO_BASELINES, rounds=3)
+    summary = runs.read(tmp_path, configuration).summary
+    text, below = verdicts.headline(summary)
+    assert text == "2 variants compared in 3 test cases"
+    assert [sentence.split()[0] for sentence in below] == ["k7:", "k7-b8:"]
+    sentences = [comparison.verdict.sentence for _, comparison in summary.cases[0].compared]
+    assert "faster than Base-b8 for one request" in sentences[1]
+
+
+def test_a_comparison_has_its_replies_on_one_scale(tmp_path: Path) -> None:
+    """One request of each wave keeps the hardware busy, while the others are done."""
+    lines = [
+        generated.slowed(line, 12)
+        if line["variant"] == "SD" and line["request"].endswith("-0")
+        else line
+        for line in LINES
+    ]
+    summary = runs.read(tmp_path, CONFIG, lines).summary
+    replies = verdicts.replies(summary)
+    (first,) = replies["repetition"]
+    every = [reply for (of_cell,) in replies.values() for reply in of_cell]
+    assert len({reply.bar.unity for reply in every if reply.bar}) == 1
+    speed, decoding, cost = first
+    assert [each.question for each in (speed, decoding, cost)] == ["speed", "decoding", "cost"]
+    assert re.fullmatch(r"2\.\dx", speed.figure)
+    assert re.fullmatch(r"\+\d\d %", cost.figure)
+    assert (speed.colour, decoding.colour, cost.colour) == ("variant-2", "muted", "variant-1")
+    assert speed.bar
+    assert cost.bar
+    assert (
+        0 < cost.bar.low < cost.bar.point < cost.bar.high < cost.bar.unity < speed.bar.point < 100
+    )
+    ((_, comparison),) = summary.cases[0].compared
+    assert "keep it on only where speed counts more." in comparison.verdict.sentence
+    text, _ = verdicts.headline(summary)
+    assert "faster in 2 of 3 test cases" in text
+    assert "cost more in 3" in text
+
+
+def test_too_few_rounds_have_no_replies(tmp_path: Path) -> None:
+    replies = verdicts.replies(runs.read(tmp_path, generated.config(rounds=2)).summary)
+    assert [reply.figure for reply in replies["repetition"][0]] == ["-", "-"]
+
+
+def test_one_number_for_each_class_of_several_cases(comparison: Results) -> None:
+    (overall,) = comparison.summary.overall
+    assert overall.speed
+    ((row,),) = verdicts.means(comparison.summary).groups
+    assert row.labels == ("2 structured test cases", "SD")
+    speed, cost = row.values
+    assert speed[0] == f"{overall.speed.point:.1f}x"
+    assert re.fullmatch("\N{MINUS SIGN}\\d\\d %", cost[0])
