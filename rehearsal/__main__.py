@@ -19,7 +19,7 @@ from experiment import DEFAULT_FILE, ExperimentError
 from rehearsal.errors import RehearsalError
 from rehearsal.golden.endpoints import GOLDEN
 from rehearsal.indexes import Faults
-from rehearsal.process.processes import Interrupted, ProcessError, interruptible
+from rehearsal.processes import Interrupted, ProcessError, interruptible
 from rehearsal.rehearse import STAGES, rehearse
 from rehearsal.setting import Layout
 from rehearsal.vllm.endpoints import VLLM

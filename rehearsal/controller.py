@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from rehearsal.errors import RehearsalError
-from rehearsal.process.processes import Process
+from rehearsal.processes import Process
 
 _POLL_SECONDS: Final = 0.1
 

@@ -22,8 +22,7 @@ from rehearsal.errors import RehearsalError
 from rehearsal.outcome import Outcome
 from rehearsal.pod.as_process import BenchmarkProcess, Sandbox, as_process
 from rehearsal.pod.manifest import IndexedJob, read_indexed_job
-from rehearsal.process.ports import await_listener
-from rehearsal.process.processes import Process, reason, running, text
+from rehearsal.processes import Process, await_listener, reason, running, text
 from rehearsal.setting import BENCHMARK_SECONDS, Servers, Setting
 from spectap.names import (
     INFERENCE_DEMO,

@@ -22,8 +22,7 @@ from rehearsal.indexes import NO_FAULTS, Faults, isolated
 from rehearsal.outcome import Outcome
 from rehearsal.pod.as_process import BenchmarkProcess, as_process
 from rehearsal.pod.manifest import read_pod
-from rehearsal.process.ports import await_health
-from rehearsal.process.processes import run, running
+from rehearsal.processes import await_health, run, running
 from rehearsal.setting import BENCHMARK_SECONDS, Endpoints, Layout, Servers, Setting
 from spectap.names import LOAD_DIMENSION, VARIANT_DIMENSION
 

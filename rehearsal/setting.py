@@ -13,7 +13,7 @@ from rehearsal.aws.client import Aws
 from rehearsal.pod.as_process import Sandbox
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob, entry_point
-from rehearsal.process.processes import Process
+from rehearsal.processes import Process
 from spectap.config import Variant
 
 BENCHMARK_SECONDS: Final = 450.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,3 +55,10 @@ def checkout(folder: Path, program: str) -> Path:
         path.write_text(program)
         path.chmod(0o755)
     return folder
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A TCP port of ``address`` that nothing listens on now. Raises OSError."""
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return int(probe.getsockname()[1])

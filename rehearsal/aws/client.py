@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import boto3
 
-from rehearsal.process.processes import await_line, running
+from rehearsal.processes import await_line, running
 
 START_SECONDS: Final = 30.0
 

@@ -21,7 +21,7 @@ from rehearsal.golden.performance import (
 )
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob
-from rehearsal.process.ports import lasting_port
+from rehearsal.processes import lasting_port
 from rehearsal.setting import Endpoints, Server, Servers, Setting
 from spectap.config import Structure
 

@@ -19,8 +19,7 @@ from experiment.variants import Variant, variants
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob, read_deployment
-from rehearsal.process.ports import START_SECONDS, lasting_port
-from rehearsal.process.processes import Process
+from rehearsal.processes import START_SECONDS, Process, lasting_port
 from rehearsal.setting import Endpoints, Layout, Server, Servers, Setting
 from rehearsal.vllm import model_pair, ngram
 from rehearsal.vllm.server_command import (

@@ -15,7 +15,7 @@ from typing import Final
 from experiment import Experiment
 from experiment.measurement import TestCase
 from rehearsal.golden.performance import of_class, prompts_of
-from rehearsal.process.processes import run
+from rehearsal.processes import run
 from rehearsal.setting import Layout
 from spectap.config import Structure
 

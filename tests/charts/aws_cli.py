@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from rehearsal.process.processes import await_line, running
+from rehearsal.processes import await_line, running
 
 READY: Final = "ready"
 SECONDS: Final = 60.0

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from rehearsal.process.ports import free_port
+from tests.made import free_port
 
 MODEL: Final = "example/target"
 SCRIPTS: Final = Path(__file__).parents[2] / "charts" / "scripts"

@@ -11,7 +11,7 @@ import pytest
 
 from charts.names import NAMESPACE
 from experiment import Experiment
-from rehearsal.process.processes import interruptible
+from rehearsal.processes import interruptible
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import Manifests, deployed, render
 from tests.cluster.hardware import (

@@ -24,7 +24,7 @@ WAITING = """
 import os, pathlib, sys, time
 from tests.control_plane.programs import programs
 from tests.control_plane.servers import control_plane
-from rehearsal.process.processes import interruptible
+from rehearsal.processes import interruptible
 with interruptible(), control_plane(programs(os.environ), pathlib.Path(sys.argv[1])):
     print("ready", flush=True)
     time.sleep(60)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rehearsal.process.processes import Interrupted, ProcessError, interruptible
+from rehearsal.processes import Interrupted, ProcessError, interruptible
 from tests.control_plane.choice import prepare
 from tests.control_plane.programs import ControlPlaneError, NoPrograms
 

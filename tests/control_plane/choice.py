@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from rehearsal.process.processes import reason
+from rehearsal.processes import reason
 from tests.control_plane.programs import ControlPlaneError, kubernetes_version, programs
 from tests.control_plane.servers import ControlPlane, control_plane
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from rehearsal.process.processes import reason, running, text
+from rehearsal.processes import reason, running, text
 
 PROGRAMS: Final = (
     "etcd",

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rehearsal.process.ports import free_port
-from rehearsal.process.processes import Process, reason, running, text
+from rehearsal.processes import Process, reason, running, text
 from tests.control_plane.certificates import Authority, KeyPair, key_pair
 from tests.control_plane.programs import ControlPlaneError
+from tests.made import free_port
 
 ADDRESS: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0

@@ -12,7 +12,7 @@ import pytest
 
 from rehearsal.controller import Attempt, control
 from rehearsal.errors import RehearsalError
-from rehearsal.process.processes import Process, running
+from rehearsal.processes import Process, running
 from tests.rehearsal.left import left_in_group
 
 LONG = "sleep 60"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from rehearsal.process.processes import interruptible
+from rehearsal.processes import interruptible
 from spectap.analysis.summary import Case
 from spectap.report import results
 from spectap.report.results import Results

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.process.ports import await_health
-from rehearsal.process.processes import ProcessError, running
+from rehearsal.processes import ProcessError, await_health, running
 from tests.rehearsal.left import left_in_group
 from tests.synthesis import ROOT
 

@@ -21,8 +21,7 @@ from experiment.variants import variants
 from rehearsal.golden.endpoints import golden_servers
 from rehearsal.golden.performance import OF_STRUCTURE, by_text, decoding, draft_of, gain
 from rehearsal.golden.server import Acceptance
-from rehearsal.process.ports import await_health
-from rehearsal.process.processes import running
+from rehearsal.processes import await_health, running
 from spectap.analysis.summarise import summarise
 from spectap.config import Structure
 from spectap.endpoint import counters

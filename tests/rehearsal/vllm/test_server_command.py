@@ -20,7 +20,7 @@ from experiment.variants import variants
 from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod, read_deployment
-from rehearsal.process.processes import await_line, running
+from rehearsal.processes import await_line, running
 from rehearsal.setting import Layout, Setting
 from rehearsal.vllm.endpoints import VLLM, keep_on_one_core, on_one_core
 from rehearsal.vllm.ngram import beside, served_by

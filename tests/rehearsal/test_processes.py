@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from rehearsal.process.processes import (
+from rehearsal import processes
+from rehearsal.processes import (
     Interrupted,
     ProcessError,
     await_line,
+    await_listener,
     held,
     interruptible,
+    lasting_port,
     reason,
     run,
     running,
@@ -65,7 +69,7 @@ def test_a_signal_ends_what_runs(tmp_path: Path, number: signal.Signals) -> None
 
 KILLED = """\
 import os, pathlib, signal, sys
-from rehearsal.process.processes import await_line, running
+from rehearsal.processes import await_line, running
 log = pathlib.Path(sys.argv[1])
 with running([sys.executable, "-c", sys.argv[2]], os.environ, log) as process:
     await_line(process, log, "ready", 10)
@@ -131,3 +135,35 @@ def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
 )
 def test_the_line_that_says_best_what_went_wrong(said: str, expected: str) -> None:
     assert reason(said).startswith(expected)
+
+
+def test_a_lasting_port_is_free_and_given_to_no_client() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", lasting_port()))
+    with socket.socket() as client:
+        client.bind(("127.0.0.1", 0))
+        assert client.getsockname()[1] > lasting_port()
+
+
+def test_no_port_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        taken = server.getsockname()[1]
+        monkeypatch.setattr(processes, "_LASTING", range(taken, taken + 1))
+        with pytest.raises(OSError, match=f"no port of 127.0.0.1 from {taken} to {taken} is free"):
+            lasting_port()
+
+
+def test_a_server_is_waited_for_until_it_listens_or_ends(tmp_path: Path) -> None:
+    port = lasting_port()
+    url = f"http://127.0.0.1:{port}/v1"
+    serve = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
+    with running(serve, os.environ, tmp_path / "log") as process:
+        await_listener(process, url, 60)
+        socket.create_connection(("127.0.0.1", port)).close()
+    with running(["false"], os.environ, tmp_path / "log") as process:
+        await_listener(process, url, 60)
+        assert process.poll() is not None
+    with running(["sleep", "60"], os.environ, tmp_path / "log") as process:
+        await_listener(process, url, 0)
+        assert process.poll() is None
