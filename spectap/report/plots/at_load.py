@@ -122,7 +122,8 @@ def paint_over_time(run: Results) -> Figure:
             scaled = [[(x / seconds, y) for x, y in requests] for requests in points]
             solid = case.structure != Structure.OPEN_ENDED
             _paint_curve(axes, scaled, wave(run.summary.loads[0]), colour, solid=solid)
-        axes.set_ylim(0, 1.12 * max(y for *_, points in of for _, y in chain(*points)))
+        highest = max(y for *_, points in of for _, y in chain(*points))
+        axes.set_ylim(0, 1.12 * highest or 1)  # answers of one chunk have a latency of 0
         axes.set_ylabel(f"{metric.short}, {metric.printed}")
         axes.grid(visible=False, axis="x")
     panels[-1].set_xlabel(f"{unit} since the first request")
