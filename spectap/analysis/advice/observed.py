@@ -255,24 +255,24 @@ def acceptances(observed: Observed, lines: Iterable[Line]) -> tuple[Acceptance, 
 
 def _positions(reached: Array, accepted: Array) -> Iterator[Position]:
     """From what each round reached and accepted, over round and position."""
-    for number, (tried, taken) in enumerate(zip(reached.T, accepted.T, strict=True), start=1):
-        total = tried.sum()
+    for number, (trials, successes) in enumerate(zip(reached.T, accepted.T, strict=True), start=1):
+        total = trials.sum()
         if total > 0:
-            share = float(taken.sum() / total)
-            yield Position(number, int(total), share, _share_interval(tried, taken))
+            share = float(successes.sum() / total)
+            yield Position(number, int(total), share, _share_interval(trials, successes))
 
 
-def _share_interval(tried: Array, taken: Array) -> tuple[float, float] | None:
+def _share_interval(trials: Array, successes: Array) -> tuple[float, float] | None:
     """Korn's and Graubard's interval of a share (Survey Methodology 24, 1998), by rounds.
 
     Clopper's and Pearson's, for as many independent steps as have the scatter of the rounds, less
     what is not known of that scatter. It has width where all drafts were accepted, too.
     """
-    rounds, total = len(tried), tried.sum()
-    if rounds < FEWEST_ROUNDS or np.count_nonzero(tried) < FEWEST_ROUNDS:
+    rounds, total = len(trials), trials.sum()
+    if rounds < FEWEST_ROUNDS or np.count_nonzero(trials) < FEWEST_ROUNDS:
         return None
-    share = taken.sum() / total
-    excess = taken - share * tried
+    share = successes.sum() / total
+    excess = successes - share * trials
     scatter = rounds / (rounds - 1) * (excess**2).sum() / total**2
     sureness = stdtrit(total, 1 - ALPHA / 2) / stdtrit(rounds - 1, 1 - ALPHA / 2)
     independent = share * (1 - share) / scatter if scatter > 0 else total

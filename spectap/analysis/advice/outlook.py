@@ -147,7 +147,7 @@ def outlook(
                 seconds, tokens = from_all
                 predicted[choice] = _figures(seconds[..., drafts], tokens[..., drafts], pooled)
             else:
-                seconds, tokens = predict([other for other in every if other != name])
+                seconds, tokens = predict([n for n in every if n != name])
                 held_out[choice] = _figures(seconds[..., drafts], tokens[..., drafts], totals[name])
         if certain:
             errors[line.name] = _model_error(line, measured, held_out)
@@ -204,7 +204,7 @@ def _positions_in_time(names: Sequence[str], unsteadiness: Unsteadiness) -> Arra
     (Torgerson, Psychometrika 17, 1952); or nearly these, where no points have them."""
     squares = np.array(
         [
-            [unsteadiness.between(name, other) ** 2 if name != other else 0.0 for other in names]
+            [unsteadiness.between(name, peer) ** 2 if name != peer else 0.0 for peer in names]
             for name in names
         ]
     )

@@ -139,7 +139,7 @@ def _prospect(
     """None where no answer counts."""
     choice = Choice(line.name, window)
     figures, measured = scope.figures(choice), scope.variant(choice) is not None
-    others = scope.outlook.held_out.get(choice) if measured else figures
+    predicted = scope.outlook.held_out.get(choice) if measured else figures
     speed = _speed(scope, choice, number)
     if speed:
         yield Prospect(
@@ -149,7 +149,9 @@ def _prospect(
             load=scope.point,
             tokens_per_step=math.exp(figures.step_tokens[0, scope.load, number]),
             step_seconds=math.exp(figures.step_seconds[0, scope.load, number]),
-            predicted=scope.gain(line, others) if others and scope.finite(others) else None,
+            predicted=scope.gain(line, predicted)
+            if predicted and scope.finite(predicted)
+            else None,
             measured=scope.gain(line, figures) if measured else None,
             tokens_per_second=speed,
             usd_per_million_output_tokens=_usd(scope.point, cost, speed),
@@ -232,10 +234,10 @@ def _recommended(
     probabilities = outlook.chances(logs)
     best = _best(scope, logs[0])
     choice, probability = choices[best], float(probabilities[best])
-    others = [n for n in np.argsort(-probabilities, kind="stable") if n != best]
+    ranked = [n for n in np.argsort(-probabilities, kind="stable") if n != best]
     rivals = tuple(
         (choices[n], float(probabilities[n]))
-        for n in others[:_MOST_RIVALS]
+        for n in ranked[:_MOST_RIVALS]
         if probabilities[n] >= _RIVAL
     )
     speedup = Interval(1.0, 1.0, 1.0)
@@ -291,8 +293,8 @@ def _sentence(recommendation: Recommendation, considered: str, *, advises: bool)
     """What to serve, by how much, how sure."""
     choice, speedup = recommendation.choice, recommendation.speedup
     prompts = recommendation.prompt_class
-    where = "the mix" if prompts is None else f"{prompts} prompts"
-    where += f" at {recommendation.load}"
+    subject = "the mix" if prompts is None else f"{prompts} prompts"
+    subject += f" at {recommendation.load}"
     speed = f"{intervals.times(speedup)} the baseline's speed"
     speed += f" (95 % interval {intervals.span(speedup)})"
     speed += "" if recommendation.measured else ", as predicted"
@@ -307,12 +309,12 @@ def _sentence(recommendation: Recommendation, considered: str, *, advises: bool)
         sure = "many others may be better"
     if clear and advises:
         if choice.line is None:
-            return f"Turn speculation off for {where}: no window is faster; {sure}."
-        what = f"{choice.line} and a window of {choice.window}"
-        return f"Serve {where} with {what}: {speed}; {sure}."
+            return f"Turn speculation off for {subject}: no window is faster; {sure}."
+        configuration = f"{choice.line} and a window of {choice.window}"
+        return f"Serve {subject} with {configuration}: {speed}; {sure}."
     among = f"of {considered}" if advises else "in this rehearsal"
-    what = _name(choice) if choice.line is None else f"{_name(choice)}, {speed}"
-    return f"Fastest for {where} {among}: {what}; {sure}."
+    configuration = _name(choice) if choice.line is None else f"{_name(choice)}, {speed}"
+    return f"Fastest for {subject} {among}: {configuration}; {sure}."
 
 
 def _measure_next(recommendation: Recommendation, scope: Scope) -> str:
