@@ -150,9 +150,9 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
     cases = {case.name for case in config.test_cases}
     unknown_cases = {case for case, _ in evidence.unconfigured} - cases
     unknown_loads = {load for case, load in evidence.unconfigured if case in cases}
-    for kind, names in (("Test cases", unknown_cases), ("Load points", unknown_loads)):
-        if names:
-            listed = ", ".join(sorted(names))
+    for kind, unknown in (("Test cases", unknown_cases), ("Load points", unknown_loads)):
+        if unknown:
+            listed = ", ".join(sorted(unknown))
             yield f"{kind} left out because the configuration does not name them: {listed}."
 
 

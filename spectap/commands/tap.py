@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from spectap.commands.arguments import Command, base_url, name, whole
+from spectap.commands.arguments import Command, base_url, name, whole_number
 from spectap.errors import JournalError, TapError
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
@@ -31,7 +31,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", type=Path, required=True, metavar="FILE")
     parser.add_argument(
         "--port",
-        type=whole(0, 65535),
+        type=whole_number(0, 65535),
         default=_PORT,
         help=f"on loopback; 0 takes a free one (default: {_PORT})",
     )

@@ -34,14 +34,14 @@ def tables(run: Results) -> Iterator[Table]:
     """Every table of one load point: of single requests, of all together, of the comparisons."""
     summary = run.summary
     latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
-    others = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
+    rates_and_counts = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
     medians = [metric for metric in latencies if metric.percentiles]
     rows = [((case.name, cell.variant), cell) for case in summary.cases for cell in case.cells]
     compared = [(labels, cell) for labels, cell in rows if cell.comparison]
     groups: list[tuple[str, list[Measure]]] = [
         ("Latency", [*map(_all_percentiles, latencies)]),
         ("The median latency of a typical round", [*map(_typical_median, medians)]),
-        ("Throughput and tokens of a request", [*map(_all_percentiles, others)]),
+        ("Throughput and tokens of a request", [*map(_all_percentiles, rates_and_counts)]),
         ("All requests together", [_requests(run), _together(summary)]),
     ]
     if promised := [*_promised(summary)]:

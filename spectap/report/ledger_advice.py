@@ -63,9 +63,9 @@ def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice
 
 def _config(records: Sequence[Record], points: Mapping[str, LoadPoint]) -> Config:
     """As if it had been asked for what was recorded."""
-    first, *others = dict.fromkeys(record.variant for record in records)
+    first, *compared = dict.fromkeys(record.variant for record in records)
     rounds = max(record.round for record in records)
-    baselines = {first: None} | dict.fromkeys(others, first)
+    baselines = {first: None} | dict.fromkeys(compared, first)
     return Config(
         experiment=_UNKNOWN,
         model=_UNKNOWN,

@@ -74,8 +74,8 @@ def show(view: View) -> None:
 
 def _print(view: View, console: Console, columns: int | None) -> None:
     width = None if columns is None else max(NARROW, min(columns, WIDTH))
-    for part in _parts(view, width):
-        console.print(part, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    for renderable in _parts(view, width):
+        console.print(renderable, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def _parts(view: View, width: int | None) -> Iterator[RenderableType]:
@@ -121,14 +121,14 @@ def _tables(table: Table, width: int) -> Iterator[RenderableType]:
     """The table, or several with the same labels where its columns do not fit."""
     rows = [row for group in table.groups for row in group]
     columns = [
-        _joined(each, [row.values[number] for row in rows])
-        for number, each in enumerate(table.columns)
+        _joined(heading, [row.values[number] for row in rows])
+        for number, heading in enumerate(table.columns)
     ]
     labels = _labels(table)
-    taken = sum(max(map(len, label)) + len(_GAP) for label in labels)
+    labels_width = sum(max(map(len, label)) + len(_GAP) for label in labels)
     first = 0
     while first < len(columns):
-        room, last = width - taken, first
+        room, last = width - labels_width, first
         while last < len(columns):
             size = max(len(line) for text in columns[last] for line in text.split("\n"))
             room -= size + len(_GAP)
@@ -163,11 +163,11 @@ def _grid(table: Table, labels: Sequence[Sequence[str]], columns: Sequence[Seque
 def _labels(table: Table) -> list[list[str]]:
     """Each column of labels under its head; what the row above has as well is left out."""
     columns = []
-    for place, head in enumerate(table.labels):
+    for position, head in enumerate(table.labels):
         texts = [f"\n{printable(head)}"]
         for group in table.groups:
-            labels = [printable(row.labels[place]) for row in group]
-            is_last = place == len(table.labels) - 1
+            labels = [printable(row.labels[position]) for row in group]
+            is_last = position == len(table.labels) - 1
             texts += [
                 "" if label == above and not is_last else label
                 for above, label in zip([None, *labels], labels, strict=False)

@@ -87,7 +87,9 @@ def advise(
         acceptances=accepted,
         costs=tuple(step_costs(observed, lines)),
         prospects=every_prospect,
-        recommendations=tuple(_limited(each, lines, cells) for each in recommended),
+        recommendations=tuple(
+            _limited(recommendation, lines, cells) for recommendation in recommended
+        ),
         cautions=() if recommended else _cautions(cells, at=len(observed.loads) > 1),
         measure_next=tuple(_missing(observed, lines, uncontrolled=uncontrolled)),
         rehearsal=rehearsal,
