@@ -42,7 +42,7 @@ _COLUMNS: Final = (
 
 def colours(advice: Advice) -> dict[str, Colour]:
     """That of the baseline, as in all figures the first, and of each line."""
-    return palette.of([BASELINE, *(line.name for line in advice.lines)])
+    return palette.of([BASELINE, *(series.name for series in advice.lines)])
 
 
 def in_short(advice: Advice, stand_in: str | None) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ def _prospects(advice: Advice, load: LoadPoint | None, *, every: bool) -> Table:
         for prospect in prospects.values()
         if every or prospect.measured
     } | _chosen(advice)
-    roles, order = colours(advice), [line.name for line in advice.lines]
+    roles, order = colours(advice), [series.name for series in advice.lines]
     names = ("tokens", "predicted", "measured", *(("error",) if compared else ()))
     suffix = f" at {phrases.load_points([load])}" if load else ""
 

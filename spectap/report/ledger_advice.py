@@ -52,7 +52,7 @@ def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice
     advice = analysis.advise(_config(counted, points), at_points, mix=mix)
     if not advice.prospects:
         return None
-    guessed = tuple(f"Of {line.name} one window was measured" for line in advice.lines)
+    guessed = tuple(f"Of {series.name} one window was measured" for series in advice.lines)
     return dataclasses.replace(
         advice,
         prospects=tuple(prospect for prospect in advice.prospects if prospect.measured),

@@ -11,7 +11,7 @@ from spectap.load_points import LoadPoint
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """Variants of one mode, draft and batch, which differ in their window: a line in a figure."""
 
     name: str
@@ -143,7 +143,7 @@ class Recommendation:
 class Advice:
     """All of it. Empty of prospects where nothing speculates."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[Series, ...] = ()
     mix: tuple[tuple[str, float], ...] = ()
     """Each class and its share of the output tokens; the shares add up to 1."""
     acceptances: tuple[Acceptance, ...] = ()

@@ -19,7 +19,7 @@ from scipy.special import stdtrit
 
 from spectap import wording
 from spectap.analysis import contrasts, grouping
-from spectap.analysis.advice.advice import Acceptance, Line, Position, StepCost
+from spectap.analysis.advice.advice import Acceptance, Position, Series, StepCost
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import clopper_pearson
@@ -238,18 +238,18 @@ def _at_least(sizes: Array) -> Array:
     return counts
 
 
-def acceptances(observed: Observed, lines: Iterable[Line]) -> tuple[Acceptance, ...]:
+def acceptances(observed: Observed, lines: Iterable[Series]) -> tuple[Acceptance, ...]:
     """Of each line on each class of prompts that it was measured on."""
     by_class = []
-    for line in lines:
-        sides = [observed.sides[name] for _, name in line.variants]
+    for series in lines:
+        sides = [observed.sides[name] for _, name in series.variants]
         for number, prompt_class in enumerate(observed.classes):
             reached, accepted = (
                 np.sum([getattr(side, field)[:, number] for side in sides], axis=0)
                 for field in ("reached", "accepted")
             )
             if positions := tuple(_positions(reached, accepted)):
-                by_class.append(Acceptance(line.name, prompt_class, positions))
+                by_class.append(Acceptance(series.name, prompt_class, positions))
     return tuple(by_class)
 
 
@@ -280,18 +280,18 @@ def _share_interval(trials: Array, successes: Array) -> tuple[float, float] | No
     return clopper_pearson(float(share), float(worth), ALPHA)
 
 
-def step_costs(observed: Observed, lines: Iterable[Line]) -> Iterator[StepCost]:
+def step_costs(observed: Observed, lines: Iterable[Series]) -> Iterator[StepCost]:
     """Of each line at each load, over all classes."""
     with np.errstate(divide="ignore", invalid="ignore"):
         means = {
             name: side.seconds.sum(axis=(1, 2)) / side.steps.sum(axis=(1, 2))
             for name, side in observed.sides.items()
         }
-    for line in lines:
+    for series in lines:
         for load, point in enumerate(observed.loads):
-            baseline = float(means[line.baseline][load])
+            baseline = float(means[series.baseline][load])
             measured = [
-                (window, name) for window, name in line.variants if np.isfinite(means[name][load])
+                (window, name) for window, name in series.variants if np.isfinite(means[name][load])
             ]
             if not measured or not np.isfinite(baseline):
                 continue
@@ -302,7 +302,7 @@ def step_costs(observed: Observed, lines: Iterable[Line]) -> Iterator[StepCost]:
             if len(measured) > 1:
                 per_draft, fixed = np.polyfit(drafts, seconds - baseline, 1, w=1 / seconds)
             yield StepCost(
-                line=line.name,
+                line=series.name,
                 load=point,
                 baseline=baseline,
                 measured=tuple(
