@@ -237,8 +237,8 @@ def _check_json(text: str) -> None:
 
 
 def _at(error: orjson.JSONDecodeError) -> str:
-    line = f"line {error.lineno}, " if error.lineno > 1 else ""
-    return f"{line}column {error.colno}"
+    prefix = f"line {error.lineno}, " if error.lineno > 1 else ""
+    return f"{prefix}column {error.colno}"
 
 
 def _check_program(text: str) -> None:
@@ -258,8 +258,8 @@ def _check_program(text: str) -> None:
             # A completion may be the body alone, indented as in the function.
             ast.parse(textwrap.dedent(program) if first[0] in " \t" else program)
     except (SyntaxError, ValueError) as error:
-        line = error.lineno if isinstance(error, SyntaxError) else None
-        raise _Problem(f"is no Python: line {line}" if line else "is no Python") from None
+        number = error.lineno if isinstance(error, SyntaxError) else None
+        raise _Problem(f"is no Python: line {number}" if number else "is no Python") from None
     except (RecursionError, MemoryError):
         raise _CannotTell("is nested too deeply to be parsed") from None
 
@@ -288,6 +288,6 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _one_line(problem: Exception) -> str:
-    """In one line of printable characters, whatever the prompt's schema has in it."""
+    """One line of printable characters, whatever the prompt's schema has in it."""
     text = " ".join(str(problem).split()).encode("ascii", "backslashreplace").decode()
     return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}..."

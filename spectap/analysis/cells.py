@@ -133,7 +133,7 @@ def _measures(
 
 
 def tokens_per_second(records: Sequence[Record], point: LoadPoint | None) -> Estimate | None:
-    """Of all requests together, with the round as the unit; None where there are too few.
+    """The speed of all requests together, by rounds; None where these are too few.
 
     In a closed loop what the service does while as many requests are in flight as it has. In an
     open loop what it did: the rate's tokens, less the time in which the last answers end, and less

@@ -80,7 +80,7 @@ class CellChange:
 class ShareChange:
     """A share that both runs have: of good requests, or of right answers."""
 
-    what: str
+    name: str
     old: float
     new: float
     difference: Bounds
@@ -89,7 +89,7 @@ class ShareChange:
 
 @dataclass(frozen=True)
 class Changes:
-    """All of it."""
+    """Every change."""
 
     old: str
     """The name of the run, as is ``new``."""
@@ -242,7 +242,7 @@ def _gaps(old: Run, new: Run, olds: _Estimates, news: _Estimates) -> Iterator[st
 
 
 def _shares(runs: tuple[Run, Run], evidences: list[Evidence]) -> Iterator[ShareChange]:
-    """Of good requests, where both runs have the same objectives, and of right answers."""
+    """Shares of right answers, and of good requests where the objectives are the same."""
     goodput = evidences[0].plan.objectives == evidences[1].plan.objectives
     olds, news = (
         (_goodputs(measured) if goodput else {}) | _rates(run.summary)
@@ -274,7 +274,7 @@ def _rates(summary: Summary) -> dict[str, tuple[float, Bounds]]:
 
 
 def _difference(old: tuple[float, Bounds], new: tuple[float, Bounds]) -> Bounds:
-    """Of two independent shares, from the interval of each.
+    """The interval of new less old, from those of the shares.
 
     Newcombe, Interval estimation for the difference between independent proportions, method 10
     (Statistics in Medicine 17, 1998, 873-890).

@@ -163,7 +163,7 @@ def median(measure: Measure, records: Iterable[Record]) -> float | None:
 
 
 def ratio(measure: Measure, unit: Unit) -> float | None:
-    """Of the medians of a unit's two sides; None where one is not known."""
+    """The ratio of both sides' medians; None where one is not known."""
     above, below = (median(measure, side) for side in unit)
     return above / below if above is not None and below is not None else None
 

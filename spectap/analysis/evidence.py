@@ -69,7 +69,7 @@ class Plan:
     def of_config(
         config: Config, rounds: Mapping[CasePoint, int], not_run: int, repeated: Sequence[Record]
     ) -> Plan:
-        """That of a run; ``rounds`` is how many each test case has at each load point."""
+        """A run's plan; ``rounds`` is how many each test case has at each load point."""
         return Plan(
             cases={
                 case.name: Kind(str(case.structure or ""), case.headline, case.prompts is not None)
@@ -202,7 +202,7 @@ class Evidence:
 
 
 def of_run(config: Config, records: Iterable[Record]) -> Evidence:
-    """That of a run.
+    """The evidence of a run.
 
     Warm-up requests do not count, nor do those of cases and load points the configuration does not
     name, and those of turns that were measured again.
@@ -227,13 +227,13 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
 
 
 def of_ledgers(records: Iterable[Record]) -> Evidence:
-    """That of ledgers without a configuration: what the records themselves name."""
+    """The evidence of ledgers alone: what the records themselves name."""
     counted, repeated = _counted(records, apart=False)
     return _evidence(Plan.of_ledgers(counted, repeated), counted, None, ())
 
 
 def _counted(records: Iterable[Record], *, apart: bool) -> tuple[list[Record], list[Record]]:
-    """Those that count, and those of turns that were measured again. The warm-up is neither."""
+    """The records that count, and those of turns measured again. The warm-up is neither."""
     measured = [record for record in records if record.round > WARM_UP]
     counted = last_attempts(measured, apart=apart)
     last = {id(record) for record in counted}
@@ -306,8 +306,8 @@ def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:
 
 
 def _changes(records: Sequence[Record]) -> Iterator[tuple[float, float]]:
-    """Of one variant: the logarithm of its slowest control by its fastest, and the time between
-    its first and its last, in seconds."""
+    """The logarithm of a variant's slowest control by its fastest, and the seconds between its
+    first and its last."""
     attempts: dict[int, list[Record]] = defaultdict(list)
     for record in records:
         if record.round == CONTROL and record.succeeded and len(record.chunks) > 1:

@@ -141,7 +141,7 @@ class _IsolatedVariant:
 
     @property
     def config(self) -> Config:
-        """That of the variant alone."""
+        """The configuration of it alone."""
         return sweep.isolated(self.sweep, self.variant.name)
 
     @property
@@ -176,8 +176,8 @@ class _IsolatedVariant:
             except (ShippingError, OSError) as error:
                 failed.append(str(error))
                 complete = False
-        for line in dict.fromkeys(failed):
-            print(f"spectap: failed: {self.variant.name}: {printable(line)}", file=sys.stderr)
+        for failure in dict.fromkeys(failed):
+            print(f"spectap: failed: {self.variant.name}: {printable(failure)}", file=sys.stderr)
         if complete:
             print(f"spectap: {self.variant.name} is complete")
             merged = self._merge()

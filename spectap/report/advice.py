@@ -41,7 +41,7 @@ _COLUMNS: Final = (
 
 
 def colours(advice: Advice) -> dict[str, Colour]:
-    """That of the baseline, as in all figures the first, and of each line."""
+    """The baseline's colour, first as in all figures, and each line's."""
     return palette.of([BASELINE, *(series.name for series in advice.lines)])
 
 
@@ -100,7 +100,7 @@ def caveats(advice: Advice) -> tuple[str, ...]:
 
 
 def terminal_view(advice: Advice, heading: str, stand_in: str | None) -> View:
-    """All of it for the terminal: what to serve first, then what that rests on."""
+    """The advice for the terminal: what to serve first, then what that rests on."""
     # Where several loads have a table each, they are many.
     details = tables(advice, every=len(_loads(advice)) == 1)
     remarks = [_COLUMNS, *caveats(advice)]

@@ -103,7 +103,10 @@ def overview_over_loads(case: Case, summary: Summary) -> Table:
     latencies = (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN)
     measures = [
         *_answers(case.cells, summary),
-        *(_percentiles(each, ("p50", "p90"), f"{each.short} {each.printed}") for each in latencies),
+        *(
+            _percentiles(latency, ("p50", "p90"), f"{latency.short} {latency.printed}")
+            for latency in latencies
+        ),
         *_TOKENS,
         *_remarkable(case.cells, errors=any(cell.errors for cell in case.cells)),
     ]
@@ -305,7 +308,7 @@ def _together(summary: Summary) -> Measure:
 
 
 def _speedups(run: Results) -> Iterator[Measure]:
-    """Of a compared cell: its speed-ups, then TPOT and llmperf's figure of baseline and variant."""
+    """A compared cell's speed-ups, then TPOT and llmperf's figure of baseline and variant."""
     cells = {
         (cell.test_case, cell.load, cell.variant): cell
         for case in run.summary.cases

@@ -137,7 +137,7 @@ def _notes(changes: Changes) -> Iterator[str]:
     for share in changes.shares:
         low, high = (f"{100 * bound:+.0f}" for bound in share.difference)
         yield (
-            f"{share.what}: {100 * share.old:.0f} % before, {100 * share.new:.0f} % now "
+            f"{share.name}: {100 * share.old:.0f} % before, {100 * share.new:.0f} % now "
             f"(difference {low} to {high} points)."
         )
     for name, old, new in changes.settings:

@@ -228,7 +228,7 @@ def _published(folder: Path, config: Config, records: Sequence[Record]) -> Publi
 
 
 def _inter_token_latencies(folder: Path) -> Iterator[float]:
-    """Of the requests that llmperf made, in seconds.
+    """llmperf's own latencies of requests, in seconds.
 
     The files of the built-in driver look the same; the summary beside them names the driver, in
     the metadata that llmperf passes through.

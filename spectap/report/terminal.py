@@ -114,7 +114,7 @@ def _lines(
             lines = textwrap.wrap(
                 wording.unbroken(line), width, subsequent_indent="  ", break_on_hyphens=False
             )
-        yield from (Text(each.replace("\N{NO-BREAK SPACE}", " "), style) for each in lines)
+        yield from (Text(row.replace("\N{NO-BREAK SPACE}", " "), style) for row in lines)
 
 
 def _tables(table: Table, width: int) -> Iterator[RenderableType]:
@@ -149,7 +149,7 @@ def _grid(table: Table, labels: Sequence[Sequence[str]], columns: Sequence[Seque
         grid.add_column(Text(head), no_wrap=True, vertical="bottom")
     for head, *_ in columns:
         grid.add_column(Text(head), justify="right", no_wrap=True)
-    lines = zip(*(each[1:] for each in (*labels, *columns)), strict=True)
+    lines = zip(*(column[1:] for column in (*labels, *columns)), strict=True)
     spaced = max(map(len, table.groups)) > 1
     for number, group in enumerate(table.groups):
         # A blank line stands between groups, unless each is one row.

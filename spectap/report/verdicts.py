@@ -227,7 +227,7 @@ def sentences_over_loads(case: Case) -> Iterator[str]:
 
 
 def replies(summary: Summary) -> dict[str, list[list[Reply]]]:
-    """Of each test case: the answers on each cell that is compared, all drawn on one scale."""
+    """Each test case's answers on each cell that is compared, all drawn on one scale."""
     priced, colours = phrases.priced(summary), palette.of(summary.variants)
     bar = _bars(comparison for case in summary.cases for _, comparison in case.compared)
 

@@ -53,7 +53,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Of one line on one class of prompts, over all its windows and loads."""
+    """One line's acceptance on one class, over all its windows and loads."""
 
     line: str
     prompt_class: str
@@ -141,7 +141,7 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Advice:
-    """All of it. Empty of prospects where nothing speculates."""
+    """The whole advice, with no prospects if none speculates."""
 
     lines: tuple[Series, ...] = ()
     mix: tuple[tuple[str, float], ...] = ()

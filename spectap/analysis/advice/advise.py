@@ -204,7 +204,7 @@ def _mix(
 def _limited(
     recommendation: Recommendation, lines: Sequence[Series], cells: Sequence[Cell]
 ) -> Recommendation:
-    """With what limits the figures that it rests on."""
+    """Adds what limits the figures behind it."""
     chosen = [series for series in lines if recommendation.choice.line in (None, series.name)]
     names = {
         name for series in chosen for name in (series.baseline, *dict(series.variants).values())

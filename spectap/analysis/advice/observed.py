@@ -239,7 +239,7 @@ def _at_least(sizes: Array) -> Array:
 
 
 def acceptances(observed: Observed, lines: Iterable[Series]) -> tuple[Acceptance, ...]:
-    """Of each line on each class of prompts that it was measured on."""
+    """The acceptance of each line on each class that it has."""
     by_class = []
     for series in lines:
         sides = [observed.sides[name] for _, name in series.variants]
@@ -254,7 +254,7 @@ def acceptances(observed: Observed, lines: Iterable[Series]) -> tuple[Acceptance
 
 
 def _positions(reached: Array, accepted: Array) -> Iterator[Position]:
-    """From what each round reached and accepted, over round and position."""
+    """Positions, from what was reached and accepted in each round."""
     for number, (trials, successes) in enumerate(zip(reached.T, accepted.T, strict=True), start=1):
         total = trials.sum()
         if total > 0:
@@ -281,7 +281,7 @@ def _share_interval(trials: Array, successes: Array) -> tuple[float, float] | No
 
 
 def step_costs(observed: Observed, lines: Iterable[Series]) -> Iterator[StepCost]:
-    """Of each line at each load, over all classes."""
+    """Each line's cost at each load, over all classes."""
     with np.errstate(divide="ignore", invalid="ignore"):
         means = {
             name: side.seconds.sum(axis=(1, 2)) / side.steps.sum(axis=(1, 2))
@@ -315,7 +315,7 @@ def step_costs(observed: Observed, lines: Iterable[Series]) -> Iterator[StepCost
 
 
 def _step_interval(side: Side, load: int) -> Interval:
-    """Of the mean step, by rounds."""
+    """The mean step, by rounds."""
     seconds, steps = side.seconds[load].sum(axis=-1), side.steps[load].sum(axis=-1)
     rounds = [(float(a), float(b)) for a, b in zip(seconds, steps, strict=True) if b]
     if estimate := contrasts.ratio_of_sums(rounds):

@@ -50,7 +50,7 @@ class Figures(NamedTuple):
 
 @dataclass(frozen=True)
 class Outlook:
-    """Of a run. There are no replicates where nobody knows how sure its figures are."""
+    """A run's outlook, without replicates where nobody knows how sure its figures are."""
 
     measured: Mapping[str, Figures]
     """Of each variant."""
@@ -102,7 +102,7 @@ class _Totals(NamedTuple):
 
 
 def windows(series: Series) -> Sequence[int]:
-    """Those that are considered: of one measured window, that alone."""
+    """The windows considered: of one measured window, that alone."""
     if series.fixed or len(series.windows) < 2:
         return series.windows
     return range(series.offset + 1, max(series.windows) + 1)
@@ -115,7 +115,7 @@ def outlook(
     apart: bool,
     unsteadiness: Unsteadiness | None,
 ) -> Outlook:
-    """That of all lines, at every window up to the largest that was measured.
+    """The outlook of all lines, at every window up to the largest measured.
 
     Of variants that were measured ``apart`` there are no replicates unless ``unsteadiness`` says
     what changed from the time of one to that of another.

@@ -121,7 +121,7 @@ class Scope:
 def prospects(
     observed: Observed, lines: Sequence[Series], outlook: Outlook, cost: Cost | None
 ) -> Iterator[Prospect]:
-    """Of each load, class, line and window, in this order."""
+    """Prospects by load, class, line and window, in this order."""
     for load in range(len(observed.loads)):
         for number in range(len(observed.classes)):
             for series in lines:
@@ -181,8 +181,8 @@ def _speed(scope: Scope, choice: Choice, number: int) -> float:
 
 
 def _usd(point: LoadPoint, cost: Cost | None, speed: float) -> float | None:
-    """Of a million output tokens in a closed loop; in an open one the rate says how much a node
-    does for its price."""
+    """The price of a million output tokens; None in an open loop, where the rate says how much a
+    node does for its price."""
     return None if cost is None or point.open else cost.usd_per_million_seconds / speed
 
 

@@ -63,7 +63,7 @@ class Paired:
 
     @property
     def p(self) -> float:
-        """Of the exact sign test that no more prompts are lost than won by more than chance.
+        """The exact sign test's chance of as many lost, if each is as likely lost as won.
 
         One-sided. With one answer a prompt it is McNemar's (Psychometrika 12, 1947, 153-157).
         """
@@ -71,7 +71,7 @@ class Paired:
 
     @property
     def difference(self) -> float:
-        """Of the mean shares, variant less baseline."""
+        """The variant's mean share less the baseline's."""
         return (
             statistics.fmean(self.variant) - statistics.fmean(self.baseline)
             if self.variant
@@ -144,7 +144,7 @@ class Paired:
         return self.prompts * (single - mean**2) / (observed - mean**2)
 
     def _correlation(self, count: float) -> float:
-        """With Newcombe's correction for continuity; 0 where a side does not vary."""
+        """Corrected for continuity as Newcombe does; 0 where a side does not vary."""
         share, baseline_share = statistics.fmean(self.variant), statistics.fmean(self.baseline)
         shared = statistics.fmean(a * b for a, b in self._pairs) - share * baseline_share
         spread = math.sqrt(share * (1 - share) * baseline_share * (1 - baseline_share))

@@ -168,7 +168,7 @@ def _kinds(case: Case) -> list[list[LoadPoint]]:
 def _points(
     summary: Summary, case: Case, ratio: Ratio, kind: Sequence[LoadPoint]
 ) -> dict[str, list[tuple[Cell, Interval]]]:
-    """Of each variant that has any: its cells with their ratio, at the loads of one kind."""
+    """Each variant's cells with their ratio, at the loads of one kind, if it has any."""
     points = {
         variant: [
             (cell, interval)
