@@ -90,7 +90,7 @@ def begun_rounds(
 ) -> dict[CasePoint, int]:
     """``needed`` without the rounds after the last that any variant has a request of.
 
-    A run that ended early, by Ctrl-C for one, measured all variants alike until then. A place
+    A run that ended early, by Ctrl-C for one, measured all variants alike until then. A point
     without any request keeps its rounds: it was not measured at all.
     """
     last: dict[CasePoint, int] = {}

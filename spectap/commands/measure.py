@@ -77,7 +77,7 @@ COMMAND: Final = Command(measure, add_options)
 async def _models(endpoints: Sequence[Endpoint], model: str | None, wait: int) -> dict[str, str]:
     """Waits until all endpoints serve; returns the model to ask each for. Raises EndpointError.
 
-    ``wanted`` is that of the endpoints that name none.
+    ``model`` is that of the endpoints that name none.
     """
     problems = await health.wait(
         {endpoint.name: endpoint.url for endpoint in endpoints},

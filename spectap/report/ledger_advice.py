@@ -62,7 +62,7 @@ def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice
 
 
 def _config(records: Sequence[Record], points: Mapping[str, LoadPoint]) -> Config:
-    """The configuration of a run that was recorded."""
+    """A configuration made up from what was recorded."""
     first, *compared = dict.fromkeys(record.variant for record in records)
     rounds = max(record.round for record in records)
     baselines = {first: None} | dict.fromkeys(compared, first)

@@ -254,7 +254,7 @@ def acceptances(observed: Observed, lines: Iterable[Series]) -> tuple[Acceptance
 
 
 def _positions(reached: Array, accepted: Array) -> Iterator[Position]:
-    """Positions, from what was reached and accepted in each round."""
+    """Positions; ``reached`` and ``accepted`` are over round and position."""
     for number, (trials, successes) in enumerate(zip(reached.T, accepted.T, strict=True), start=1):
         total = trials.sum()
         if total > 0:
