@@ -136,7 +136,10 @@ def words(answer: Answer) -> list[str]:
 def parts_at(answer: Answer, baseline: Answer) -> int | None:
     """The first word in which the answers differ, from 1; None where they are the same."""
     pairs = zip_longest(words(answer), words(baseline))
-    return next((number for number, (word, other) in enumerate(pairs, 1) if word != other), None)
+    return next(
+        (number for number, (word, baseline_word) in enumerate(pairs, 1) if word != baseline_word),
+        None,
+    )
 
 
 def _canonical(arguments: str) -> str:

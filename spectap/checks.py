@@ -69,11 +69,11 @@ def checked(
     greedy = config.load.sampling.get("temperature") == 0
     lines = []
     for variant in config.variants:
-        others = answers.get(variant.baseline, ()) if variant.baseline and greedy else ()
-        for answer, other in _paired(answers.get(variant.name, ()), others):
+        of_baseline = answers.get(variant.baseline, ()) if variant.baseline and greedy else ()
+        for answer, baseline_answer in _paired(answers.get(variant.name, ()), of_baseline):
             prompt = named[answer.prompt]
             valid, problem = check(prompt, answer)
-            parts = parts_at(answer, other) if other else None
+            parts = parts_at(answer, baseline_answer) if baseline_answer else None
             lines.append(
                 CheckedAnswer(
                     variant=variant.name,
@@ -87,7 +87,7 @@ def checked(
                     form=prompt.form,
                     valid=valid,
                     problem=problem,
-                    same=parts is None if other else None,
+                    same=parts is None if baseline_answer else None,
                     parts_at=parts,
                     words=len(words(answer)),
                     answer=answer if config.keep_answers else None,
@@ -97,12 +97,12 @@ def checked(
 
 
 def _paired(
-    answers: Sequence[Answer], others: Sequence[Answer]
+    answers: Sequence[Answer], of_baseline: Sequence[Answer]
 ) -> Iterator[tuple[Answer, Answer | None]]:
     """Each answer with the other side's to the same prompt; None where that has no more."""
     by_prompt: defaultdict[str, list[Answer]] = defaultdict(list)
-    for other in reversed(others):
-        by_prompt[other.prompt].append(other)
+    for baseline_answer in reversed(of_baseline):
+        by_prompt[baseline_answer.prompt].append(baseline_answer)
     for answer in answers:
         yield answer, by_prompt[answer.prompt].pop() if by_prompt[answer.prompt] else None
 
@@ -125,9 +125,9 @@ def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
         else:
             _check_program(without_thoughts(answer.content))
     except _Problem as problem:
-        return False, _line(problem)
+        return False, _one_line(problem)
     except _CannotTell as reason:
-        return None, _line(reason)
+        return None, _one_line(reason)
     except Exception as error:
         # Of the libraries, for a schema or a text that they did not expect. A run goes on.
         return None, f"could not be checked: {type(error).__name__}"
@@ -174,15 +174,15 @@ def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
         return ""  # what a schema does to the library is no fault of the answer
     if error is None:
         return ""
-    place = _place(error.absolute_path, readable.properties)
-    return f"{place}breaks {error.validator or 'false'}"
+    location = _location(error.absolute_path, readable.properties)
+    return f"{location}breaks {error.validator or 'false'}"
 
 
-def _place(path: Iterable[str | int], properties: frozenset[str]) -> str:
+def _location(path: Iterable[str | int], properties: frozenset[str]) -> str:
     """Empty for the whole. A name that the schema has not is the answer's, and is not said."""
-    names = (str(part) if isinstance(part, int) or part in properties else "*" for part in path)
-    place = ".".join(names)
-    return f"`{place}`: " if place else ""
+    names = (str(step) if isinstance(step, int) or step in properties else "*" for step in path)
+    location = ".".join(names)
+    return f"`{location}`: " if location else ""
 
 
 class _Schema(NamedTuple):
@@ -196,7 +196,7 @@ def _readable(schema: str) -> _Schema | None:
     """None where this is no schema that can be read, or none that says much without patterns."""
     keywords, properties = set[str](), set[str]()
 
-    def part(content: dict[str, Any]) -> dict[str, Any]:
+    def without_dialect(content: dict[str, Any]) -> dict[str, Any]:
         keywords.update(key for key in content if key != "pattern")
         if isinstance(content.get("pattern"), str):  # otherwise it is a property of that name
             keywords.add("pattern")
@@ -209,7 +209,7 @@ def _readable(schema: str) -> _Schema | None:
             if key != "$schema" or not isinstance(value, str)
         }
 
-    content = json.loads(schema, object_hook=part)
+    content = json.loads(schema, object_hook=without_dialect)
     try:
         Draft202012Validator.check_schema(content)
     except SchemaError:
@@ -237,8 +237,8 @@ def _check_json(text: str) -> None:
 
 
 def _at(error: orjson.JSONDecodeError) -> str:
-    line = f"line {error.lineno}, " if error.lineno > 1 else ""
-    return f"{line}column {error.colno}"
+    prefix = f"line {error.lineno}, " if error.lineno > 1 else ""
+    return f"{prefix}column {error.colno}"
 
 
 def _check_program(text: str) -> None:
@@ -258,8 +258,8 @@ def _check_program(text: str) -> None:
             # A completion may be the body alone, indented as in the function.
             ast.parse(textwrap.dedent(program) if first[0] in " \t" else program)
     except (SyntaxError, ValueError) as error:
-        line = error.lineno if isinstance(error, SyntaxError) else None
-        raise _Problem(f"is no Python: line {line}" if line else "is no Python") from None
+        number = error.lineno if isinstance(error, SyntaxError) else None
+        raise _Problem(f"is no Python: line {number}" if number else "is no Python") from None
     except (RecursionError, MemoryError):
         raise _CannotTell("is nested too deeply to be parsed") from None
 
@@ -287,7 +287,7 @@ def _blocks(text: str) -> Iterator[_Block]:
         yield _Block(language, "\n".join(lines))
 
 
-def _line(problem: Exception) -> str:
-    """In one line of printable characters, whatever the prompt's schema has in it."""
+def _one_line(problem: Exception) -> str:
+    """One line of printable characters, whatever the prompt's schema has in it."""
     text = " ".join(str(problem).split()).encode("ascii", "backslashreplace").decode()
     return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}..."

@@ -326,17 +326,17 @@ def read(path: Path) -> Config:
         raise ConfigError("\n".join(f"{path}: {line}" for line in problems(error))) from None
 
 
-def differences(config: Config, other: Config) -> list[str]:
+def differences(begun: Config, config: Config) -> list[str]:
     """The fields that differ and decide what is measured.
 
     Neither the end of the nodes nor the endpoints' key does. Where variants are measured apart, a
     price may change before the last of them is.
     """
     ignored = {"stopper", "api_key_secret"}
-    if config.apart:
+    if begun.apart:
         ignored |= {"cost", "settings", "objectives"}
     fields = [name for name in Config.model_fields if name not in ignored]
-    return [name for name in fields if getattr(config, name) != getattr(other, name)]
+    return [name for name in fields if getattr(begun, name) != getattr(config, name)]
 
 
 def dump(config: Config) -> str:

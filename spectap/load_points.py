@@ -117,8 +117,8 @@ class Rounds(_Model):
 
     @field_validator("at_least")
     @classmethod
-    def _in_range(cls, value: int, others: ValidationInfo) -> int:
-        most = others.data.get("at_most", value)
+    def _in_range(cls, value: int, info: ValidationInfo) -> int:
+        most = info.data.get("at_most", value)
         if value > most:
             raise ValueError(f"must be at most {most}, which is at_most")
         if value < most and value < FEWEST_ROUNDS:
@@ -127,8 +127,8 @@ class Rounds(_Model):
 
     @field_validator("half_width")
     @classmethod
-    def _with_a_range(cls, value: float | None, others: ValidationInfo) -> float | None:
-        rounds = others.data
+    def _with_a_range(cls, value: float | None, info: ValidationInfo) -> float | None:
+        rounds = info.data
         if {"at_least", "at_most"} <= rounds.keys():
             fixed = rounds["at_least"] == rounds["at_most"]
             if not fixed and value is None:

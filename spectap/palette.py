@@ -52,6 +52,6 @@ def of(names: Iterable[str]) -> dict[str, Colour]:
 
 
 def _at(position: int) -> Colour:
-    lap, place = divmod(position, len(ALL))
-    colour = ALL[place]
+    lap, index = divmod(position, len(ALL))
+    colour = ALL[index]
     return Colour(colour.role, colour.light, colour.dark, _MARKERS[lap % len(_MARKERS)])

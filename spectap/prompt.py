@@ -192,15 +192,15 @@ def _unknown_types(schema: Any) -> Iterator[Any]:
     yield from (
         name for name in (types if isinstance(types, list) else [types]) if name not in _TYPES
     )
-    parts = [schema.get("items"), schema.get("additionalProperties")]
+    subschemas = [schema.get("items"), schema.get("additionalProperties")]
     for keyword in ("properties", "$defs", "anyOf", "oneOf", "allOf"):
         value = schema.get(keyword)
         if isinstance(value, Mapping):
-            parts += value.values()
+            subschemas += value.values()
         elif isinstance(value, list):
-            parts += value
-    for part in parts:
-        yield from _unknown_types(part)
+            subschemas += value
+    for subschema in subschemas:
+        yield from _unknown_types(subschema)
 
 
 def _problem(error: ErrorDetails) -> str:

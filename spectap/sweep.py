@@ -167,9 +167,9 @@ def _checked_settings(folder: Path, config: Config, variant: str) -> Mapping[str
 
 def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
     """Where variants were not sent the same prompts of a set. Raises MergeError for another set."""
-    first, *others = config.names
+    first, *remaining = config.names
     expected = _sets(folder, config, first)
-    for name in others:
+    for name in remaining:
         sets = _sets(folder, config, name)
         if {case: s.digest for case, s in sets.items()} != {
             case: s.digest for case, s in expected.items()
@@ -179,10 +179,10 @@ def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
                 "sent, so that it cannot be compared with the others"
             )
         for case, used in sets.items():
-            other = expected[case]
-            if {p.name for p in used.left_out} != {p.name for p in other.left_out}:
+            of_first = expected[case]
+            if {p.name for p in used.left_out} != {p.name for p in of_first.left_out}:
                 yield (
-                    f"{name} was sent {used.used} prompts of {case}, {first} {other.used}: "
+                    f"{name} was sent {used.used} prompts of {case}, {first} {of_first.used}: "
                     "the services took different ones."
                 )
 
@@ -198,12 +198,12 @@ def _sets(folder: Path, config: Config, variant: str) -> dict[str, UsedSet]:
 
 def _notes_on_settings(config: Config, settings: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Where variants were measured with other settings than the report prints."""
-    others: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    deviating: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for variant, measured in settings.items():
-        for setting, now in config.settings.items():
-            if measured.get(setting, now) != now:
-                others[setting, measured[setting]].append(variant)
-    for (setting, value), variants in others.items():
+        for setting, reported in config.settings.items():
+            if measured.get(setting, reported) != reported:
+                deviating[setting, measured[setting]].append(variant)
+    for (setting, value), variants in deviating.items():
         yield f"{wording.listed(variants)} had another {setting} than this run says: {value}."
 
 
@@ -257,20 +257,22 @@ def _compared(
     answers part is known only where their texts were kept. Without texts, calls of tools that
     differ in nothing but the order of their arguments count as different.
     """
-    others = defaultdict(list)
-    for other in reversed(last_attempts(baseline)):
-        others[other.case, other.load, other.round, other.prompt].append(other)
+    of_baseline = defaultdict(list)
+    for counterpart in reversed(last_attempts(baseline)):
+        of_baseline[
+            counterpart.case, counterpart.load, counterpart.round, counterpart.prompt
+        ].append(counterpart)
     counted = {id(answer) for answer in last_attempts(answers)}
     for answer in answers:
-        same_prompt = others[answer.case, answer.load, answer.round, answer.prompt]
+        same_prompt = of_baseline[answer.case, answer.load, answer.round, answer.prompt]
         if id(answer) not in counted or not same_prompt:
             yield answer
             continue
-        other = same_prompt.pop()
-        if answer.answer is None or other.answer is None:
-            yield replace(answer, same=answer.digest == other.digest)
+        counterpart = same_prompt.pop()
+        if answer.answer is None or counterpart.answer is None:
+            yield replace(answer, same=answer.digest == counterpart.digest)
         else:
-            parts = parts_at(answer.answer, other.answer)
+            parts = parts_at(answer.answer, counterpart.answer)
             yield replace(answer, same=parts is None, parts_at=parts)
 
 

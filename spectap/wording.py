@@ -34,9 +34,9 @@ def dollars(usd: float | None) -> str:
     return f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.2g}"
 
 
-def percent(part: float) -> str:
+def percent(share: float) -> str:
     """``0.042`` as ``4.2``, ``0.42`` as ``42``, without the sign for per cent."""
-    return f"{100 * part:.0f}" if part >= 0.1 else f"{100 * part:.1f}"
+    return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.1f}"
 
 
 def change(ratio: float) -> str:
@@ -70,7 +70,7 @@ def count(number: int, noun: str) -> str:
 
 def listed(items: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join(part for part in (", ".join(items[:-1]), *items[-1:]) if part)
+    return " and ".join(phrase for phrase in (", ".join(items[:-1]), *items[-1:]) if phrase)
 
 
 def short(name: str) -> str:

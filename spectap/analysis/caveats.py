@@ -39,11 +39,13 @@ def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
         for remark in _remarks([cell for cell in cells if cell.load == load], known=known):
             loads_of.setdefault((remark.about, remark.text), []).append(remark.load)
     for (about, text), at_loads in loads_of.items():
-        where = "" if len(at_loads) == len(loads) else f"at {' and at '.join(map(str, at_loads))}"
+        loads_phrase = (
+            "" if len(at_loads) == len(loads) else f"at {' and at '.join(map(str, at_loads))}"
+        )
         if about:
-            yield f"{' '.join(filter(None, (about, where)))}: {text}"
+            yield f"{' '.join(filter(None, (about, loads_phrase)))}: {text}"
         else:
-            yield f"{where[:1].upper()}{where[1:]}, {text}" if where else text
+            yield f"{loads_phrase[:1].upper()}{loads_phrase[1:]}, {text}" if loads_phrase else text
 
 
 def _remarks(cells: Sequence[Cell], *, known: bool) -> Iterator[_Remark]:
@@ -107,7 +109,7 @@ def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
 
 
 def _on_lengths(baseline: Cell, cell: Cell) -> Iterator[str]:
-    samples = [each.measure(metrics.OUTPUT_TOKENS) for each in (baseline, cell)]
+    samples = [side.measure(metrics.OUTPUT_TOKENS) for side in (baseline, cell)]
     lengths = [sample.p50 for sample in samples if sample is not None]
     if len(lengths) == 2 and max(lengths) > min(lengths) * (1 + _LENGTH_TOLERANCE):
         yield (
@@ -146,12 +148,12 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
     if config.apart and summary.compares:
         yield from _on_times(evidence.unsteadiness)
     cases = {case.name for case in config.test_cases}
-    others = {case for case, _ in evidence.strangers} - cases
-    loads = {load for case, load in evidence.strangers if case in cases}
-    for what, unknown in (("Test cases", others), ("Load points", loads)):
+    unknown_cases = {case for case, _ in evidence.unconfigured} - cases
+    unknown_loads = {load for case, load in evidence.unconfigured if case in cases}
+    for kind, unknown in (("Test cases", unknown_cases), ("Load points", unknown_loads)):
         if unknown:
             listed = ", ".join(sorted(unknown))
-            yield f"{what} left out because the configuration does not name them: {listed}."
+            yield f"{kind} left out because the configuration does not name them: {listed}."
 
 
 def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:

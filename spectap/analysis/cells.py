@@ -78,7 +78,7 @@ def cell(
     together.
     """
     good = [record for record in records if record.succeeded]
-    parts = [own for (own,) in grouping.units(good, planned=rounds > 0)]
+    parts = [of_unit for (of_unit,) in grouping.units(good, planned=rounds > 0)]
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
     speed, speeds = _speed(records, point), _interval(tokens_per_second(records, point), alpha)
     requests = point.requests if point else 0
@@ -133,7 +133,7 @@ def _measures(
 
 
 def tokens_per_second(records: Sequence[Record], point: LoadPoint | None) -> Estimate | None:
-    """Of all requests together, with the round as the unit; None where there are too few.
+    """The speed of all requests together, by rounds; None where these are too few.
 
     In a closed loop what the service does while as many requests are in flight as it has. In an
     open loop what it did: the rate's tokens, less the time in which the last answers end, and less
@@ -153,18 +153,21 @@ def _speed(records: Sequence[Record], point: LoadPoint | None) -> float | None:
 
 def _sums(records: Sequence[Record], point: LoadPoint | None) -> list[tuple[int, float]]:
     """Tokens and seconds of each round."""
-    rounds = [own for (own,) in grouping.rounds(records).values()]
+    rounds = [of_round for (of_round,) in grouping.rounds(records).values()]
     if point and point.rate is not None:
         return [
-            (metrics.served_tokens(own), metrics.open_loop_time(own, point.rate)) for own in rounds
+            (metrics.served_tokens(of_round), metrics.open_loop_time(of_round, point.rate))
+            for of_round in rounds
         ]
-    return [(metrics.served_tokens(own), metrics.request_time(own)) for own in rounds]
+    return [
+        (metrics.served_tokens(of_round), metrics.request_time(of_round)) for of_round in rounds
+    ]
 
 
 def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
     """Over all steps of rounds or blocks; None where they are too few, or show no steps."""
-    by_part = [[n for record in part for n in _step_sizes(record)] for part in parts]
-    return contrasts.ratio_of_sums([(sum(n), len(n)) for n in by_part])
+    by_unit = [[n for record in unit for n in _step_sizes(record)] for unit in parts]
+    return contrasts.ratio_of_sums([(sum(n), len(n)) for n in by_unit])
 
 
 def _steps(
@@ -205,7 +208,7 @@ def goodput(records: Sequence[Record], objectives: Objectives, alpha: float) -> 
         )
         if milliseconds is not None
     ]
-    by_round = [_good(own, limits) for (own,) in grouping.rounds(records).values()]
+    by_round = [_good(of_round, limits) for (of_round,) in grouping.rounds(records).values()]
     return Goodput(
         share=fmean(_good(records, limits)),
         interval=share_interval(by_round, grouping.in_flight(records), alpha),
@@ -228,7 +231,7 @@ def share_interval(
     requests, count = sum(map(len, rounds)), len(rounds)
     share = sum(map(sum, rounds)) / requests
     # What each round adds to the share, beyond its part of it (a ratio of two sums).
-    excess = [(sum(own) - share * len(own)) * count / requests for own in rounds]
+    excess = [(sum(good) - share * len(good)) * count / requests for good in rounds]
     scatter, worth = variance(excess) / count, float(requests)
     if scatter > 0:
         # The scatter is known from the rounds alone, which are fewer than the requests.
@@ -258,8 +261,8 @@ def schedule(records: Sequence[Record], rate: float | None) -> Schedule | None:
     if not late:
         return None
     p50, p99, worst = (float(value) for value in np.percentile(late, (50, 99, 100)))
-    part = PART_OF_GAP / rate if rate else NOTICEABLE
-    allowed = min(max(PUNCTUAL, part), NOTICEABLE)
+    share_of_gap = PART_OF_GAP / rate if rate else NOTICEABLE
+    allowed = min(max(PUNCTUAL, share_of_gap), NOTICEABLE)
     return Schedule(p50, p99, worst, lagging=p99 > allowed or worst > BLOCKED)
 
 
@@ -284,34 +287,34 @@ def queued(records: Sequence[Record]) -> bool:
         return record.sent, end if first is None else record.sent + first, end
 
     turns = [
-        np.array([times(record) for record in own if record.succeeded])
-        for (own,) in grouping.rounds(records).values()
+        np.array([times(record) for record in of_round if record.succeeded])
+        for (of_round,) in grouping.rounds(records).values()
     ]
     turns = [turn for turn in turns if len(turn)]
     if not turns:
         return False
     shortest = min(float((turn[:, 1] - turn[:, 0]).min()) for turn in turns)
-    others, serving, service, flight = [], [], 0.0, 0.0
+    in_flight, serving, service, flight = [], [], 0.0, 0.0
     for turn in turns:
         sent, first, end = turn.T
         began = first - shortest
         at = (began + _AFTER * np.median(end - began))[:, np.newaxis]
         running = end > at
         np.fill_diagonal(running, val=False)
-        others.append((running & (sent <= at)).sum(axis=1))
+        in_flight.append((running & (sent <= at)).sum(axis=1))
         serving.append((running & (began <= at)).sum(axis=1))
         service += (end - began).sum()
         flight += (end - sent).sum()
     served = service / flight if flight else 1.0
     return bool(served <= 1 - _WAITED) and _capped(
-        np.concatenate(others), np.concatenate(serving), served
+        np.concatenate(in_flight), np.concatenate(serving), served
     )
 
 
-def _capped(others: NDArray[np.int64], serving: NDArray[np.int64], served: float) -> bool:
+def _capped(in_flight: NDArray[np.int64], serving: NDArray[np.int64], served: float) -> bool:
     """Whether there is a number of requests in service that is reached too seldom for chance."""
-    for number in range(1, int(others.max()) + 1):
-        expected = bdtrc(number - 1, others[others >= number], served).sum()
+    for number in range(1, int(in_flight.max()) + 1):
+        expected = bdtrc(number - 1, in_flight[in_flight >= number], served).sum()
         if expected < _EXPECTED:
             return False
         if np.count_nonzero(serving >= number) <= _REACHED * expected:

@@ -80,7 +80,7 @@ class CellChange:
 class ShareChange:
     """A share that both runs have: of good requests, or of right answers."""
 
-    what: str
+    name: str
     old: float
     new: float
     difference: Bounds
@@ -89,7 +89,7 @@ class ShareChange:
 
 @dataclass(frozen=True)
 class Changes:
-    """All of it."""
+    """Every change."""
 
     old: str
     """The name of the run, as is ``new``."""
@@ -187,7 +187,7 @@ def _estimates(run: Evidence) -> _Estimates:
 def _figures(run: Evidence, key: CellKey) -> dict[Figure, Estimate | None]:
     records = run.by_cell.get(key, ())
     good = [record for record in records if record.succeeded]
-    parts = [own for (own,) in grouping.units(good, planned=True)]
+    parts = [of_unit for (of_unit,) in grouping.units(good, planned=True)]
     contrast = run.contrasts.get(key)
     return {
         # A baseline yields one token a step, whatever happens.
@@ -242,16 +242,16 @@ def _gaps(old: Run, new: Run, olds: _Estimates, news: _Estimates) -> Iterator[st
 
 
 def _shares(runs: tuple[Run, Run], evidences: list[Evidence]) -> Iterator[ShareChange]:
-    """Of good requests, where both runs have the same objectives, and of right answers."""
+    """Shares of right answers, and of good requests where the objectives are the same."""
     goodput = evidences[0].plan.objectives == evidences[1].plan.objectives
     olds, news = (
         (_goodputs(measured) if goodput else {}) | _rates(run.summary)
         for run, measured in zip(runs, evidences, strict=True)
     )
-    for what in olds:
-        if what in news:
-            difference = _difference(olds[what], news[what])
-            yield ShareChange(what, olds[what][0], news[what][0], difference)
+    for name in olds:
+        if name in news:
+            difference = _difference(olds[name], news[name])
+            yield ShareChange(name, olds[name][0], news[name][0], difference)
 
 
 def _goodputs(run: Evidence) -> dict[str, tuple[float, Bounds]]:
@@ -267,23 +267,23 @@ def _rates(summary: Summary) -> dict[str, tuple[float, Bounds]]:
     rates = {}
     for check in summary.correctness:
         of = f"{check.test_case}, " if check.test_case else ""
-        what = f"{check.check} that are right"
-        rates[f"{of}{check.baseline}: {what}"] = check.baseline_rate, check.baseline_interval
-        rates[f"{of}{check.variant}: {what}"] = check.rate, check.rate_interval
+        subject = f"{check.check} that are right"
+        rates[f"{of}{check.baseline}: {subject}"] = check.baseline_rate, check.baseline_interval
+        rates[f"{of}{check.variant}: {subject}"] = check.rate, check.rate_interval
     return rates
 
 
 def _difference(old: tuple[float, Bounds], new: tuple[float, Bounds]) -> Bounds:
-    """Of two independent shares, from the interval of each.
+    """The interval of new less old, from those of the shares.
 
     Newcombe, Interval estimation for the difference between independent proportions, method 10
     (Statistics in Medicine 17, 1998, 873-890).
     """
-    (share, (low, high)), (other, (other_low, other_high)) = new, old
-    difference = share - other
+    (share, (low, high)), (old_share, (old_low, old_high)) = new, old
+    difference = share - old_share
     return (
-        difference - math.hypot(share - low, other_high - other),
-        difference + math.hypot(high - share, other - other_low),
+        difference - math.hypot(share - low, old_high - old_share),
+        difference + math.hypot(high - share, old_share - old_low),
     )
 
 
@@ -304,8 +304,8 @@ def _notes(
             "acceptances have nothing to do with each other."
         )
     measured = [[key for key, cell in run.cells.items() if cell.requests] for run in evidences]
-    for run, keys, others in zip(runs, measured, reversed(measured), strict=True):
-        if alone := [_named(key) for key in keys if key not in others]:
+    for run, keys, other_keys in zip(runs, measured, reversed(measured), strict=True):
+        if alone := [_named(key) for key in keys if key not in other_keys]:
             more = f" and {len(alone) - _MOST_NAMED} more" if len(alone) > _MOST_NAMED else ""
             yield f"Only in {run.name}: {', '.join(alone[:_MOST_NAMED])}{more}."
         if not run.summary.complete:

@@ -247,12 +247,12 @@ def _trifle(claim: Claim) -> str:
 def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None) -> str:
     """What to do about it; empty where nothing is decided."""
     answers = {speed.answer} | ({cost.answer} if cost else set())
-    failures = [each.errors + each.repeated_errors for each in (cell, baseline)]
+    failures = [side.errors + side.repeated_errors for side in (cell, baseline)]
     if Answer.BETTER in answers and failures[0] > failures[1]:
         return "look into its errors before you keep it on"
     if answers >= {Answer.BETTER, Answer.WORSE}:
-        wanted = "speed" if speed.answer is Answer.BETTER else "money"
-        return f"keep it on only where {wanted} counts more"
+        gain = "speed" if speed.answer is Answer.BETTER else "money"
+        return f"keep it on only where {gain} counts more"
     if Answer.BETTER in answers:
         return "keep it on"
     return "turn it off" if Answer.WORSE in answers else ""

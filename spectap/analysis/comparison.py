@@ -28,7 +28,7 @@ def comparison(
     family: Family[tuple[CellKey, Question]],
 ) -> Comparison:
     """The cell ``key`` against its baseline's, by their ``contrast``, or why there is none."""
-    own, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
+    cell, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
     if isinstance(contrast, Verdict):
         return Comparison(baseline.variant, None, None, None, None, None, contrast)
     claimed = {
@@ -45,7 +45,7 @@ def comparison(
     verdict = claims.too_few(contrast.rounds, planned=plan.known)
     if speed is not None:
         verdict = claims.judge(
-            *(own, baseline, speed, cost),
+            *(cell, baseline, speed, cost),
             name_baseline=len(plan.baselines) - len(plan.compared) > 1,
             priced=plan.cost is not None,
             advise=not plan.rehearsal,
@@ -57,7 +57,7 @@ def comparison(
     compared = Comparison(
         baseline.variant, by_time, end_to_end, throughput, speed=speed, cost=cost, verdict=verdict
     )
-    sides = [replace(own, comparison=compared), baseline]
+    sides = [replace(cell, comparison=compared), baseline]
     clauses = *decoding(sides, at=False), *cautions(sides, at=False)
     sentence = " ".join((verdict.sentence, *(f"{clause}." for clause in clauses)))
     return replace(compared, verdict=replace(verdict, sentence=sentence))
@@ -81,8 +81,8 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
             # From a load on would say that it is the load that fails them.
             yield f"{errors} of {requests} {name} requests failed{_loads(failed, at)}"
         if late := [cell for cell in of_variant if cell.lagging]:
-            where = _loads(late, at, measured=of_variant)
-            yield f"{name} requests were sent late, so the load was another{where}"
+            at_loads = _loads(late, at, measured=of_variant)
+            yield f"{name} requests were sent late, so the load was another{at_loads}"
 
 
 def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
@@ -99,8 +99,8 @@ def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
             misleading.setdefault((cell.variant, slower), []).append((cell, speed, alone))
     for (name, slower), rows in misleading.items():
         measured = [cell for cell in cells if cell.variant == name]
-        where = _loads([cell for cell, *_ in rows], at, measured=measured)
-        decodes = f"{name} decodes {_times([alone.point for *_, alone in rows])} as fast{where}"
+        at_loads = _loads([cell for cell, *_ in rows], at, measured=measured)
+        decodes = f"{name} decodes {_times([alone.point for *_, alone in rows])} as fast{at_loads}"
         if later := [ratio for cell, *_ in rows if (ratio := _first_token(cell, cells))]:
             decodes += f": their first token comes {_times(later)} as late"
         if slower:
@@ -115,10 +115,10 @@ def _first_token(cell: Cell, cells: Iterable[Cell]) -> float | None:
     assert cell.comparison
     of_baseline = (cell.comparison.baseline, cell.test_case, cell.load)
     baselines = (c for c in cells if (c.variant, c.test_case, c.load) == of_baseline)
-    own, others = cell.measure(TTFT), [each.measure(TTFT) for each in baselines]
-    if own is None or not others or (other := others[0]) is None:
+    ttft, baseline_ttfts = cell.measure(TTFT), [baseline.measure(TTFT) for baseline in baselines]
+    if ttft is None or not baseline_ttfts or (baseline_ttft := baseline_ttfts[0]) is None:
         return None
-    ratio = own.p50 / other.p50
+    ratio = ttft.p50 / baseline_ttft.p50
     return ratio if ratio >= _NOTABLY_LATER else None
 
 

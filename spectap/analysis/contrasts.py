@@ -58,11 +58,11 @@ class Contrast:
     rounds: int
     """That both sides have; too few for an interval where units are blocks of time."""
 
-    def each(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
+    def mapped(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
         """The same with each ratio ``changed``."""
         by_time, end_to_end, throughput, together = (
-            each and changed(each)
-            for each in (
+            estimate and changed(estimate)
+            for estimate in (
                 *(self.time_per_output_token, self.end_to_end),
                 *(self.throughput, self.together),
             )
@@ -87,7 +87,7 @@ def questions(point: LoadPoint | None) -> tuple[Question, ...]:
 
 
 def contrast(
-    own: Sequence[Record],
+    records: Sequence[Record],
     baseline: Sequence[Record],
     *,
     point: LoadPoint | None = None,
@@ -100,8 +100,8 @@ def contrast(
     ``point``: the load of both, where it is known. ``planned``: whether they were to be measured in
     rounds.
     """
-    if names_prompts(own, baseline):
-        sent = sendings(own, baseline)
+    if names_prompts(records, baseline):
+        sent = sendings(records, baseline)
 
         def mean(value: Callable[[Unit], float | None]) -> Estimate | None:
             values = {sending: value(unit) for sending, unit in sent.items()}
@@ -109,7 +109,7 @@ def contrast(
             return mean_over_prompts(known, planned=planned)
 
     else:
-        units = grouping.units(own, baseline, planned=planned)
+        units = grouping.units(records, baseline, planned=planned)
 
         def mean(value: Callable[[Unit], float | None]) -> Estimate | None:
             return _mean(map(value, units))
@@ -120,24 +120,25 @@ def contrast(
         ),
         end_to_end=mean(lambda unit: ratio(metrics.END_TO_END_LATENCY.values, unit[::-1])),
         throughput=mean(speed_up),
-        together=_together(own, baseline) if Question.COST in questions(point) else None,
-        rounds=len(grouping.rounds(own, baseline)),
+        together=_together(records, baseline) if Question.COST in questions(point) else None,
+        rounds=len(grouping.rounds(records, baseline)),
     )
 
 
-def _together(own: Sequence[Record], baseline: Sequence[Record]) -> Estimate | None:
-    by_round = [sums(unit) for unit in grouping.rounds(own, baseline).values()]
+def _together(records: Sequence[Record], baseline: Sequence[Record]) -> Estimate | None:
+    by_round = [sums(unit) for unit in grouping.rounds(records, baseline).values()]
     estimate = jackknife(by_round, ratio_of_ratios)
-    if estimate is None or not names_prompts(own, baseline):
+    if estimate is None or not names_prompts(records, baseline):
         return estimate
-    sent = {sending: sums(unit) for sending, unit in sendings(own, baseline).items()}
+    sent = {sending: sums(unit) for sending, unit in sendings(records, baseline).items()}
     totals = [*map(sum, zip(*by_round, strict=True))]
     # The first order of the logarithm of ``ratio_of_ratios``.
     pulls = {
         sending: sum(
-            sign * part / total for sign, part, total in zip(_SIGNS, parts, totals, strict=True)
+            sign * amount / total
+            for sign, amount, total in zip(_SIGNS, amounts, totals, strict=True)
         )
-        for sending, parts in sent.items()
+        for sending, amounts in sent.items()
     }
     variance = estimate.error**2 + _beyond_rounds(pulls)
     count = min(estimate.units, len({prompt for prompt, _ in sent}))
@@ -151,7 +152,7 @@ def speed_up(unit: Unit) -> float | None:
 
 def typical(measure: Measure, parts: Iterable[Sequence[Record]]) -> Estimate | None:
     """The median of a cell's typical round or block: the geometric mean of their medians."""
-    return _mean(median(measure, part) for part in parts)
+    return _mean(median(measure, unit) for unit in parts)
 
 
 def median(measure: Measure, records: Iterable[Record]) -> float | None:
@@ -162,7 +163,7 @@ def median(measure: Measure, records: Iterable[Record]) -> float | None:
 
 
 def ratio(measure: Measure, unit: Unit) -> float | None:
-    """Of the medians of a unit's two sides; None where one is not known."""
+    """The ratio of both sides' medians; None where one is not known."""
     above, below = (median(measure, side) for side in unit)
     return above / below if above is not None and below is not None else None
 

@@ -42,10 +42,10 @@ class _Check:
     check: str
     right: str
     """What a right answer is called."""
-    asked: str
+    noun: str
     """What was asked, in the plural."""
-    own: _Right
-    other: _Right
+    of_variant: _Right
+    of_baseline: _Right
     """Both have the same prompts, and as many answers to each: those that could be checked."""
     left_out: str = ""
     """What could not be, as a sentence."""
@@ -53,15 +53,19 @@ class _Check:
 
     @property
     def paired(self) -> Paired:
-        own, other = (
-            [statistics.fmean(right) for right in side.values()] for side in (self.own, self.other)
+        of_variant, of_baseline = (
+            [statistics.fmean(right) for right in side.values()]
+            for side in (self.of_variant, self.of_baseline)
         )
-        return Paired(own, other)
+        return Paired(of_variant, of_baseline)
 
     @property
     def lost(self) -> list[str]:
         """The prompts that the baseline alone answers rightly, or more often: by how much more."""
-        more = {name: sum(self.other[name]) - sum(self.own[name]) for name in self.own}
+        more = {
+            name: sum(self.of_baseline[name]) - sum(self.of_variant[name])
+            for name in self.of_variant
+        }
         return sorted(
             (name for name in more if more[name] > 0), key=lambda name: (-more[name], name)
         )
@@ -94,10 +98,10 @@ def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_C
     for case in config.test_cases:
         for variant in config.variants:
             for form in Form:
-                own = by_side[case.name, variant.name, form]
-                other = by_side[case.name, variant.baseline or "", form]
-                if own and other and variant.baseline:
-                    pairs = [*_checked_pairs(own, other)]
+                of_variant = by_side[case.name, variant.name, form]
+                of_baseline = by_side[case.name, variant.baseline or "", form]
+                if of_variant and of_baseline and variant.baseline:
+                    pairs = [*_checked_pairs(of_variant, of_baseline)]
                     sides: list[dict[str, list[bool]]] = [defaultdict(list), defaultdict(list)]
                     for pair in pairs:
                         for side, answer in zip(sides, pair, strict=True):
@@ -108,15 +112,17 @@ def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_C
                         baseline=variant.baseline,
                         check=_CHECKS[form],
                         right="valid",
-                        asked="prompts",
-                        own=sides[0],
-                        other=sides[1],
-                        left_out=_left_out({variant.name: own, variant.baseline: other}),
+                        noun="prompts",
+                        of_variant=sides[0],
+                        of_baseline=sides[1],
+                        left_out=_left_out(
+                            {variant.name: of_variant, variant.baseline: of_baseline}
+                        ),
                     )
 
 
 def _checked_pairs(
-    own: Sequence[CheckedAnswer], other: Sequence[CheckedAnswer]
+    of_variant: Sequence[CheckedAnswer], of_baseline: Sequence[CheckedAnswer]
 ) -> Iterator[tuple[CheckedAnswer, CheckedAnswer]]:
     """The answers of both sides to the same prompt in the same turn, in their orders, where both
     could be checked."""
@@ -125,12 +131,12 @@ def _checked_pairs(
         return answer.load, answer.round, answer.prompt
 
     turns = defaultdict(list)
-    for answer in other:
+    for answer in of_baseline:
         turns[turn(answer)].append(answer)
-    for answer in own:
-        if of_baseline := turns[turn(answer)]:
-            pair = answer, of_baseline.pop(0)
-            if all(each.valid is not None for each in pair):
+    for answer in of_variant:
+        if unpaired := turns[turn(answer)]:
+            pair = answer, unpaired.pop(0)
+            if all(side.valid is not None for side in pair):
                 yield pair
 
 
@@ -155,10 +161,17 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
         by_side[score.task, score.variant][score.question] = score
     for task in dict.fromkeys(score.task for score in scores):
         for variant in config.variants:
-            own, other = by_side[task, variant.name], by_side[task, variant.baseline or ""]
-            both = [question for question in own if question in other]
+            of_variant, of_baseline = (
+                by_side[task, variant.name],
+                by_side[task, variant.baseline or ""],
+            )
+            both = [question for question in of_variant if question in of_baseline]
             if both and variant.baseline:
-                sources = {score.evaluation for side in (own, other) for score in side.values()}
+                sources = {
+                    score.evaluation
+                    for side in (of_variant, of_baseline)
+                    for score in side.values()
+                }
                 noted = [str(source) for source in sources if source]
                 # An old evaluation looks like a new one, but for its id and its end.
                 noted += ["one not noted"] if noted and None in sources else []
@@ -168,9 +181,9 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
                     baseline=variant.baseline,
                     check=f"{task} answers",
                     right="correct",
-                    asked="questions",
-                    own={question: [own[question].correct] for question in both},
-                    other={question: [other[question].correct] for question in both},
+                    noun="questions",
+                    of_variant={question: [of_variant[question].correct] for question in both},
+                    of_baseline={question: [of_baseline[question].correct] for question in both},
                     evaluation=" and ".join(noted),
                 )
 
@@ -183,8 +196,8 @@ def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correc
         baseline=check.baseline,
         check=check.check,
         prompts=pair.prompts,
-        rate=statistics.fmean(pair.own) if pair.own else 0.0,
-        rate_interval=bounds(pair.own),
+        rate=statistics.fmean(pair.variant) if pair.variant else 0.0,
+        rate_interval=bounds(pair.variant),
         baseline_rate=statistics.fmean(pair.baseline) if pair.baseline else 0.0,
         baseline_interval=bounds(pair.baseline),
         difference=pair.difference,
@@ -203,14 +216,14 @@ def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
     if worse:
         names = ", ".join(check.lost[:_NAMED])
         return (
-            f"{rates}. Speculation changes answers: {pair.lost:,} {check.asked} got worse, "
+            f"{rates}. Speculation changes answers: {pair.lost:,} {check.noun} got worse, "
             f"{pair.won or 'none'} better. First of them: {names}."
         )
     smallest = pair.detectable(level)
     if pair.too_few(level):
-        return f"{rates}. {pair.prompts:,} {check.asked} are too few to find any fall."
+        return f"{rates}. {pair.prompts:,} {check.noun} are too few to find any fall."
     if smallest is None:
-        return f"{rates}. {check.baseline} is right in too few {check.asked} to find any fall."
+        return f"{rates}. {check.baseline} is right in too few {check.noun} to find any fall."
     return (
         f"{rates}. No fall was found; one under {_number(smallest)} percentage points would "
         "probably not have been seen."
@@ -220,15 +233,15 @@ def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
 def _rates(check: _Check, pair: Paired) -> str:
     """``SD's programs are valid in 54 of 60 prompts (90 %), Base's in 60 (100 %)``."""
     subject = f"{check.variant}'s {check.check} are {check.right} in"
-    own, other = (statistics.fmean(side) for side in (pair.own, pair.baseline))
-    if any(share % 1 for share in (*pair.own, *pair.baseline)):
+    rate, baseline_rate = (statistics.fmean(side) for side in (pair.variant, pair.baseline))
+    if any(share % 1 for share in (*pair.variant, *pair.baseline)):
         return (
-            f"{subject} {_number(own)} % of the answers to {pair.prompts:,} {check.asked}, "
-            f"{check.baseline}'s in {_number(other)} %"
+            f"{subject} {_number(rate)} % of the answers to {pair.prompts:,} {check.noun}, "
+            f"{check.baseline}'s in {_number(baseline_rate)} %"
         )
     return (
-        f"{subject} {sum(pair.own):,.0f} of {pair.prompts:,} {check.asked} ({_number(own)} %), "
-        f"{check.baseline}'s in {sum(pair.baseline):,.0f} ({_number(other)} %)"
+        f"{subject} {sum(pair.variant):,.0f} of {pair.prompts:,} {check.noun} ({_number(rate)} %), "
+        f"{check.baseline}'s in {sum(pair.baseline):,.0f} ({_number(baseline_rate)} %)"
     )
 
 

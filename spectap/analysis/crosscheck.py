@@ -69,9 +69,9 @@ class Check:
     @property
     def failures(self) -> tuple[str, ...]:
         """A line for each figure that does not agree."""
-        where = ", ".join(filter(None, (self.case, self.load, self.variant)))
+        subject = ", ".join(filter(None, (self.case, self.load, self.variant)))
         return tuple(
-            f"{where}: {figure.name}: {figure.ledger:,.0f} in the ledger, "
+            f"{subject}: {figure.name}: {figure.ledger:,.0f} in the ledger, "
             f"{figure.server:,.0f} by the server's own count, {figure.disagreement:.1%} apart"
             for figure in self.figures
             if not figure.agrees

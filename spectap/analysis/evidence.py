@@ -16,7 +16,7 @@ from statistics import fmean, median
 from spectap.analysis import claims, grouping, stopping
 from spectap.analysis.cells import cell
 from spectap.analysis.contrasts import Contrast, contrast, questions
-from spectap.analysis.estimates.estimate import Estimate, Part
+from spectap.analysis.estimates.estimate import Component, Estimate
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
 from spectap.analysis.ladder import ladder_points
 from spectap.analysis.summary import Cell, Verdict
@@ -69,7 +69,7 @@ class Plan:
     def of_config(
         config: Config, rounds: Mapping[CasePoint, int], not_run: int, repeated: Sequence[Record]
     ) -> Plan:
-        """That of a run; ``rounds`` is how many each test case has at each load point."""
+        """A run's plan; ``rounds`` is how many each test case has at each load point."""
         return Plan(
             cases={
                 case.name: Kind(str(case.structure or ""), case.headline, case.prompts is not None)
@@ -102,7 +102,7 @@ class Plan:
         return Plan(
             cases={record.case: Kind(named=bool(record.prompt)) for record in records},
             points=grouping.recorded_points(records),
-            baselines={name: variants[0] if place else None for place, name in enumerate(variants)},
+            baselines={name: variants[0] if index else None for index, name in enumerate(variants)},
             rounds=dict.fromkeys(sorted(points, key=lambda point: cases.index(point[0])), 0),
             alpha=stopping.alpha(None),
             repeated=repeated,
@@ -159,7 +159,7 @@ class Unsteadiness:
 
     def widened(self, estimate: Estimate, variant: str, baseline: str) -> Estimate:
         """A ratio of two variants, as sure as it is when both were measured at these times."""
-        return estimate.widened(Part(self.between(variant, baseline), self.variants))
+        return estimate.widened(Component(self.between(variant, baseline), self.variants))
 
     def between(self, variant: str, baseline: str) -> float:
         """The standard error that the time between two variants adds to the logarithm of a ratio.
@@ -167,8 +167,8 @@ class Unsteadiness:
         It is ``change`` where they follow one another, or were measured at the same time on other
         devices. Where they are further apart its square grows in proportion, as what wanders does.
         """
-        apart = abs(self.middles[variant] - self.middles[baseline])
-        return self.change * math.sqrt(max(1.0, apart / self.seconds))
+        gap = abs(self.middles[variant] - self.middles[baseline])
+        return self.change * math.sqrt(max(1.0, gap / self.seconds))
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Evidence:
     """Why nothing can be said of the others."""
     unsteadiness: Unsteadiness | None
     """Of a run whose variants were measured one after another, and whose controls show it."""
-    strangers: Sequence[CasePoint] = ()
+    unconfigured: Sequence[CasePoint] = ()
     """Test cases and load points that only the ledger names."""
 
     def sides(self, key: CellKey, baseline: str) -> tuple[Sequence[Record], Sequence[Record]]:
@@ -202,7 +202,7 @@ class Evidence:
 
 
 def of_run(config: Config, records: Iterable[Record]) -> Evidence:
-    """That of a run.
+    """The evidence of a run.
 
     Warm-up requests do not count, nor do those of cases and load points the configuration does not
     name, and those of turns that were measured again.
@@ -211,27 +211,29 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
     counted, repeated = _counted(every, apart=config.apart)
     needed = stopping.measured_rounds(config, counted)
     rounds = stopping.begun_rounds(needed, counted)
-    strangers = sorted({place for r in counted if (place := (r.case, r.load)) not in rounds})
+    unconfigured = sorted(
+        {case_point for r in counted if (case_point := (r.case, r.load)) not in rounds}
+    )
     measured = [record for record in counted if (record.case, record.load) in rounds]
     if not config.load.rounds.fixed:
         measured = [
             record for record in measured if record.round <= rounds[record.case, record.load]
         ]
     begun = {(record.case, record.load) for record in measured}
-    not_run = sum(needed.values()) - sum(rounds[place] for place in begun)
+    not_run = sum(needed.values()) - sum(rounds[case_point] for case_point in begun)
     plan = Plan.of_config(config, rounds, not_run, repeated)
     unsteadiness = unsteadiness_of(every) if config.apart else None
-    return _evidence(plan, measured, unsteadiness, strangers)
+    return _evidence(plan, measured, unsteadiness, unconfigured)
 
 
 def of_ledgers(records: Iterable[Record]) -> Evidence:
-    """That of ledgers without a configuration: what the records themselves name."""
+    """The evidence of ledgers alone: what the records themselves name."""
     counted, repeated = _counted(records, apart=False)
     return _evidence(Plan.of_ledgers(counted, repeated), counted, None, ())
 
 
 def _counted(records: Iterable[Record], *, apart: bool) -> tuple[list[Record], list[Record]]:
-    """Those that count, and those of turns that were measured again. The warm-up is neither."""
+    """The records that count, and those of turns measured again. The warm-up is neither."""
     measured = [record for record in records if record.round > WARM_UP]
     counted = last_attempts(measured, apart=apart)
     last = {id(record) for record in counted}
@@ -242,7 +244,7 @@ def _evidence(
     plan: Plan,
     records: Sequence[Record],
     unsteadiness: Unsteadiness | None,
-    strangers: Sequence[CasePoint],
+    unconfigured: Sequence[CasePoint],
 ) -> Evidence:
     by_cell = grouping.by_cell(records)
     repeated = grouping.by_cell(record for record in plan.repeated if record.failed)
@@ -266,11 +268,11 @@ def _evidence(
         if (obstacle := claims.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
         or (obstacle := claims.UNCONTROLLED if plan.apart and not unsteadiness else None)
     }
-    evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, unsteadiness, strangers)
+    evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, unsteadiness, unconfigured)
     contrasts = {
         key: contrast(
             by_cell[key], by_cell[baseline], point=plan.points[key.load], planned=plan.known
-        ).each(partial(evidence.widened, key.variant, baseline.variant))
+        ).mapped(partial(evidence.widened, key.variant, baseline.variant))
         for key, baseline in plan.pairs
         if key not in obstacles
     }
@@ -288,28 +290,33 @@ def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:
     by_variant = defaultdict(list)
     for record in records:
         by_variant[record.variant].append(record)
-    changes = [change for own in by_variant.values() for change in _changes(own)]
+    changes = [change for of_variant in by_variant.values() for change in _changes(of_variant)]
     if not changes:
         return None
     return Unsteadiness(
         change=math.sqrt(fmean(log**2 for log, _ in changes)),
         variants=len(changes),
         seconds=fmean(seconds for _, seconds in changes),
-        middles={name: middle for name, own in by_variant.items() for middle in _middles(own)},
+        middles={
+            name: middle
+            for name, of_variant in by_variant.items()
+            for middle in _middles(of_variant)
+        },
     )
 
 
 def _changes(records: Sequence[Record]) -> Iterator[tuple[float, float]]:
-    """Of one variant: the logarithm of its slowest control by its fastest, and the time between
-    its first and its last, in seconds."""
+    """The logarithm of a variant's slowest control by its fastest, and the seconds between its
+    first and its last."""
     attempts: dict[int, list[Record]] = defaultdict(list)
     for record in records:
         if record.round == CONTROL and record.succeeded and len(record.chunks) > 1:
             attempts[record.attempt].append(record)
     times = [
-        median(step for record in own for step in _step_times(record)) for own in attempts.values()
+        median(step for record in attempt for step in _step_times(record))
+        for attempt in attempts.values()
     ]
-    sent = [min(record.sent for record in own) for own in attempts.values()]
+    sent = [min(record.sent for record in attempt) for attempt in attempts.values()]
     if len(times) > 1 and min(times) > 0 and max(sent) > min(sent):
         yield math.log(max(times) / min(times)), max(sent) - min(sent)
 

@@ -92,7 +92,7 @@ def rounds(*sides: Iterable[Record]) -> dict[tuple[str, int], Unit]:
     """The rounds that all ``sides`` have, by run and number, in their order."""
     grouped = [_by_round(side) for side in sides]
     common = set.intersection(*(set(of_side) for of_side in grouped))
-    return {each: tuple(of_side[each] for of_side in grouped) for each in sorted(common)}
+    return {key: tuple(of_side[key] for of_side in grouped) for key in sorted(common)}
 
 
 def units(*sides: Sequence[Record], planned: bool) -> list[Unit]:

@@ -75,8 +75,8 @@ def _point(known: Sequence[tuple[float, Estimate]]) -> float | None:
         pairwise(known), pairwise(fitted), strict=True
     ):
         if above >= 0 > below:
-            part = above / (above - below)
-            return float(math.exp(math.log(low) + part * math.log(high / low)))
+            fraction = above / (above - below)
+            return float(math.exp(math.log(low) + fraction * math.log(high / low)))
     return None
 
 
@@ -160,15 +160,17 @@ def _sentence(
     if not loads:
         return ""
     words = {key: text.format(**names) for key, text in _WORDS[question].items()}
-    who, better, worse, either = (words[key] for key in ("who", "better", "worse", "either"))
+    subject, better, worse, either = (words[key] for key in ("who", "better", "worse", "either"))
     last, first = crossover.better_up_to, crossover.worse_from
     if _turns_back(rungs):
         ahead, behind = (
             _requests([rung.load for rung in rungs if rung.answer is answer], unit)
             for answer in (Answer.BETTER, Answer.WORSE)
         )
-        return f"As the load grows it turns back: {who} {worse} at {behind}, {better} at {ahead}."
-    begin = f"{who[:1].upper()}{who[1:]}" if question is Question.COST else who
+        return (
+            f"As the load grows it turns back: {subject} {worse} at {behind}, {better} at {ahead}."
+        )
+    begin = f"{subject[:1].upper()}{subject[1:]}" if question is Question.COST else subject
     every, end = "at every load", ": no crossover."
     if failed and question is Question.SPEED:
         every, end = "wherever they succeed", "."
@@ -192,18 +194,18 @@ def _sentence(
     if first is not None:
         above = _requests([first], unit)
         return f"{begin} {worse} from {above} on; below that, {either} cannot be told."
-    return f"Up to which load {who} {better} cannot be told."
+    return f"Up to which load {subject} {better} cannot be told."
 
 
 def _turns_back(rungs: Sequence[Rung]) -> bool:
     """Whether it is better at a higher load than one at which it is worse."""
-    worse = [place for place, rung in enumerate(rungs) if rung.answer is Answer.WORSE]
-    better = [place for place, rung in enumerate(rungs) if rung.answer is Answer.BETTER]
+    worse = [index for index, rung in enumerate(rungs) if rung.answer is Answer.WORSE]
+    better = [index for index, rung in enumerate(rungs) if rung.answer is Answer.BETTER]
     return bool(worse and better) and worse[0] < better[-1]
 
 
 def _requests(loads: Sequence[float], unit: str) -> str:
     """``1 request at once``, ``2, 4 and 8 requests a second``."""
-    *others, last = (f"{load:g}" for load in loads)
-    listed = f"{', '.join(others)} and {last}" if others else last
+    *leading, last = (f"{load:g}" for load in loads)
+    listed = f"{', '.join(leading)} and {last}" if leading else last
     return f"{listed} request{'' if listed == '1' else 's'} {unit}"

@@ -33,12 +33,12 @@ def matches(old: Config, new: Config) -> dict[str, str]:
     where each run has one variant alone of that kind.
     """
     olds, news = _by_kind(old), _by_kind(new)
-    taken = {variant.name for variant in new.variants}
-    named = {variant.name for variant in old.variants}
+    new_names = {variant.name for variant in new.variants}
+    old_names = {variant.name for variant in old.variants}
     return {
         name: olds[kind]
         for kind, name in news.items()
-        if name not in named and kind in olds and olds[kind] not in taken
+        if name not in old_names and kind in olds and olds[kind] not in new_names
     }
 
 

@@ -57,14 +57,14 @@ def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint,
         return last
     cells = grouping.by_cell(grouping.at_load_points(config.load, records))
     for look in looks(rounds)[:-1]:
-        until = {place: min(look, last[place]) for place in last}
-        seen = {
+        until = {case_point: min(look, last[case_point]) for case_point in last}
+        by_now = {
             key: [record for record in of_cell if 0 < record.round <= until[key.point]]
             for key, of_cell in cells.items()
             if key.point in until
         }
-        for place in _enough(config, seen, until):
-            last[place] = until[place]
+        for case_point in _enough(config, by_now, until):
+            last[case_point] = until[case_point]
     return last
 
 
@@ -75,13 +75,13 @@ def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePo
     """
     cells = grouping.by_cell(grouping.at_load_points(config.load, records))
     last = dict(last_rounds(config, records))
-    for place in last:
-        requests = config.load.point(place[1]).requests
-        sides = [cells.get(CellKey(*place, variant.name), ()) for variant in config.variants]
-        while last[place] < config.load.rounds.at_most and not any(
-            missing(side, requests, last[place] + 1) for side in sides
+    for case_point in last:
+        requests = config.load.point(case_point[1]).requests
+        sides = [cells.get(CellKey(*case_point, variant.name), ()) for variant in config.variants]
+        while last[case_point] < config.load.rounds.at_most and not any(
+            missing(side, requests, last[case_point] + 1) for side in sides
         ):
-            last[place] += 1
+            last[case_point] += 1
     return last
 
 
@@ -90,14 +90,17 @@ def begun_rounds(
 ) -> dict[CasePoint, int]:
     """``needed`` without the rounds after the last that any variant has a request of.
 
-    A run that ended early, by Ctrl-C for one, measured all variants alike until then. A place
+    A run that ended early, by Ctrl-C for one, measured all variants alike until then. A point
     without any request keeps its rounds: it was not measured at all.
     """
     last: dict[CasePoint, int] = {}
     for record in records:
-        place = record.case, record.load
-        last[place] = max(record.round, last.get(place, 0))
-    return {place: min(rounds, last.get(place, rounds)) for place, rounds in needed.items()}
+        case_point = record.case, record.load
+        last[case_point] = max(record.round, last.get(case_point, 0))
+    return {
+        case_point: min(rounds, last.get(case_point, rounds))
+        for case_point, rounds in needed.items()
+    }
 
 
 def missing(records: Sequence[Record], requests: int, rounds: int) -> int:
@@ -114,14 +117,16 @@ def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> li
     level, precise = alpha(config.load), config.load.rounds.half_width or 0
     compared = {v.name: v.baseline for v in config.variants if v.baseline is not None}
     contrast_of: dict[CellKey, Contrast] = {}
-    for place, until in rounds.items():
-        point = config.load.point(place[1])
+    for case_point, until in rounds.items():
+        point = config.load.point(case_point[1])
         for variant, baseline in compared.items():
-            key = CellKey(*place, variant)
+            key = CellKey(*case_point, variant)
             sides = cells.get(key, ()), cells.get(key.of(baseline), ())
             if all(_sound(side, point.requests, until) for side in sides):
                 contrast_of[key] = contrasts.contrast(*sides, point=point)
-    possible = sum(len(contrasts.questions(config.load.point(place[1]))) for place in rounds)
+    possible = sum(
+        len(contrasts.questions(config.load.point(case_point[1]))) for case_point in rounds
+    )
     family = claims.decide(contrast_of, level, possible * len(compared))
 
     def enough(key: CellKey) -> bool:
@@ -132,9 +137,9 @@ def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> li
         )
 
     return [
-        place
-        for place in rounds
-        if compared and all(enough(CellKey(*place, variant)) for variant in compared)
+        case_point
+        for case_point in rounds
+        if compared and all(enough(CellKey(*case_point, variant)) for variant in compared)
     ]
 
 

@@ -134,9 +134,9 @@ def _ladders(
 
 
 def _rung(
-    point: LoadPoint, question: Question, own: Cell | None, contrast: Contrast | None
+    point: LoadPoint, question: Question, cell: Cell | None, contrast: Contrast | None
 ) -> Rung:
-    compared = own.comparison if own else None
+    compared = cell.comparison if cell else None
     claim = compared and (compared.speed if question is Question.SPEED else compared.cost)
     estimate = contrast.answers.get(question) if contrast and claim else None
     return Rung(point.amount, estimate, claim.answer if claim else None)

@@ -226,7 +226,7 @@ class Crossover:
     """The lowest load at which it is worse, and at all above; None where that is none."""
 
     @property
-    def found(self) -> bool:
+    def bounded(self) -> bool:
         """Whether it is better at low loads and worse at high ones: both bounds of the load at
         which it turns are known, a 95 % interval."""
         return self.better_up_to is not None and self.worse_from is not None

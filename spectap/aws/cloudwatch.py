@@ -139,7 +139,7 @@ class Publisher:
         try:
             begun = self._begun()
             if not self._gaps_known:
-                _warn_of_gap(part for part, taken in begun.items() if not taken)
+                _warn_of_gap(part for part, accepted in begun.items() if not accepted)
                 self._gaps_known = True
             every = [
                 part
@@ -173,13 +173,13 @@ class Publisher:
         now = time.time()
         first, last = now - _OLDEST_SECONDS, now + _FURTHEST_AHEAD_SECONDS
         in_time = [part for part in new if first <= part.minute <= last]
-        every, taken = (_sources(part.name for part in some) for some in (new, in_time))
-        if taken < every:
+        sources, accepted = (_sources(part.name for part in some) for some in (new, in_time))
+        if accepted < sources:
             _LOG.warning(
                 "CloudWatch takes nothing older than two weeks or more than two hours ahead: left "
                 "out %d of %d requests and turns",
-                len(every - taken),
-                len(every),
+                len(sources - accepted),
+                len(sources),
             )
         return in_time
 
@@ -237,8 +237,8 @@ def parts(record: Record, llmperf_latencies: Sequence[float] | None) -> Iterator
         ]
     for number, start in enumerate(range(0, len(values), _VALUES_PER_PART)):
         name = f"{record.request}/{number}"
-        part = tuple(values[start : start + _VALUES_PER_PART])
-        yield Part(name, _minute([record]), record.variant, record.case, record.load, part)
+        chunk = tuple(values[start : start + _VALUES_PER_PART])
+        yield Part(name, _minute([record]), record.variant, record.case, record.load, chunk)
 
 
 def totals(records: Iterable[Record]) -> Iterator[Part]:

@@ -55,12 +55,12 @@ def recorded_path(text: str) -> Path:
 def shares(text: str) -> dict[str, float]:
     """A mix of classes, such as ``structured=0.7,open-ended=0.3``. The shares add up to 1."""
     mix = {}
-    for part in text.split(","):
-        prompt_class, _, share = part.rpartition("=")
+    for item in text.split(","):
+        prompt_class, _, share = item.rpartition("=")
         value = _number(share)
         if not prompt_class or not 0 <= value < math.inf:
             raise ArgumentTypeError(
-                f"{part!r}: must be a class and its share, such as structured=0.7"
+                f"{item!r}: must be a class and its share, such as structured=0.7"
             )
         if prompt_class.strip() in mix:
             raise ArgumentTypeError(f"{text!r}: must name each only once")
@@ -100,7 +100,7 @@ def name(text: str) -> str:
     return text
 
 
-def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """A type of whole numbers."""
     allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
 
@@ -116,7 +116,7 @@ def several(kind: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
     """Arguments of one type, with commas between them; none comes twice."""
 
     def listed(text: str) -> tuple[T, ...]:
-        values = tuple(kind(part.strip()) for part in text.split(","))
+        values = tuple(kind(item.strip()) for item in text.split(","))
         if len({*values}) < len(values):
             raise ArgumentTypeError(f"{text!r}: must name each only once")
         return values

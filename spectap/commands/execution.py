@@ -109,8 +109,8 @@ def execute(config: Config, folder: Path, patience: Patience, *, files: Path) ->
                 mark_complete(folder, measured.shipper)
         except (ShippingError, OSError) as error:
             failed.append(str(error))
-    for line in dict.fromkeys(failed):
-        print(f"spectap: failed: {printable(line)}", file=sys.stderr)
+    for failure in dict.fromkeys(failed):
+        print(f"spectap: failed: {printable(failure)}", file=sys.stderr)
     if failed:
         print(f"spectap: the rest is kept in {folder}", file=sys.stderr)
         return 1

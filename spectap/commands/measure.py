@@ -74,10 +74,10 @@ def measure(arguments: argparse.Namespace) -> int:
 COMMAND: Final = Command(measure, add_options)
 
 
-async def _models(endpoints: Sequence[Endpoint], wanted: str | None, wait: int) -> dict[str, str]:
+async def _models(endpoints: Sequence[Endpoint], model: str | None, wait: int) -> dict[str, str]:
     """Waits until all endpoints serve; returns the model to ask each for. Raises EndpointError.
 
-    ``wanted`` is that of the endpoints that name none.
+    ``model`` is that of the endpoints that name none.
     """
     problems = await health.wait(
         {endpoint.name: endpoint.url for endpoint in endpoints},
@@ -86,10 +86,12 @@ async def _models(endpoints: Sequence[Endpoint], wanted: str | None, wait: int) 
     )
     if problems:
         raise EndpointError("\n".join(problems))
-    if wanted is None and (unnamed := [each for each in endpoints if each.model is None]):
-        wanted = await _common_model(unnamed)
-    models = {endpoint.name: endpoint.model or wanted or "" for endpoint in endpoints}
-    await asyncio.gather(*(_check_model(each, models[each.name]) for each in endpoints))
+    if model is None and (
+        unnamed := [endpoint for endpoint in endpoints if endpoint.model is None]
+    ):
+        model = await _common_model(unnamed)
+    models = {endpoint.name: endpoint.model or model or "" for endpoint in endpoints}
+    await asyncio.gather(*(_check_model(endpoint, models[endpoint.name]) for endpoint in endpoints))
     return models
 
 
@@ -109,16 +111,16 @@ async def _common_model(endpoints: Sequence[Endpoint]) -> str:
     return common.pop()
 
 
-async def _check_model(endpoint: Endpoint, wanted: str) -> None:
+async def _check_model(endpoint: Endpoint, model: str) -> None:
     """Raises EndpointError if the endpoint lists its models and this is none of them."""
     try:
         models = await health.models(endpoint.url)
     except EndpointError:
         return
-    if wanted not in models:
+    if model not in models:
         serves = f"{endpoint.name} ({endpoint.url}) serves {', '.join(models)}"
         option = "--model = " if endpoint.model is None else "#"
-        raise EndpointError(f"{option}{wanted!r}: {serves}")
+        raise EndpointError(f"{option}{model!r}: {serves}")
 
 
 def _test_cases(arguments: argparse.Namespace) -> tuple[tuple[TestCase, ...], int]:

@@ -18,7 +18,7 @@ from spectap.commands.arguments import (
     rounds,
     several,
     temperature,
-    whole,
+    whole_number,
     with_password,
 )
 from spectap.config import Objectives
@@ -64,7 +64,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             option, type=positive, metavar="MS", help=f"90 %% of requests: {subject}"
         )
     parser.add_argument(
-        "--wait", type=whole(0), default=60, help="seconds to wait for the endpoints"
+        "--wait", type=whole_number(0), default=60, help="seconds to wait for the endpoints"
     )
     parser.add_argument(
         "--timeout",
@@ -97,14 +97,14 @@ def _add_prompt_options(group: argparse._ArgumentGroup) -> None:
         metavar="CLASS,...",
         help="of --prompts or --set, only these",
     )
-    add("--limit", type=whole(1), help="of --prompts or --set, so many")
+    add("--limit", type=whole_number(1), help="of --prompts or --set, so many")
     add(
         "--input-tokens",
-        type=whole(MINIMUM_INPUT_TOKENS),
+        type=whole_number(MINIMUM_INPUT_TOKENS),
         default=64,
         help="does not apply to --prompts and --set",
     )
-    add("--output-tokens", type=whole(2), default=200, help="longest answer")
+    add("--output-tokens", type=whole_number(2), default=200, help="longest answer")
     add("--temperature", type=temperature, default=0.0)
     add(
         "--no-thinking",
@@ -120,7 +120,7 @@ def _add_load_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--concurrency",
-        type=several(whole(1)),
+        type=several(whole_number(1)),
         metavar="N,...",
         help="requests in flight at each endpoint: one load point, or a ladder of them; "
         f"default: {CONCURRENCY}, at most --requests",
@@ -146,7 +146,7 @@ def _add_load_options(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--requests",
-        type=whole(1),
+        type=whole_number(1),
         help="for each test case, --concurrency, round and endpoint, but at least one for each in "
         f"flight; default: {REQUESTS}, or enough for each prompt to be sent in one of the rounds",
     )
@@ -182,11 +182,11 @@ def check(arguments: argparse.Namespace) -> None:
     """Raises ConfigError for options that contradict each other."""
     if len({endpoint.name for endpoint in arguments.endpoints}) < len(arguments.endpoints):
         raise ConfigError("NAME=URL: each endpoint needs a name of its own")
-    given = [o for o in ("cases", "prompts", "set") if getattr(arguments, o) is not None]
-    if len(given) > 1:
-        raise ConfigError(f"--{given[0]} and --{given[1]}: only one of them")
+    sources = [o for o in ("cases", "prompts", "set") if getattr(arguments, o) is not None]
+    if len(sources) > 1:
+        raise ConfigError(f"--{sources[0]} and --{sources[1]}: only one of them")
     for option in ("classes", "limit", "keep_answers"):
-        if getattr(arguments, option) and given[:1] not in (["prompts"], ["set"]):
+        if getattr(arguments, option) and sources[:1] not in (["prompts"], ["set"]):
             raise ConfigError(f"--{option.replace('_', '-')}: needs --prompts or --set")
     if arguments.seconds is not None and not arguments.rate:
         raise ConfigError(f"--seconds = {arguments.seconds:g}: needs --rate")
@@ -207,5 +207,5 @@ def check(arguments: argparse.Namespace) -> None:
 
 def objectives(arguments: argparse.Namespace) -> Objectives | None:
     """What was promised; None if nothing was. Raises ValidationError."""
-    given = {name: getattr(arguments, name) for name in _OBJECTIVES}
-    return Objectives(**given) if any(given.values()) else None
+    limits = {name: getattr(arguments, name) for name in _OBJECTIVES}
+    return Objectives(**limits) if any(limits.values()) else None

@@ -55,17 +55,17 @@ def index(_: argparse.Namespace) -> int:
     What the bucket has of the variant is not measured again. The exit status is 69 where the server
     was waited for in vain and nothing was ever measured.
     """
-    part = _Part.of_environment(offline=False)
+    isolated = _IsolatedVariant.of_environment(offline=False)
     start = os.environ.get("START_SECONDS") or _START_SECONDS
     if not (start.isascii() and start.isdecimal() and int(start)):
         raise RunError(f"START_SECONDS = {start!r}: must be a whole number of at least 1")
     # A server that ends in between has as long to come back.
     patience = Patience(start=int(start), recovery=int(start))
-    window = max(variant.window or 0 for variant in part.sweep.variants)
-    part.begin()
-    with execution.prompt_files(part.config, part.beside) as files:
+    window = max(variant.window or 0 for variant in isolated.sweep.variants)
+    isolated.begin()
+    with execution.prompt_files(isolated.config, isolated.beside) as files:
         measured = execution.measure(
-            part.config, part.folder, part.run_id, patience, files=files, window=window
+            isolated.config, isolated.folder, isolated.run_id, patience, files=files, window=window
         )
     with execution.ending_at_once():
         if measured.by is not None:
@@ -73,8 +73,8 @@ def index(_: argparse.Namespace) -> int:
                 # What there is since the last turn, if that goes at once.
                 with contextlib.suppress(ShippingError, Ended):
                     measured.shipper.upload()
-            return execution.say_ended(measured.by, part.folder)
-        status = part.conclude(
+            return execution.say_ended(measured.by, isolated.folder)
+        status = isolated.conclude(
             measured.failed,
             complete=measured.run.complete,
             shipped=measured.run.shipped,
@@ -91,17 +91,17 @@ def collect(_: argparse.Namespace) -> int:
     lie in RESULTS_DIR/RUN_ID/variants/NAME-SERVED. They go to the bucket, and all variants that are
     complete are made one run with one report.
     """
-    part = _Part.of_environment(offline=True)
-    part.begin()
+    isolated = _IsolatedVariant.of_environment(offline=True)
+    isolated.begin()
     with execution.ending_at_once():
-        prepare(part.folder, part.config)
+        prepare(isolated.folder, isolated.config)
         failed = []
         try:
-            inference_demo.read(part.folder / INFERENCE_DEMO)
+            inference_demo.read(isolated.folder / INFERENCE_DEMO)
         except JournalError as error:
             failed.append(str(error))
-        shipper = make_shipper(part.config, part.folder, part.run_id, time.sleep)
-        return part.conclude(failed, complete=not failed, shipped=True, shipper=shipper)
+        shipper = make_shipper(isolated.config, isolated.folder, isolated.run_id, time.sleep)
+        return isolated.conclude(failed, complete=not failed, shipped=True, shipper=shipper)
 
 
 COMMANDS: Final = {"run": Command(run), "index": Command(index), "collect": Command(collect)}
@@ -112,7 +112,7 @@ def _config_path() -> Path:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _IsolatedVariant:
     """The variant that an index of a Job measures alone, and where its results are."""
 
     sweep: Config
@@ -124,7 +124,7 @@ class _Part:
     """The folder of the whole run."""
 
     @classmethod
-    def of_environment(cls, *, offline: bool) -> _Part:
+    def of_environment(cls, *, offline: bool) -> _IsolatedVariant:
         """``offline``: whether the variants must be jobs, or else services. Raises ConfigError and
         RunError."""
         path = _config_path()
@@ -141,7 +141,7 @@ class _Part:
 
     @property
     def config(self) -> Config:
-        """That of the variant alone."""
+        """The configuration of it alone."""
         return sweep.isolated(self.sweep, self.variant.name)
 
     @property
@@ -176,8 +176,8 @@ class _Part:
             except (ShippingError, OSError) as error:
                 failed.append(str(error))
                 complete = False
-        for line in dict.fromkeys(failed):
-            print(f"spectap: failed: {self.variant.name}: {printable(line)}", file=sys.stderr)
+        for failure in dict.fromkeys(failed):
+            print(f"spectap: failed: {self.variant.name}: {printable(failure)}", file=sys.stderr)
         if complete:
             print(f"spectap: {self.variant.name} is complete")
             merged = self._merge()

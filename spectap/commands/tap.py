@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from spectap.commands.arguments import Command, base_url, name, whole
+from spectap.commands.arguments import Command, base_url, name, whole_number
 from spectap.errors import JournalError, TapError
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
@@ -31,7 +31,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", type=Path, required=True, metavar="FILE")
     parser.add_argument(
         "--port",
-        type=whole(0, 65535),
+        type=whole_number(0, 65535),
         default=_PORT,
         help=f"on loopback; 0 takes a free one (default: {_PORT})",
     )
@@ -77,7 +77,7 @@ COMMAND: Final = Command(tap, _add_options)
 
 async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) -> OSError | None:
     """Serves until a signal ends it; returns the ledger's failure, if there was one."""
-    traffic, line, ended = Traffic(), LiveLine(sys.stderr), asyncio.Event()
+    traffic, live_line, ended = Traffic(), LiveLine(sys.stderr), asyncio.Event()
     for by in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(by, ended.set)
     server = Tap(
@@ -100,11 +100,11 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
         print(f"records what passes to {arguments.upstream}; Ctrl-C ends the tap", file=sys.stderr)
         settle()
         while not ended.is_set():
-            line.show(_text(server, traffic))
+            live_line.show(_text(server, traffic))
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(ended.wait(), line.every_seconds)
-    line.show(_text(server, traffic))
-    line.close()
+                await asyncio.wait_for(ended.wait(), live_line.every_seconds)
+    live_line.show(_text(server, traffic))
+    live_line.close()
     return server.failure
 
 

@@ -88,7 +88,8 @@ class Counters:
             draft_tokens=self.draft_tokens - before.draft_tokens,
             accepted=self.accepted - before.accepted,
             per_position=tuple(
-                now - then for now, then in zip(self.per_position, earlier, strict=False)
+                count - previous
+                for count, previous in zip(self.per_position, earlier, strict=False)
             ),
             token_seconds=self.token_seconds - before.token_seconds,
             timed=self.timed - before.timed,
@@ -98,9 +99,9 @@ class Counters:
         )
 
 
-def _since(now: int | None, before: int | None) -> int | None:
+def _since(count: int | None, before: int | None) -> int | None:
     # V0 shows a histogram from its first value on.
-    return None if now is None else now - (before or 0)
+    return None if count is None else count - (before or 0)
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ def open_session(timeout_seconds: float) -> aiohttp.ClientSession:
 async def content(response: aiohttp.ClientResponse) -> bytes:
     """The body of an answer. Raises aiohttp.ClientError, also where it is longer than the tap's."""
     body = bytearray()
-    async for part in response.content.iter_any():
-        body += part
+    async for chunk in response.content.iter_any():
+        body += chunk
         if len(body) > limits.ANSWER:
             raise aiohttp.ClientPayloadError(str(LimitError("the answer", limits.ANSWER)))
     return bytes(body)

@@ -108,8 +108,8 @@ def arguments(load: Load, point: LoadPoint, *, model: str, results: Path, driver
         "llm-api": "openai",
         "metadata": f"driver={driver}",
     }
-    given = ((name, value) for name, value in values.items() if value is not None)
-    return [part for name, value in given for part in (f"--{name}", str(value))]
+    options = ((name, value) for name, value in values.items() if value is not None)
+    return [word for name, value in options for word in (f"--{name}", str(value))]
 
 
 def file_stem(model: str, mean_input_tokens: int, mean_output_tokens: int) -> str:

@@ -163,8 +163,8 @@ class Reply:
             self._ttft = self._ttft or self._last
         self._text += text
         self._thoughts += thought
-        for number, part in enumerate(calls):
-            index, function = part.get("index"), part.get("function") or {}
+        for number, fragment in enumerate(calls):
+            index, function = fragment.get("index"), fragment.get("function") or {}
             # Parts of one index are joined, as OpenAI's client does.
             index = index if isinstance(index, int) else number
             call = self._calls.setdefault(index, {"name": "", "arguments": ""})

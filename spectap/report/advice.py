@@ -41,8 +41,8 @@ _COLUMNS: Final = (
 
 
 def colours(advice: Advice) -> dict[str, Colour]:
-    """That of the baseline, as in all figures the first, and of each line."""
-    return palette.of([BASELINE, *(line.name for line in advice.lines)])
+    """The baseline's colour, first as in all figures, and each line's."""
+    return palette.of([BASELINE, *(series.name for series in advice.lines)])
 
 
 def in_short(advice: Advice, stand_in: str | None) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def stood_in(stand_in: str | None) -> str:
 
 def recommended(advice: Advice) -> tuple[str, ...]:
     """What is best at each load: for the mix, or for the class where there is only one."""
-    return tuple(each.sentence for each in _last(advice))
+    return tuple(recommendation.sentence for recommendation in _last(advice))
 
 
 def measure_next(advice: Advice) -> tuple[str, ...]:
@@ -69,13 +69,19 @@ def measure_next(advice: Advice) -> tuple[str, ...]:
     if advice.rehearsal:
         return ()
     last, shares = _last(advice), dict(advice.mix)
-    mixed = {each.choice for each in last}
-    others = (
-        each
-        for each in advice.recommendations
-        if not each.measured and each.choice not in mixed and shares.get(each.prompt_class or "", 1)
+    mixed = {recommendation.choice for recommendation in last}
+    predicted = (
+        recommendation
+        for recommendation in advice.recommendations
+        if not recommendation.measured
+        and recommendation.choice not in mixed
+        and shares.get(recommendation.prompt_class or "", 1)
     )
-    sentences = (each.measure_next for each in (*last, *others) if each.measure_next)
+    sentences = (
+        recommendation.measure_next
+        for recommendation in (*last, *predicted)
+        if recommendation.measure_next
+    )
     return tuple(dict.fromkeys((*advice.measure_next, *sentences)))
 
 
@@ -94,11 +100,11 @@ def caveats(advice: Advice) -> tuple[str, ...]:
 
 
 def terminal_view(advice: Advice, heading: str, stand_in: str | None) -> View:
-    """All of it for the terminal: what to serve first, then what that rests on."""
+    """The advice for the terminal: what to serve first, then what that rests on."""
     # Where several loads have a table each, they are many.
-    rest = tables(advice, every=len(_loads(advice)) == 1)
+    details = tables(advice, every=len(_loads(advice)) == 1)
     remarks = [_COLUMNS, *caveats(advice)]
-    if rest != tables(advice):
+    if details != tables(advice):
         remarks.insert(0, f"Other windows are in {ADVICE}.")
     if shares := mix(advice):
         remarks.insert(0, f"{shares}.")
@@ -110,7 +116,7 @@ def terminal_view(advice: Advice, heading: str, stand_in: str | None) -> View:
             *advice.cautions,
             *(f"Next: {sentence}" for sentence in measure_next(advice)),
         ),
-        tables=tuple((table, ()) for table in (serve(advice, rivals=False), *rest) if table),
+        tables=tuple((table, ()) for table in (serve(advice, rivals=False), *details) if table),
         remarks=tuple(remarks),
     )
 
@@ -127,38 +133,47 @@ def serve(advice: Advice, *, rivals: bool = True) -> Table:
     ``rivals``: with what may be better, for which a terminal has no room.
     """
     several = len(_loads(advice)) > 1
-    priced = any(each.usd_per_million_output_tokens for each in advice.recommendations)
-    rivals = rivals and any(each.rivals for each in advice.recommendations)
+    priced = any(
+        recommendation.usd_per_million_output_tokens for recommendation in advice.recommendations
+    )
+    rivals = rivals and any(recommendation.rivals for recommendation in advice.recommendations)
     roles = colours(advice)
 
-    def row(each: Recommendation) -> Row:
-        line = each.choice.line
-        ratio = phrases.speed(each.speedup if line else None)
-        origin = ("measured" if each.measured else "predicted") if line else ""
-        likely = (f"{_short(*rival, line)}" for rival in each.rivals[:_RIVALS])
-        values = [(ratio.figure, ratio.bounds, origin), (phrases.probability(each.probability),)]
-        values += [(wording.dollars(each.usd_per_million_output_tokens),)] if priced else []
+    def row(recommendation: Recommendation) -> Row:
+        line = recommendation.choice.line
+        ratio = phrases.speed(recommendation.speedup if line else None)
+        origin = ("measured" if recommendation.measured else "predicted") if line else ""
+        likely = (f"{_short(*rival, line)}" for rival in recommendation.rivals[:_RIVALS])
+        values = [
+            (ratio.figure, ratio.bounds, origin),
+            (phrases.probability(recommendation.probability),),
+        ]
+        values += (
+            [(wording.dollars(recommendation.usd_per_million_output_tokens),)] if priced else []
+        )
         values += [("\n".join(likely),)] if rivals else []
-        load = (phrases.short_load(each.load),) if several else ()
-        labels = (*load, each.prompt_class or "the mix", _name(each.choice))
+        load = (phrases.short_load(recommendation.load),) if several else ()
+        labels = (*load, recommendation.prompt_class or "the mix", _name(recommendation.choice))
         return Row(labels, tuple(values), roles[line].role if line else "")
 
     columns = [Columns("speed-up, 95 %", ("", "", "")), Columns("how", ("sure",))]
     columns += [Columns("USD per", ("M tokens",))] if priced else []
     columns += [Columns("may be better", ("",), words=True)] if rivals else []
-    what = "fastest" if advice.rehearsal else "serve"
+    heading = "fastest" if advice.rehearsal else "serve"
     return Table(
         "Fastest in this rehearsal" if advice.rehearsal else "What to serve",
-        (*(("load",) if several else ()), "class", what),
+        (*(("load",) if several else ()), "class", heading),
         tuple(columns),
-        grouped((each.load, row(each)) for each in advice.recommendations),
+        grouped(
+            (recommendation.load, row(recommendation)) for recommendation in advice.recommendations
+        ),
     )
 
 
-def _short(rival: Choice, part: float, line: str | None) -> str:
+def _short(rival: Choice, chance: float, line: str | None) -> str:
     """A rival of a choice of ``line``, and how likely it is the best."""
-    same = line and rival.line == line
-    return f"{f'window {rival.window}' if same else _name(rival)} ({phrases.probability(part)})"
+    name = f"window {rival.window}" if line and rival.line == line else _name(rival)
+    return f"{name} ({phrases.probability(chance)})"
 
 
 def _name(choice: Choice) -> str:
@@ -174,18 +189,20 @@ def tables(advice: Advice, *, every: bool = True) -> tuple[Table, ...]:
 def _prospects(advice: Advice, load: LoadPoint | None, *, every: bool) -> Table:
     """Each window of each line at one load, class by class."""
     prospects = {
-        (each.line, each.window, each.prompt_class): each
-        for each in advice.prospects
-        if each.load == load
+        (prospect.line, prospect.window, prospect.prompt_class): prospect
+        for prospect in advice.prospects
+        if prospect.load == load
     }
     classes = [*dict.fromkeys(prompt_class for *_, prompt_class in prospects)]
-    compared = any(each.predicted and each.measured for each in prospects.values())
+    compared = any(prospect.predicted and prospect.measured for prospect in prospects.values())
     windows = {
-        (each.line, each.window) for each in prospects.values() if every or each.measured
+        (prospect.line, prospect.window)
+        for prospect in prospects.values()
+        if every or prospect.measured
     } | _chosen(advice)
-    roles, order = colours(advice), [line.name for line in advice.lines]
+    roles, order = colours(advice), [series.name for series in advice.lines]
     names = ("tokens", "predicted", "measured", *(("error",) if compared else ()))
-    where = f" at {phrases.load_points([load])}" if load else ""
+    suffix = f" at {phrases.load_points([load])}" if load else ""
 
     def row(line: str, window: int) -> Row:
         cells = (prospects.get((line, window, name)) for name in classes)
@@ -194,7 +211,7 @@ def _prospects(advice: Advice, load: LoadPoint | None, *, every: bool) -> Table:
 
     at_load = {(line, window) for line, window, _ in prospects} & windows
     return Table(
-        f"Speed-up by window{where}",
+        f"Speed-up by window{suffix}",
         ("draft", "window"),
         tuple(Columns(name, names) for name in classes),
         grouped(
@@ -223,23 +240,25 @@ def _chosen(advice: Advice) -> set[tuple[str, int]]:
     """Lines and windows that are recommended somewhere, or nearly."""
     choices = (
         choice
-        for each in advice.recommendations
-        for choice in (each.choice, *(rival for rival, _ in each.rivals))
+        for recommendation in advice.recommendations
+        for choice in (recommendation.choice, *(rival for rival, _ in recommendation.rivals))
     )
     return {(choice.line, choice.window) for choice in choices if choice.line and choice.window}
 
 
 def _acceptance(advice: Advice) -> Table:
     """How often the draft at each position is accepted, where it is reached."""
-    acceptances = [each for each in advice.acceptances if each.positions]
-    numbers = sorted({position.number for each in acceptances for position in each.positions})
+    acceptances = [acceptance for acceptance in advice.acceptances if acceptance.positions]
+    numbers = sorted(
+        {position.number for acceptance in acceptances for position in acceptance.positions}
+    )
     several = len(advice.lines) > 1
     titles = (
-        f"{each.line}, {each.prompt_class}" if several else each.prompt_class
-        for each in acceptances
+        f"{acceptance.line}, {acceptance.prompt_class}" if several else acceptance.prompt_class
+        for acceptance in acceptances
     )
     rows = (
-        Row((str(number),), tuple(_position(each, number) for each in acceptances))
+        Row((str(number),), tuple(_position(acceptance, number) for acceptance in acceptances))
         for number in numbers
     )
     return Table(
@@ -270,7 +289,7 @@ def _costs(advice: Advice) -> Table:
         fixed = cost.fixed if len(steps) > 1 else None
         seconds = ([cost.baseline], map(steps.get, windows), [fixed, cost.per_draft])
         load = (phrases.short_load(cost.load),) if several else ()
-        values = tuple(tuple(map(wording.milliseconds, part)) for part in seconds)
+        values = tuple(tuple(map(wording.milliseconds, group)) for group in seconds)
         return Row((cost.line, *load), values, roles[cost.line].role)
 
     return Table(
@@ -288,8 +307,9 @@ def _costs(advice: Advice) -> Table:
 
 def _last(advice: Advice) -> list[Recommendation]:
     """The last one of each load: that of the mix, if there are several classes."""
-    return [*{each.load: each for each in advice.recommendations}.values()]
+    by_load = {recommendation.load: recommendation for recommendation in advice.recommendations}
+    return [*by_load.values()]
 
 
 def _loads(advice: Advice) -> list[LoadPoint | None]:
-    return [*dict.fromkeys(each.load for each in advice.prospects)]
+    return [*dict.fromkeys(prospect.load for prospect in advice.prospects)]

@@ -34,14 +34,14 @@ def tables(run: Results) -> Iterator[Table]:
     """Every table of one load point: of single requests, of all together, of the comparisons."""
     summary = run.summary
     latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
-    others = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
+    rates_and_counts = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
     medians = [metric for metric in latencies if metric.percentiles]
     rows = [((case.name, cell.variant), cell) for case in summary.cases for cell in case.cells]
     compared = [(labels, cell) for labels, cell in rows if cell.comparison]
     groups: list[tuple[str, list[Measure]]] = [
         ("Latency", [*map(_all_percentiles, latencies)]),
         ("The median latency of a typical round", [*map(_typical_median, medians)]),
-        ("Throughput and tokens of a request", [*map(_all_percentiles, others)]),
+        ("Throughput and tokens of a request", [*map(_all_percentiles, rates_and_counts)]),
         ("All requests together", [_requests(run), _together(summary)]),
     ]
     if promised := [*_promised(summary)]:
@@ -103,7 +103,10 @@ def overview_over_loads(case: Case, summary: Summary) -> Table:
     latencies = (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN)
     measures = [
         *_answers(case.cells, summary),
-        *(_percentiles(each, ("p50", "p90"), f"{each.short} {each.printed}") for each in latencies),
+        *(
+            _percentiles(latency, ("p50", "p90"), f"{latency.short} {latency.printed}")
+            for latency in latencies
+        ),
         *_TOKENS,
         *_remarkable(case.cells, errors=any(cell.errors for cell in case.cells)),
     ]
@@ -305,7 +308,7 @@ def _together(summary: Summary) -> Measure:
 
 
 def _speedups(run: Results) -> Iterator[Measure]:
-    """Of a compared cell: its speed-ups, then TPOT and llmperf's figure of baseline and variant."""
+    """A compared cell's speed-ups, then TPOT and llmperf's figure of baseline and variant."""
     cells = {
         (cell.test_case, cell.load, cell.variant): cell
         for case in run.summary.cases

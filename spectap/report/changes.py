@@ -69,7 +69,7 @@ def _verdict(changes: Changes) -> Iterator[str]:
     if changes.incomparable:
         return
     judged = [*changes.judged]
-    real = [each for each in judged if each[2].real]
+    real = [judgement for judgement in judged if judgement[2].real]
     unseen = [change.detectable for *_, change in judged if not change.real]
     if not judged:
         yield "No figure that a verdict rests on is in both runs: tokens a step or a speed-up."
@@ -81,7 +81,7 @@ def _verdict(changes: Changes) -> Iterator[str]:
             head, write = _FIGURES[figure]
             old, new = map(write, (change.old, change.new))
             yield (
-                f"  {_where(changes, cell)}: {head} {wording.change(change.ratio.point)} "
+                f"  {_subject(changes, cell)}: {head} {wording.change(change.ratio.point)} "
                 f"(95 % interval {wording.percent(low)}-{wording.percent(high)} %), {old} before "
                 f"and {new} now."
             )
@@ -102,16 +102,18 @@ def _gate(changes: Changes) -> Iterator[str]:
     threshold = f"{changes.threshold:g}"
     unsure = []
     for cell, figure, change in changes.judged:
-        where = _where(changes, cell)
+        subject = _subject(changes, cell)
         if change.below:
             yield (
-                f"BELOW {threshold}: {where}: the new {figure.value} is "
+                f"BELOW {threshold}: {subject}: the new {figure.value} is "
                 f"{change.ratio.point:.2f} times the old one."
             )
         else:
             is_blunt = change.seen_below is not None and change.seen_below < changes.threshold**2
             blunt = " (blunt)" if is_blunt else ""
-            unsure.append(f"  {where}: {_FIGURES[figure][0]} under {change.seen_below:.2f}{blunt}")
+            unsure.append(
+                f"  {subject}: {_FIGURES[figure][0]} under {change.seen_below:.2f}{blunt}"
+            )
     yield from (f"NOT JUDGED: {gap}" for gap in changes.gaps)
     if not changes.failed:
         yield f"Nothing is surely below {threshold} of what it was."
@@ -125,8 +127,8 @@ def _gate(changes: Changes) -> Iterator[str]:
         )
 
 
-def _where(changes: Changes, cell: CellChange) -> str:
-    several = len({each.load for each in changes.cells}) > 1
+def _subject(changes: Changes, cell: CellChange) -> str:
+    several = len({change.load for change in changes.cells}) > 1
     at = f" at {phrases.load_points([cell.load])}" if several and cell.load else ""
     return f"{cell.test_case}, {cell.variant}{at}"
 
@@ -135,7 +137,7 @@ def _notes(changes: Changes) -> Iterator[str]:
     for share in changes.shares:
         low, high = (f"{100 * bound:+.0f}" for bound in share.difference)
         yield (
-            f"{share.what}: {100 * share.old:.0f} % before, {100 * share.new:.0f} % now "
+            f"{share.name}: {100 * share.old:.0f} % before, {100 * share.new:.0f} % now "
             f"(difference {low} to {high} points)."
         )
     for name, old, new in changes.settings:

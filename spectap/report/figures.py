@@ -65,8 +65,8 @@ def _drafts(advice: Advice) -> Figure:
     title = "Drafts accepted, by position"
     if len({prospect.window for prospect in advice.prospects}) > 1:
         load = at_load.first_load(advice)
-        where = f" at {phrases.load_points([load])}" if load else ""
-        title += f", and the speed-up over the window{where}"
+        suffix = f" at {phrases.load_points([load])}" if load else ""
+        title += f", and the speed-up over the window{suffix}"
         caption += (
             " To the right, after the article's Figure 1: points were measured, with 95 % "
             "intervals; the line between them and its band are predicted. Ringed is the best, "

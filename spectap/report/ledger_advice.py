@@ -52,7 +52,7 @@ def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice
     advice = analysis.advise(_config(counted, points), at_points, mix=mix)
     if not advice.prospects:
         return None
-    guessed = tuple(f"Of {line.name} one window was measured" for line in advice.lines)
+    guessed = tuple(f"Of {series.name} one window was measured" for series in advice.lines)
     return dataclasses.replace(
         advice,
         prospects=tuple(prospect for prospect in advice.prospects if prospect.measured),
@@ -62,10 +62,10 @@ def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice
 
 
 def _config(records: Sequence[Record], points: Mapping[str, LoadPoint]) -> Config:
-    """As if it had been asked for what was recorded."""
-    first, *others = dict.fromkeys(record.variant for record in records)
+    """A configuration made up from what was recorded."""
+    first, *compared = dict.fromkeys(record.variant for record in records)
     rounds = max(record.round for record in records)
-    baselines = {first: None} | dict.fromkeys(others, first)
+    baselines = {first: None} | dict.fromkeys(compared, first)
     return Config(
         experiment=_UNKNOWN,
         model=_UNKNOWN,

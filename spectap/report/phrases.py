@@ -52,11 +52,11 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
     return Estimate(f"{figure} %", f"{low} to {high} %")
 
 
-def probability(part: float) -> str:
+def probability(value: float) -> str:
     """``71 %``; never quite all or nothing, which no sample can say."""
-    if part > 0.99:
+    if value > 0.99:
         return "> 99 %"
-    return "< 1 %" if part < 0.01 else f"{100 * part:.0f} %"
+    return "< 1 %" if value < 0.01 else f"{100 * value:.0f} %"
 
 
 def rate(share: float, bounds: tuple[float, float] | None) -> str:

@@ -84,11 +84,11 @@ def _counts(check: Check) -> Iterator[tuple[str, tuple[str, str, str], bool]]:
     """What was counted, by the ledger, by the server and how far apart, and whether that agrees."""
     for figure in check.figures:
         cut = f" to {figure.ledger + figure.cut:,.0f}" if figure.cut else ""
-        ledger, apart = f"{figure.ledger:,.0f}{cut}", f"{figure.disagreement:.2%}"
-        yield figure.name, (ledger, f"{figure.server:,.0f}", apart), figure.agrees
+        ledger, gap = f"{figure.ledger:,.0f}{cut}", f"{figure.disagreement:.2%}"
+        yield figure.name, (ledger, f"{figure.server:,.0f}", gap), figure.agrees
     if check.positions:
         ledger, server = (
-            " ".join(f"{100 * part:.0f}" for part in side)
+            " ".join(f"{100 * share:.0f}" for share in side)
             for side in zip(*check.positions, strict=True)
         )
         yield "accepted by position, %", (ledger, server, wording.MISSING), True
@@ -108,13 +108,13 @@ def checks_in_short(run: Results) -> Iterator[str]:
         )
     if run.divergences:
         differing = [
-            f"{each.case}, {each.variant}: at {each.unit} {each.first}"
-            for each in run.divergences
-            if each.first is not None
+            f"{divergence.case}, {divergence.variant}: at {divergence.unit} {divergence.first}"
+            for divergence in run.divergences
+            if divergence.first is not None
         ]
         amount = f"{len(differing)} of {wording.count(len(run.divergences), 'comparison')}"
-        where = f" ({'; '.join(differing)})" if differing else ""
-        yield f"Greedy answers differ in {amount}{where}."
+        suffix = f" ({'; '.join(differing)})" if differing else ""
+        yield f"Greedy answers differ in {amount}{suffix}."
 
 
 def divergence(of: Divergence) -> str:

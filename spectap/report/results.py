@@ -105,8 +105,8 @@ class Results:
             return "the built-in driver, not llmperf"
         # Only these tell what llmperf did not make: a file of its own may be missing.
         if any(record.prompt or record.due is not None for record in self.records):
-            others = "the built-in driver where prompts have names or requests have times"
-            return f"llmperf, and {others}"
+            builtin = "the built-in driver where prompts have names or requests have times"
+            return f"llmperf, and {builtin}"
         return "llmperf"
 
     def at(self, point: LoadPoint) -> Results:
@@ -170,7 +170,9 @@ def read(folder: Path) -> Results:
         published=_published(folder, config, records),
         checks=checks,
         divergences=tuple(
-            each for each in greedy.read(folder) if (each.case, each.variant) in cells
+            divergence
+            for divergence in greedy.read(folder)
+            if (divergence.case, divergence.variant) in cells
         ),
         ledger=tuple(ledger),
     )
@@ -226,7 +228,7 @@ def _published(folder: Path, config: Config, records: Sequence[Record]) -> Publi
 
 
 def _inter_token_latencies(folder: Path) -> Iterator[float]:
-    """Of the requests that llmperf made, in seconds.
+    """llmperf's own latencies of requests, in seconds.
 
     The files of the built-in driver look the same; the summary beside them names the driver, in
     the metadata that llmperf passes through.

@@ -124,7 +124,9 @@ def _case_notes(summary: Summary) -> Iterator[str]:
 def _explanations(summary: Summary) -> Iterator[str]:
     compared = [comparison for case in summary.cases for _, comparison in case.compared]
     all_cells = [cell for case in summary.cases for cell in case.cells]
-    claims = (claim for each in compared for claim in (each.speed, each.cost) if claim)
+    claims = (
+        claim for comparison in compared for claim in (comparison.speed, comparison.cost) if claim
+    )
     priced = phrases.priced(summary)
     letters = "".join(map(phrases.load_letters, all_cells))
     yield "TPOT is the true time per output token."
@@ -134,8 +136,8 @@ def _explanations(summary: Summary) -> Iterator[str]:
             "its first token and its queue included; decoding is that of TPOT alone."
         )
     if any(comparison.cost for comparison in compared):
-        what = "The cost of a token is" if priced else "The tokens/s are"
-        yield f"{what} compared over all requests together."
+        subject = "The cost of a token is" if priced else "The tokens/s are"
+        yield f"{subject} compared over all requests together."
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
         ladder = any(case.ladders for case in summary.cases)
         more = f" The sentence below a table {STEP_BY_STEP}" if ladder else ""

@@ -74,8 +74,8 @@ def show(view: View) -> None:
 
 def _print(view: View, console: Console, columns: int | None) -> None:
     width = None if columns is None else max(NARROW, min(columns, WIDTH))
-    for part in _parts(view, width):
-        console.print(part, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    for renderable in _parts(view, width):
+        console.print(renderable, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def _parts(view: View, width: int | None) -> Iterator[RenderableType]:
@@ -114,21 +114,21 @@ def _lines(
             lines = textwrap.wrap(
                 wording.unbroken(line), width, subsequent_indent="  ", break_on_hyphens=False
             )
-        yield from (Text(each.replace("\N{NO-BREAK SPACE}", " "), style) for each in lines)
+        yield from (Text(row.replace("\N{NO-BREAK SPACE}", " "), style) for row in lines)
 
 
 def _tables(table: Table, width: int) -> Iterator[RenderableType]:
     """The table, or several with the same labels where its columns do not fit."""
     rows = [row for group in table.groups for row in group]
     columns = [
-        _joined(each, [row.values[number] for row in rows])
-        for number, each in enumerate(table.columns)
+        _joined(heading, [row.values[number] for row in rows])
+        for number, heading in enumerate(table.columns)
     ]
     labels = _labels(table)
-    taken = sum(max(map(len, label)) + len(_GAP) for label in labels)
+    labels_width = sum(max(map(len, label)) + len(_GAP) for label in labels)
     first = 0
     while first < len(columns):
-        room, last = width - taken, first
+        room, last = width - labels_width, first
         while last < len(columns):
             size = max(len(line) for text in columns[last] for line in text.split("\n"))
             room -= size + len(_GAP)
@@ -149,7 +149,7 @@ def _grid(table: Table, labels: Sequence[Sequence[str]], columns: Sequence[Seque
         grid.add_column(Text(head), no_wrap=True, vertical="bottom")
     for head, *_ in columns:
         grid.add_column(Text(head), justify="right", no_wrap=True)
-    lines = zip(*(each[1:] for each in (*labels, *columns)), strict=True)
+    lines = zip(*(column[1:] for column in (*labels, *columns)), strict=True)
     spaced = max(map(len, table.groups)) > 1
     for number, group in enumerate(table.groups):
         # A blank line stands between groups, unless each is one row.
@@ -163,11 +163,11 @@ def _grid(table: Table, labels: Sequence[Sequence[str]], columns: Sequence[Seque
 def _labels(table: Table) -> list[list[str]]:
     """Each column of labels under its head; what the row above has as well is left out."""
     columns = []
-    for place, head in enumerate(table.labels):
+    for position, head in enumerate(table.labels):
         texts = [f"\n{printable(head)}"]
         for group in table.groups:
-            labels = [printable(row.labels[place]) for row in group]
-            is_last = place == len(table.labels) - 1
+            labels = [printable(row.labels[position]) for row in group]
+            is_last = position == len(table.labels) - 1
             texts += [
                 "" if label == above and not is_last else label
                 for above, label in zip([None, *labels], labels, strict=False)

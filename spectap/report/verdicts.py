@@ -123,10 +123,13 @@ def _conclusions(
     together = COST if phrases.priced(summary) else TOGETHER
     ladders = [ladder for case in summary.cases if (ladder := leading(case, variant))]
     if several and ladders:
-        asked = [(SPEED, ladders), (together, [ladder for ladder in ladders if not ladder.open])]
+        questions = [
+            (SPEED, ladders),
+            (together, [ladder for ladder in ladders if not ladder.open]),
+        ]
         sentences = [
             f"{variant} {_over_test_cases(question, of, len(summary.cases))}"
-            for question, of in asked
+            for question, of in questions
             if of
         ]
     else:
@@ -160,10 +163,10 @@ def _counted(compared: Iterable[Comparison], question: Question, total: str = ""
         Answer.UNDECIDED: "undecided",
         None: "without a verdict",
     }
-    first, *others = (
+    first, *further = (
         f"{word} in {counts[answer]}" for answer, word in words.items() if counts[answer]
     )
-    return ", ".join((f"{first}{total}", *others))
+    return ", ".join((f"{first}{total}", *further))
 
 
 def leading(case: Case, variant: str) -> Ladder | None:
@@ -177,9 +180,9 @@ def _over_test_cases(question: Question, ladders: Sequence[Ladder], cases: int) 
     if cases == 1:
         return over_loads(ladders[0], question)
     counts = Counter(over_loads(ladder, question, exact=False) for ladder in ladders)
-    (first, amount), *others = counts.most_common()
+    (first, amount), *further = counts.most_common()
     parts = [f"{first} in {amount} of {wording.count(cases, 'test case')}"]
-    return ", ".join((*parts, *(f"{phrase} in {count}" for phrase, count in others)))
+    return ", ".join((*parts, *(f"{phrase} in {count}" for phrase, count in further)))
 
 
 def over_loads(ladder: Ladder, question: Question, *, exact: bool = True) -> str:
@@ -224,7 +227,7 @@ def sentences_over_loads(case: Case) -> Iterator[str]:
 
 
 def replies(summary: Summary) -> dict[str, list[list[Reply]]]:
-    """Of each test case: the answers on each cell that is compared, all drawn on one scale."""
+    """Each test case's answers on each cell that is compared, all drawn on one scale."""
     priced, colours = phrases.priced(summary), palette.of(summary.variants)
     bar = _bars(comparison for case in summary.cases for _, comparison in case.compared)
 
@@ -255,11 +258,11 @@ def _bars(comparisons: Iterable[Comparison]) -> Callable[[Interval], Bar]:
     """What makes an interval of these comparisons a bar, on a scale that has room for all."""
     intervals = [
         interval
-        for each in comparisons
+        for comparison in comparisons
         for interval in (
-            each.speedup,
-            each.cost.interval if each.cost else None,
-            each.by_time_per_output_token,
+            comparison.speedup,
+            comparison.cost.interval if comparison.cost else None,
+            comparison.by_time_per_output_token,
         )
         if interval
     ]
@@ -282,7 +285,7 @@ def means(summary: Summary, title: str = "") -> Table:
         name = wording.count(mean.cases, f"{structure}test case")
         load = (phrases.load_points([mean.load]),) if several else ()
         estimates = phrases.speed(mean.speed), phrases.cost(mean.cost, priced=priced)
-        values = tuple((each.figure, each.bounds) for each in estimates)
+        values = tuple((estimate.figure, estimate.bounds) for estimate in estimates)
         if mean.speed or mean.cost:
             rows.append(Row((name, *load, mean.variant), values, colours[mean.variant].role))
     together = "cost of a token" if priced else "tokens/s of all together"

@@ -64,9 +64,9 @@ def _write(path: Path, config: Config) -> None:
     draft.replace(path)
 
 
-def _of_both(begun: Config, now: Config) -> dict[str, str]:
+def _of_both(begun: Config, current: Config) -> dict[str, str]:
     settings = {}
-    for key, value in now.settings.items():
+    for key, value in current.settings.items():
         before = begun.settings.get(key, value)
         settings[key] = before if before.split(_THEN)[-1] == value else f"{before}{_THEN}{value}"
     return settings

@@ -174,8 +174,8 @@ def orders(items: Sequence[T], rounds: int) -> Iterator[tuple[T, ...]]:
             for square in _squares(len(items)):
                 rows += sorted(square, key=lambda _: chance.random())
         row = rows.pop()
-        names = names or tuple(items[row.index(place)] for place in range(len(items)))
-        yield tuple(names[place] for place in row)
+        names = names or tuple(items[row.index(position)] for position in range(len(items)))
+        yield tuple(names[position] for position in row)
 
 
 def _squares(count: int) -> list[list[tuple[int, ...]]]:
@@ -184,7 +184,7 @@ def _squares(count: int) -> list[list[tuple[int, ...]]]:
     One square is enough for an even count. An odd one needs its mirror image, too.
     """
     # 0, 1, -1, 2, -2, ...: the difference between two neighbours is another each time.
-    zigzag = [(place + 1) // 2 * (1 if place % 2 else -1) for place in range(count)]
+    zigzag = [(position + 1) // 2 * (1 if position % 2 else -1) for position in range(count)]
     square = [tuple((step + row) % count for step in zigzag) for row in range(count)]
     return [square] if count % 2 == 0 else [square, [row[::-1] for row in square]]
 

@@ -95,9 +95,9 @@ class Completion(Exchange):
     @override
     def ended(self, at: float) -> bytes:
         if self._streamed:
-            rest = self._meter.close(at - self._start)
+            held_back = self._meter.close(at - self._start)
             self._record(None, at)
-            return rest
+            return held_back
         self._record(self._read_answer(), at)
         return b""
 

@@ -54,9 +54,9 @@ class Events:
 
     def close(self) -> bytes:
         """Ends the stream. Returns the event whose blank line never came; empty without one."""
-        rest = bytes(self._buffer)
+        unfinished = bytes(self._buffer)
         self._buffer.clear()
-        return rest
+        return unfinished
 
 
 def _ends_of_events(text: bytes | bytearray, start: int) -> Iterator[int]:
@@ -127,12 +127,12 @@ class Meter:
 
     def close(self, at: float) -> bytes:
         """Ends the stream. Returns what was held back."""
-        rest = self._events.close()
-        if rest:
-            self._read(rest, at)
+        unfinished = self._events.close()
+        if unfinished:
+            self._read(unfinished, at)
         if not self.done:
             self._fail("truncated: the stream ended without [DONE]")
-        return rest if self._strip else b""
+        return unfinished if self._strip else b""
 
     def _read(self, event: bytes, at: float) -> bytes:
         """Reads one event. Returns what to pass on of it."""

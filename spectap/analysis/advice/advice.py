@@ -11,7 +11,7 @@ from spectap.load_points import LoadPoint
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """Variants of one mode, draft and batch, which differ in their window: a line in a figure."""
 
     name: str
@@ -53,7 +53,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Of one line on one class of prompts, over all its windows and loads."""
+    """One line's acceptance on one class, over all its windows and loads."""
 
     line: str
     prompt_class: str
@@ -141,9 +141,9 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Advice:
-    """All of it. Empty of prospects where nothing speculates."""
+    """The whole advice, with no prospects if none speculates."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[Series, ...] = ()
     mix: tuple[tuple[str, float], ...] = ()
     """Each class and its share of the output tokens; the shares add up to 1."""
     acceptances: tuple[Acceptance, ...] = ()

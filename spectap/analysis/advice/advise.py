@@ -10,7 +10,7 @@ from typing import Final
 
 from spectap import wording
 from spectap.analysis import grouping
-from spectap.analysis.advice.advice import Acceptance, Advice, Line, Recommendation
+from spectap.analysis.advice.advice import Acceptance, Advice, Recommendation, Series
 from spectap.analysis.advice.observed import (
     Observed,
     acceptances,
@@ -87,7 +87,9 @@ def advise(
         acceptances=accepted,
         costs=tuple(step_costs(observed, lines)),
         prospects=every_prospect,
-        recommendations=tuple(_limited(each, lines, cells) for each in recommended),
+        recommendations=tuple(
+            _limited(recommendation, lines, cells) for recommendation in recommended
+        ),
         cautions=() if recommended else _cautions(cells, at=len(observed.loads) > 1),
         measure_next=tuple(_missing(observed, lines, uncontrolled=uncontrolled)),
         rehearsal=rehearsal,
@@ -124,7 +126,7 @@ def _excluded(
     return excluded
 
 
-def _lines(config: Config, drafts: Mapping[str, int]) -> tuple[Line, ...]:
+def _lines(config: Config, drafts: Mapping[str, int]) -> tuple[Series, ...]:
     """Variants that differ in their window alone, in the order of the run.
 
     ``drafts`` has how many a step verifies, by the name of the variant; others are left out. So are
@@ -145,7 +147,7 @@ def _lines(config: Config, drafts: Mapping[str, int]) -> tuple[Line, ...]:
     windows = [sorted(of.items()) for of in by_kind.values() if of]
     firsts = [variants[0][1] for variants in windows]
     return tuple(
-        Line(
+        Series(
             name=name,
             mode=first.mode,
             draft=first.draft,
@@ -180,7 +182,7 @@ def _names(firsts: Sequence[Variant]) -> list[str]:
 
 
 def _mix(
-    observed: Observed, lines: Sequence[Line], mix: Mapping[str, float] | None
+    observed: Observed, lines: Sequence[Series], mix: Mapping[str, float] | None
 ) -> dict[str, float]:
     """The share of each class."""
     if mix is None:
@@ -200,11 +202,13 @@ def _mix(
 
 
 def _limited(
-    recommendation: Recommendation, lines: Sequence[Line], cells: Sequence[Cell]
+    recommendation: Recommendation, lines: Sequence[Series], cells: Sequence[Cell]
 ) -> Recommendation:
-    """With what limits the figures that it rests on."""
-    chosen = [line for line in lines if recommendation.choice.line in (None, line.name)]
-    names = {name for line in chosen for name in (line.baseline, *dict(line.variants).values())}
+    """Adds what limits the figures behind it."""
+    chosen = [series for series in lines if recommendation.choice.line in (None, series.name)]
+    names = {
+        name for series in chosen for name in (series.baseline, *dict(series.variants).values())
+    }
     limits = _cautions(
         [c for c in cells if c.load == recommendation.load and c.variant in names], at=False
     )
@@ -215,7 +219,7 @@ def _cautions(cells: Sequence[Cell], *, at: bool) -> tuple[str, ...]:
     return tuple(f"{clause}." for clause in (*decoding(cells, at=at), *cautions(cells, at=at)))
 
 
-def _missing(observed: Observed, lines: Sequence[Line], *, uncontrolled: bool) -> Iterator[str]:
+def _missing(observed: Observed, lines: Sequence[Series], *, uncontrolled: bool) -> Iterator[str]:
     """What to measure before anything can be advised."""
     if uncontrolled or observed.rounds < FEWEST_ROUNDS:
         yield (
@@ -232,7 +236,7 @@ def _missing(observed: Observed, lines: Sequence[Line], *, uncontrolled: bool) -
 
 def _notes(
     observed: Observed,
-    lines: Sequence[Line],
+    lines: Sequence[Series],
     accepted: Sequence[Acceptance],
     expected: Outlook,
     *,
@@ -248,24 +252,24 @@ def _notes(
             f"{wording.count(observed.rounds, 'round')} measured: without {FEWEST_ROUNDS}, nobody "
             "knows how sure this is."
         )
-    for line in lines:
-        if len(line.variants) == 1 and not line.fixed:
-            yield f"Of {line.name} one window was measured, so none is predicted."
-        if expected.errors.get(line.name, 0.0) > USABLE:
-            off = wording.percent(expected.errors[line.name])
+    for series in lines:
+        if len(series.variants) == 1 and not series.fixed:
+            yield f"Of {series.name} one window was measured, so none is predicted."
+        if expected.errors.get(series.name, 0.0) > USABLE:
+            off = wording.percent(expected.errors[series.name])
             yield (
-                f"No other window of {line.name} is predicted: what the measured ones say of each "
-                f"other is {off} % off."
+                f"No other window of {series.name} is predicted: what the measured ones say of "
+                f"each other is {off} % off."
             )
     if observed.sets:
         names = wording.listed([name for name in observed.classes if name in observed.sets])
         yield f"Prompts differ ({names}): of them only measured windows are compared."
-    if len({line.baseline for line in lines}) > 1:
+    if len({series.baseline for series in lines}) > 1:
         yield (
             "Each batch has a baseline of its own: speed-ups are over that. Where a batch takes "
             "fewer requests than are in flight, it is not recommended if another takes more."
         )
-    drafts = {line.name: max(line.windows) - line.offset for line in lines}
+    drafts = {series.name: max(series.windows) - series.offset for series in lines}
     for acceptance in accepted:
         last = acceptance.positions[-1].number
         if last < drafts[acceptance.line]:

@@ -19,7 +19,7 @@ from scipy.special import stdtrit
 
 from spectap import wording
 from spectap.analysis import contrasts, grouping
-from spectap.analysis.advice.advice import Acceptance, Line, Position, StepCost
+from spectap.analysis.advice.advice import Acceptance, Position, Series, StepCost
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import clopper_pearson
@@ -238,41 +238,41 @@ def _at_least(sizes: Array) -> Array:
     return counts
 
 
-def acceptances(observed: Observed, lines: Iterable[Line]) -> tuple[Acceptance, ...]:
-    """Of each line on each class of prompts that it was measured on."""
+def acceptances(observed: Observed, lines: Iterable[Series]) -> tuple[Acceptance, ...]:
+    """The acceptance of each line on each class that it has."""
     by_class = []
-    for line in lines:
-        sides = [observed.sides[name] for _, name in line.variants]
+    for series in lines:
+        sides = [observed.sides[name] for _, name in series.variants]
         for number, prompt_class in enumerate(observed.classes):
             reached, accepted = (
                 np.sum([getattr(side, field)[:, number] for side in sides], axis=0)
                 for field in ("reached", "accepted")
             )
             if positions := tuple(_positions(reached, accepted)):
-                by_class.append(Acceptance(line.name, prompt_class, positions))
+                by_class.append(Acceptance(series.name, prompt_class, positions))
     return tuple(by_class)
 
 
 def _positions(reached: Array, accepted: Array) -> Iterator[Position]:
-    """From what each round reached and accepted, over round and position."""
-    for number, (tried, taken) in enumerate(zip(reached.T, accepted.T, strict=True), start=1):
-        total = tried.sum()
+    """Positions; ``reached`` and ``accepted`` are over round and position."""
+    for number, (trials, successes) in enumerate(zip(reached.T, accepted.T, strict=True), start=1):
+        total = trials.sum()
         if total > 0:
-            share = float(taken.sum() / total)
-            yield Position(number, int(total), share, _share_interval(tried, taken))
+            share = float(successes.sum() / total)
+            yield Position(number, int(total), share, _share_interval(trials, successes))
 
 
-def _share_interval(tried: Array, taken: Array) -> tuple[float, float] | None:
+def _share_interval(trials: Array, successes: Array) -> tuple[float, float] | None:
     """Korn's and Graubard's interval of a share (Survey Methodology 24, 1998), by rounds.
 
     Clopper's and Pearson's, for as many independent steps as have the scatter of the rounds, less
     what is not known of that scatter. It has width where all drafts were accepted, too.
     """
-    rounds, total = len(tried), tried.sum()
-    if rounds < FEWEST_ROUNDS or np.count_nonzero(tried) < FEWEST_ROUNDS:
+    rounds, total = len(trials), trials.sum()
+    if rounds < FEWEST_ROUNDS or np.count_nonzero(trials) < FEWEST_ROUNDS:
         return None
-    share = taken.sum() / total
-    excess = taken - share * tried
+    share = successes.sum() / total
+    excess = successes - share * trials
     scatter = rounds / (rounds - 1) * (excess**2).sum() / total**2
     sureness = stdtrit(total, 1 - ALPHA / 2) / stdtrit(rounds - 1, 1 - ALPHA / 2)
     independent = share * (1 - share) / scatter if scatter > 0 else total
@@ -280,18 +280,18 @@ def _share_interval(tried: Array, taken: Array) -> tuple[float, float] | None:
     return clopper_pearson(float(share), float(worth), ALPHA)
 
 
-def step_costs(observed: Observed, lines: Iterable[Line]) -> Iterator[StepCost]:
-    """Of each line at each load, over all classes."""
+def step_costs(observed: Observed, lines: Iterable[Series]) -> Iterator[StepCost]:
+    """Each line's cost at each load, over all classes."""
     with np.errstate(divide="ignore", invalid="ignore"):
         means = {
             name: side.seconds.sum(axis=(1, 2)) / side.steps.sum(axis=(1, 2))
             for name, side in observed.sides.items()
         }
-    for line in lines:
+    for series in lines:
         for load, point in enumerate(observed.loads):
-            baseline = float(means[line.baseline][load])
+            baseline = float(means[series.baseline][load])
             measured = [
-                (window, name) for window, name in line.variants if np.isfinite(means[name][load])
+                (window, name) for window, name in series.variants if np.isfinite(means[name][load])
             ]
             if not measured or not np.isfinite(baseline):
                 continue
@@ -302,7 +302,7 @@ def step_costs(observed: Observed, lines: Iterable[Line]) -> Iterator[StepCost]:
             if len(measured) > 1:
                 per_draft, fixed = np.polyfit(drafts, seconds - baseline, 1, w=1 / seconds)
             yield StepCost(
-                line=line.name,
+                line=series.name,
                 load=point,
                 baseline=baseline,
                 measured=tuple(
@@ -315,7 +315,7 @@ def step_costs(observed: Observed, lines: Iterable[Line]) -> Iterator[StepCost]:
 
 
 def _step_interval(side: Side, load: int) -> Interval:
-    """Of the mean step, by rounds."""
+    """The mean step, by rounds."""
     seconds, steps = side.seconds[load].sum(axis=-1), side.steps[load].sum(axis=-1)
     rounds = [(float(a), float(b)) for a, b in zip(seconds, steps, strict=True) if b]
     if estimate := contrasts.ratio_of_sums(rounds):

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from spectap.analysis.advice.advice import Choice, Line
+from spectap.analysis.advice.advice import Choice, Series
 from spectap.analysis.advice.observed import Array, Observed
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
@@ -50,7 +50,7 @@ class Figures(NamedTuple):
 
 @dataclass(frozen=True)
 class Outlook:
-    """Of a run. There are no replicates where nobody knows how sure its figures are."""
+    """A run's outlook, without replicates where nobody knows how sure its figures are."""
 
     measured: Mapping[str, Figures]
     """Of each variant."""
@@ -101,21 +101,21 @@ class _Totals(NamedTuple):
     outputs: Array
 
 
-def windows(line: Line) -> Sequence[int]:
-    """Those that are considered: of one measured window, that alone."""
-    if line.fixed or len(line.windows) < 2:
-        return line.windows
-    return range(line.offset + 1, max(line.windows) + 1)
+def windows(series: Series) -> Sequence[int]:
+    """The windows considered: of one measured window, that alone."""
+    if series.fixed or len(series.windows) < 2:
+        return series.windows
+    return range(series.offset + 1, max(series.windows) + 1)
 
 
 def outlook(
     observed: Observed,
-    lines: Sequence[Line],
+    lines: Sequence[Series],
     *,
     apart: bool,
     unsteadiness: Unsteadiness | None,
 ) -> Outlook:
-    """That of all lines, at every window up to the largest that was measured.
+    """The outlook of all lines, at every window up to the largest measured.
 
     Of variants that were measured ``apart`` there are no replicates unless ``unsteadiness`` says
     what changed from the time of one to that of another.
@@ -134,23 +134,23 @@ def outlook(
     }
     predicted, held_out = dict[Choice, Figures](), dict[Choice, Figures]()
     errors = dict[str, float]()
-    for line in lines:
-        if len(line.windows) < 2:
+    for series in lines:
+        if len(series.windows) < 2:
             continue
-        every = [name for _, name in line.variants]
+        every = [name for _, name in series.variants]
         pooled = _Totals(*(sum(field) for field in zip(*(totals[n] for n in every), strict=True)))
-        predict = partial(_predict, observed, line, measured, totals, weights)
+        predict = partial(_predict, observed, series, measured, totals, weights)
         from_all = predict(every)
-        for window in windows(line):
-            choice, drafts = Choice(line.name, window), window - line.offset - 1
-            if (name := dict(line.variants).get(window)) is None:
+        for window in windows(series):
+            choice, drafts = Choice(series.name, window), window - series.offset - 1
+            if (name := dict(series.variants).get(window)) is None:
                 seconds, tokens = from_all
                 predicted[choice] = _figures(seconds[..., drafts], tokens[..., drafts], pooled)
             else:
-                seconds, tokens = predict([other for other in every if other != name])
+                seconds, tokens = predict([n for n in every if n != name])
                 held_out[choice] = _figures(seconds[..., drafts], tokens[..., drafts], totals[name])
         if certain:
-            errors[line.name] = _model_error(line, measured, held_out)
+            errors[series.name] = _model_error(series, measured, held_out)
     generator = np.random.default_rng(_SEED + 2)
     for name, error in errors.items():
         shift = error * generator.standard_normal(_REPLICATES)
@@ -204,7 +204,7 @@ def _positions_in_time(names: Sequence[str], unsteadiness: Unsteadiness) -> Arra
     (Torgerson, Psychometrika 17, 1952); or nearly these, where no points have them."""
     squares = np.array(
         [
-            [unsteadiness.between(name, other) ** 2 if name != other else 0.0 for other in names]
+            [unsteadiness.between(name, peer) ** 2 if name != peer else 0.0 for peer in names]
             for name in names
         ]
     )
@@ -241,7 +241,7 @@ def _logs(above: Array, below: Array) -> Array:
 
 def _predict(
     observed: Observed,
-    line: Line,
+    series: Series,
     measured: Mapping[str, Figures],
     totals: Mapping[str, _Totals],
     weights: Mapping[str, Array],
@@ -253,8 +253,8 @@ def _predict(
     predicted is drawn to what was measured beside it. NaN for prompts that differ: those that were
     sent are too few for intervals of predictions to hold (``tests.bench.advice``).
     """
-    most = max(line.windows) - line.offset
-    base = measured[line.baseline].step_seconds
+    most = max(series.windows) - series.offset
+    base = measured[series.baseline].step_seconds
     reached, accepted = (
         sum(np.einsum("br,rcj->bcj", weights[n], getattr(observed.sides[n], field)) for n in names)[
             ..., :most
@@ -262,7 +262,7 @@ def _predict(
         for field in ("reached", "accepted")
     )
     of_step, cut = (array[:, np.newaxis] for array in _step_yield(_chain(reached, accepted)))
-    of_baseline = totals[line.baseline]
+    of_baseline = totals[series.baseline]
     tokens, answers = (
         array[..., np.newaxis] for array in (of_baseline.tokens, of_baseline.answers)
     )
@@ -337,7 +337,7 @@ def _through(points: Sequence[int], most: int) -> Array:
 
 
 def _model_error(
-    line: Line, measured: Mapping[str, Figures], held_out: Mapping[Choice, Figures]
+    series: Series, measured: Mapping[str, Figures], held_out: Mapping[Choice, Figures]
 ) -> float:
     """What predictions of measured windows from the others are off beyond their standard errors.
 
@@ -345,8 +345,8 @@ def _model_error(
     acceptance for all windows is not quite right. Nor is a step's time quite straight between two.
     """
     squares: list[float] = []
-    for window, name in line.variants:
-        off = held_out[Choice(line.name, window)].request - measured[name].request
+    for window, name in series.variants:
+        off = held_out[Choice(series.name, window)].request - measured[name].request
         excess = off[0] ** 2 - off[1:].var(axis=0)
         squares += [*excess[np.isfinite(excess)]]
     return math.sqrt(max(0.0, float(np.mean(squares)))) if squares else 0.0

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from spectap import wording
-from spectap.analysis.advice.advice import Choice, Line, Prospect, Recommendation
+from spectap.analysis.advice.advice import Choice, Prospect, Recommendation, Series
 from spectap.analysis.advice.observed import Array, Observed
 from spectap.analysis.advice.outlook import USABLE, Figures, Outlook, windows
 from spectap.analysis.estimates import intervals
@@ -37,7 +37,7 @@ class Scope:
     """What a choice is for: a load, and a class or the mix of several."""
 
     observed: Observed
-    lines: Sequence[Line]
+    lines: Sequence[Series]
     outlook: Outlook
     load: int
     shares: Mapping[int, float]
@@ -54,28 +54,28 @@ class Scope:
         return [
             OFF,
             *(
-                Choice(line.name, window)
-                for line in self.lines
-                for window in windows(line)
-                if self.known(line, window)
+                Choice(series.name, window)
+                for series in self.lines
+                for window in windows(series)
+                if self.known(series, window)
             ),
         ]
 
     @cached_property
     def baseline(self) -> str:
         """The fastest one."""
-        names = dict.fromkeys(line.baseline for line in self.lines)
+        names = dict.fromkeys(series.baseline for series in self.lines)
         return min(names, key=lambda name: float(self.seconds(self.outlook.measured[name])[0]))
 
-    def line(self, name: str | None) -> Line:
+    def series(self, name: str | None) -> Series:
         """The line of that name."""
-        return next(line for line in self.lines if line.name == name)
+        return next(series for series in self.lines if series.name == name)
 
     def variant(self, choice: Choice) -> str | None:
         """The variant that was measured; None where that choice was not."""
         if choice.line is None:
             return self.baseline
-        return dict(self.line(choice.line).variants).get(choice.window or 0)
+        return dict(self.series(choice.line).variants).get(choice.window or 0)
 
     def figures(self, choice: Choice) -> Figures:
         """As measured, otherwise as predicted."""
@@ -83,17 +83,17 @@ class Scope:
             return self.outlook.measured[name]
         return self.outlook.predicted[choice]
 
-    def known(self, line: Line, window: int) -> bool:
+    def known(self, series: Series, window: int) -> bool:
         """Whether it was measured, or can be predicted.
 
         That is of a line that came to this load with several windows, by a model that tells its
         measured windows from each other.
         """
-        measured = {w: self.finite(self.outlook.measured[name]) for w, name in line.variants}
+        measured = {w: self.finite(self.outlook.measured[name]) for w, name in series.variants}
         if window in measured:
             return measured[window]
-        usable = self.outlook.errors.get(line.name, 0.0) <= USABLE
-        predicted = self.outlook.predicted[Choice(line.name, window)]
+        usable = self.outlook.errors.get(series.name, 0.0) <= USABLE
+        predicted = self.outlook.predicted[Choice(series.name, window)]
         return sum(measured.values()) > 1 and usable and self.finite(predicted)
 
     def finite(self, figures: Figures) -> bool:
@@ -112,45 +112,47 @@ class Scope:
         logs: Array = np.log(total)
         return logs
 
-    def gain(self, line: Line, figures: Figures) -> Interval:
+    def gain(self, series: Series, figures: Figures) -> Interval:
         """The speed-up over the line's baseline."""
-        baseline = self.outlook.measured[line.baseline]
+        baseline = self.outlook.measured[series.baseline]
         return self.outlook.interval(self.seconds(baseline) - self.seconds(figures))
 
 
 def prospects(
-    observed: Observed, lines: Sequence[Line], outlook: Outlook, cost: Cost | None
+    observed: Observed, lines: Sequence[Series], outlook: Outlook, cost: Cost | None
 ) -> Iterator[Prospect]:
-    """Of each load, class, line and window, in this order."""
+    """Prospects by load, class, line and window, in this order."""
     for load in range(len(observed.loads)):
         for number in range(len(observed.classes)):
-            for line in lines:
-                scope = Scope(observed, (line,), outlook, load, {number: 1.0})
-                if not scope.finite(outlook.measured[line.baseline]):
+            for series in lines:
+                scope = Scope(observed, (series,), outlook, load, {number: 1.0})
+                if not scope.finite(outlook.measured[series.baseline]):
                     continue
-                for window in windows(line):
-                    if scope.known(line, window):
-                        yield from _prospect(scope, line, window, number, cost)
+                for window in windows(series):
+                    if scope.known(series, window):
+                        yield from _prospect(scope, series, window, number, cost)
 
 
 def _prospect(
-    scope: Scope, line: Line, window: int, number: int, cost: Cost | None
+    scope: Scope, series: Series, window: int, number: int, cost: Cost | None
 ) -> Iterator[Prospect]:
     """None where no answer counts."""
-    choice = Choice(line.name, window)
+    choice = Choice(series.name, window)
     figures, measured = scope.figures(choice), scope.variant(choice) is not None
-    others = scope.outlook.held_out.get(choice) if measured else figures
+    predicted = scope.outlook.held_out.get(choice) if measured else figures
     speed = _speed(scope, choice, number)
     if speed:
         yield Prospect(
-            line=line.name,
+            line=series.name,
             window=window,
             prompt_class=scope.observed.classes[number],
             load=scope.point,
             tokens_per_step=math.exp(figures.step_tokens[0, scope.load, number]),
             step_seconds=math.exp(figures.step_seconds[0, scope.load, number]),
-            predicted=scope.gain(line, others) if others and scope.finite(others) else None,
-            measured=scope.gain(line, figures) if measured else None,
+            predicted=scope.gain(series, predicted)
+            if predicted and scope.finite(predicted)
+            else None,
+            measured=scope.gain(series, figures) if measured else None,
             tokens_per_second=speed,
             usd_per_million_output_tokens=_usd(scope.point, cost, speed),
         )
@@ -163,7 +165,7 @@ def _speed(scope: Scope, choice: Choice, number: int) -> float:
     is what is asked for, as long as the variant keeps up.
     """
     name, point = scope.variant(choice), scope.point
-    names = [name] if name else dict(scope.line(choice.line).variants).values()
+    names = [name] if name else dict(scope.series(choice.line).variants).values()
     answers, outputs, served, time = (
         float(
             sum(getattr(scope.observed.sides[n], field)[scope.load, :, number].sum() for n in names)
@@ -179,14 +181,14 @@ def _speed(scope: Scope, choice: Choice, number: int) -> float:
 
 
 def _usd(point: LoadPoint, cost: Cost | None, speed: float) -> float | None:
-    """Of a million output tokens in a closed loop; in an open one the rate says how much a node
-    does for its price."""
+    """The price of a million output tokens; None in an open loop, where the rate says how much a
+    node does for its price."""
     return None if cost is None or point.open else cost.usd_per_million_seconds / speed
 
 
 def recommendations(
     observed: Observed,
-    lines: Sequence[Line],
+    lines: Sequence[Series],
     outlook: Outlook,
     prospects: Sequence[Prospect],
     mix: Mapping[str, float],
@@ -210,18 +212,18 @@ def recommendations(
             scopes.append((None, {numbers[name]: share for name, share in mixed.items()}))
         for prompt_class, of_classes in scopes:
             scope = Scope(observed, _that_take(lines, point), outlook, load, of_classes)
-            fixed = any(line.fixed for line in scope.lines)
+            fixed = any(series.fixed for series in scope.lines)
             if len(scope.choices) > (1 if fixed else 2):
                 yield _recommended(scope, prompt_class, cost, advises=advises)
 
 
-def _that_take(lines: Sequence[Line], point: LoadPoint) -> list[Line]:
+def _that_take(lines: Sequence[Series], point: LoadPoint) -> list[Series]:
     """The lines whose batch takes the load, or the largest: others would have a queue."""
     if point.concurrency is None:
         return [*lines]
-    largest = max((line.batch or point.concurrency for line in lines), default=1)
+    largest = max((series.batch or point.concurrency for series in lines), default=1)
     enough = min(point.concurrency, largest)
-    return [line for line in lines if (line.batch or enough) >= enough]
+    return [series for series in lines if (series.batch or enough) >= enough]
 
 
 def _recommended(
@@ -232,15 +234,15 @@ def _recommended(
     probabilities = outlook.chances(logs)
     best = _best(scope, logs[0])
     choice, probability = choices[best], float(probabilities[best])
-    others = [n for n in np.argsort(-probabilities, kind="stable") if n != best]
+    ranked = [n for n in np.argsort(-probabilities, kind="stable") if n != best]
     rivals = tuple(
         (choices[n], float(probabilities[n]))
-        for n in others[:_MOST_RIVALS]
+        for n in ranked[:_MOST_RIVALS]
         if probabilities[n] >= _RIVAL
     )
     speedup = Interval(1.0, 1.0, 1.0)
     if choice.line is not None:
-        speedup = scope.gain(scope.line(choice.line), scope.figures(choice))
+        speedup = scope.gain(scope.series(choice.line), scope.figures(choice))
     speeds = {number: _speed(scope, choice, number) for number in scope.shares}
     usd = None
     if all(speeds.values()):
@@ -291,8 +293,8 @@ def _sentence(recommendation: Recommendation, considered: str, *, advises: bool)
     """What to serve, by how much, how sure."""
     choice, speedup = recommendation.choice, recommendation.speedup
     prompts = recommendation.prompt_class
-    where = "the mix" if prompts is None else f"{prompts} prompts"
-    where += f" at {recommendation.load}"
+    subject = "the mix" if prompts is None else f"{prompts} prompts"
+    subject += f" at {recommendation.load}"
     speed = f"{intervals.times(speedup)} the baseline's speed"
     speed += f" (95 % interval {intervals.span(speedup)})"
     speed += "" if recommendation.measured else ", as predicted"
@@ -307,12 +309,12 @@ def _sentence(recommendation: Recommendation, considered: str, *, advises: bool)
         sure = "many others may be better"
     if clear and advises:
         if choice.line is None:
-            return f"Turn speculation off for {where}: no window is faster; {sure}."
-        what = f"{choice.line} and a window of {choice.window}"
-        return f"Serve {where} with {what}: {speed}; {sure}."
+            return f"Turn speculation off for {subject}: no window is faster; {sure}."
+        configuration = f"{choice.line} and a window of {choice.window}"
+        return f"Serve {subject} with {configuration}: {speed}; {sure}."
     among = f"of {considered}" if advises else "in this rehearsal"
-    what = _name(choice) if choice.line is None else f"{_name(choice)}, {speed}"
-    return f"Fastest for {where} {among}: {what}; {sure}."
+    configuration = _name(choice) if choice.line is None else f"{_name(choice)}, {speed}"
+    return f"Fastest for {subject} {among}: {configuration}; {sure}."
 
 
 def _measure_next(recommendation: Recommendation, scope: Scope) -> str:
@@ -321,8 +323,8 @@ def _measure_next(recommendation: Recommendation, scope: Scope) -> str:
     if not recommendation.measured:
         return f"Measure {_name(choice)}: so far it is only predicted."
     if recommendation.probability >= _CLEAR or not recommendation.rivals:
-        line = scope.line(choice.line) if choice.line else None
-        widest = max(line.windows) if line and not line.fixed else None
+        series = scope.series(choice.line) if choice.line else None
+        widest = max(series.windows) if series and not series.fixed else None
         if choice.window == widest and widest and widest < _WIDEST:
             return (
                 f"Measure {choice.line} with a window wider than {widest}: the widest one is "

@@ -26,8 +26,8 @@ _MOST_UNITS: Final = 100_000
 _Unit = TypeVar("_Unit")
 
 
-class Part(NamedTuple):
-    """A part of an error that is independent of the others."""
+class Component(NamedTuple):
+    """A part of an error, independent of its other parts."""
 
     error: float
     freedom: float
@@ -41,21 +41,24 @@ class Estimate:
     log: float
     error: float
     units: int
-    common: Part | None = None
+    common: Component | None = None
     """Of the error, what all units share: more of them do not make it smaller."""
     freedom: float | None = None
     """Degrees of freedom of the error; None: one less than there are units."""
 
-    def widened(self, common: Part) -> Estimate:
+    def widened(self, common: Component) -> Estimate:
         """The same with an error that all its units share."""
-        own = Part(self.error, self.degrees)
-        error, freedom = _sum(own, common)
+        error, freedom = _sum(Component(self.error, self.degrees), common)
         return replace(self, error=error, common=common, freedom=freedom)
 
-    def against(self, other: Estimate) -> Estimate:
+    def against(self, denominator: Estimate) -> Estimate:
         """The ratio to an independent estimate."""
-        error, freedom = _sum(*(Part(each.error, each.degrees) for each in (self, other)))
-        return Estimate(self.log - other.log, error, min(self.units, other.units), freedom=freedom)
+        error, freedom = _sum(
+            *(Component(estimate.error, estimate.degrees) for estimate in (self, denominator))
+        )
+        return Estimate(
+            self.log - denominator.log, error, min(self.units, denominator.units), freedom=freedom
+        )
 
     def interval(self, alpha: float = ALPHA) -> Interval:
         """The interval that holds the truth with probability 1 - ``alpha``: Student's t."""
@@ -95,11 +98,11 @@ class Estimate:
         None where no number does, because of what all units share.
         """
         common = self.common.error if self.common else 0.0
-        own = math.sqrt(max(0.0, self.error**2 - common**2) * self.units)
+        unit_error = math.sqrt(max(0.0, self.error**2 - common**2) * self.units)
         below, enough = FEWEST_ROUNDS - 1, FEWEST_ROUNDS
 
         def enough_for(units: int) -> bool:
-            several = Estimate(0.0, own / math.sqrt(units), units)
+            several = Estimate(0.0, unit_error / math.sqrt(units), units)
             if self.common:
                 several = several.widened(self.common)
             return several.detectable(alpha) <= difference
@@ -146,19 +149,19 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
-def _sum(*parts: Part) -> Part:
+def _sum(*components: Component) -> Component:
     """Independent errors together, with the degrees of freedom of Welch and Satterthwaite.
 
     Biometrika 34, 1947, 28-35; Biometrics Bulletin 2, 1946, 110-114.
     """
-    largest = max(part.error for part in parts)
+    largest = max(component.error for component in components)
     if largest == 0:
-        return Part(0.0, min(part.freedom for part in parts))
+        return Component(0.0, min(component.freedom for component in components))
     # As parts of the largest: squares of tiny errors would vanish.
-    shares = [((part.error / largest) ** 2, part.freedom) for part in parts]
+    shares = [((component.error / largest) ** 2, component.freedom) for component in components]
     total = math.fsum(share for share, _ in shares)
     lost = math.fsum(share**2 / freedom for share, freedom in shares)
-    return Part(largest * math.sqrt(total), total**2 / lost)
+    return Component(largest * math.sqrt(total), total**2 / lost)
 
 
 def _standard_errors(freedom: float, alpha: float) -> float:

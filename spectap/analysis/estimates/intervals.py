@@ -49,10 +49,10 @@ def span(interval: Interval) -> str:
 
 def percents(ratio: Interval) -> tuple[str, str, str]:
     """How far a ratio and its bounds are off 1, without signs: ``("64", "63", "65")``."""
-    parts = [abs(value - 1) for value in (ratio.point, ratio.low, ratio.high)]
-    coarsest = 0 if parts[0] >= 0.1 else 1
+    deviations = [abs(value - 1) for value in (ratio.point, ratio.low, ratio.high)]
+    coarsest = 0 if deviations[0] >= 0.1 else 1
     for digits in range(coarsest, _FINEST):
-        point, low, high = (f"{100 * part:.{digits}f}" for part in parts)
+        point, low, high = (f"{100 * deviation:.{digits}f}" for deviation in deviations)
         if low != high:
             break
     return point, low, high

@@ -43,27 +43,27 @@ def clopper_pearson(share: float, count: float, alpha: float) -> Bounds:
 class Paired:
     """The shares of right answers of two sides, prompt by prompt, with as many answers each."""
 
-    own: Sequence[float]
+    variant: Sequence[float]
     baseline: Sequence[float]
 
     @property
     def prompts(self) -> int:
         """How many both sides answered."""
-        return len(self.own)
+        return len(self.variant)
 
     @property
     def lost(self) -> int:
         """Prompts that the baseline answers rightly more often."""
-        return sum(own < other for own, other in self._pairs)
+        return sum(variant < baseline for variant, baseline in self._pairs)
 
     @property
     def won(self) -> int:
         """Prompts that the baseline answers rightly less often."""
-        return sum(own > other for own, other in self._pairs)
+        return sum(variant > baseline for variant, baseline in self._pairs)
 
     @property
     def p(self) -> float:
-        """Of the exact sign test that no more prompts are lost than won by more than chance.
+        """The exact sign test's chance of as many lost, if each is as likely lost as won.
 
         One-sided. With one answer a prompt it is McNemar's (Psychometrika 12, 1947, 153-157).
         """
@@ -71,8 +71,12 @@ class Paired:
 
     @property
     def difference(self) -> float:
-        """Of the mean shares, own less baseline."""
-        return statistics.fmean(self.own) - statistics.fmean(self.baseline) if self.own else 0.0
+        """The variant's mean share less the baseline's."""
+        return (
+            statistics.fmean(self.variant) - statistics.fmean(self.baseline)
+            if self.variant
+            else 0.0
+        )
 
     def interval(self) -> Bounds:
         """The interval of ``difference``.
@@ -80,15 +84,18 @@ class Paired:
         Newcombe's method 10 (Statistics in Medicine 17, 1998, 2635-2650): Wilson's bounds of both
         shares, and their correlation. It has width where both sides are always right.
         """
-        if not self.own:
+        if not self.variant:
             return -1.0, 1.0
-        own, other = statistics.fmean(self.own), statistics.fmean(self.baseline)
+        share, baseline_share = statistics.fmean(self.variant), statistics.fmean(self.baseline)
         count = self._single_answers()
-        (low, high), (other_low, other_high) = _wilson(own, count), _wilson(other, count)
+        (low, high), (baseline_low, baseline_high) = (
+            _wilson(share, count),
+            _wilson(baseline_share, count),
+        )
         correlation = self._correlation(count)
-        below = _third_side(own - low, other_high - other, correlation)
-        above = _third_side(high - own, other - other_low, correlation)
-        return max(-1.0, own - other - below), min(1.0, own - other + above)
+        below = _third_side(share - low, baseline_high - baseline_share, correlation)
+        above = _third_side(high - share, baseline_share - baseline_low, correlation)
+        return max(-1.0, share - baseline_share - below), min(1.0, share - baseline_share + above)
 
     def detectable(self, level: float) -> float | None:
         """The smallest fall of the share that would probably have been found at ``level``.
@@ -120,7 +127,7 @@ class Paired:
 
     @property
     def _pairs(self) -> list[tuple[float, float]]:
-        return list(zip(self.own, self.baseline, strict=True))
+        return list(zip(self.variant, self.baseline, strict=True))
 
     def _single_answers(self) -> float:
         """How many prompts with one answer each would tell as much: Kish's design effect.
@@ -129,16 +136,18 @@ class Paired:
         won, is added to what was seen: few prompts may have missed the few that matter most.
         """
         pairs, total = self._pairs, self.prompts + 1
-        mean = sum(own - other for own, other in pairs) / total
-        single = (1 + sum(own + other - 2 * own * other for own, other in pairs)) / total
-        seen = (1 + sum((own - other) ** 2 for own, other in pairs)) / total
-        return self.prompts * (single - mean**2) / (seen - mean**2)
+        mean = sum(variant - baseline for variant, baseline in pairs) / total
+        single = (
+            1 + sum(variant + baseline - 2 * variant * baseline for variant, baseline in pairs)
+        ) / total
+        observed = (1 + sum((variant - baseline) ** 2 for variant, baseline in pairs)) / total
+        return self.prompts * (single - mean**2) / (observed - mean**2)
 
     def _correlation(self, count: float) -> float:
-        """With Newcombe's correction for continuity; 0 where a side does not vary."""
-        own, other = statistics.fmean(self.own), statistics.fmean(self.baseline)
-        shared = statistics.fmean(a * b for a, b in self._pairs) - own * other
-        spread = math.sqrt(own * (1 - own) * other * (1 - other))
+        """Corrected for continuity as Newcombe does; 0 where a side does not vary."""
+        share, baseline_share = statistics.fmean(self.variant), statistics.fmean(self.baseline)
+        shared = statistics.fmean(a * b for a, b in self._pairs) - share * baseline_share
+        spread = math.sqrt(share * (1 - share) * baseline_share * (1 - baseline_share))
         if spread == 0:
             return 0.0
         return (max(0.0, shared - 0.5 / count) if shared > 0 else shared) / spread
@@ -151,5 +160,5 @@ def _wilson(share: float, count: float) -> Bounds:
     return max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale)
 
 
-def _third_side(one: float, other: float, cosine: float) -> float:
-    return math.sqrt(max(0.0, one**2 - 2 * cosine * one * other + other**2))
+def _third_side(first: float, second: float, cosine: float) -> float:
+    return math.sqrt(max(0.0, first**2 - 2 * cosine * first * second + second**2))

@@ -154,8 +154,8 @@ def _waves(rounds: Sequence[Sequence[Point]], together: int) -> Iterator[Point]:
     size = together * math.ceil(sum(map(len, rounds)) / (_WAVES * together))
     for requests in rounds:
         for start in range(0, len(requests), size):
-            part = requests[start : start + size]
-            yield median(x for x, _ in part), median(y for _, y in part)
+            wave = requests[start : start + size]
+            yield median(x for x, _ in wave), median(y for _, y in wave)
 
 
 def _paint_curve(
@@ -189,22 +189,22 @@ def paint_drafts(advice: Advice) -> Figure:
 
     A row for each class, a line for each draft. Raises ``NothingToDraw``.
     """
-    acceptances = [each for each in advice.acceptances if each.positions]
-    prospects = [each for each in advice.prospects if each.load == first_load(advice)]
-    windows = len({each.window for each in prospects}) > 1
+    acceptances = [acceptance for acceptance in advice.acceptances if acceptance.positions]
+    prospects = [prospect for prospect in advice.prospects if prospect.load == first_load(advice)]
+    windows = len({prospect.window for prospect in prospects}) > 1
     if not acceptances:
         raise canvas.NothingToDraw("no step tells how many drafts were accepted")
-    classes = [*dict.fromkeys(each.prompt_class for each in acceptances)]
+    classes = [*dict.fromkeys(acceptance.prompt_class for acceptance in acceptances)]
     colours = colours_of_lines(advice)
     figure = canvas.figure(_DRAFTS_MARGINS + _DRAFTS_PANEL * len(classes))
     columns = 2 if windows else 1
     grid = figure.subplots(len(classes), columns, sharex="col", sharey="col", squeeze=False)
     for row, name in zip(grid, classes, strict=True):
         row[0].set_title(wording.short(name), loc="left", size=canvas.FONT_SIZE)
-        of_class = [each for each in acceptances if each.prompt_class == name]
+        of_class = [acceptance for acceptance in acceptances if acceptance.prompt_class == name]
         _paint_acceptances(row[0], of_class, colours)
         if windows:
-            in_class = [each for each in prospects if each.prompt_class == name]
+            in_class = [prospect for prospect in prospects if prospect.prompt_class == name]
             _paint_windows(row[1], in_class, advice.recommendations, colours)
         for axes in row:
             axes.grid(visible=False, axis="x")
@@ -212,9 +212,11 @@ def paint_drafts(advice: Advice) -> Figure:
     grid[0][0].set_ylim(0, 103)
     grid[-1][0].set_xlabel("position of the draft")
     if windows:
-        grid[0][1].set_ylim(0, 1.06 * max(1.0, *(each.speedup.high for each in prospects)))
+        grid[0][1].set_ylim(0, 1.06 * max(1.0, *(prospect.speedup.high for prospect in prospects)))
         grid[-1][1].set_xlabel("window")
-    drawn = {each.line for each in acceptances} | {each.line for each in prospects}
+    drawn = {acceptance.line for acceptance in acceptances} | {
+        prospect.line for prospect in prospects
+    }
     canvas.legend(figure, {name: colours[name] for name in colours if name in drawn})
     return figure
 
@@ -223,9 +225,11 @@ def _paint_acceptances(
     axes: Axes, acceptances: Sequence[Acceptance], colours: dict[str, Colour]
 ) -> None:
     axes.set_ylabel("% accepted where reached")
-    for number, each in enumerate(acceptances):
+    for number, acceptance in enumerate(acceptances):
         # What too few steps reached says nothing, unless there is nothing else.
-        positions = [position for position in each.positions if position.interval] or each.positions
+        positions = [
+            position for position in acceptance.positions if position.interval
+        ] or acceptance.positions
         shift = _SHIFT * (number - (len(acceptances) - 1) / 2)
         at = [position.number + shift for position in positions]
         hollow = [position.interval is None for position in positions]
@@ -233,7 +237,7 @@ def _paint_acceptances(
             Interval(position.accepted, *(position.interval or [position.accepted] * 2)).scaled(100)
             for position in positions
         ]
-        canvas.paint_curve(axes, at, intervals, colours[each.line], hollow)
+        canvas.paint_curve(axes, at, intervals, colours[acceptance.line], hollow)
 
 
 def _paint_windows(
@@ -246,23 +250,28 @@ def _paint_windows(
     axes.set_ylabel("speed-up of one request")
     axes.axhline(1, color=canvas.INK, linewidth=1)
     best = {
-        (each.choice.line, each.choice.window, each.prompt_class, each.load)
-        for each in recommendations
+        (
+            recommendation.choice.line,
+            recommendation.choice.window,
+            recommendation.prompt_class,
+            recommendation.load,
+        )
+        for recommendation in recommendations
     }
-    lines = [*dict.fromkeys(each.line for each in prospects)]
+    lines = [*dict.fromkeys(prospect.line for prospect in prospects)]
     for number, line in enumerate(lines):
         colour, shift = colours[line], _SHIFT * (number - (len(lines) - 1) / 2)
         of_line = sorted((p for p in prospects if p.line == line), key=lambda p: p.window)
-        windows = [each.window for each in of_line]
-        speeds = [each.speedup for each in of_line]
+        windows = [prospect.window for prospect in of_line]
+        speeds = [prospect.speedup for prospect in of_line]
         axes.plot(windows, [speed.point for speed in speeds], color=colour.light, linewidth=1.4)
         lows, highs = ([getattr(speed, end) for speed in speeds] for end in ("low", "high"))
         axes.fill_between(windows, lows, highs, color=colour.light, alpha=_BAND, linewidth=0)
-        for each, speed in zip(of_line, speeds, strict=True):
-            if each.measured:
-                at = each.window + shift
+        for prospect, speed in zip(of_line, speeds, strict=True):
+            if prospect.measured:
+                at = prospect.window + shift
                 axes.vlines(at, speed.low, speed.high, color=colour.light, linewidth=2)
-                canvas.paint_point(axes, each.window, speed.point, colour)
-            if (line, each.window, each.prompt_class, each.load) in best:
-                point = each.window, speed.point
+                canvas.paint_point(axes, prospect.window, speed.point, colour)
+            if (line, prospect.window, prospect.prompt_class, prospect.load) in best:
+                point = prospect.window, speed.point
                 axes.plot(*point, "o", mfc="none", mec=canvas.INK, markersize=_RING)

@@ -66,7 +66,9 @@ def paint_ratios(summary: Summary, case: Case, ratios: Iterable[Ratio]) -> Figur
         for axes, of, kind in zip(row, curves, kinds, strict=True):
             axes.set_visible(bool(of))
             axes.axhline(1, color=canvas.INK, linewidth=1)
-            ladders = {each.variant: each for each in case.ladders if each.open is kind[0].open}
+            ladders = {
+                ladder.variant: ladder for ladder in case.ladders if ladder.open is kind[0].open
+            }
             for number, (variant, points) in enumerate(of.items()):
                 # Intervals at one load stand side by side.
                 shift = 1 + _SHIFT * (number - (len(of) - 1) / 2)
@@ -75,7 +77,7 @@ def paint_ratios(summary: Summary, case: Case, ratios: Iterable[Ratio]) -> Figur
                 curve = [interval for _, interval in points]
                 canvas.paint_curve(axes, at, curve, colours[variant], hollow)
                 crossover = ratio.crossover(ladders[variant]) if variant in ladders else None
-                if crossover and crossover.found:
+                if crossover and crossover.bounded:
                     _paint_crossover(axes, crossover, colours[variant], below=number % 2 == 0)
     _label_loads(grid, kinds)
     compared = {cell.variant for cell, _ in case.compared}
@@ -86,7 +88,7 @@ def paint_ratios(summary: Summary, case: Case, ratios: Iterable[Ratio]) -> Figur
 def paint_latency(summary: Summary, case: Case) -> Figure:
     """A row of panels for each latency, a panel for each kind of load. Raises ``NothingToDraw``."""
     kinds = _kinds(case)
-    drawn = [each for each in _LATENCIES if any(cell.measure(each) for cell in case.cells)]
+    drawn = [metric for metric in _LATENCIES if any(cell.measure(metric) for cell in case.cells)]
     if not drawn or not kinds:
         raise canvas.NothingToDraw("no load point has a request that succeeded")
     limits = phrases.objective_limits(summary.objectives) if summary.objectives else {}
@@ -166,7 +168,7 @@ def _kinds(case: Case) -> list[list[LoadPoint]]:
 def _points(
     summary: Summary, case: Case, ratio: Ratio, kind: Sequence[LoadPoint]
 ) -> dict[str, list[tuple[Cell, Interval]]]:
-    """Of each variant that has any: its cells with their ratio, at the loads of one kind."""
+    """Each variant's cells with their ratio, at the loads of one kind, if it has any."""
     points = {
         variant: [
             (cell, interval)

@@ -132,8 +132,8 @@ class _Client(asyncio.Protocol):
         self._target, self._headers, self._body = b"", Headers(), bytearray()
         self._in_head, self._since_body, self._framing = True, 0, 0
 
-    def on_url(self, part: bytes) -> None:
-        self._target += part
+    def on_url(self, data: bytes) -> None:
+        self._target += data
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # trailers come here, too
@@ -145,10 +145,10 @@ class _Client(asyncio.Protocol):
         if expected.lower() == b"100-continue" and self._answering is None:
             self.write(http1.CONTINUE)
 
-    def on_body(self, part: bytes) -> None:
+    def on_body(self, data: bytes) -> None:
         self._since_body = 0
-        self._framing -= len(part)
-        self._body += part
+        self._framing -= len(data)
+        self._body += data
         if len(self._body) > limits.REQUEST:
             too_long = LimitError("the request's body", limits.REQUEST)
             self._refuse(str(too_long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)

@@ -95,8 +95,8 @@ class Framing:
         if not self.chunked:
             return data
         # An empty chunk would end the body.
-        part = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
-        return part + b"0\r\n\r\n" if last else part
+        chunk = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+        return chunk + b"0\r\n\r\n" if last else chunk
 
 
 def frame(

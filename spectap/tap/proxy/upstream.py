@@ -84,9 +84,9 @@ class _Answer:
 
     # What the parser calls.
 
-    def on_status(self, part: bytes) -> None:
+    def on_status(self, data: bytes) -> None:
         if self.status is None:
-            self.reason += part
+            self.reason += data
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.status is None:  # trailers come here, too
@@ -97,11 +97,11 @@ class _Answer:
         if self.status is None and status >= HTTPStatus.OK:
             self.status = status
 
-    def on_body(self, part: bytes) -> None:
+    def on_body(self, data: bytes) -> None:
         self.since_body = 0
-        self.framing -= len(part)
+        self.framing -= len(data)
         if not self.complete:
-            self._parts.append(part)
+            self._parts.append(data)
 
     def on_message_complete(self) -> None:
         if self.status is None:  # 1xx: the answer is yet to come
@@ -188,8 +188,8 @@ class UpstreamConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             wrong = f"malformed answer: {error}"
         if answer.since_body > limits.HEAD:
-            part = "head" if answer.status is None else "framing"
-            wrong = str(LimitError(f"the answer's {part}", limits.HEAD))
+            section = "head" if answer.status is None else "framing"
+            wrong = str(LimitError(f"the answer's {section}", limits.HEAD))
         elif answer.framing > limits.FRAMING:
             wrong = str(LimitError("the answer's framing", limits.FRAMING))
         self._pass(at)
@@ -204,8 +204,8 @@ class UpstreamConnection(asyncio.Protocol):
             self._answer.complete = True
             self._pass(time.monotonic())
         else:
-            where = "in the middle of the answer" if self._framing else "before an answer"
-            self._break(HTTPStatus.BAD_GATEWAY, f"reset: {exc or f'closed {where}'}")
+            moment = "in the middle of the answer" if self._framing else "before an answer"
+            self._break(HTTPStatus.BAD_GATEWAY, f"reset: {exc or f'closed {moment}'}")
 
     def _pass(self, at: float) -> None:
         """Passes on what the last read brought."""
@@ -242,9 +242,9 @@ class UpstreamConnection(asyncio.Protocol):
     def _watch(self) -> None:
         """Checks for a silent server, as soon as it can have been silent for too long."""
         limit = self._upstream.stall_seconds
-        left = limit if self._client.paused else self._heard + limit - time.monotonic()
-        if left > 0:
-            self._timer = asyncio.get_running_loop().call_later(left, self._watch)
+        remaining = limit if self._client.paused else self._heard + limit - time.monotonic()
+        if remaining > 0:
+            self._timer = asyncio.get_running_loop().call_later(remaining, self._watch)
         else:
             self._stall()
 

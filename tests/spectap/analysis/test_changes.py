@@ -185,7 +185,7 @@ def test_shares_are_compared() -> None:
         checks = correctness(plain.config, (), scores)
         return plain._replace(summary=dataclasses.replace(plain.summary, correctness=checks))
 
-    shares = {share.what: share for share in compare(checked(1, 0), checked(2, 30)).shares}
+    shares = {share.name: share for share in compare(checked(1, 0), checked(2, 30)).shares}
     own = shares["SD: GSM8K answers that are right"]
     assert (own.old, own.new) == (1, 0.7)
     assert own.difference[0] < -0.3 < own.difference[1] < 0

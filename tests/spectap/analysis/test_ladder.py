@@ -70,7 +70,7 @@ def test_the_point_is_within_the_bounds(ratios: list[float], errors: list[float]
     found = crossover(known, ALPHA)
     if found.point is not None:
         assert (found.better_up_to or 0) <= found.point <= (found.worse_from or math.inf)
-    if found.found:
+    if found.bounded:
         assert found.point is not None
 
 

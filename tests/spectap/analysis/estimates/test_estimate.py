@@ -13,8 +13,8 @@ from scipy import stats
 from spectap.analysis.estimates.estimate import (
     ALPHA,
     POWER,
+    Component,
     Estimate,
-    Part,
     geometric_mean,
     jackknife,
 )
@@ -86,7 +86,7 @@ def test_a_widened_estimate_is_never_surer(
     error: float, common: float, units: int, freedom: int, alpha: float
 ) -> None:
     plain = Estimate(0.1, error, units)
-    wide = plain.widened(Part(common, freedom))
+    wide = plain.widened(Component(common, freedom))
     assert wide.error == pytest.approx(math.hypot(error, common))
     assert min(units - 1, freedom) <= wide.degrees * (1 + 1e-9)
     assert wide.degrees <= (units - 1 + freedom) * (1 + 1e-9)
@@ -94,7 +94,7 @@ def test_a_widened_estimate_is_never_surer(
 
 
 def test_what_all_units_share_is_not_made_smaller_by_more_of_them() -> None:
-    wide = Estimate(0.0, 0.02, 6).widened(Part(0.03, 4))
+    wide = Estimate(0.0, 0.02, 6).widened(Component(0.03, 4))
     assert wide.units_for(0.05, ALPHA) is None
     needed = wide.units_for(0.2, ALPHA)
     assert needed is not None
