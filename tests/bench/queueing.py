@@ -21,7 +21,7 @@ from tests.bench import harness
 from tests.spectap.samples import record
 
 _HANDOVER = 0.005
-SEEN = 0.92
+SENSITIVITY = 0.92
 """Of closed loops that wait, with a prefill of at most 40 % and times that scatter by 0.1."""
 FALSELY = 0.015
 """Of cells in which nothing waits."""
@@ -114,7 +114,7 @@ def _missed(count: int) -> Iterator[str]:
             print(name, *(f"{share:>7.1%}" for share in shares))
             if slots is None and max(shares) > FALSELY:
                 yield f"{title}, {name}: a queue is seen in {max(shares):.1%}"
-            if slots is not None and not is_open and min(shares[:3]) < SEEN:
+            if slots is not None and not is_open and min(shares[:3]) < SENSITIVITY:
                 yield f"{title}, {name}: seen in {min(shares[:3]):.1%}"
 
 

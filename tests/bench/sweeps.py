@@ -63,27 +63,29 @@ class Sweep:
     def speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
         """Expected, by golden arithmetic: of a class whose prompts are alike."""
         acceptance = self.acceptances[prompt_class][draft]
-        own = self.decoding(window, draft)
-        return self._of_requests(own, own.time_per_token(acceptance, load), load)
+        speculative = self.decoding(window, draft)
+        return self._of_requests(speculative, speculative.time_per_token(acceptance, load), load)
 
     def _of_requests(self, decoding: Decoding, token_seconds: float, load: int) -> float:
         """The speed-up of whole requests, each of which has its prefill and its end."""
         baseline = self.decoding(1)
-        own, other = (
-            each.prefill_seconds + _END + (self.tokens - 1) * seconds
-            for each, seconds in (
+        speculative_seconds, baseline_seconds = (
+            side.prefill_seconds + _END + (self.tokens - 1) * seconds
+            for side, seconds in (
                 (decoding, token_seconds),
                 (baseline, baseline.step_seconds(load)),
             )
         )
-        return other / own
+        return baseline_seconds / speculative_seconds
 
     def measured_speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
         """Expected of answers as they are: they end within a step, and their prompts differ."""
         acceptances = self._population(prompt_class, draft)
         steps = fmean(expected_steps(each, window, self.tokens - 1) for each in acceptances)
-        own = self.decoding(window, draft)
-        return self._of_requests(own, own.step_seconds(load) * steps / (self.tokens - 1), load)
+        speculative = self.decoding(window, draft)
+        return self._of_requests(
+            speculative, speculative.step_seconds(load) * steps / (self.tokens - 1), load
+        )
 
     def best(self, prompt_class: str, load: int) -> float:
         """The best speed-up of all windows from 2 to the widest measured, and of none."""
@@ -138,13 +140,13 @@ class Sweep:
         chance = random.Random(f"{self.name} {seed}")
         variants = {BASELINE: (1, 0), **self.variants}
         records, level = list[Record](), 0.0
-        for place, (name, (window, draft)) in enumerate(variants.items()):
+        for position, (name, (window, draft)) in enumerate(variants.items()):
             decoding = self.decoding(window, draft)
             levels = [level]
             for _ in range(self.rounds):
                 level += chance.gauss(0, (self.wander or 0.0) / math.sqrt(self.rounds))
                 levels.append(level)
-            start = _STARTED + (0 if self.wander is None else _HOUR * place)
+            start = _STARTED + (0 if self.wander is None else _HOUR * position)
             if self.wander is not None:
                 for attempt, at in ((1, 0), (2, self.rounds)):
                     records.append(
@@ -240,9 +242,9 @@ def expected_steps(acceptance: float, window: int, tokens: int) -> float:
     reached = [acceptance**accepted for accepted in range(window)]
     chances = [(1 - acceptance) * each for each in reached[:-1]] + reached[-1:]
     steps = [0.0] * (tokens + 1)
-    for left in range(1, tokens + 1):
-        steps[left] = 1 + sum(
-            chance * steps[max(0, left - yielded)]
+    for remaining in range(1, tokens + 1):
+        steps[remaining] = 1 + sum(
+            chance * steps[max(0, remaining - yielded)]
             for yielded, chance in enumerate(chances, start=1)
         )
     return steps[tokens]

@@ -59,7 +59,7 @@ class Statement:
         return not 1 / (1 + MARGIN) <= self.truth <= 1 + MARGIN
 
     @property
-    def found(self) -> bool:
+    def detected(self) -> bool:
         """Whether the variant is said to be better, and is."""
         return self.answer is Answer.BETTER and self.truth > 1
 
@@ -81,22 +81,22 @@ def statements(
 ) -> list[Statement]:
     """All that a summary says; ``truths`` are those of its test cases and loads by name, and of all
     ``variants``."""
-    said: list[Statement] = []
+    stated: list[Statement] = []
     for case in summary.cases:
-        own = {load: truth for (name, load), truth in truths.items() if name == case.name}
+        by_load = {load: truth for (name, load), truth in truths.items() if name == case.name}
         for load in case.loads:
             assert load is not None
             for variant in variants:
-                said += _of_cell(case.cell(variant, load), own[load.name])
+                stated += _of_cell(case.cell(variant, load), by_load[load.name])
         for ladder in case.ladders:
-            said += _of_ladder(ladder, [own[load.name] for load in ladder.loads])
+            stated += _of_ladder(ladder, [by_load[load.name] for load in ladder.loads])
     for overall in summary.overall:
         at = overall.load.name if overall.load else ""
-        same = [(truth.speed, truth.cost) for (_, load), truth in truths.items() if load == at]
-        means = [math.exp(fmean(map(math.log, true))) for true in zip(*same, strict=True)]
+        at_load = [(truth.speed, truth.cost) for (_, load), truth in truths.items() if load == at]
+        means = [math.exp(fmean(map(math.log, true))) for true in zip(*at_load, strict=True)]
         intervals = (overall.speed, overall.cost)
-        said += map(Statement, OVERALL, means, intervals)
-    return said
+        stated += map(Statement, OVERALL, means, intervals)
+    return stated
 
 
 def _of_cell(cell: Cell, truth: Truth) -> Iterator[Statement]:
@@ -202,9 +202,9 @@ class Trials:
         )
 
     @property
-    def found(self) -> float:
-        """The share of differences in speed that matter and are found; NaN where there is neach."""
-        real = [each.found for each in self.of(SPEED) if each.matters]
+    def power(self) -> float:
+        """The share of differences in speed that matter and are found; NaN where there is none."""
+        real = [each.detected for each in self.of(SPEED) if each.matters]
         return fmean(real) if real else math.nan
 
     def rounds(self, speedup: float | None = None) -> list[int]:
@@ -212,8 +212,8 @@ class Trials:
         return [
             count
             for report in self.reports
-            for count, own in zip(report.rounds, self.world.speedups, strict=True)
-            if speedup in (own, None)
+            for count, case_speedup in zip(report.rounds, self.world.speedups, strict=True)
+            if speedup in (case_speedup, None)
         ]
 
 
@@ -226,8 +226,8 @@ def report(world: World, number: int) -> Report:
     config, measured = configuration(world), records(world, number)
     last = last_rounds(config, measured)
     measured = [record for record in measured if record.round <= last[record.case, record.load]]
-    said = statements(summarise(config, measured), truths(world))
-    return Report(said, [*last.values()])
+    stated = statements(summarise(config, measured), truths(world))
+    return Report(stated, [*last.values()])
 
 
 def trials(worlds: Sequence[World], count: int) -> Iterator[Trials]:
