@@ -41,7 +41,7 @@ TWO_DRAFTS = Sweep(
     {"structured": (0.93, 0.97), "open-ended": (0.5, 0.65)},
     loads=(1, 8),
 )
-APART = dataclasses.replace(SMALL, wander=0.03)
+ISOLATED = dataclasses.replace(SMALL, wander=0.03)
 
 Change = Callable[[list[Record]], list[Record]]
 
@@ -156,7 +156,7 @@ def without(variant: str, load: str = "") -> Change:
 
 SWEEPS = {
     "small": SMALL,
-    "apart": APART,
+    "apart": ISOLATED,
     "two rounds": dataclasses.replace(SMALL, rounds=2, loads=(1,)),
     "one window": dataclasses.replace(SMALL, windows=(7,), draft_costs=(0.03,), loads=(1,)),
     "between": Sweep("between", Linear(0.04), (0.04,), {"structured": (0.85,)}, windows=(3, 15)),
@@ -186,7 +186,7 @@ def test_what_is_said_of_a_sweep(name: str, snapshot: SnapshotAssertion) -> None
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_is_said_where_something_is_missing(name: str, snapshot: SnapshotAssertion) -> None:
-    sweep = APART if name == "no controls" else SMALL
+    sweep = ISOLATED if name == "no controls" else SMALL
     advice = advise(sweep.config(), CHANGES[name](sweep.records()))
     assert text(advice) == snapshot
     assert "NaN" not in advice.to_json()
@@ -229,11 +229,14 @@ def test_lines_with_equal_names_are_told_apart() -> None:
 def test_a_mix_weighs_the_classes() -> None:
     advice = advise(SMALL.config(), SMALL.records(), mix={"structured": 3})
     assert dict(advice.mix) == {"structured": 1.0, "open-ended": 0.0}
-    of = {(each.prompt_class, each.load): each for each in advice.recommendations}
+    of = {
+        (recommendation.prompt_class, recommendation.load): recommendation
+        for recommendation in advice.recommendations
+    }
     for load in (None, *SMALL.config().load.points):
         if mixed := of.get((None, load)):
-            own = of["structured", load]
-            assert (mixed.choice, mixed.speedup) == (own.choice, own.speedup)
+            structured = of["structured", load]
+            assert (mixed.choice, mixed.speedup) == (structured.choice, structured.speedup)
 
 
 @pytest.mark.parametrize(
