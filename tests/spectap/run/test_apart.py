@@ -43,10 +43,10 @@ class Choosy(InProcess):
         super().__init__(None, setup.folder.parent)
         self.setup, self.refused = setup, refused
 
-    async def run(self, **given: Any) -> None:
-        refuses = given["results"].name in self.refused
+    async def run(self, **arguments: Any) -> None:
+        refuses = arguments["results"].name in self.refused
         self.setup.base.fault = Fault.TOO_MANY if refuses else None
-        await super().run(**given)
+        await super().run(**arguments)
 
 
 async def test_it_begins_and_ends_with_a_control(tmp_path: Path) -> None:
