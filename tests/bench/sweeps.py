@@ -81,7 +81,9 @@ class Sweep:
     def measured_speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
         """Expected of answers as they are: they end within a step, and their prompts differ."""
         acceptances = self._population(prompt_class, draft)
-        steps = fmean(expected_steps(each, window, self.tokens - 1) for each in acceptances)
+        steps = fmean(
+            expected_steps(acceptance, window, self.tokens - 1) for acceptance in acceptances
+        )
         speculative = self.decoding(window, draft)
         return self._of_requests(
             speculative, speculative.step_seconds(load) * steps / (self.tokens - 1), load

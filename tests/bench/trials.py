@@ -157,12 +157,15 @@ class Trials:
     def of(self, figure: str) -> Iterator[Statement]:
         """All that was said of one figure."""
         return (
-            each for report in self.reports for each in report.statements if each.figure == figure
+            statement
+            for report in self.reports
+            for statement in report.statements
+            if statement.figure == figure
         )
 
     def held(self, figure: str) -> list[bool]:
         """Whether each of the figure's intervals holds the truth."""
-        return [each.holds for each in self.of(figure) if each.holds is not None]
+        return [statement.holds for statement in self.of(figure) if statement.holds is not None]
 
     def coverage(self, figure: str) -> float:
         """The share of the figure's intervals that hold the truth; NaN without an interval."""
@@ -172,39 +175,51 @@ class Trials:
     def half_width(self, figure: str) -> float:
         """The median of how far an interval's bounds are from its middle, as a part of it (0.05:
         5 %); NaN without an interval."""
-        spans = [each.interval for each in self.of(figure) if each.interval is not None]
-        return median(math.sqrt(each.high / each.low) - 1 for each in spans) if spans else math.nan
+        spans = [
+            statement.interval for statement in self.of(figure) if statement.interval is not None
+        ]
+        return median(math.sqrt(span.high / span.low) - 1 for span in spans) if spans else math.nan
 
     def width(self, figure: str) -> float:
         """The median distance between an interval's bounds."""
         return median(
-            each.interval.high - each.interval.low for each in self.of(figure) if each.interval
+            statement.interval.high - statement.interval.low
+            for statement in self.of(figure)
+            if statement.interval
         )
 
     def bounded(self, figure: str) -> float:
         """The share of crossovers that have both bounds."""
         return fmean(
-            each.interval is not None and each.interval.low > 0 and each.interval.high < math.inf
-            for each in self.of(figure)
+            statement.interval is not None
+            and statement.interval.low > 0
+            and statement.interval.high < math.inf
+            for statement in self.of(figure)
         )
 
     @property
     def wrong(self) -> int:
         """How many reports have any wrong verdict."""
-        return sum(any(each.wrong for each in report.statements) for report in self.reports)
+        return sum(
+            any(statement.wrong for statement in report.statements) for report in self.reports
+        )
 
     @property
     def lost(self) -> int:
         """How many reports have any crossover that claims a load wrongly."""
         return sum(
-            any(each.holds is False for each in report.statements if each.figure in CROSSOVERS)
+            any(
+                statement.holds is False
+                for statement in report.statements
+                if statement.figure in CROSSOVERS
+            )
             for report in self.reports
         )
 
     @property
     def power(self) -> float:
         """The share of differences in speed that matter and are found; NaN where there is none."""
-        real = [each.detected for each in self.of(SPEED) if each.matters]
+        real = [statement.detected for statement in self.of(SPEED) if statement.matters]
         return fmean(real) if real else math.nan
 
     def rounds(self, speedup: float | None = None) -> list[int]:
