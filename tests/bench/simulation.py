@@ -137,7 +137,7 @@ class _Requests:
 
 
 def configuration(world: World) -> Config:
-    """What the runs of a world were told to do."""
+    """The configuration of a world's runs."""
     content: dict[str, Any] = {
         "experiment": "simulated",
         "model": "simulated",

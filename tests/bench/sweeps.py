@@ -110,7 +110,7 @@ class Sweep:
         }
 
     def config(self) -> Config:
-        """What its benchmark was told to do."""
+        """The configuration of its benchmark."""
         return Config.model_validate(
             {
                 "experiment": "sweep",

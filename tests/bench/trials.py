@@ -1,4 +1,4 @@
-"""Many runs of a world, summed up as the project does it, and how often what is said is right."""
+"""Many runs of a world, summarised as the project does it, and how often statements are right."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIGURES: Final = (SPEED, COST, *OVERALL, TOKEN_SECONDS, TOKENS_PER_SECOND)
 
 @dataclass(frozen=True)
 class Statement:
-    """What is said of one figure, and what is true."""
+    """What is stated of one figure, and the truth."""
 
     figure: str
     truth: float
@@ -44,11 +44,11 @@ class Statement:
     answer: Answer | None = None
     """None where the figure answers no question."""
     true: bool | None = None
-    """Whether what is said is true; None where that is whether the interval holds the truth."""
+    """Whether the statement is true; None where that is whether the interval holds the truth."""
 
     @property
     def holds(self) -> bool | None:
-        """Whether what is said is true; None without an interval."""
+        """Whether the statement is true; None without an interval."""
         if self.interval is None or self.true is not None:
             return self.true
         return self.interval.low <= self.truth <= self.interval.high
@@ -60,12 +60,12 @@ class Statement:
 
     @property
     def detected(self) -> bool:
-        """Whether the variant is said to be better, and is."""
+        """Whether the variant is called better, and is."""
         return self.answer is Answer.BETTER and self.truth > 1
 
     @property
     def wrong(self) -> bool:
-        """Whether a difference is claimed that there is not, or one that matters called negligible.
+        """Whether it claims a difference that is not real, or calls one that matters negligible.
 
         A claim says which side is better, also where it says that this is too little to matter.
         """
@@ -140,7 +140,7 @@ def _of_ladder(ladder: Ladder, truths: Sequence[Truth]) -> Iterator[Statement]:
 
 @dataclass(frozen=True)
 class Report:
-    """What is said of one run."""
+    """The statements on one run."""
 
     statements: Sequence[Statement]
     rounds: Sequence[int]
@@ -149,13 +149,13 @@ class Report:
 
 @dataclass(frozen=True)
 class Trials:
-    """What was said of many runs of one world."""
+    """The reports on many runs of one world."""
 
     world: World
     reports: Sequence[Report]
 
     def of(self, figure: str) -> Iterator[Statement]:
-        """All that was said of one figure."""
+        """All statements on one figure."""
         return (
             statement
             for report in self.reports
@@ -233,7 +233,7 @@ class Trials:
 
 
 def report(world: World, number: int) -> Report:
-    """What is said of one run of a world, of that number.
+    """The report on one run of a world, of that number.
 
     All rounds are simulated, and those that the rule would not have measured are dropped: what a
     round shows does not depend on whether others follow.

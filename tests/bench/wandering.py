@@ -65,7 +65,7 @@ class Apart:
         return (SIDES[0], *(f"other-{number}" for number in range(2, self.variants)), SIDES[1])
 
     def configuration(self) -> Config:
-        """What its runs were told to do."""
+        """The configuration of its runs."""
         config = configuration(self.world)
         base, speculative = config.variants
         copies = (speculative.model_copy(update={"name": name}) for name in self.names[1:])
@@ -161,7 +161,7 @@ WORLDS: Final = (
 
 
 def report(task: tuple[Apart, int]) -> tuple[Report, Report]:
-    """What is said of one run of a world: with the widening, and without."""
+    """The reports on one run of a world: with the widening, and without."""
     world, number = task
     requests, config, true = world.records(number), world.configuration(), truths(world.world)
     widened, plain = (

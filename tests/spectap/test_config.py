@@ -1,4 +1,4 @@
-"""The configuration: what is accepted, and how it is said what is not."""
+"""The configuration: what is accepted, and how the rest is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of prompts: what they may hold, and what is said of what they may not."""
+"""Files of prompts: what they may hold, and how the rest is refused."""
 
 from __future__ import annotations
 

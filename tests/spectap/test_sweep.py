@@ -236,7 +236,7 @@ def answered(
 
 @pytest.mark.parametrize("with_text", [False, True])
 def test_answers_are_compared_with_those_of_the_baseline(folder: Path, with_text: bool) -> None:
-    """Of the last attempt of either, however many there were; where they part, by their texts."""
+    """The last attempts of both are compared; their texts show where answers part."""
     answered(folder, "Base", ["one two", "one two three"], with_text=with_text)
     answered(folder, "k7", ["none", "at all"], with_text=with_text)
     answered(folder, "k7", ["one two", "one two four"], with_text=with_text, attempt=2)

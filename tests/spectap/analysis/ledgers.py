@@ -1,4 +1,4 @@
-"""Generated ledgers of every kind, and what is said of one as text."""
+"""Generated ledgers of every kind, and the summary of one as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a variant turns from better to worse, and what is said of it."""
+"""Where a variant turns from better to worse, and how it is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary of generated ledgers of every kind: all that is said, and what is true of it."""
+"""The summary of generated ledgers of every kind: its text, and what holds of it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Answering:
 
 
 def compared(**answering: Answering | None) -> list[Divergence]:
-    """Of variants that answer; of None, one that is not there."""
+    """Divergences of these variants; None is one that is down."""
 
     async def scenario() -> list[Divergence]:
         async with AsyncExitStack() as stack:
