@@ -77,7 +77,7 @@ class Judged:
     measured: tuple[bool, ...]
     predicted: tuple[bool, ...]
     others: tuple[bool, ...]
-    """Of predictions of measured windows from the others."""
+    """Predictions of measured windows from the others."""
 
 
 def judge(sweep: Sweep, seed: int) -> Judged:

@@ -39,7 +39,7 @@ class Sweep:
     acceptances: Mapping[str, tuple[float, ...]] = field(
         default_factory=lambda: {"structured": (0.9,)}
     )
-    """Of each class, by each draft model."""
+    """By class, then by draft model."""
     windows: tuple[int, ...] = (3, 7, 15)
     loads: tuple[int, ...] = (4,)
     rounds: int = 6
@@ -138,7 +138,7 @@ class Sweep:
         )
 
     def records(self, seed: int = 0) -> list[Record]:
-        """Of one run; another ``seed``, another run."""
+        """The records of a run; ``seed`` selects it."""
         chance = random.Random(f"{self.name} {seed}")
         variants = {BASELINE: (1, 0), **self.variants}
         records, level = list[Record](), 0.0
@@ -240,7 +240,7 @@ class Sweep:
 
 @functools.cache
 def expected_steps(acceptance: float, window: int, tokens: int) -> float:
-    """Of an answer of so many ``tokens`` after the first, by the law of total expectation."""
+    """Steps of an answer of ``tokens`` after the first, by the law of total expectation."""
     reached = [acceptance**accepted for accepted in range(window)]
     chances = [(1 - acceptance) * each for each in reached[:-1]] + reached[-1:]
     steps = [0.0] * (tokens + 1)

@@ -61,7 +61,7 @@ class Apart:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the variants, in the order in which they are measured."""
+        """The variants, in the order in which they are measured."""
         return (SIDES[0], *(f"other-{number}" for number in range(2, self.variants)), SIDES[1])
 
     def configuration(self) -> Config:
@@ -88,7 +88,7 @@ class Apart:
         return requests
 
     def _plain(self, number: int, position: int) -> list[Record]:
-        """Of one variant, as if its environment were steady."""
+        """One variant's requests in a steady environment."""
         side, name = SIDES[min(position, 1)], self.names[position]
         measured = [r for r in records(self.world, number) if r.variant == side]
         ends = max(record.sent + record.end for record in measured)

@@ -89,7 +89,7 @@ def test_a_digest_stays_what_it_is() -> None:
 def lines(
     temperature: float | None = 0.0, keep_answers: bool = False
 ) -> dict[tuple[str, str], CheckedAnswer]:
-    """Of a turn in which Base and SD differ at the second word of prompt a."""
+    """A turn in which Base and SD differ at the second word of prompt a."""
     sampling = {} if temperature is None else {"temperature": temperature}
     config = samples.config(load=samples.load(sampling=sampling), keep_answers=keep_answers)
     one_two = answer_of("one two", prompt="b")

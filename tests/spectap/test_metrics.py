@@ -127,7 +127,7 @@ def turns(draw: st.DrawFn) -> list[Record]:
 def test_tokens_a_second_without_a_concurrency_are_those_of_the_time_with_a_request_in_flight(
     records: list[Record],
 ) -> None:
-    """The other way: in how many tenths of a second there is one."""
+    """The other way: the tenths of a second with a request in it."""
     tenths = {
         tenth
         for record in records

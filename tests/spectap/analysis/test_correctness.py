@@ -44,7 +44,7 @@ def answers(
     round_: int = 1,
     attempt: int = 1,
 ) -> list[CheckedAnswer]:
-    """Of each variant to each prompt at each of the loads."""
+    """Each variant's answers to each prompt at each load."""
     fields = {field.name: None for field in dataclasses.fields(CheckedAnswer)}
     lines = []
     for load, (variant, right), number in product(loads, variants.items(), range(prompts)):

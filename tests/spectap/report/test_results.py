@@ -206,7 +206,7 @@ def leaves(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any
 
 
 def test_figures_of_an_earlier_run_come_out_the_same_to_the_last_digit() -> None:
-    """Of a run from before variants had fields of their own.
+    """A run from before variants had fields of their own.
 
     Intervals are made of rounds today, and were made of resampled requests. Tokens a second do not
     charge for the time at the end of a turn in which slots stand empty.

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Alone(Setup):
-    """Of its endpoints only Base's is measured."""
+    """Only Base's endpoint is measured."""
 
     def run(self, patience: Patience = QUICK, *, ships: bool = True) -> Run:
         config = self.config()
@@ -105,7 +105,7 @@ async def test_without_a_first_control_nothing_is_measured(tmp_path: Path) -> No
 
 
 async def test_one_control_is_not_enough(tmp_path: Path) -> None:
-    """Of the first, the ledger has lost a request."""
+    """The ledger has lost a request of the first."""
     async with Alone(tmp_path, apart=True) as setup:
         assert await setup.run().execute() == []
         path = setup.folder / LEDGER
