@@ -58,8 +58,8 @@ class Chosen:
 
     probability: float
     best: bool
-    part: float
-    """Its true speed-up, as a part of the best of those considered."""
+    share: float
+    """Its true speed-up, as a share of the best of those considered."""
     of_all: float
     """The same of the best of all windows."""
 
@@ -77,35 +77,39 @@ class Judged:
     measured: tuple[bool, ...]
     predicted: tuple[bool, ...]
     others: tuple[bool, ...]
-    """Of predictions of measured windows from the others."""
+    """Predictions of measured windows from the others."""
 
 
 def judge(sweep: Sweep, seed: int) -> Judged:
     """What the advice on one run of a sweep is worth."""
     advice = advise(sweep.config(), sweep.records(seed))
-    draft = {line.name: number for number, line in enumerate(advice.lines)}
+    draft = {series.name: number for number, series in enumerate(advice.lines)}
     truth_of_all = {
-        (line.name, window, name, load): sweep.measured_speedup(
-            name, window, load.concurrency or 1 if load else 1, draft[line.name]
+        (series.name, window, name, load): sweep.measured_speedup(
+            name, window, load.concurrency or 1 if load else 1, draft[series.name]
         )
-        for line in advice.lines
-        for window in range(2, max(line.windows) + 1)
-        for name, load in dict.fromkeys((each.prompt_class, each.load) for each in advice.prospects)
+        for series in advice.lines
+        for window in range(2, max(series.windows) + 1)
+        for name, load in dict.fromkeys(
+            (prospect.prompt_class, prospect.load) for prospect in advice.prospects
+        )
     }
-    considered = {_case(each): each for each in advice.prospects}
+    considered = {_case(prospect): prospect for prospect in advice.prospects}
     truth = {case: truth_of_all[case] for case in considered}
 
-    def held(which: str, *, measured: bool) -> tuple[bool, ...]:
+    def held(field: str, *, measured: bool) -> tuple[bool, ...]:
         """Of windows that were measured, or were not."""
         return tuple(
             interval.low <= truth[case] <= interval.high
-            for case, each in considered.items()
-            if (interval := getattr(each, which)) and (each.measured is not None) == measured
+            for case, prospect in considered.items()
+            if (interval := getattr(prospect, field))
+            and (prospect.measured is not None) == measured
         )
 
     return Judged(
         is_set=bool(sweep.prompts),
-        windows=len(truth_of_all) - sum(each.measured is not None for each in advice.prospects),
+        windows=len(truth_of_all)
+        - sum(prospect.measured is not None for prospect in advice.prospects),
         chosen=tuple(_chosen(advice, truth, truth_of_all)),
         acceptance=tuple(_acceptances(sweep, advice, draft)),
         measured=held("measured", measured=True),
@@ -147,28 +151,30 @@ def drawn(number: int, *, wander: float | None = None) -> Sweep:
 def _chosen(
     advice: Advice, truth: Mapping[Case, float], truth_of_all: Mapping[Case, float]
 ) -> Iterator[Chosen]:
-    for each in advice.recommendations:
-        if each.prompt_class is None:
+    for recommendation in advice.recommendations:
+        if recommendation.prompt_class is None:
             continue
-        here, every = (
+        considered, every = (
             {
                 case[:2]: speed
                 for case, speed in of.items()
-                if case[2:] == (each.prompt_class, each.load)
+                if case[2:] == (recommendation.prompt_class, recommendation.load)
             }
             for of in (truth, truth_of_all)
         )
-        best = max(1.0, *here.values())
-        own = here.get((each.choice.line or "", each.choice.window or 0), 1.0)
-        of_all = own / max(1.0, *every.values())
-        yield Chosen(each.probability, own == best, own / best, of_all)
+        best = max(1.0, *considered.values())
+        speedup = considered.get(
+            (recommendation.choice.line or "", recommendation.choice.window or 0), 1.0
+        )
+        of_all = speedup / max(1.0, *every.values())
+        yield Chosen(recommendation.probability, speedup == best, speedup / best, of_all)
 
 
 def _acceptances(sweep: Sweep, advice: Advice, draft: Mapping[str, int]) -> Iterator[bool]:
     """Where prompts differ, those that reach a position are not all prompts."""
-    for each in advice.acceptances if not sweep.prompts else ():
-        truth = sweep.acceptances[each.prompt_class][draft[each.line]]
-        for position in each.positions:
+    for acceptance in advice.acceptances if not sweep.prompts else ():
+        truth = sweep.acceptances[acceptance.prompt_class][draft[acceptance.line]]
+        for position in acceptance.positions:
             if position.interval is not None:
                 yield position.interval[0] <= truth <= position.interval[1]
 
@@ -196,7 +202,7 @@ def _missed(title: str, wander: float | None, count: int) -> Iterator[str]:
             )
             if sum(right) < harness.likely(harness.SELDOM, len(right), low):
                 yield f"{title}: {share:.1%} are the best, said with {low:.0%} or more"
-    near = sum(each.part >= NEAR for each in chosen)
+    near = sum(each.share >= NEAR for each in chosen)
     of_all = sum(each.of_all >= NEAR for each in chosen)
     print(
         f"within 2 % of the best speed-up: {near / len(chosen):.1%} of those considered, "
@@ -206,16 +212,16 @@ def _missed(title: str, wander: float | None, count: int) -> Iterator[str]:
         yield f"{title}: {near} of {len(chosen)} recommendations are within 2 % of the best"
     predicted = sum(len(judged.predicted) for judged in sweeps)
     print(f"windows predicted: {predicted / sum(judged.windows for judged in sweeps):.1%}")
-    for what in ("acceptance", "measured", "predicted", "others"):
+    for field in ("acceptance", "measured", "predicted", "others"):
         for of, some in (("", sweeps), (" of sets", [each for each in sweeps if each.is_set])):
-            by_sweep = [getattr(judged, what) for judged in some if getattr(judged, what)]
+            by_sweep = [getattr(judged, field) for judged in some if getattr(judged, field)]
             if by_sweep:
                 amount, share, likely_share = _coverage(by_sweep)
-                said = f"{share:.1%} of {amount}"
-                print(f"intervals of {what}{of}: {said} hold the truth")
+                coverage = f"{share:.1%} of {amount}"
+                print(f"intervals of {field}{of}: {coverage} hold the truth")
                 missed = share < harness.LOWEST and likely_share < harness.PROMISED
-                if what != "others" and missed:
-                    yield f"{title}: {said} of the intervals of {what}{of} hold"
+                if field != "others" and missed:
+                    yield f"{title}: {coverage} of the intervals of {field}{of} hold"
 
 
 def _coverage(by_sweep: Sequence[Sequence[bool]]) -> tuple[int, float, float]:

@@ -52,9 +52,11 @@ class World:
     def run(self, random: np.random.Generator) -> Paired:
         rule = np.where(random.random(self.prompts) < self.easy, 1 - self.doubt, self.doubt)
         answered = random.random(self.prompts) >= self.lost
-        own = random.binomial(self.answers, rule * (1 - self.broken) * answered) / self.answers
-        other = random.binomial(self.answers, rule) / self.answers
-        return Paired(own.tolist(), other.tolist())
+        speculative = (
+            random.binomial(self.answers, rule * (1 - self.broken) * answered) / self.answers
+        )
+        baseline = random.binomial(self.answers, rule) / self.answers
+        return Paired(speculative.tolist(), baseline.tolist())
 
 
 WORLDS: Final = (

@@ -34,7 +34,7 @@ class Pair:
 
     name: str
     lower: float = 0.0
-    """By how much a draft is accepted less often: 0.1 is 10 points."""
+    """How much less often a draft is accepted: 0.1 is 10 points."""
     slower: float = 1.0
     """How many times all of it takes longer, as on another node."""
     rounds: int | None = 6
@@ -75,7 +75,7 @@ def run(pair: Pair, seed: int, *, lower: float = 0.0, slower: float = 1.0) -> Ru
 
 
 def claimed(task: tuple[Pair, int]) -> tuple[Sequence[bool], bool]:
-    """Of each figure that is judged, whether a difference is claimed; whether the gate fails."""
+    """Whether each judged figure is claimed to differ; whether the gate fails."""
     pair, number = task
     new = run(pair, 2 * number + 1, lower=pair.lower, slower=pair.slower)
     changes = compare(run(pair, 2 * number), new, GATE)

@@ -28,11 +28,11 @@ _HEAD = (
 class Stream:
     """One answer under way. ``times`` are those at which its chunks so far went out."""
 
-    def __init__(self, connection: socket.socket, name: str, parts: Sequence[bytes]) -> None:
+    def __init__(self, connection: socket.socket, name: str, chunks: Sequence[bytes]) -> None:
         self.connection = connection
         self.name = name
         self.times: list[float] = []
-        self._parts = parts
+        self._chunks = chunks
         self._begun = time.monotonic()
         connection.sendall(_HEAD)
 
@@ -42,10 +42,10 @@ class Stream:
 
     def send(self) -> bool:
         """Sends the next chunk; returns whether there is another."""
-        part = self._parts[len(self.times)]
+        chunk = self._chunks[len(self.times)]
         self.times.append(time.monotonic())
-        self.connection.sendall(part)
-        if len(self.times) < len(self._parts):
+        self.connection.sendall(chunk)
+        if len(self.times) < len(self._chunks):
             return True
         self.connection.close()
         return False

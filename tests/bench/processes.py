@@ -55,7 +55,7 @@ def staggered(count: int, rate: int) -> list[float]:
     place between two chunks. A burst would measure how long requests take to open, and the
     server's queue."""
     order = random.Random(0).sample(range(count), count)
-    return [1 + (index + place / rate) / count for index, place in enumerate(order)]
+    return [1 + (index + position / rate) / count for index, position in enumerate(order)]
 
 
 def streams(

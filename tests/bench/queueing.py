@@ -21,10 +21,10 @@ from tests.bench import harness
 from tests.spectap.samples import record
 
 _HANDOVER = 0.005
-SEEN = 0.92
-"""Of closed loops that wait, with a prefill of at most 40 % and times that scatter by 0.1."""
-FALSELY = 0.015
-"""Of cells in which nothing waits."""
+SENSITIVITY = 0.92
+"""The least, of closed loops that wait, with a prefill up to 40 % and a scatter of 0.1."""
+FALSE_ALARMS = 0.015
+"""The most, of cells without a queue."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Server:
     prefill: float = 0.1
     """The part of a service before the first token."""
     scatter: float = 0.1
-    """Of that part; answers scatter by half of it."""
+    """That part's scatter; answers have half of it."""
     requests: int = 0
     """In each round; 0: one wave."""
     rounds: int = 6
@@ -112,9 +112,9 @@ def _missed(count: int) -> Iterator[str]:
                 for prefill in (0.02, 0.1, 0.4, 0.8, 0.95)
             ]
             print(name, *(f"{share:>7.1%}" for share in shares))
-            if slots is None and max(shares) > FALSELY:
+            if slots is None and max(shares) > FALSE_ALARMS:
                 yield f"{title}, {name}: a queue is seen in {max(shares):.1%}"
-            if slots is not None and not is_open and min(shares[:3]) < SEEN:
+            if slots is not None and not is_open and min(shares[:3]) < SENSITIVITY:
                 yield f"{title}, {name}: seen in {min(shares[:3]):.1%}"
 
 

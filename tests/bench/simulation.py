@@ -137,7 +137,7 @@ class _Requests:
 
 
 def configuration(world: World) -> Config:
-    """What the runs of a world were told to do."""
+    """The configuration of a world's runs."""
     content: dict[str, Any] = {
         "experiment": "simulated",
         "model": "simulated",
@@ -195,8 +195,8 @@ def truths(world: World) -> Mapping[CasePoint, Truth]:
     points = configuration(world).load.points
     scales = [(point.concurrency or 1) / world.concurrency for point in points] * world.cases
     return {
-        place: replace(truth, tokens_per_second=scale * truth.tokens_per_second)
-        for place, speedup, scale in zip(places(world), world.speedups, scales, strict=True)
+        case_point: replace(truth, tokens_per_second=scale * truth.tokens_per_second)
+        for case_point, speedup, scale in zip(places(world), world.speedups, scales, strict=True)
         for truth in [by_speedup[speedup]]
     }
 
@@ -209,24 +209,26 @@ def _by_speedup(world: World) -> Mapping[float, Truth]:
     served = np.where(simulated.failed, 0, simulated.tokens).sum(axis=-1)
     # Failed requests included: whether one fails does not depend on its time per token.
     medians = np.log(np.median(simulated.token_seconds, axis=-1))
-    whole = _TTFT_SECONDS + simulated.token_seconds * (simulated.tokens - 1)
-    requests = np.log(whole / simulated.tokens)
+    request_seconds = _TTFT_SECONDS + simulated.token_seconds * (simulated.tokens - 1)
+    requests = np.log(request_seconds / simulated.tokens)
     speeds = -(requests.mean(axis=-1) if world.prompts else np.median(requests, axis=-1))
-    kept = ~simulated.failed & (simulated.token_seconds <= world.limit)
+    met = ~simulated.failed & (simulated.token_seconds <= world.limit)
     truths_of = {}
     for speedup in dict.fromkeys(world.speedups):
-        same = np.array(world.speedups) == speedup
-        logs, of_requests = (each[:, :, same].mean(axis=(0, 1, 2)) for each in (medians, speeds))
+        of_speedup = np.array(world.speedups) == speedup
+        logs, of_requests = (
+            values[:, :, of_speedup].mean(axis=(0, 1, 2)) for values in (medians, speeds)
+        )
         equal = world.alike and speedup == 1
         # With every slot busy, which is how tokens a second are meant.
-        seconds = simulated.end.sum(axis=-1)[:, :, same] / world.concurrency
-        rates = _over_sides(served[:, :, same]) / _over_sides(seconds)
+        seconds = simulated.end.sum(axis=-1)[:, :, of_speedup] / world.concurrency
+        rates = _over_sides(served[:, :, of_speedup]) / _over_sides(seconds)
         truths_of[speedup] = Truth(
             speed=1.0 if equal else round(math.exp(of_requests[1] - of_requests[0]), 3),
             cost=1.0 if equal else round(float(rates[1] / rates[0]), 3),
             token_seconds=math.exp(logs[1]),
             tokens_per_second=float(rates[1]),
-            goodput=float(kept[:, :, same, 1].mean()) if world.limit else math.nan,
+            goodput=float(met[:, :, of_speedup, 1].mean()) if world.limit else math.nan,
         )
     return truths_of
 
@@ -259,10 +261,10 @@ def _logs(world: World, generator: np.random.Generator, shape: tuple[int, ...]) 
     draw = generator.standard_normal
     wave = np.arange(requests) // world.concurrency
     waves = int(wave[-1]) + 1
-    own = np.clip(generator.standard_t(3, shape), -_CUT, _CUT) if world.heavy else draw(shape)
+    scatter = np.clip(generator.standard_t(3, shape), -_CUT, _CUT) if world.heavy else draw(shape)
     wider = np.array([1.0, world.wider])[:, np.newaxis]
     logs = wider * (
-        world.request * own + world.wave * draw((runs, rounds, cases, sides, waves))[..., wave]
+        world.request * scatter + world.wave * draw((runs, rounds, cases, sides, waves))[..., wave]
     )
     if world.prompts:
         # Of the variant alone: how much of a prompt's text its drafts foresee.
@@ -271,9 +273,9 @@ def _logs(world: World, generator: np.random.Generator, shape: tuple[int, ...]) 
     logs += world.round * draw((runs, rounds, cases, 1, 1))
     logs += world.own_round * draw((runs, rounds, cases, sides, 1))
     # Centred, so that the mean over the run is that of a world without it.
-    place = ((np.arange(rounds) + 0.5) / rounds - 0.5)[:, np.newaxis, np.newaxis, np.newaxis]
+    position = ((np.arange(rounds) + 0.5) / rounds - 0.5)[:, np.newaxis, np.newaxis, np.newaxis]
     drifts = np.log1p([world.drift, world.drift]) + np.log1p([0.0, world.one_sided_drift])
-    logs += place * drifts[:, np.newaxis]
+    logs += position * drifts[:, np.newaxis]
     return logs
 
 
@@ -291,22 +293,22 @@ def _sent(end: _Array, concurrency: int) -> _Array:
     """When each request is sent, after the beginning of its turn."""
     sent = np.empty_like(end)
     for slot in range(min(concurrency, end.shape[-1])):
-        own = end[..., slot::concurrency]
-        sent[..., slot::concurrency] = np.cumsum(own, axis=-1) - own
+        durations = end[..., slot::concurrency]
+        sent[..., slot::concurrency] = np.cumsum(durations, axis=-1) - durations
     return sent
 
 
 def _record(
     world: World,
     names: Sequence[CasePoint],
-    place: tuple[int, ...],
+    index: tuple[int, ...],
     token_seconds: float,
     tokens: int,
     failed: bool,
     sent: float,
     end: float,
 ) -> Record:
-    _, round_, number, side, request = place
+    _, round_, number, side, request = index
     case, load = names[number]
     sent_before = round_ * world.requests + request
     chunks = ((_TTFT_SECONDS, 1), (_TTFT_SECONDS + token_seconds * (tokens - 1), tokens - 1))

@@ -54,7 +54,7 @@ POWER: Final = 0.95
 IN_FEWEST: Final = 0.95
 
 MIXED: Final = (1.0,) * 5 + (1.3,) * 3 + (3.0,) * 2
-FOUND: Final = "1.3x"
+DETECTED: Final = "1.3x"
 ARTICLE: Final = "the article's scatter"
 RANGE: Final = Rounds(at_least=4, at_most=30, half_width=0.05)
 
@@ -81,7 +81,7 @@ FIXED: Final = (
     World("answers of all lengths", wave=0.05, lengths=0.3),
     World("three times the scatter", wave=0.05, wider=3),
     World("1.0x, 1.3x and 3x", wave=0.05, speedups=MIXED),
-    World(FOUND, speedups=(1.3,) * 10),
+    World(DETECTED, speedups=(1.3,) * 10),
     World("just over 5 %", rounds=30, speedups=(1.051,) * 10),
     World("1.0x and just over 5 %", speedups=(1.0,) * 5 + (1.051,) * 5, rounds=30),
     *(replace(PLAIN, rounds=rounds) for rounds in (3, 4, 8, 15, 30)),
@@ -174,8 +174,8 @@ def _fixed(count: int) -> Iterator[str]:
         yield from _missed(tried)
         if tried.world.most_rounds >= MANY_ROUNDS:
             yield from _needlessly_wide(tried)
-        if tried.world.name == FOUND and not tried.found >= POWER:
-            yield f"{_name(tried)}: {_share(tried.found)} are found"
+        if tried.world.name == DETECTED and not tried.power >= POWER:
+            yield f"{_name(tried)}: {_share(tried.power)} are found"
     print("(in brackets: what the rounds of one side do not show; no bar)")
 
 
@@ -272,7 +272,7 @@ COMMON: Final[tuple[Column, ...]] = (
     *((figure, functools.partial(_coverage, figure=figure)) for figure in FIGURES),
     ("half-width", lambda tried: f"{tried.half_width(SPEED):.1%}"),
     ("any wrong", lambda tried: f"{tried.wrong / len(tried.reports):.1%}"),
-    ("found", lambda tried: _share(tried.found)),
+    ("found", lambda tried: _share(tried.power)),
 )
 LADDER: Final[tuple[Column, ...]] = (
     *((figure, functools.partial(_coverage, figure=figure)) for figure in (SPEED, COST)),

@@ -39,7 +39,7 @@ class Sweep:
     acceptances: Mapping[str, tuple[float, ...]] = field(
         default_factory=lambda: {"structured": (0.9,)}
     )
-    """Of each class, by each draft model."""
+    """By class, then by draft model."""
     windows: tuple[int, ...] = (3, 7, 15)
     loads: tuple[int, ...] = (4,)
     rounds: int = 6
@@ -63,27 +63,31 @@ class Sweep:
     def speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
         """Expected, by golden arithmetic: of a class whose prompts are alike."""
         acceptance = self.acceptances[prompt_class][draft]
-        own = self.decoding(window, draft)
-        return self._of_requests(own, own.time_per_token(acceptance, load), load)
+        speculative = self.decoding(window, draft)
+        return self._of_requests(speculative, speculative.time_per_token(acceptance, load), load)
 
     def _of_requests(self, decoding: Decoding, token_seconds: float, load: int) -> float:
         """The speed-up of whole requests, each of which has its prefill and its end."""
         baseline = self.decoding(1)
-        own, other = (
-            each.prefill_seconds + _END + (self.tokens - 1) * seconds
-            for each, seconds in (
+        speculative_seconds, baseline_seconds = (
+            side.prefill_seconds + _END + (self.tokens - 1) * seconds
+            for side, seconds in (
                 (decoding, token_seconds),
                 (baseline, baseline.step_seconds(load)),
             )
         )
-        return other / own
+        return baseline_seconds / speculative_seconds
 
     def measured_speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
         """Expected of answers as they are: they end within a step, and their prompts differ."""
         acceptances = self._population(prompt_class, draft)
-        steps = fmean(expected_steps(each, window, self.tokens - 1) for each in acceptances)
-        own = self.decoding(window, draft)
-        return self._of_requests(own, own.step_seconds(load) * steps / (self.tokens - 1), load)
+        steps = fmean(
+            expected_steps(acceptance, window, self.tokens - 1) for acceptance in acceptances
+        )
+        speculative = self.decoding(window, draft)
+        return self._of_requests(
+            speculative, speculative.step_seconds(load) * steps / (self.tokens - 1), load
+        )
 
     def best(self, prompt_class: str, load: int) -> float:
         """The best speed-up of all windows from 2 to the widest measured, and of none."""
@@ -106,7 +110,7 @@ class Sweep:
         }
 
     def config(self) -> Config:
-        """What its benchmark was told to do."""
+        """The configuration of its benchmark."""
         return Config.model_validate(
             {
                 "experiment": "sweep",
@@ -134,17 +138,17 @@ class Sweep:
         )
 
     def records(self, seed: int = 0) -> list[Record]:
-        """Of one run; another ``seed``, another run."""
+        """The records of a run; ``seed`` selects it."""
         chance = random.Random(f"{self.name} {seed}")
         variants = {BASELINE: (1, 0), **self.variants}
         records, level = list[Record](), 0.0
-        for place, (name, (window, draft)) in enumerate(variants.items()):
+        for position, (name, (window, draft)) in enumerate(variants.items()):
             decoding = self.decoding(window, draft)
             levels = [level]
             for _ in range(self.rounds):
                 level += chance.gauss(0, (self.wander or 0.0) / math.sqrt(self.rounds))
                 levels.append(level)
-            start = _STARTED + (0 if self.wander is None else _HOUR * place)
+            start = _STARTED + (0 if self.wander is None else _HOUR * position)
             if self.wander is not None:
                 for attempt, at in ((1, 0), (2, self.rounds)):
                     records.append(
@@ -236,13 +240,13 @@ class Sweep:
 
 @functools.cache
 def expected_steps(acceptance: float, window: int, tokens: int) -> float:
-    """Of an answer of so many ``tokens`` after the first, by the law of total expectation."""
+    """Steps of an answer of ``tokens`` after the first, by the law of total expectation."""
     reached = [acceptance**accepted for accepted in range(window)]
     chances = [(1 - acceptance) * each for each in reached[:-1]] + reached[-1:]
     steps = [0.0] * (tokens + 1)
-    for left in range(1, tokens + 1):
-        steps[left] = 1 + sum(
-            chance * steps[max(0, left - yielded)]
+    for remaining in range(1, tokens + 1):
+        steps[remaining] = 1 + sum(
+            chance * steps[max(0, remaining - yielded)]
             for yielded, chance in enumerate(chances, start=1)
         )
     return steps[tokens]

@@ -175,11 +175,11 @@ def _schedule(arguments: argparse.Namespace, ledger: Path) -> None:
         )
         asyncio.run(running)
     records = read_ledger(ledger)
-    assert all(each.succeeded for each in records)
-    due = sorted(each.due or 0.0 for each in records)
+    assert all(record.succeeded for record in records)
+    due = sorted(record.due or 0.0 for record in records)
     gaps = np.diff(arrivals(REQUESTS_A_SECOND, point.name, point.requests))
     assert np.allclose(np.diff(due), gaps, atol=1e-5), "the schedule is not the seed's"
-    lags = [1000 * (each.sent - (each.due or 0.0)) for each in records]
+    lags = [1000 * (record.sent - (record.due or 0.0)) for record in records]
     print(f"{point}: {len(lags)} sent, late by {_percentiles(lags)} ms")
 
 

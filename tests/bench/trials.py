@@ -1,4 +1,4 @@
-"""Many runs of a world, summed up as the project does it, and how often what is said is right."""
+"""Many runs of a world, summarised as the project does it, and how often statements are right."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIGURES: Final = (SPEED, COST, *OVERALL, TOKEN_SECONDS, TOKENS_PER_SECOND)
 
 @dataclass(frozen=True)
 class Statement:
-    """What is said of one figure, and what is true."""
+    """What is stated of one figure, and the truth."""
 
     figure: str
     truth: float
@@ -44,11 +44,11 @@ class Statement:
     answer: Answer | None = None
     """None where the figure answers no question."""
     true: bool | None = None
-    """Whether what is said is true; None where that is whether the interval holds the truth."""
+    """Whether the statement is true; None where that is whether the interval holds the truth."""
 
     @property
     def holds(self) -> bool | None:
-        """Whether what is said is true; None without an interval."""
+        """Whether the statement is true; None without an interval."""
         if self.interval is None or self.true is not None:
             return self.true
         return self.interval.low <= self.truth <= self.interval.high
@@ -59,13 +59,13 @@ class Statement:
         return not 1 / (1 + MARGIN) <= self.truth <= 1 + MARGIN
 
     @property
-    def found(self) -> bool:
-        """Whether the variant is said to be better, and is."""
+    def detected(self) -> bool:
+        """Whether the variant is called better, and is."""
         return self.answer is Answer.BETTER and self.truth > 1
 
     @property
     def wrong(self) -> bool:
-        """Whether a difference is claimed that there is not, or one that matters called negligible.
+        """Whether it claims a difference that is not real, or calls one that matters negligible.
 
         A claim says which side is better, also where it says that this is too little to matter.
         """
@@ -81,22 +81,22 @@ def statements(
 ) -> list[Statement]:
     """All that a summary says; ``truths`` are those of its test cases and loads by name, and of all
     ``variants``."""
-    said: list[Statement] = []
+    stated: list[Statement] = []
     for case in summary.cases:
-        own = {load: truth for (name, load), truth in truths.items() if name == case.name}
+        by_load = {load: truth for (name, load), truth in truths.items() if name == case.name}
         for load in case.loads:
             assert load is not None
             for variant in variants:
-                said += _of_cell(case.cell(variant, load), own[load.name])
+                stated += _of_cell(case.cell(variant, load), by_load[load.name])
         for ladder in case.ladders:
-            said += _of_ladder(ladder, [own[load.name] for load in ladder.loads])
+            stated += _of_ladder(ladder, [by_load[load.name] for load in ladder.loads])
     for overall in summary.overall:
         at = overall.load.name if overall.load else ""
-        same = [(truth.speed, truth.cost) for (_, load), truth in truths.items() if load == at]
-        means = [math.exp(fmean(map(math.log, true))) for true in zip(*same, strict=True)]
+        at_load = [(truth.speed, truth.cost) for (_, load), truth in truths.items() if load == at]
+        means = [math.exp(fmean(map(math.log, true))) for true in zip(*at_load, strict=True)]
         intervals = (overall.speed, overall.cost)
-        said += map(Statement, OVERALL, means, intervals)
-    return said
+        stated += map(Statement, OVERALL, means, intervals)
+    return stated
 
 
 def _of_cell(cell: Cell, truth: Truth) -> Iterator[Statement]:
@@ -140,7 +140,7 @@ def _of_ladder(ladder: Ladder, truths: Sequence[Truth]) -> Iterator[Statement]:
 
 @dataclass(frozen=True)
 class Report:
-    """What is said of one run."""
+    """The statements on one run."""
 
     statements: Sequence[Statement]
     rounds: Sequence[int]
@@ -149,20 +149,23 @@ class Report:
 
 @dataclass(frozen=True)
 class Trials:
-    """What was said of many runs of one world."""
+    """The reports on many runs of one world."""
 
     world: World
     reports: Sequence[Report]
 
     def of(self, figure: str) -> Iterator[Statement]:
-        """All that was said of one figure."""
+        """All statements on one figure."""
         return (
-            each for report in self.reports for each in report.statements if each.figure == figure
+            statement
+            for report in self.reports
+            for statement in report.statements
+            if statement.figure == figure
         )
 
     def held(self, figure: str) -> list[bool]:
         """Whether each of the figure's intervals holds the truth."""
-        return [each.holds for each in self.of(figure) if each.holds is not None]
+        return [statement.holds for statement in self.of(figure) if statement.holds is not None]
 
     def coverage(self, figure: str) -> float:
         """The share of the figure's intervals that hold the truth; NaN without an interval."""
@@ -172,39 +175,51 @@ class Trials:
     def half_width(self, figure: str) -> float:
         """The median of how far an interval's bounds are from its middle, as a part of it (0.05:
         5 %); NaN without an interval."""
-        spans = [each.interval for each in self.of(figure) if each.interval is not None]
-        return median(math.sqrt(each.high / each.low) - 1 for each in spans) if spans else math.nan
+        spans = [
+            statement.interval for statement in self.of(figure) if statement.interval is not None
+        ]
+        return median(math.sqrt(span.high / span.low) - 1 for span in spans) if spans else math.nan
 
     def width(self, figure: str) -> float:
         """The median distance between an interval's bounds."""
         return median(
-            each.interval.high - each.interval.low for each in self.of(figure) if each.interval
+            statement.interval.high - statement.interval.low
+            for statement in self.of(figure)
+            if statement.interval
         )
 
     def bounded(self, figure: str) -> float:
         """The share of crossovers that have both bounds."""
         return fmean(
-            each.interval is not None and each.interval.low > 0 and each.interval.high < math.inf
-            for each in self.of(figure)
+            statement.interval is not None
+            and statement.interval.low > 0
+            and statement.interval.high < math.inf
+            for statement in self.of(figure)
         )
 
     @property
     def wrong(self) -> int:
         """How many reports have any wrong verdict."""
-        return sum(any(each.wrong for each in report.statements) for report in self.reports)
+        return sum(
+            any(statement.wrong for statement in report.statements) for report in self.reports
+        )
 
     @property
     def lost(self) -> int:
         """How many reports have any crossover that claims a load wrongly."""
         return sum(
-            any(each.holds is False for each in report.statements if each.figure in CROSSOVERS)
+            any(
+                statement.holds is False
+                for statement in report.statements
+                if statement.figure in CROSSOVERS
+            )
             for report in self.reports
         )
 
     @property
-    def found(self) -> float:
-        """The share of differences in speed that matter and are found; NaN where there is neach."""
-        real = [each.found for each in self.of(SPEED) if each.matters]
+    def power(self) -> float:
+        """The share of differences in speed that matter and are found; NaN where there is none."""
+        real = [statement.detected for statement in self.of(SPEED) if statement.matters]
         return fmean(real) if real else math.nan
 
     def rounds(self, speedup: float | None = None) -> list[int]:
@@ -212,13 +227,13 @@ class Trials:
         return [
             count
             for report in self.reports
-            for count, own in zip(report.rounds, self.world.speedups, strict=True)
-            if speedup in (own, None)
+            for count, case_speedup in zip(report.rounds, self.world.speedups, strict=True)
+            if speedup in (case_speedup, None)
         ]
 
 
 def report(world: World, number: int) -> Report:
-    """What is said of one run of a world, of that number.
+    """The report on one run of a world, of that number.
 
     All rounds are simulated, and those that the rule would not have measured are dropped: what a
     round shows does not depend on whether others follow.
@@ -226,8 +241,8 @@ def report(world: World, number: int) -> Report:
     config, measured = configuration(world), records(world, number)
     last = last_rounds(config, measured)
     measured = [record for record in measured if record.round <= last[record.case, record.load]]
-    said = statements(summarise(config, measured), truths(world))
-    return Report(said, [*last.values()])
+    stated = statements(summarise(config, measured), truths(world))
+    return Report(stated, [*last.values()])
 
 
 def trials(worlds: Sequence[World], count: int) -> Iterator[Trials]:

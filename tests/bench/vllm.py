@@ -54,7 +54,7 @@ def _gains(result: Rehearsed) -> Iterator[Row]:
 
 
 def _foretold(swept: Rehearsed) -> Iterator[Row]:
-    """Of each window the measured speed-up, held against what the others foretell."""
+    """Each window's measured speed-up against what the others predict."""
     for prospect in advise(swept.run.config, swept.run.ledger).prospects:
         foretold, measured = prospect.predicted, prospect.measured
         if foretold is not None and measured is not None:

@@ -61,39 +61,40 @@ class Apart:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the variants, in the order in which they are measured."""
+        """The variants, in the order in which they are measured."""
         return (SIDES[0], *(f"other-{number}" for number in range(2, self.variants)), SIDES[1])
 
     def configuration(self) -> Config:
-        """What its runs were told to do."""
+        """The configuration of its runs."""
         config = configuration(self.world)
-        base, own = config.variants
-        others = (own.model_copy(update={"name": name}) for name in self.names[1:])
-        return config.model_copy(update={"variants": (base, *others), "apart": True})
+        base, speculative = config.variants
+        copies = (speculative.model_copy(update={"name": name}) for name in self.names[1:])
+        return config.model_copy(update={"variants": (base, *copies), "apart": True})
 
     def records(self, number: int) -> list[Record]:
         """The requests of one of its runs, controls included; the same number, the same run."""
         chance = np.random.default_rng([zlib.crc32(repr(self).encode()), number])
         plain = [
-            self._plain(number * self.variants + place, place) for place in range(len(self.names))
+            self._plain(number * self.variants + position, position)
+            for position in range(len(self.names))
         ]
-        span = max(record.sent + record.end for own in plain for record in own) + _BETWEEN
+        span = max(record.sent + record.end for ledger in plain for record in ledger) + _BETWEEN
         rounds = math.ceil(self.variants / self.at_once)
         levels = [self._level(chance, span, rounds) for _ in range(self.at_once)]
         requests: list[Record] = []
-        for place, own in enumerate(plain):
-            begin = place // self.at_once * span
-            requests += _at(own, begin, levels[place % self.at_once])
+        for position, ledger in enumerate(plain):
+            begin = position // self.at_once * span
+            requests += _at(ledger, begin, levels[position % self.at_once])
         return requests
 
-    def _plain(self, number: int, place: int) -> list[Record]:
-        """Of one variant, as if its environment were steady."""
-        side, name = SIDES[min(place, 1)], self.names[place]
-        own = [r for r in records(self.world, number) if r.variant == side]
-        ends = max(record.sent + record.end for record in own)
-        others = records(self.world, _CONTROLS + number)
+    def _plain(self, number: int, position: int) -> list[Record]:
+        """One variant's requests in a steady environment."""
+        side, name = SIDES[min(position, 1)], self.names[position]
+        measured = [r for r in records(self.world, number) if r.variant == side]
+        ends = max(record.sent + record.end for record in measured)
+        rerun = records(self.world, _CONTROLS + number)
         first, second = (
-            [r for r in others if (r.variant, r.case, r.round) == (side, own[0].case, round_)]
+            [r for r in rerun if (r.variant, r.case, r.round) == (side, measured[0].case, round_)]
             for round_ in (1, 2)
         )
         waves = [wave[: self.world.concurrency] for wave in (first, second)]
@@ -104,7 +105,9 @@ class Apart:
             for attempt, (wave, begin) in enumerate(zip(waves, begins, strict=True), start=1)
             for r in wave
         ]
-        return [dataclasses.replace(r, variant=name, sent=r.sent + longest) for r in controls + own]
+        return [
+            dataclasses.replace(r, variant=name, sent=r.sent + longest) for r in controls + measured
+        ]
 
     def _level(
         self, chance: np.random.Generator, span: float, spans: int
@@ -158,16 +161,17 @@ WORLDS: Final = (
 
 
 def report(task: tuple[Apart, int]) -> tuple[Report, Report]:
-    """What is said of one run of a world: with the widening, and without."""
+    """The reports on one run of a world: with the widening, and without."""
     world, number = task
     requests, config, true = world.records(number), world.configuration(), truths(world.world)
     widened, plain = (
-        summarise(config.model_copy(update={"apart": apart}), requests) for apart in (True, False)
+        summarise(config.model_copy(update={"apart": isolated}), requests)
+        for isolated in (True, False)
     )
-    return _said(widened, true, world), _said(plain, true, world)
+    return _report(widened, true, world), _report(plain, true, world)
 
 
-def _said(summary: Summary, true: Mapping[CasePoint, Truth], world: Apart) -> Report:
+def _report(summary: Summary, true: Mapping[CasePoint, Truth], world: Apart) -> Report:
     return Report(statements(summary, true, world.names[1:]), ())
 
 
@@ -197,7 +201,7 @@ def _row(side: Trials) -> str:
         side.coverage(SPEED),
         side.wrong / len(side.reports),
         side.half_width(SPEED),
-        side.found,
+        side.power,
     )
     return "".join(f"{share:>9.1%}" for share in shares)
 

@@ -110,9 +110,9 @@ def ledger(
         for case in configuration["test_cases"]:
             took = 0.0
             for variant in configuration["variants"]:
-                part = list(_part(configuration, case, variant, number, clock, chance, acceptance))
-                took = max([took, *(line["sent"] + line["end"] - clock for line in part)])
-                lines += part
+                turn = list(_turn(configuration, case, variant, number, clock, chance, acceptance))
+                took = max([took, *(line["sent"] + line["end"] - clock for line in turn)])
+                lines += turn
             clock += took + 1
     return lines
 
@@ -130,9 +130,9 @@ def write_llmperf(folder: Path, lines: Iterable[Line]) -> None:
     """Writes llmperf's files for the same requests, counted as llmperf counts them."""
     grouped: dict[Path, list[Line]] = {}
     for line in lines:
-        place = folder / "llmperf" / line["case"] / line["variant"] / f"round-{line['round']}"
+        of_round = folder / "llmperf" / line["case"] / line["variant"] / f"round-{line['round']}"
         failed = line["error"] is not None
-        grouped.setdefault(place / "model_64_100_individual_responses.json", []).append(
+        grouped.setdefault(of_round / "model_64_100_individual_responses.json", []).append(
             {
                 "error_code": 500 if failed else None,
                 "error_msg": line["error"] or "",
@@ -163,7 +163,7 @@ def uncounted(line: Line) -> Line:
     return {**line, "per_chunk": False, "chunks": [[offset, 0] for offset, _ in line["chunks"]]}
 
 
-def _part(
+def _turn(
     configuration: Line,
     case: Line,
     variant: Line,

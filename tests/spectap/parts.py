@@ -13,34 +13,34 @@ from tests.spectap.generated_runs import CONCURRENCY, TWO_BASELINES, Line
 NAMES = tuple(str(variant["name"]) for variant in TWO_BASELINES)
 
 
-def whole(**changes: Any) -> Line:
+def sweep_configuration(**changes: Any) -> Line:
     """The configuration of all variants: two batches, each with a baseline and a window."""
-    found = generated_runs.config(variants=TWO_BASELINES, rounds=3)
+    generated = generated_runs.config(variants=TWO_BASELINES, rounds=3)
     endpoint = "http://127.0.0.1:8000/v1"
-    variants = [{**variant, "endpoint": endpoint} for variant in found["variants"]]
-    return {**found, "apart": True, "variants": variants, **changes}
+    variants = [{**variant, "endpoint": endpoint} for variant in generated["variants"]]
+    return {**generated, "apart": True, "variants": variants, **changes}
 
 
-def part(configuration: Line, name: str) -> Line:
+def variant_configuration(configuration: Line, name: str) -> Line:
     """The configuration of one variant."""
-    (own,) = (variant for variant in configuration["variants"] if variant["name"] == name)
-    return {**configuration, "variants": [{**own, "baseline": None}]}
+    (chosen,) = (variant for variant in configuration["variants"] if variant["name"] == name)
+    return {**configuration, "variants": [{**chosen, "baseline": None}]}
 
 
 def write(folder: Path, complete: Collection[str] = NAMES) -> Path:
     """A sweep in which these variants are complete, and the others are under way."""
-    configuration = whole()
+    configuration = sweep_configuration()
     folder.mkdir(parents=True)
     (folder / "sweep.json").write_text(json.dumps(configuration), encoding="utf-8")
     for seed, name in enumerate(NAMES):
-        own = folder / "variants" / name
-        of_one = part(configuration, name)
+        results = folder / "variants" / name
+        of_one = variant_configuration(configuration, name)
         lines = [*generated_runs.ledger(of_one, seed)]
         lines = [*controls(lines, 1), *lines, *controls(lines, 2)]
-        generated_runs.write(own, of_one, [{**line, "run": name} for line in lines])
-        generated_runs.write_llmperf(own, [line for line in lines if line["round"] > 0])
+        generated_runs.write(results, of_one, [{**line, "run": name} for line in lines])
+        generated_runs.write_llmperf(results, [line for line in lines if line["round"] > 0])
         if name in complete:
-            (own / "_COMPLETE").touch()
+            (results / "_COMPLETE").touch()
     return folder
 
 

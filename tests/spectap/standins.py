@@ -105,7 +105,7 @@ class InProcess(Driver):
         }
         async with aiohttp.ClientSession() as session:
             await asyncio.gather(
-                *(self._one(session, endpoint, body) for _ in range(point.requests))
+                *(self._send(session, endpoint, body) for _ in range(point.requests))
             )
         results.mkdir(parents=True, exist_ok=True)
         fields = {"ttft_s": 0.1, "inter_token_latency_s": 0.05, "end_to_end_latency_s": 1.0}
@@ -113,7 +113,7 @@ class InProcess(Driver):
         path = results / "m_individual_responses.json"
         path.write_text(json.dumps([response] * point.requests), encoding="utf-8")
 
-    async def _one(
+    async def _send(
         self, session: aiohttp.ClientSession, endpoint: str, body: dict[str, object]
     ) -> None:
         with contextlib.suppress(aiohttp.ClientError):

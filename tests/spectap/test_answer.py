@@ -36,71 +36,77 @@ calls = st.builds(ToolCall, st.text(), st.text())
 answers = st.builds(Answer, st.just("p"), st.text(), st.lists(calls).map(tuple), st.none())
 
 
-def said(content: str, *called: tuple[str, str], prompt: str = "p") -> Answer:
+def answer_of(content: str, *called: tuple[str, str], prompt: str = "p") -> Answer:
     return Answer(prompt, content, tuple(ToolCall(*call) for call in called), "stop")
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "first"),
+    ("answer", "reference", "first"),
     [
-        (said("one two three"), said("one two three"), None),
-        (said("one two three"), said("one two four"), 3),
-        (said("one two"), said("one two three"), 3),
-        (said(""), said(""), None),
-        (said("if x:\n    y"), said("if x:\n  y"), 3),
-        (said("one"), said("one\n"), 1),
-        (said("see", ("f", '{"a": 1, "b": 2}')), said("see", ("f", '{"b":2,"a":1}')), None),
-        (said("see", ("f", '{"a": 1}')), said("see", ("g", '{"a": 1}')), 2),
-        (said("see", ("f", '{"a": 1}')), said("see", ("f", '{"a": 2}')), 4),
-        (said("see", ("f", "{}")), said("see"), 2),
+        (answer_of("one two three"), answer_of("one two three"), None),
+        (answer_of("one two three"), answer_of("one two four"), 3),
+        (answer_of("one two"), answer_of("one two three"), 3),
+        (answer_of(""), answer_of(""), None),
+        (answer_of("if x:\n    y"), answer_of("if x:\n  y"), 3),
+        (answer_of("one"), answer_of("one\n"), 1),
+        (
+            answer_of("see", ("f", '{"a": 1, "b": 2}')),
+            answer_of("see", ("f", '{"b":2,"a":1}')),
+            None,
+        ),
+        (answer_of("see", ("f", '{"a": 1}')), answer_of("see", ("g", '{"a": 1}')), 2),
+        (answer_of("see", ("f", '{"a": 1}')), answer_of("see", ("f", '{"a": 2}')), 4),
+        (answer_of("see", ("f", "{}")), answer_of("see"), 2),
     ],
 )
-def test_where_two_answers_part(one: Answer, other: Answer, first: int | None) -> None:
-    assert parts_at(one, other) == parts_at(other, one) == first
+def test_where_two_answers_part(answer: Answer, reference: Answer, first: int | None) -> None:
+    assert parts_at(answer, reference) == parts_at(reference, answer) == first
 
 
 @given(st.text(), st.text())
-def test_other_text_parts_somewhere(one: str, other: str) -> None:
-    assert (parts_at(said(one), said(other)) is None) == (one == other)
+def test_other_text_parts_somewhere(text: str, reference: str) -> None:
+    assert (parts_at(answer_of(text), answer_of(reference)) is None) == (text == reference)
 
 
 @given(st.text())
 def test_words_are_the_whole_text(text: str) -> None:
-    assert "".join(words(said(text))) == text
+    assert "".join(words(answer_of(text))) == text
 
 
 @given(answers, answers)
 @settings(max_examples=30)
-def test_a_digest_names_an_answer(one: Answer, other: Answer) -> None:
-    assert (digest(one) == digest(other)) == (one == other)
-    assert len(digest(one)) == 64
+def test_a_digest_names_an_answer(answer: Answer, reference: Answer) -> None:
+    assert (digest(answer) == digest(reference)) == (answer == reference)
+    assert len(digest(answer)) == 64
 
 
 def test_a_digest_stays_what_it_is() -> None:
     # It is compared between runs.
-    answer = said("It is 18.", ("f", "{}"))
+    answer = answer_of("It is 18.", ("f", "{}"))
     assert digest(answer)[:16] == "4d60e4d8aaea6f0a"
 
 
 def lines(
     temperature: float | None = 0.0, keep_answers: bool = False
 ) -> dict[tuple[str, str], CheckedAnswer]:
-    """Of a turn in which Base and SD differ at the second word of prompt a."""
+    """A turn in which Base and SD differ at the second word of prompt a."""
     sampling = {} if temperature is None else {"temperature": temperature}
     config = samples.config(load=samples.load(sampling=sampling), keep_answers=keep_answers)
-    one_two = said("one two", prompt="b")
+    one_two = answer_of("one two", prompt="b")
     answers = {
-        "Base": [said('{"x": 1}', prompt="a"), one_two],
-        "SD": [one_two, said('{"x": 2', prompt="a"), replace(one_two, content="again")],
+        "Base": [answer_of('{"x": 1}', prompt="a"), one_two],
+        "SD": [one_two, answer_of('{"x": 2', prompt="a"), replace(one_two, content="again")],
     }
-    found = checked(config, answers, PROMPTS, case="set", load="rate-1", round=3, attempt=2)
-    assert {(each.case, each.load, each.round, each.attempt) for each in found} == {
+    checked_answers = checked(
+        config, answers, PROMPTS, case="set", load="rate-1", round=3, attempt=2
+    )
+    assert {(each.case, each.load, each.round, each.attempt) for each in checked_answers} == {
         ("set", "rate-1", 3, 2)
     }
-    assert {each.answer is not None for each in found} == {keep_answers}
+    assert {each.answer is not None for each in checked_answers} == {keep_answers}
     # Prompt b was sent twice to SD, and once to Base.
-    assert (len(found), found[-1].same) == (5, None)
-    return {(each.variant, each.prompt): each for each in found[:-1]}
+    assert (len(checked_answers), checked_answers[-1].same) == (5, None)
+    return {(each.variant, each.prompt): each for each in checked_answers[:-1]}
 
 
 def test_each_answer_is_checked_and_compared_with_the_baseline_s_to_the_same_prompt() -> None:
@@ -153,16 +159,18 @@ SECRET = "Zyxxy"
 )
 def test_no_word_of_an_answer_is_left_where_none_is_kept(form: Form, name: str, text: str) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
-    asked = Prompt(name="p", messages=({"role": "user", "content": "?"},), tools=(tool,), form=form)
+    prompt = Prompt(
+        name="p", messages=({"role": "user", "content": "?"},), tools=(tool,), form=form
+    )
     answer = Answer("p", text, (ToolCall(name, text),), "stop")
 
     def line(keep: bool) -> str:
         config = samples.config(keep_answers=keep)
         turn: dict[str, Any] = {"case": "set", "load": "", "round": 1, "attempt": 1}
-        (found,) = checked(config, {"SD": [answer]}, [asked], **turn)
+        (checked_answer,) = checked(config, {"SD": [answer]}, [prompt], **turn)
         if form is Form.TOOL_CALL:
-            assert (found.valid, bool(found.problem)) == (False, True)
-        return orjson.dumps(found).decode()
+            assert (checked_answer.valid, bool(checked_answer.problem)) == (False, True)
+        return orjson.dumps(checked_answer).decode()
 
     assert SECRET in line(keep=True)
     assert SECRET not in line(keep=False)
@@ -183,6 +191,6 @@ def test_the_last_attempt_at_a_turn_counts() -> None:
     first = [replace(each, attempt=1) for each in second]
     elsewhere = [replace(each, load="rate-2") for each in first]
     assert last_attempts([*first, *elsewhere, *second]) == [*elsewhere, *second]
-    apart = [*first, *(each for each in second if each.variant == "SD")]
-    assert {each.variant for each in last_attempts(apart)} == {"SD"}
-    assert {each.variant for each in last_attempts(apart, apart=True)} == {"Base", "SD"}
+    isolated = [*first, *(each for each in second if each.variant == "SD")]
+    assert {each.variant for each in last_attempts(isolated)} == {"SD"}
+    assert {each.variant for each in last_attempts(isolated, apart=True)} == {"Base", "SD"}

@@ -35,10 +35,10 @@ def test_an_added_metric_is_in_summary_table_report_and_definitions(
     page = write_results(results.read(folder)).read_text(encoding="utf-8")
 
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    found = summary["cases"][0]["cells"][0]["measures"]["FirstGap"]
-    assert found["count"] == 24
-    assert found["p50"] == pytest.approx(generated.BASE_STEP, rel=0.05)
-    printed = f"{found['p50'] * 1000:.1f}"
+    measure = summary["cases"][0]["cells"][0]["measures"]["FirstGap"]
+    assert measure["count"] == 24
+    assert measure["p50"] == pytest.approx(generated.BASE_STEP, rel=0.05)
+    printed = f"{measure['p50'] * 1000:.1f}"
 
     table = terminal.render(folder, 80)
     assert "First gap ms" in table

@@ -47,7 +47,7 @@ def text(content: str, finish: str | None = "stop") -> Answer:
 
 
 def calls(*named: tuple[str, str], content: str = "") -> Answer:
-    return Answer("p", content, tuple(ToolCall(*one) for one in named), "tool_calls")
+    return Answer("p", content, tuple(ToolCall(*call) for call in named), "tool_calls")
 
 
 def code(content: str) -> tuple[bool | None, str]:
@@ -87,9 +87,9 @@ def test_a_good_tool_call() -> None:
     ],
 )
 def test_a_broken_tool_call(answer: Answer, problem: str) -> None:
-    valid, said = check(prompt(Form.TOOL_CALL), answer)
+    valid, reason = check(prompt(Form.TOOL_CALL), answer)
     assert valid is False
-    assert problem in said
+    assert problem in reason
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_what_nobody_expected_is_no_verdict() -> None:
 def test_a_place_is_named_as_the_schema_names_it() -> None:
     stop = {"type": "object", "additionalProperties": {"type": "integer"}}
     schema = {"properties": {"stops": {"items": stop}}}
-    said = "weather: `stops.1.*`: breaks type"
-    assert called('{"stops": [{}, {"secret": "x"}]}', schema) == (False, said)
+    problem = "weather: `stops.1.*`: breaks type"
+    assert called('{"stops": [{}, {"secret": "x"}]}', schema) == (False, problem)
 
 
 @given(objects)
@@ -192,9 +192,9 @@ def test_json_is_found_with_and_without_a_fence(value: dict[str, Any]) -> None:
     ],
 )
 def test_what_is_no_json(content: str, problem: str) -> None:
-    valid, said = check(prompt(Form.JSON), text(content))
+    valid, reason = check(prompt(Form.JSON), text(content))
     assert valid is False
-    assert said.startswith(problem)
+    assert reason.startswith(problem)
 
 
 @pytest.mark.parametrize(
@@ -232,24 +232,24 @@ def test_a_program(content: str) -> None:
     ],
 )
 def test_what_is_no_program(content: str, problem: str) -> None:
-    valid, said = code(content)
+    valid, reason = code(content)
     assert valid is False
-    assert said.startswith(problem), said
+    assert reason.startswith(problem), reason
 
 
 @pytest.mark.parametrize("content", ["x = 1\n" * 100_000, "lambda: " * 20_000 + "1", "-" * 90_000])
 def test_a_program_beyond_the_parser_is_not_judged(content: str) -> None:
-    valid, said = code(content)
+    valid, reason = code(content)
     assert valid is None
-    assert said.endswith("to be parsed")
+    assert reason.endswith("to be parsed")
 
 
 @given(st.integers(0, len(FUNCTION)), st.characters())
 @settings(max_examples=40)
 @example(22, "\\")  # an odd escape: Python warns of it, and the tests make errors of warnings
 @pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
-def test_a_program_is_valid_if_python_parses_it(place: int, character: str) -> None:
-    program = (FUNCTION[:place] + character + FUNCTION[place:]).strip()
+def test_a_program_is_valid_if_python_parses_it(position: int, character: str) -> None:
+    program = (FUNCTION[:position] + character + FUNCTION[position:]).strip()
     try:
         ast.parse(program)
         parsed = True

@@ -1,4 +1,4 @@
-"""The configuration: what is accepted, and how it is said what is not."""
+"""The configuration: what is accepted, and how the rest is refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ VARIANTS: list[dict[str, Any]] = [
 
 
 def variants(*changes: dict[str, Any]) -> dict[str, Any]:
-    changed = [one | change for one, change in zip(VARIANTS, changes, strict=False)]
+    changed = [variant | change for variant, change in zip(VARIANTS, changes, strict=False)]
     return samples.settings(variants=changed)
 
 

@@ -1,4 +1,4 @@
-"""What the image holds, as far as it can be told without building it."""
+"""What the image holds, as far as is known without building it."""
 
 from __future__ import annotations
 

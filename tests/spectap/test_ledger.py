@@ -74,7 +74,7 @@ def test_the_published_schema_is_that_of_the_lines() -> None:
 
 
 def test_an_attempt_takes_the_place_of_the_one_before_on_all_variants() -> None:
-    kept = [
+    counted = [
         samples.record(variant="SD", attempt=2),
         samples.record(variant="SD", round=2),
         samples.record(variant="SD", case="sonnets"),
@@ -84,18 +84,18 @@ def test_an_attempt_takes_the_place_of_the_one_before_on_all_variants() -> None:
         samples.record(variant="SD", round=-1, attempt=2),
     ]
     replaced = [samples.record(variant="SD"), samples.record(variant="Base")]
-    assert last_attempts([*replaced, *kept]) == kept
-    assert last_attempts([*kept, *replaced]) == kept
+    assert last_attempts([*replaced, *counted]) == counted
+    assert last_attempts([*counted, *replaced]) == counted
 
 
-@pytest.mark.parametrize("kept", [0, 1, 200])
-def test_a_torn_last_line_counts_as_not_written(tmp_path: Path, kept: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, 200])
+def test_a_torn_last_line_counts_as_not_written(tmp_path: Path, length: int) -> None:
     path = tmp_path / "ledger.jsonl"
     first, second = samples.record(request="first"), samples.record(request="second")
     with Journal(path) as open_ledger:
         open_ledger.append(first)
-    whole = path.read_bytes()
-    path.write_bytes(whole + whole[:kept])
+    content = path.read_bytes()
+    path.write_bytes(content + content[:length])
     assert read_ledger(path) == [first]
     with Journal(path) as open_ledger:
         open_ledger.append(second)

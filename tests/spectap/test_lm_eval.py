@@ -31,7 +31,7 @@ def sample(question: int, correct: float, **changes: Any) -> dict[str, Any]:
 def write(run_dir: Path, variant: str, *samples: dict[str, Any], name: str = NAME) -> Path:
     path = run_dir / "quality" / variant / "Qwen__Qwen3-32B" / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in samples))
+    path.write_text("".join(f"{json.dumps(fields)}\n" for fields in samples))
     return path
 
 

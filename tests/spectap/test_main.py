@@ -121,7 +121,7 @@ def test_the_command_from_end_to_end(
         Namespace=names.namespace("Qwen/Qwen3-32B")
     )
     assert {metric["MetricName"] for page in pages for metric in page["Metrics"]} == {
-        one.name for one in (*metrics.METRICS, *metrics.TOTALS)
+        metric.name for metric in (*metrics.METRICS, *metrics.TOTALS)
     }
     listed = cloudwatch.list_metrics(
         Namespace=names.namespace("Qwen/Qwen3-32B"), MetricName="TTFT"

@@ -110,7 +110,7 @@ def test_without_counts_per_chunk_the_first_chunk_is_taken_for_one_token() -> No
 @st.composite
 def turns(draw: st.DrawFn) -> list[Record]:
     """Requests of one turn, some failed, in tenths of a second after the turn began."""
-    one = st.builds(
+    requests = st.builds(
         lambda sent, length, **fields: samples.record(
             sent=1_800_000_000.0 + sent / 10, end=length / 10, **fields
         ),
@@ -119,7 +119,7 @@ def turns(draw: st.DrawFn) -> list[Record]:
         error=st.none() | st.just("reset"),
         output_tokens=st.none() | st.integers(1, 100),
     )
-    return draw(st.lists(one, min_size=1, max_size=12))
+    return draw(st.lists(requests, min_size=1, max_size=12))
 
 
 @given(turns())
@@ -127,7 +127,7 @@ def turns(draw: st.DrawFn) -> list[Record]:
 def test_tokens_a_second_without_a_concurrency_are_those_of_the_time_with_a_request_in_flight(
     records: list[Record],
 ) -> None:
-    """The other way: in how many tenths of a second there is one."""
+    """The other way: the tenths of a second with a request in it."""
     tenths = {
         tenth
         for record in records
@@ -149,9 +149,9 @@ def test_empty_slots_at_the_end_of_a_turn_do_not_count() -> None:
 @given(turns(), turns())
 @settings(max_examples=20)
 def test_totals_of_turns_add_up_to_those_of_the_run(
-    records: list[Record], others: list[Record]
+    records: list[Record], second: list[Record]
 ) -> None:
-    later = [replace(record, sent=record.sent + 3600) for record in others]
+    later = [replace(record, sent=record.sent + 3600) for record in second]
     for total in metrics.TOTALS:
         together = total.value([*records, *later])
         assert together == pytest.approx(total.value(records) + total.value(later), abs=1e-5)

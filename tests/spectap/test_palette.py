@@ -52,25 +52,25 @@ TO_OKLAB = np.array(
         [0.0259040371, 0.7827717662, -0.8086757660],
     ]
 )
-APART = 0.08
+LEAST_DISTANCE = 0.08
 CONTRAST = 4.5
 
 
 def linear(colour: str) -> Vector:
     """Linear sRGB of ``#rrggbb``."""
-    encoded = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    encoded = np.array([int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)])
     return np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
 
 
-def contrast(one: str, other: str) -> float:
-    luminances = sorted(float(linear(c) @ [0.2126, 0.7152, 0.0722]) for c in (one, other))
+def contrast(colour: str, background: str) -> float:
+    luminances = sorted(float(linear(c) @ [0.2126, 0.7152, 0.0722]) for c in (colour, background))
     return (luminances[1] + 0.05) / (luminances[0] + 0.05)
 
 
-def seen(colour: str, vision: str) -> Vector:
+def perceived(colour: str, vision: str) -> Vector:
     light: Vector = np.clip(VISIONS[vision] @ linear(colour), 0, 1)
-    place: Vector = TO_OKLAB @ np.cbrt(TO_CONES @ light)
-    return place
+    oklab: Vector = TO_OKLAB @ np.cbrt(TO_CONES @ light)
+    return oklab
 
 
 @pytest.mark.parametrize("colour", palette.ALL, ids=lambda colour: colour.role)
@@ -83,9 +83,9 @@ def test_each_is_legible_as_text(colour: palette.Colour) -> None:
 @pytest.mark.parametrize("vision", VISIONS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_any_two_are_apart(vision: str, scheme: str) -> None:
-    places = [seen(getattr(colour, scheme), vision) for colour in palette.ALL]
-    for one, other in itertools.combinations(places, 2):
-        assert np.linalg.norm(one - other) >= APART
+    colours = [perceived(getattr(colour, scheme), vision) for colour in palette.ALL]
+    for first, second in itertools.combinations(colours, 2):
+        assert np.linalg.norm(first - second) >= LEAST_DISTANCE
 
 
 def test_the_order_decides_and_no_two_variants_look_alike() -> None:

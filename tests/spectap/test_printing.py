@@ -23,13 +23,13 @@ HARMLESS: Final = "a\ufffd[2Jb\ufffd1mc\ufffdd\ufffde\ufffdf\ufffd"
 
 @given(st.text(st.characters(exclude_characters="\t")))
 def test_nothing_that_controls_a_terminal_is_printed(text: str) -> None:
-    shown = printing.printable(text)
-    assert len(shown) == len(text)
-    for before, after in zip(text, shown, strict=True):
+    printed = printing.printable(text)
+    assert len(printed) == len(text)
+    for before, after in zip(text, printed, strict=True):
         assert after == before or (not before.isprintable() and after == "\ufffd")
         assert unicodedata.category(after) not in ("Cc", "Cs", "Zl", "Zp")
         assert not unicodedata.bidirectional(after).endswith(("E", "O", "I", "F"))
-    shown.encode()
+    printed.encode()
 
 
 def test_a_line_stays_one_line_where_one_is_expected() -> None:
@@ -42,13 +42,13 @@ def test_a_line_stays_one_line_where_one_is_expected() -> None:
 def test_a_run_and_a_stage_show_what_others_sent_as_text(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shown = io.StringIO()
-    Progress(1, stream=shown).say(f"{HOSTILE}\nx")
-    Console(1, shown).say(f"{HOSTILE}\nx")
-    assert shown.getvalue() == f"[0/1] {HARMLESS}\ufffdx\n      {HARMLESS}\ufffdx\n"
-    with Console(1, shown).stage("results") as stage:
+    stream = io.StringIO()
+    Progress(1, stream=stream).say(f"{HOSTILE}\nx")
+    Console(1, stream).say(f"{HOSTILE}\nx")
+    assert stream.getvalue() == f"[0/1] {HARMLESS}\ufffdx\n      {HARMLESS}\ufffdx\n"
+    with Console(1, stream).stage("results") as stage:
         stage.found = f"{HOSTILE}\nx"
-    assert f"{HARMLESS}\ufffdx, " in shown.getvalue()
+    assert f"{HARMLESS}\ufffdx, " in stream.getvalue()
     print_table([("run", f"{HOSTILE}\nrun", "x")])
     assert capsys.readouterr().out == f"run  {HARMLESS}\ufffdrun  x\n"
 
@@ -58,7 +58,7 @@ def test_a_ledger_of_somebody_else_is_shown_as_text() -> None:
         *("run", f"{HOSTILE}\nvariant", f"{HOSTILE}\ncase", 1, "id", 0.0, 200, None, 1, 2),
         *(True, True, ((0.1, 1), (0.2, 1)), 0.3),
     )
-    shown = terminal.text(run_view.of_ledgers([record]))
-    assert HARMLESS[:5] in shown
-    assert printing.printable(shown.replace("\n", "")) == shown.replace("\n", "")
-    assert not any(line.startswith(("case", "variant")) for line in shown.split("\n"))
+    printed = terminal.text(run_view.of_ledgers([record]))
+    assert HARMLESS[:5] in printed
+    assert printing.printable(printed.replace("\n", "")) == printed.replace("\n", "")
+    assert not any(line.startswith(("case", "variant")) for line in printed.split("\n"))

@@ -1,4 +1,4 @@
-"""Files of prompts: what they may hold, and what is said of what they may not."""
+"""Files of prompts: what they may hold, and how the rest is refused."""
 
 from __future__ import annotations
 
@@ -64,12 +64,16 @@ def test_a_line_of_json_says_more() -> None:
     assert first.messages == tuple(SAY_IT)
     assert (second.name, second.tools) == ("line-2", (tool(),))
     assert second.messages == (system, parts, *calls)
-    assert [one.form for one in (first, second, third)] == [Form.JSON, Form.TOOL_CALL, Form.CODE]
+    assert [prompt.form for prompt in (first, second, third)] == [
+        Form.JSON,
+        Form.TOOL_CALL,
+        Form.CODE,
+    ]
     assert (second.prompt_class, second.max_tokens, third.tools) == ("", None, ())
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("say it", "is no JSON: Expecting value at column 1"),
         ('{"prompt": "a", "prompt": "b"}', "is no JSON: prompt is there twice"),
@@ -126,8 +130,8 @@ def test_a_line_of_json_says_more() -> None:
         ),
     ],
 )
-def test_a_bad_line_is_one_line_with_its_number(text: str, said: str) -> None:
-    assert refusal(line(), "", text).startswith(f"f.jsonl:3: {said}")
+def test_a_bad_line_is_one_line_with_its_number(text: str, message: str) -> None:
+    assert refusal(line(), "", text).startswith(f"f.jsonl:3: {message}")
 
 
 def test_all_bad_lines_are_named_in_order() -> None:
@@ -174,4 +178,4 @@ def test_whatever_a_line_holds_it_is_read_or_refused(value: Any) -> None:
         refused = str(error)
     else:
         assert all(prompt.model_dump_json() for prompt in prompts)
-    assert all(said.startswith("f.jsonl:1: ") for said in refused.splitlines())
+    assert all(message.startswith("f.jsonl:1: ") for message in refused.splitlines())

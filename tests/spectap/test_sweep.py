@@ -136,11 +136,11 @@ def test_a_variant_that_was_measured_otherwise_is_refused_in_one_line(
 
 def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
     """The second of two Capacity Blocks had another price, and the benchmark was built again."""
-    settings, cost = {"Benchmark": "a2", "Price": "40.25 USD"}, parts.whole()["cost"]
+    settings, cost = {"Benchmark": "a2", "Price": "40.25 USD"}, parts.sweep_configuration()["cost"]
     path = folder / "sweep.json"
-    now = json.loads(path.read_text())
-    now["cost"] = {**cost, "usd_per_hour": 40.25}
-    path.write_text(json.dumps(now | {"settings": settings, "objectives": {"ttft_p90_ms": 900}}))
+    sweep = json.loads(path.read_text())
+    sweep["cost"] = {**cost, "usd_per_hour": 40.25}
+    path.write_text(json.dumps(sweep | {"settings": settings, "objectives": {"ttft_p90_ms": 900}}))
     for name, benchmark in zip(NAMES, ("a1", "a1", "a1, then a2", "a2"), strict=True):
         path = folder / "variants" / name / "config.json"
         measured = {"Benchmark": benchmark, "Price": "40.25 USD"}
@@ -159,8 +159,8 @@ def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
 def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
     """What lies beside it was served otherwise, and is in no report."""
     path = folder / "sweep.json"
-    now = json.loads(path.read_text())
-    for variant in now["variants"]:
+    sweep = json.loads(path.read_text())
+    for variant in sweep["variants"]:
         variant["served"] = "0a1b2c3d"
         (results_of_one,) = folder.glob(f"variants/{variant['name']}")
         config = json.loads((results_of_one / "config.json").read_text())
@@ -168,7 +168,7 @@ def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
         (results_of_one / "config.json").write_text(json.dumps(config))
         if variant["name"] != "k7":
             results_of_one.rename(f"{results_of_one}-0a1b2c3d")
-    path.write_text(json.dumps(now))
+    path.write_text(json.dumps(sweep))
     merged = merge(folder)
     assert merged.complete == ("Base", "Base-b8", "k7-b8")
     assert [*merged.missing] == ["k7"]
@@ -176,7 +176,7 @@ def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
 
 def used(folder: Path, name: str, digest: str = "d", left_out: tuple[str, ...] = ()) -> None:
     """Notes which prompts a variant was sent."""
-    one = UsedSet(
+    used_set = UsedSet(
         case="counting",
         source="mine.jsonl",
         licence="",
@@ -187,7 +187,7 @@ def used(folder: Path, name: str, digest: str = "d", left_out: tuple[str, ...] =
         counted=True,
     )
     path = folder / "variants" / name / "prompts.json"
-    path.write_text(json.dumps([asdict(one)]))
+    path.write_text(json.dumps([asdict(used_set)]))
 
 
 def test_prompts_of_a_set_are_those_of_all_variants(folder: Path) -> None:
@@ -207,7 +207,9 @@ def test_prompts_of_a_set_are_those_of_all_variants(folder: Path) -> None:
         merge(folder)
 
 
-def answered(folder: Path, name: str, texts: list[str], *, kept: bool, attempt: int = 1) -> None:
+def answered(
+    folder: Path, name: str, texts: list[str], *, with_text: bool, attempt: int = 1
+) -> None:
     """Notes what a variant answered to the same prompt, sent several times in a round."""
     with (folder / "variants" / name / "answers.jsonl").open("ab") as file:
         for text in texts:
@@ -227,26 +229,28 @@ def answered(folder: Path, name: str, texts: list[str], *, kept: bool, attempt: 
                 same=None,
                 parts_at=None,
                 words=len(text.split()),
-                answer=answer if kept else None,
+                answer=answer if with_text else None,
             )
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_answers_are_compared_with_those_of_the_baseline(folder: Path, kept: bool) -> None:
-    """Of the last attempt of either, however many there were; where they part, by their texts."""
-    answered(folder, "Base", ["one two", "one two three"], kept=kept)
-    answered(folder, "k7", ["none", "at all"], kept=kept)
-    answered(folder, "k7", ["one two", "one two four"], kept=kept, attempt=2)
+@pytest.mark.parametrize("with_text", [False, True])
+def test_answers_are_compared_with_those_of_the_baseline(folder: Path, with_text: bool) -> None:
+    """The last attempts of both are compared; their texts show where answers part."""
+    answered(folder, "Base", ["one two", "one two three"], with_text=with_text)
+    answered(folder, "k7", ["none", "at all"], with_text=with_text)
+    answered(folder, "k7", ["one two", "one two four"], with_text=with_text, attempt=2)
     merge(folder)
     answers = read_checked(folder / "answers.jsonl")
-    assert [(one.variant, one.attempt, one.same, one.parts_at) for one in answers] == [
+    assert [
+        (answer.variant, answer.attempt, answer.same, answer.parts_at) for answer in answers
+    ] == [
         ("Base", 1, None, None),
         ("Base", 1, None, None),
         ("k7", 1, None, None),
         ("k7", 1, None, None),
         ("k7", 2, True, None),
-        ("k7", 2, False, 3 if kept else None),
+        ("k7", 2, False, 3 if with_text else None),
     ]
     config = Config.model_validate_json((folder / "config.json").read_text())
     (correct,) = correctness(config, answers, ())

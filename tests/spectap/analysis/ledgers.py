@@ -1,4 +1,4 @@
-"""Generated ledgers of every kind, and what is said of one as text."""
+"""Generated ledgers of every kind, and the summary of one as text."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def at_loads(late: float = 0.0, case: str = "counting") -> Iterator[Record]:
 
 
 def _repeated() -> Ledger:
-    """A turn was cut off, failed, and was measured a third time; strangers are in it, too."""
+    """A turn was cut off, failed and measured a third time; unknown names are in it, too."""
     config, records = ledger()
     turn = [r for r in records if (r.case, r.round) == ("repetition", 1)]
     again = [
@@ -106,16 +106,16 @@ def _repeated() -> Ledger:
         if r.variant == "SD"
     ]
     cut_off = [dataclasses.replace(r, attempt=1, error=CANCELLED) for r in again[:2]]
-    rest = [dataclasses.replace(r, attempt=3) if r in turn else r for r in records]
+    measured = [dataclasses.replace(r, attempt=3) if r in turn else r for r in records]
     last = records[-1]
-    strangers = dataclasses.replace(last, case="else"), dataclasses.replace(last, load="else")
-    return config, [*cut_off, *again, *rest, *strangers]
+    unknown = dataclasses.replace(last, case="else"), dataclasses.replace(last, load="else")
+    return config, [*cut_off, *again, *measured, *unknown]
 
 
 def _extra(number: int) -> Ledger:
     config, records = ledger()
-    own = [r for r in records if (r.case, r.variant) == ("repetition", "SD") and r.round > 0]
-    return config, [*records, *own[:number]]
+    measured = [r for r in records if (r.case, r.variant) == ("repetition", "SD") and r.round > 0]
+    return config, [*records, *measured[:number]]
 
 
 def _prompts() -> Ledger:
@@ -126,7 +126,7 @@ def _prompts() -> Ledger:
     return config, [dataclasses.replace(r, prompt=n) for r, n in zip(records, names, strict=True)]
 
 
-APART: Final = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
+ISOLATED: Final = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
 WITHOUT: Final = {"without": "async scheduling"}
 MATCHED: Final = ARTICLE[0] | WITHOUT | {"name": "Base-matched"}
 RANGE: Final = {"at_least": 4, "at_most": 9, "half_width": 0.02}
@@ -201,10 +201,10 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
     "loads, two cases": lambda: loads(test_cases=[COUNTING, COUNTING | {"name": "other"}]),
     "loads that the configuration does not name": lambda: loads(POINTS[:2]),
     "prompts": _prompts,
-    "apart": lambda: (APART.configuration(), APART.records(0)),
+    "apart": lambda: (ISOLATED.configuration(), ISOLATED.records(0)),
     "apart, no controls": lambda: (
-        APART.configuration(),
-        [r for r in APART.records(0) if r.round != CONTROL],
+        ISOLATED.configuration(),
+        [r for r in ISOLATED.records(0) if r.round != CONTROL],
     ),
 }
 
@@ -243,9 +243,9 @@ def _cell(cell: Cell) -> Iterator[str]:
     yield f"    {_number(cell.tokens_per_second)} {_interval(speed)} tokens/s"
     yield f"    {_number(cell.usd_per_million_output_tokens)} {_interval(usd)} USD"
     for metric in (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN, metrics.INTER_CHUNK_LATENCY):
-        if (found := cell.measure(metric)) is not None:
-            values = " ".join(map(_number, (found.count, found.p50, found.p90, found.p99)))
-            yield f"    {metric.name}: {values}, {_interval(found.typical)}"
+        if (measure := cell.measure(metric)) is not None:
+            values = " ".join(map(_number, (measure.count, measure.p50, measure.p90, measure.p99)))
+            yield f"    {metric.name}: {values}, {_interval(measure.typical)}"
     if cell.steps:
         steps = f"{_number(cell.steps.mean)} {_interval(cell.steps.interval)}"
         yield f"    steps {steps} {cell.steps.histogram}"
@@ -260,9 +260,9 @@ def _cell(cell: Cell) -> Iterator[str]:
         yield f"    against {compared.baseline}: {', '.join(map(_interval, ratios))}"
         for claim in (compared.speed, compared.cost):
             if claim:
-                told = claim.answer.value, claim.slight, claim.more_rounds
+                answer = claim.answer.value, claim.slight, claim.more_rounds
                 sizes = f"{_number(claim.detectable)} {_number(claim.settles)}"
-                yield f"      {_interval(claim.interval)} {told} {sizes}"
+                yield f"      {_interval(claim.interval)} {answer} {sizes}"
         yield f"    {compared.verdict.finding.value}: {compared.verdict.sentence}"
 
 
@@ -276,6 +276,6 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def only(records: Iterable[Record], **wanted: Any) -> list[Record]:
+def only(records: Iterable[Record], **fields: Any) -> list[Record]:
     """The records that have these values."""
-    return [r for r in records if all(getattr(r, name) == wanted[name] for name in wanted)]
+    return [r for r in records if all(getattr(r, name) == fields[name] for name in fields)]

@@ -41,7 +41,7 @@ TWO_DRAFTS = Sweep(
     {"structured": (0.93, 0.97), "open-ended": (0.5, 0.65)},
     loads=(1, 8),
 )
-APART = dataclasses.replace(SMALL, wander=0.03)
+ISOLATED = dataclasses.replace(SMALL, wander=0.03)
 
 Change = Callable[[list[Record]], list[Record]]
 
@@ -131,16 +131,17 @@ def text(advice: Advice) -> list[str]:
     for cost in advice.costs:
         parts = f"{cost.baseline:.4g} {cost.fixed:.4g} {cost.per_draft:.4g}"
         lines.append(f"{cost.line} at {cost.load}: {parts} s, {len(cost.measured)} measured")
-    for each in advice.prospects:
+    for prospect in advice.prospects:
         sides = [
             f"{side.point:.4g} ({side.low:.4g}-{side.high:.4g})" if side else "-"
-            for side in (each.predicted, each.measured)
+            for side in (prospect.predicted, prospect.measured)
         ]
-        figures = f"{each.tokens_per_step:.4g} tokens in {each.step_seconds:.4g} s"
-        usd = each.usd_per_million_output_tokens
+        figures = f"{prospect.tokens_per_step:.4g} tokens in {prospect.step_seconds:.4g} s"
+        usd = prospect.usd_per_million_output_tokens
         lines.append(
-            f"{each.line} {each.window} on {each.prompt_class} at {each.load}: {figures}, "
-            f"{each.tokens_per_second:.4g} tokens/s, {usd or 0:.4g} USD: {' and '.join(sides)}"
+            f"{prospect.line} {prospect.window} on {prospect.prompt_class} at {prospect.load}: "
+            f"{figures}, {prospect.tokens_per_second:.4g} tokens/s, {usd or 0:.4g} USD: "
+            f"{' and '.join(sides)}"
         )
     for best in advice.recommendations:
         lines += [best.sentence, best.measure_next, f"{best.usd_per_million_output_tokens:.4g} USD"]
@@ -156,7 +157,7 @@ def without(variant: str, load: str = "") -> Change:
 
 SWEEPS = {
     "small": SMALL,
-    "apart": APART,
+    "apart": ISOLATED,
     "two rounds": dataclasses.replace(SMALL, rounds=2, loads=(1,)),
     "one window": dataclasses.replace(SMALL, windows=(7,), draft_costs=(0.03,), loads=(1,)),
     "between": Sweep("between", Linear(0.04), (0.04,), {"structured": (0.85,)}, windows=(3, 15)),
@@ -186,7 +187,7 @@ def test_what_is_said_of_a_sweep(name: str, snapshot: SnapshotAssertion) -> None
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_is_said_where_something_is_missing(name: str, snapshot: SnapshotAssertion) -> None:
-    sweep = APART if name == "no controls" else SMALL
+    sweep = ISOLATED if name == "no controls" else SMALL
     advice = advise(sweep.config(), CHANGES[name](sweep.records()))
     assert text(advice) == snapshot
     assert "NaN" not in advice.to_json()
@@ -205,9 +206,9 @@ def test_nothing_is_advised_from_a_cell_that_fails(of_three: int) -> None:
     cells = [cell for case in summarise(SMALL.config(), records).cases for cell in case.cells]
     advice = advise(SMALL.config(), records, cells=cells)
     measured = {
-        (each.load.name, each.line, each.window)
-        for each in advice.prospects
-        if each.measured and each.load
+        (prospect.load.name, prospect.line, prospect.window)
+        for prospect in advice.prospects
+        if prospect.measured and prospect.load
     }
     assert ("concurrency-1", "Qwen3-0.6B", 3) in measured
     assert ("concurrency-4", "Qwen3-0.6B", 3) not in measured
@@ -229,11 +230,14 @@ def test_lines_with_equal_names_are_told_apart() -> None:
 def test_a_mix_weighs_the_classes() -> None:
     advice = advise(SMALL.config(), SMALL.records(), mix={"structured": 3})
     assert dict(advice.mix) == {"structured": 1.0, "open-ended": 0.0}
-    of = {(each.prompt_class, each.load): each for each in advice.recommendations}
+    of = {
+        (recommendation.prompt_class, recommendation.load): recommendation
+        for recommendation in advice.recommendations
+    }
     for load in (None, *SMALL.config().load.points):
         if mixed := of.get((None, load)):
-            own = of["structured", load]
-            assert (mixed.choice, mixed.speedup) == (own.choice, own.speedup)
+            structured = of["structured", load]
+            assert (mixed.choice, mixed.speedup) == (structured.choice, structured.speedup)
 
 
 @pytest.mark.parametrize(
@@ -253,14 +257,18 @@ def test_a_measured_window_is_what_the_report_says() -> None:
     summary = summarise(SMALL.config(), SMALL.records())
     advice = advised(SMALL)
     names = {(line.name, window): name for line in advice.lines for window, name in line.variants}
-    for each in advice.prospects:
-        if each.measured is None:
+    for prospect in advice.prospects:
+        if prospect.measured is None:
             continue
-        case = next(case for case in summary.cases if case.name == each.prompt_class)
-        cell = case.cell(names[each.line, each.window], each.load)
+        case = next(case for case in summary.cases if case.name == prospect.prompt_class)
+        cell = case.cell(names[prospect.line, prospect.window], prospect.load)
         assert cell.steps is not None
         assert (
-            *(each.tokens_per_second, each.usd_per_million_output_tokens, each.tokens_per_step),
+            *(
+                prospect.tokens_per_second,
+                prospect.usd_per_million_output_tokens,
+                prospect.tokens_per_step,
+            ),
         ) == pytest.approx(
             (cell.tokens_per_second, cell.usd_per_million_output_tokens, cell.steps.mean)
         )
@@ -280,7 +288,7 @@ def test_a_block_s_window_is_neither_changed_nor_widened() -> None:
     """A DFlash head drafts as many tokens as it was trained to."""
     records = [*answers([1] * 12, "Base"), *answers([8, 6, 8, 7, 8, 5])]
     advice = advise(config(mode="dflash", window=8, drafts_per_step=7), records)
-    assert {each.window for each in advice.prospects} == {8}
+    assert {prospect.window for prospect in advice.prospects} == {8}
     assert {best.choice.window for best in advice.recommendations} == {8}
     assert not any("wider" in best.measure_next for best in advice.recommendations)
     fused = advise(config(mode="fused", window=8, drafts_per_step=7), records)
@@ -296,12 +304,12 @@ def test_acceptance_and_steps_are_near_the_truth() -> None:
         often = [each for each in acceptance.positions if each.reached >= 3000]
         assert [each.accepted for each in often] == pytest.approx([truth] * len(often), abs=0.02)
     assert len(advice.prospects) == 14 * 2 * 2 * 2
-    for each in advice.prospects:
-        assert each.load
-        decoding = TWO_DRAFTS.decoding(each.window, draft[each.line])
-        step = decoding.step_seconds(each.load.concurrency or 1)
-        assert each.step_seconds == pytest.approx(step, rel=0.02)
-        assert (each.measured is not None) == (each.window in TWO_DRAFTS.windows)
+    for prospect in advice.prospects:
+        assert prospect.load
+        decoding = TWO_DRAFTS.decoding(prospect.window, draft[prospect.line])
+        step = decoding.step_seconds(prospect.load.concurrency or 1)
+        assert prospect.step_seconds == pytest.approx(step, rel=0.02)
+        assert (prospect.measured is not None) == (prospect.window in TWO_DRAFTS.windows)
 
 
 def test_where_steps_cost_the_same_it_is_leviathans_equation() -> None:

@@ -51,9 +51,9 @@ def new() -> Run:
     return run(2)
 
 
-def only(kept: Run, **wanted: str) -> Run:
+def only(source: Run, **fields: str) -> Run:
     """The run with the requests alone that have these values."""
-    return of(kept.name, kept.config, ledgers.only(kept.records, **wanted))
+    return of(source.name, source.config, ledgers.only(source.records, **fields))
 
 
 def real(changes: Changes) -> list[Figure]:
@@ -84,16 +84,18 @@ def test_another_node_is_no_difference() -> None:
 
 def test_figures_are_those_of_the_runs() -> None:
     for cell in compare(old(), new()).cells:
-        for each, side in ((old(), "old"), (new(), "new")):
-            case = next(case for case in each.summary.cases if case.name == cell.test_case)
-            own = case.cell(cell.variant)
+        for measured, side in ((old(), "old"), (new(), "new")):
+            case = next(case for case in measured.summary.cases if case.name == cell.test_case)
+            summary_cell = case.cell(cell.variant)
             value = {figure: getattr(change, side) for figure, change in cell.figures.items()}
-            assert value[Figure.TOKENS_PER_SECOND] == pytest.approx(own.tokens_per_second)
-            if own.comparison:
-                assert own.steps
-                assert value[Figure.TOKENS_PER_STEP] == pytest.approx(own.steps.mean)
-                assert own.comparison.speedup
-                assert value[Figure.SPEED_UP] == pytest.approx(own.comparison.speedup.point)
+            assert value[Figure.TOKENS_PER_SECOND] == pytest.approx(summary_cell.tokens_per_second)
+            if summary_cell.comparison:
+                assert summary_cell.steps
+                assert value[Figure.TOKENS_PER_STEP] == pytest.approx(summary_cell.steps.mean)
+                assert summary_cell.comparison.speedup
+                assert value[Figure.SPEED_UP] == pytest.approx(
+                    summary_cell.comparison.speedup.point
+                )
             else:
                 assert not {Figure.TOKENS_PER_STEP, Figure.SPEED_UP} & value.keys()
 
@@ -122,9 +124,9 @@ def test_figures_are_those_of_the_runs() -> None:
 def test_what_is_said_of_runs_that_differ(
     changes: dict[str, Any], threshold: float | None, snapshot: SnapshotAssertion
 ) -> None:
-    seen = compare(old(), run(2, **changes), threshold)
-    variants = sorted({cell.variant for cell in seen.cells})
-    assert (variants, sorted(seen.settings), seen.notes, seen.gaps) == snapshot
+    comparison = compare(old(), run(2, **changes), threshold)
+    variants = sorted({cell.variant for cell in comparison.cells})
+    assert (variants, sorted(comparison.settings), comparison.notes, comparison.gaps) == snapshot
 
 
 def test_a_rehearsal_is_no_measure_of_a_run() -> None:
@@ -149,13 +151,13 @@ def test_runs_without_anything_in_common_are_refused() -> None:
 )
 def test_runs_of_different_things_are_not_judged(changes: dict[str, Any], name: str) -> None:
     """Though the acceptance of one of them is lower, which would be a real loss."""
-    other = run(2, LOWER, **changes)
+    second = run(2, LOWER, **changes)
     with pytest.raises(RunError, match=f"run-1, run-2: they are not comparable: {name}: "):
-        compare(old(), other, 0.95)
+        compare(old(), second, 0.95)
     if name != "load points":
-        seen = compare(old(), other)
-        assert [field for field, *_ in seen.incomparable] == [name]
-        assert real(seen) == []
+        comparison = compare(old(), second)
+        assert [field for field, *_ in comparison.incomparable] == [name]
+        assert real(comparison) == []
 
 
 @pytest.mark.parametrize("wanted", [{"variant": "Base"}, {"case": "repetition"}, {"variant": "SD"}])
@@ -186,9 +188,9 @@ def test_shares_are_compared() -> None:
         return plain._replace(summary=dataclasses.replace(plain.summary, correctness=checks))
 
     shares = {share.name: share for share in compare(checked(1, 0), checked(2, 30)).shares}
-    own = shares["SD: GSM8K answers that are right"]
-    assert (own.old, own.new) == (1, 0.7)
-    assert own.difference[0] < -0.3 < own.difference[1] < 0
+    speculative = shares["SD: GSM8K answers that are right"]
+    assert (speculative.old, speculative.new) == (1, 0.7)
+    assert speculative.difference[0] < -0.3 < speculative.difference[1] < 0
     base = shares["Base: GSM8K answers that are right"]
     assert math.isclose(base.difference[0], -base.difference[1])
     goodput = shares["repetition, Base at concurrency-4: goodput"]

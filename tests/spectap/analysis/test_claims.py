@@ -23,26 +23,26 @@ def family(claims: int = 20) -> Family[str]:
     return Family(frozenset(), ALPHA / claims, claims)
 
 
-def said(ratio: float, error: float, *, decided: bool, claims: int = 20) -> Claim:
+def claim_of(ratio: float, error: float, *, decided: bool, claims: int = 20) -> Claim:
     """A claim from six rounds, in a report of so many claims."""
     estimate = Estimate(math.log(ratio), error, ROUNDS)
     return claim(estimate, ALPHA, family(claims), decided=decided, rounds=ROUNDS)
 
 
-FASTER = said(2.9, 0.02, decided=True)
-SLOWER = said(0.5, 0.05, decided=True)
-CHEAPER = said(2.5, 0.03, decided=True)
-DEARER = said(0.9, 0.01, decided=True)
-TRIFLE = said(1.02, 0.002, decided=True)
-OPEN = said(1.02, 0.03, decided=False)
-ALIKE = said(1.0, 0.006, decided=False)
-ALONE = said(1.1, 0.03, decided=False)
+FASTER = claim_of(2.9, 0.02, decided=True)
+SLOWER = claim_of(0.5, 0.05, decided=True)
+CHEAPER = claim_of(2.5, 0.03, decided=True)
+DEARER = claim_of(0.9, 0.01, decided=True)
+TRIFLE = claim_of(1.02, 0.002, decided=True)
+OPEN = claim_of(1.02, 0.03, decided=False)
+ALIKE = claim_of(1.0, 0.006, decided=False)
+ALONE = claim_of(1.1, 0.03, decided=False)
 
 
 def test_the_textbook() -> None:
-    found = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}, 0.05, 4)
-    assert found.decided == {"a", "d"}
-    assert found.level == pytest.approx(0.05 / 2)
+    decisions = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}, 0.05, 4)
+    assert decisions.decided == {"a", "d"}
+    assert decisions.level == pytest.approx(0.05 / 2)
 
 
 @given(P_VALUES, st.integers(0, 5))
@@ -54,14 +54,14 @@ def test_claims_that_could_not_be_made_count(p_values: dict[int, float], more: i
 @given(st.floats(-2, 2), st.floats(1e-4, 1), st.booleans())
 def test_nothing_is_claimed_that_is_not_decided(log: float, error: float, decided: bool) -> None:
     estimate = Estimate(log, error, ROUNDS)
-    found = claim(estimate, ALPHA, family(), decided=decided, rounds=ROUNDS)
-    assert (found.answer is Answer.UNDECIDED) == (not decided)
-    assert found.answer is not Answer.BETTER or log > 0
-    assert found.answer is not Answer.WORSE or log <= 0
+    claimed = claim(estimate, ALPHA, family(), decided=decided, rounds=ROUNDS)
+    assert (claimed.answer is Answer.UNDECIDED) == (not decided)
+    assert claimed.answer is not Answer.BETTER or log > 0
+    assert claimed.answer is not Answer.WORSE or log <= 0
 
 
 def test_that_a_difference_is_slight_has_to_hold_among_all_claims() -> None:
-    alone, among_many = (said(1.02, 0.008, decided=True, claims=count) for count in (1, 20))
+    alone, among_many = (claim_of(1.02, 0.008, decided=True, claims=count) for count in (1, 20))
     assert alone.answer is Answer.NEGLIGIBLE
     assert among_many.interval.within(0.05)
     assert among_many.answer is Answer.BETTER

@@ -40,13 +40,13 @@ def at(load: float, *, is_open: bool = False) -> LoadPoint:
     return LoadPoint(concurrency=int(load), requests=6)
 
 
-def queue(loads: Sequence[int], *others: Cell) -> list[str]:
+def queue(loads: Sequence[int], *more: Cell) -> list[str]:
     cells = [samples.cell("SD", load=at(load), requests=18, queued=load in loads) for load in LOADS]
-    return [*cautions([*cells, *others], at=True)]
+    return [*cautions([*cells, *more], at=True)]
 
 
 @pytest.mark.parametrize(
-    ("loads", "where"),
+    ("loads", "phrase"),
     [
         ((8,), "from 8 at once"),
         ((4, 8), "from 4 at once"),
@@ -56,8 +56,10 @@ def queue(loads: Sequence[int], *others: Cell) -> list[str]:
         ((1, 4), "at 1 and 4 at once"),
     ],
 )
-def test_from_a_load_on_is_every_measured_load_from_there(loads: Sequence[int], where: str) -> None:
-    assert queue(loads) == [f"SD requests queue {where}"]
+def test_from_a_load_on_is_every_measured_load_from_there(
+    loads: Sequence[int], phrase: str
+) -> None:
+    assert queue(loads) == [f"SD requests queue {phrase}"]
 
 
 def test_failures_are_at_their_loads() -> None:
@@ -73,7 +75,7 @@ def test_loads_at_which_decoding_misleads() -> None:
     cells = [
         samples.cell("SD", load=at(load), comparison=SLOWER if load > 1 else None) for load in LOADS
     ]
-    said = "SD requests take 2.00x as long, though SD decodes 2.00x as fast"
-    assert [*decoding(cells, at=True)] == [f"{said} from 4 at once"]
+    sentence = "SD requests take 2.00x as long, though SD decodes 2.00x as fast"
+    assert [*decoding(cells, at=True)] == [f"{sentence} from 4 at once"]
     cells[-1] = replace(cells[-1], comparison=None)
-    assert [*decoding(cells, at=True)] == [f"{said} at 4 at once"]
+    assert [*decoding(cells, at=True)] == [f"{sentence} at 4 at once"]

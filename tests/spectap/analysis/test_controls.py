@@ -17,7 +17,7 @@ from spectap.ledger import last_attempts
 from spectap.names import CONTROL
 from spectap.record import Record
 from tests.spectap import samples
-from tests.spectap.analysis.ledgers import APART as STEADY
+from tests.spectap.analysis.ledgers import ISOLATED as STEADY
 
 
 def control(variant: str, attempt: int, sent: float, step: float, steps: int = 10) -> Record:
@@ -41,33 +41,37 @@ def without_controls(records: Iterable[Record]) -> list[Record]:
 
 
 def test_the_change_is_that_of_a_step_however_many_drafts_are_accepted() -> None:
-    found = unsteadiness_of(
+    unsteadiness = unsteadiness_of(
         [
             *(control("Base", 1, 0, 0.05), control("Base", 2, 100, 0.05, steps=25)),
             *(control("SD", 1, 200, 0.06), control("SD", 2, 500, 0.06 * 1.1)),
             *(measured("Base", 50), measured("SD", 350)),
         ]
     )
-    assert found is not None
-    assert found.change == pytest.approx(math.log(1.1) / math.sqrt(2))
-    assert (found.variants, found.seconds) == (2, 200)
-    assert found.between("SD", "Base") == pytest.approx(found.change * math.sqrt(300 / 200))
+    assert unsteadiness is not None
+    assert unsteadiness.change == pytest.approx(math.log(1.1) / math.sqrt(2))
+    assert (unsteadiness.variants, unsteadiness.seconds) == (2, 200)
+    assert unsteadiness.between("SD", "Base") == pytest.approx(
+        unsteadiness.change * math.sqrt(300 / 200)
+    )
 
 
 def test_the_slowest_of_a_wave_is_no_measure_of_it() -> None:
     waves = [control("Base", attempt, 100.0 * attempt, 0.05) for attempt in (1, 2)] * 2
-    found = unsteadiness_of([*waves, control("Base", 2, 200, 0.5), measured("Base", 150)])
-    assert found is not None
-    assert found.change == pytest.approx(0, abs=1e-9)
+    unsteadiness = unsteadiness_of([*waves, control("Base", 2, 200, 0.5), measured("Base", 150)])
+    assert unsteadiness is not None
+    assert unsteadiness.change == pytest.approx(0, abs=1e-9)
 
 
 def test_a_resumed_variant_has_more_controls_and_its_range_counts() -> None:
     steps = (0.05, 0.055, 0.052, 0.051)
-    attempts = [control("SD", one, 100.0 * one, step) for one, step in enumerate(steps, start=1)]
-    found = unsteadiness_of([*attempts, measured("SD", 250)])
-    assert found is not None
-    assert found.change == pytest.approx(math.log(1.1))
-    assert found.seconds == 300
+    attempts = [
+        control("SD", attempt, 100.0 * attempt, step) for attempt, step in enumerate(steps, start=1)
+    ]
+    unsteadiness = unsteadiness_of([*attempts, measured("SD", 250)])
+    assert unsteadiness is not None
+    assert unsteadiness.change == pytest.approx(math.log(1.1))
+    assert unsteadiness.seconds == 300
     assert last_attempts(attempts, apart=True) == attempts
 
 
@@ -85,29 +89,29 @@ def test_what_has_no_two_controls_shows_nothing(records: list[Record]) -> None:
 
 
 @given(st.floats(0.5, 2), st.floats(0, 1e6), st.floats(0, 1e6))
-def test_the_further_apart_the_less_sure(change: float, middle: float, other: float) -> None:
-    found = Unsteadiness(change, 2, 600, {"a": 0, "b": middle, "c": other})
-    near, far = sorted(("b", "c"), key=found.middles.__getitem__)
-    assert change <= found.between(near, "a") <= found.between(far, "a")
-    assert found.between(far, "a") == found.between("a", far)
+def test_the_further_apart_the_less_sure(change: float, middle: float, last: float) -> None:
+    unsteadiness = Unsteadiness(change, 2, 600, {"a": 0, "b": middle, "c": last})
+    near, far = sorted(("b", "c"), key=unsteadiness.middles.__getitem__)
+    assert change <= unsteadiness.between(near, "a") <= unsteadiness.between(far, "a")
+    assert unsteadiness.between(far, "a") == unsteadiness.between("a", far)
 
 
 def test_every_comparison_of_two_variants_is_widened_and_no_figure_of_one() -> None:
     records = STEADY.records(0)
-    apart = summary(records)
+    isolated = summary(records)
     together = summarise(
         STEADY.configuration().model_copy(update={"apart": False}), without_controls(records)
     )
-    for case, other in zip(apart.cases, together.cases, strict=True):
-        for own, plain in zip(case.cells, other.cells, strict=True):
-            assert dataclasses.replace(own, comparison=None) == dataclasses.replace(
-                plain, comparison=None
+    for case, plain_case in zip(isolated.cases, together.cases, strict=True):
+        for cell, plain_cell in zip(case.cells, plain_case.cells, strict=True):
+            assert dataclasses.replace(cell, comparison=None) == dataclasses.replace(
+                plain_cell, comparison=None
             )
-        for (_, wide), (_, narrow) in zip(case.compared, other.compared, strict=True):
+        for (_, wide), (_, narrow) in zip(case.compared, plain_case.compared, strict=True):
             for field in ("by_time_per_output_token", "by_end_to_end", "by_throughput"):
-                one, two = getattr(wide, field), getattr(narrow, field)
-                assert one.point == two.point
-                assert one.low < two.low < two.high < one.high
+                wider, narrower = getattr(wide, field), getattr(narrow, field)
+                assert wider.point == narrower.point
+                assert wider.low < narrower.low < narrower.high < wider.high
             assert wide.cost
             assert narrow.cost
             assert wide.cost.interval.low < narrow.cost.interval.low
@@ -121,10 +125,10 @@ def test_controls_are_in_no_figure() -> None:
         else record
         for record in [*records, *(control("SD", attempt, 0, 1) for attempt in (3, 4))]
     ]
-    for own, plain in zip(summary(slow).cases, summary(records).cases, strict=True):
-        for one, other in zip(own.cells, plain.cells, strict=True):
-            assert (one.requests, one.errors) == (other.requests, other.errors)
-            assert one.tokens_per_second == other.tokens_per_second
+    for slow_case, plain_case in zip(summary(slow).cases, summary(records).cases, strict=True):
+        for cell, plain_cell in zip(slow_case.cells, plain_case.cells, strict=True):
+            assert (cell.requests, cell.errors) == (plain_cell.requests, plain_cell.errors)
+            assert cell.tokens_per_second == plain_cell.tokens_per_second
 
 
 def test_a_turn_that_one_variant_repeated_is_its_own() -> None:
@@ -134,7 +138,7 @@ def test_a_turn_that_one_variant_repeated_is_its_own() -> None:
         for record in records
         if (record.variant, record.round) == ("SD", 1)
     ]
-    found = summary([*records, *again])
-    assert found.complete
-    counts = {cell.variant: cell.requests for case in found.cases for cell in case.cells}
+    summarised = summary([*records, *again])
+    assert summarised.complete
+    counts = {cell.variant: cell.requests for case in summarised.cases for cell in case.cells}
     assert len({*counts.values()}) == 1

@@ -26,8 +26,8 @@ Valid = Callable[[int], bool | None]
 """Whether the answer to a prompt of that number is right; None where it was cut off."""
 
 
-def config(*others: str) -> Config:
-    named = samples.variants(**{name: f"http://{name}/v1" for name in ("Base", *others)})
+def config(*speculative: str) -> Config:
+    named = samples.variants(**{name: f"http://{name}/v1" for name in ("Base", *speculative)})
     points = [{"concurrency": number, "requests": 60} for number in (1, 2)]
     return samples.config(load=samples.load(points=points), test_cases=[CASE], variants=named)
 
@@ -44,7 +44,7 @@ def answers(
     round_: int = 1,
     attempt: int = 1,
 ) -> list[CheckedAnswer]:
-    """Of each variant to each prompt at each of the loads."""
+    """Each variant's answers to each prompt at each load."""
     fields = {field.name: None for field in dataclasses.fields(CheckedAnswer)}
     lines = []
     for load, (variant, right), number in product(loads, variants.items(), range(prompts)):
@@ -77,8 +77,8 @@ def cut_off_below(number: int) -> Valid:
 def scores(**right: Sequence[bool]) -> list[Score]:
     return [
         Score("GSM8K", variant, str(question), correct)
-        for variant, own in right.items()
-        for question, correct in enumerate(own)
+        for variant, marks in right.items()
+        for question, correct in enumerate(marks)
     ]
 
 
@@ -117,20 +117,23 @@ def test_what_is_said(name: str, snapshot: SnapshotAssertion) -> None:
 
 def test_an_evaluation_is_a_check(snapshot: SnapshotAssertion) -> None:
     base = [True] * 173 + [False] * 27
-    own = [False] * 4 + [True] * 171 + [False] * 25
-    assert text(correctness(SETTINGS, (), scores(Base=base, SD=own, other=own))) == snapshot
+    speculative = [False] * 4 + [True] * 171 + [False] * 25
+    assert (
+        text(correctness(SETTINGS, (), scores(Base=base, SD=speculative, other=speculative)))
+        == snapshot
+    )
     more = scores(Base=[True] * 20, SD=[True] * 30)
     assert [check.prompts for check in correctness(SETTINGS, (), more)] == [20]
 
 
 def test_an_evaluation_says_which_it_is_and_when_it_ended() -> None:
     noted = Evaluation("quality-x", datetime(2026, 11, 22, 12, 31, tzinfo=UTC), ())
-    base, own = scores(Base=[True], SD=[True])
+    base, speculative = scores(Base=[True], SD=[True])
     base = dataclasses.replace(base, evaluation=noted)
-    (check,) = correctness(SETTINGS, (), [base, dataclasses.replace(own, evaluation=noted)])
+    (check,) = correctness(SETTINGS, (), [base, dataclasses.replace(speculative, evaluation=noted)])
     assert check.evaluation == "evaluation quality-x, ended 2026-11-22 12:31 UTC"
     assert check.sentence.endswith(f" Source: {check.evaluation}.")
-    (check,) = correctness(SETTINGS, (), [base, own])
+    (check,) = correctness(SETTINGS, (), [base, speculative])
     assert check.evaluation.endswith("12:31 UTC and one not noted")
 
 

@@ -38,17 +38,17 @@ ON_V0: dict[str, Any] = {
 
 
 def test_a_count_that_agrees() -> None:
-    (found,) = check([record()], [count()])
-    assert [(f.name, f.ledger, f.server, f.cut) for f in found.figures] == [
+    (cell_check,) = check([record()], [count()])
+    assert [(f.name, f.ledger, f.server, f.cut) for f in cell_check.figures] == [
         ("tokens", 21, 21, 0),
         ("steps", 3, 3, 0),
         ("accepted drafts", 17, 20, 4),
     ]
-    assert found.failures == ()
-    assert found.token_seconds is not None
-    assert found.token_seconds[0] == pytest.approx(0.015)
-    assert found.token_seconds[1] == 0.015
-    assert found.positions == ((1, 1),) * 3 + ((2 / 3, 1),) * 3 + ((2 / 3, 2 / 3),)
+    assert cell_check.failures == ()
+    assert cell_check.token_seconds is not None
+    assert cell_check.token_seconds[0] == pytest.approx(0.015)
+    assert cell_check.token_seconds[1] == 0.015
+    assert cell_check.positions == ((1, 1),) * 3 + ((2 / 3, 1),) * 3 + ((2 / 3, 2 / 3),)
 
 
 # Steps of 1, 5, 1 and 3 tokens. One of the single tokens was a step without drafts, and the last
@@ -66,16 +66,16 @@ def searched(**changes: Any) -> Count:
 
 
 def test_steps_for_which_no_drafts_were_found_are_not_missed() -> None:
-    shown = record(chunks=SEARCHED, output_tokens=11)
-    (found,) = check([shown], [searched()])
-    assert [(f.name, f.ledger, f.server, f.cut) for f in found.figures] == [
+    request = record(chunks=SEARCHED, output_tokens=11)
+    (cell_check,) = check([request], [searched()])
+    assert [(f.name, f.ledger, f.server, f.cut) for f in cell_check.figures] == [
         ("tokens", 11, 11, 0),
         ("steps", 4, 4, 0),
         ("accepted drafts", 6, 8, 5),
     ]
-    assert found.failures == ()
+    assert cell_check.failures == ()
     # Parts of all steps, on both sides.
-    assert found.positions[:3] == ((0.5, 0.5), (0.5, 0.5), (0.25, 0.5))
+    assert cell_check.positions[:3] == ((0.5, 0.5), (0.5, 0.5), (0.25, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -86,17 +86,17 @@ def test_steps_for_which_no_drafts_were_found_are_not_missed() -> None:
     ],
 )
 def test_steps_with_drafts_that_cannot_be_so_many(drafts: int) -> None:
-    shown = record(chunks=SEARCHED, output_tokens=11)
-    (found,) = check([shown], [searched(drafts=drafts)])
-    assert [line.split(": ")[1] for line in found.failures] == ["steps"]
+    request = record(chunks=SEARCHED, output_tokens=11)
+    (cell_check,) = check([request], [searched(drafts=drafts)])
+    assert [line.split(": ")[1] for line in cell_check.failures] == ["steps"]
 
 
 def test_a_count_that_one_of_two_loads_lacks_is_not_held_against_both() -> None:
     """A run that a newer benchmark went on with: its first loads have no times between outputs."""
     second = dataclasses.replace(count(), requests=("b",))
-    (found,) = check([record(), record(request="b")], [count(gaps=None), second])
-    assert [(f.name, f.ledger, f.server) for f in found.figures][1] == ("steps", 6, 6)
-    assert found.failures == ()
+    (cell_check,) = check([record(), record(request="b")], [count(gaps=None), second])
+    assert [(f.name, f.ledger, f.server) for f in cell_check.figures][1] == ("steps", 6, 6)
+    assert cell_check.failures == ()
 
 
 @pytest.mark.parametrize(
@@ -116,16 +116,16 @@ def test_a_count_that_one_of_two_loads_lacks_is_not_held_against_both() -> None:
     ],
 )
 def test_a_count_that_does_not_agree(changes: dict[str, int], figure: str) -> None:
-    (found,) = check([record()], [count(**changes)])
-    assert [line.split(": ")[1] for line in found.failures] == [figure]
+    (cell_check,) = check([record()], [count(**changes)])
+    assert [line.split(": ")[1] for line in cell_check.failures] == [figure]
 
 
 def test_where_tools_are_offered_chunks_are_no_steps() -> None:
     """The server's parser held two steps back: the tokens are all there, and the steps are not."""
     held_back = record(tools=True, chunks=((0.3, 9), (0.4, 8), (0.5, 4)))
-    (found,) = check([held_back], [count()])
-    assert [(f.name, f.ledger, f.server) for f in found.figures] == [("tokens", 21, 21)]
-    assert found.positions == ()
+    (cell_check,) = check([held_back], [count()])
+    assert [(f.name, f.ledger, f.server) for f in cell_check.figures] == [("tokens", 21, 21)]
+    assert cell_check.positions == ()
     (unmarked,) = check([dataclasses.replace(held_back, tools=False)], [count()])
     assert unmarked.failures
 

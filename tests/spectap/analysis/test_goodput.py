@@ -16,9 +16,9 @@ GENEROUS = Objectives(ttft_p90_ms=300, tpot_p90_ms=30, e2e_p90_ms=600)
 
 
 def share(records: list[Record], objectives: Objectives) -> tuple[float, bool]:
-    found = goodput(records, objectives, ALPHA)
-    assert found is not None
-    return found.share, found.met
+    attained = goodput(records, objectives, ALPHA)
+    assert attained is not None
+    return attained.share, attained.met
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,6 @@ class TestInterval:
 
     def test_requests_in_flight_together_count_less(self) -> None:
         chance = np.random.default_rng(1)
-        rounds = [[bool(one) for one in chance.random(40) < 0.8] for _ in range(6)]
+        rounds = [[bool(met) for met in chance.random(40) < 0.8] for _ in range(6)]
         alone, together = (share_interval(rounds, number, ALPHA) or (0, 0) for number in (1, 8))
         assert together[0] < alone[0] < alone[1] < together[1]

@@ -23,15 +23,15 @@ def records(rounds: int, requests: int, concurrency: int = 2, run: str = "r") ->
     ]
 
 
-def numbers(found: list[grouping.Unit]) -> list[list[set[int]]]:
-    return [[{record.round for record in side} for side in unit] for unit in found]
+def numbers(units: list[grouping.Unit]) -> list[list[set[int]]]:
+    return [[{record.round for record in side} for side in unit] for unit in units]
 
 
 def test_rounds_are_paired() -> None:
-    own, baseline = records(4, 4), records(5, 6)
-    found = grouping.units(own, baseline, planned=False)
-    assert numbers(found) == [[{number}, {number}] for number in range(1, 5)]
-    assert [len(side) for side in found[0]] == [4, 6]
+    speculative, baseline = records(4, 4), records(5, 6)
+    units = grouping.units(speculative, baseline, planned=False)
+    assert numbers(units) == [[{number}, {number}] for number in range(1, 5)]
+    assert [len(side) for side in units[0]] == [4, 6]
 
 
 def test_rounds_of_two_runs_are_not_the_same() -> None:
@@ -39,12 +39,12 @@ def test_rounds_of_two_runs_are_not_the_same() -> None:
 
 
 def test_one_round_is_cut_into_blocks_of_time() -> None:
-    own, baseline = records(1, 40), records(1, 60)
-    found = grouping.units(own, baseline, planned=False)
-    assert len(found) == 10
-    for side, whole in enumerate((own, baseline)):
-        assert [record for unit in found for record in unit[side]] == whole
-        assert {len(unit[side]) for unit in found} == {len(whole) // 10}
+    speculative, baseline = records(1, 40), records(1, 60)
+    units = grouping.units(speculative, baseline, planned=False)
+    assert len(units) == 10
+    for side, all_records in enumerate((speculative, baseline)):
+        assert [record for unit in units for record in unit[side]] == all_records
+        assert {len(unit[side]) for unit in units} == {len(all_records) // 10}
 
 
 def test_a_block_has_at_least_two_waves() -> None:

@@ -1,4 +1,4 @@
-"""Where a variant turns from better to worse, and what is said of it."""
+"""Where a variant turns from better to worse, and how it is reported."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def rungs(ratios: Sequence[float | None], error: float = SURE) -> list[Rung]:
     ],
 )
 def test_bounds(ratios: Sequence[float | None], better: float | None, worse: float | None) -> None:
-    found = crossover(rungs(ratios), ALPHA)
-    assert (found.better_up_to, found.worse_from) == (better, worse)
+    crossing = crossover(rungs(ratios), ALPHA)
+    assert (crossing.better_up_to, crossing.worse_from) == (better, worse)
 
 
 def test_the_point_is_between_the_loads_where_it_turns() -> None:
@@ -67,11 +67,11 @@ def test_the_point_is_within_the_bounds(ratios: list[float], errors: list[float]
         Rung(load, Estimate(math.log(ratio), error, 6), None)
         for load, ratio, error in zip(LOADS, ratios, errors, strict=True)
     ]
-    found = crossover(known, ALPHA)
-    if found.point is not None:
-        assert (found.better_up_to or 0) <= found.point <= (found.worse_from or math.inf)
-    if found.bounded:
-        assert found.point is not None
+    crossing = crossover(known, ALPHA)
+    if crossing.point is not None:
+        assert (crossing.better_up_to or 0) <= crossing.point <= (crossing.worse_from or math.inf)
+    if crossing.bounded:
+        assert crossing.point is not None
 
 
 CLOSED = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))

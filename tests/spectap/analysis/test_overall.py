@@ -18,9 +18,9 @@ def test_it_is_the_geometric_mean_of_the_cases() -> None:
         "four times": (paced(0.25, STEADY), paced(1.0, STEADY)),
         "alike": (paced(1.0, STEADY), paced(1.0, STEADY)),
     }
-    found = overall(sides)
-    assert math.exp(found[Question.SPEED].log) == pytest.approx(2)
-    assert math.exp(found[Question.COST].log) == pytest.approx(2)
+    estimates = overall(sides)
+    assert math.exp(estimates[Question.SPEED].log) == pytest.approx(2)
+    assert math.exp(estimates[Question.COST].log) == pytest.approx(2)
 
 
 def test_a_case_counts_once_however_many_rounds_it_has() -> None:
@@ -33,10 +33,12 @@ def test_a_case_counts_once_however_many_rounds_it_has() -> None:
 
 def test_what_differs_from_round_to_round_for_all_cases_is_in_its_error() -> None:
     uneven = [0.8, 1.2, 0.9, 1.1]
-    one = {"a": (paced(0.5, uneven), paced(1.0, STEADY))}
-    alike = one | {"b": one["a"], "c": one["a"]}
+    single = {"a": (paced(0.5, uneven), paced(1.0, STEADY))}
+    alike = single | {"b": single["a"], "c": single["a"]}
     # Three cases that share their rounds' luck are no surer than one.
-    assert overall(alike)[Question.SPEED].error == pytest.approx(overall(one)[Question.SPEED].error)
+    assert overall(alike)[Question.SPEED].error == pytest.approx(
+        overall(single)[Question.SPEED].error
+    )
 
 
 def test_it_is_no_surer_than_the_test_case_with_the_fewest_rounds() -> None:

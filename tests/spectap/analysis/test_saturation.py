@@ -19,17 +19,17 @@ def sent(late: list[float]) -> list[Record]:
 
 
 def lagging(late: list[float], rate: float | None = RATE) -> bool:
-    found = schedule(sent(late), rate)
-    assert found is not None
-    return found.lagging
+    lag = schedule(sent(late), rate)
+    assert lag is not None
+    return lag.lagging
 
 
 def test_a_long_way_from_the_tap_to_the_server_is_no_lag_of_the_load() -> None:
     far = [samples.record(came=100.001, sent=100.2, due=100.0) for _ in range(50)]
-    found = schedule(far, RATE)
-    assert found is not None
-    assert found.worst == pytest.approx(0.001, abs=1e-6)
-    assert not found.lagging
+    lag = schedule(far, RATE)
+    assert lag is not None
+    assert lag.worst == pytest.approx(0.001, abs=1e-6)
+    assert not lag.lagging
 
 
 def test_a_blocked_driver_is_marked() -> None:

@@ -28,11 +28,11 @@ def rounds(at_least: int, at_most: int) -> Rounds:
 
 def measured(at_least: int = 4, at_most: int = 12, **load: Any) -> tuple[Config, list[Record]]:
     """A run that measured all it could: a case with a speed-up of three, and one with none."""
-    whole = generated.config(CASES, requests=4, rounds=at_most)
-    lines = generated.ledger(whole)
+    configuration = generated.config(CASES, requests=4, rounds=at_most)
+    lines = generated.ledger(configuration)
     span = {"at_least": at_least, "at_most": at_most, "half_width": 0.05} | load
-    whole["load"]["rounds"] = span
-    return Config.model_validate(whole), [_record(line) for line in lines]
+    configuration["load"]["rounds"] = span
+    return Config.model_validate(configuration), [_record(line) for line in lines]
 
 
 def rounds_of(structured: int, open_ended: int) -> dict[tuple[str, str], int]:
@@ -48,11 +48,11 @@ class TestLooks:
     @given(st.integers(3, 50), st.integers(0, 100))
     def test_they_begin_and_end_with_the_range(self, at_least: int, more: int) -> None:
         if more:
-            found = looks(rounds(at_least, at_least + more))
+            checkpoints = looks(rounds(at_least, at_least + more))
         else:
-            found = looks(Rounds(at_least=at_least, at_most=at_least))
-        assert (found[0], found[-1]) == (at_least, at_least + more)
-        assert list(found) == sorted(set(found))
+            checkpoints = looks(Rounds(at_least=at_least, at_most=at_least))
+        assert (checkpoints[0], checkpoints[-1]) == (at_least, at_least + more)
+        assert list(checkpoints) == sorted(set(checkpoints))
 
     def test_few_looks_spend_little(self) -> None:
         assert looks(rounds(4, 30)) == (4, 6, 8, 11, 15, 21, 30)
@@ -77,8 +77,8 @@ def test_precise_enough_ends_too() -> None:
 def test_what_ended_stays_ended_and_what_was_not_measured_changes_nothing(until: int) -> None:
     config, records = measured(half_width=0.001)
     last = last_rounds(config, records)
-    kept = [r for r in records if r.round <= min(until, last[r.case, LOAD])]
-    assert last_rounds(config, kept) == last
+    so_far = [r for r in records if r.round <= min(until, last[r.case, LOAD])]
+    assert last_rounds(config, so_far) == last
 
 
 @pytest.mark.parametrize("variant", ["Base", "SD"])
@@ -108,8 +108,8 @@ def test_rounds_beyond_the_last_count_if_they_are_whole() -> None:
 
 def test_missing_counts_each_round() -> None:
     _, records = measured()
-    own = [r for r in records if (r.case, r.variant) == ("structured", "SD")]
-    assert missing(own, 4, 12) == 0
+    selected = [r for r in records if (r.case, r.variant) == ("structured", "SD")]
+    assert missing(selected, 4, 12) == 0
     # Two too many in one round do not make up for two too few in another.
-    swapped = [dataclasses.replace(r, round=1) if r.round == 2 else r for r in own]
+    swapped = [dataclasses.replace(r, round=1) if r.round == 2 else r for r in selected]
     assert missing(swapped, 4, 12) == 4

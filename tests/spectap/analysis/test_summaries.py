@@ -1,4 +1,4 @@
-"""The summary of generated ledgers of every kind: all that is said, and what is true of it."""
+"""The summary of generated ledgers of every kind: its text, and what holds of it."""
 
 from __future__ import annotations
 
@@ -77,25 +77,27 @@ def test_the_warm_up_a_pause_and_the_order_change_nothing(article: Summary) -> N
     assert summarise(config, slow) == article
     resumed = [replace(r, sent=r.sent + 4096 * r.round) for r in reversed(records)]
     again = summarise(config, resumed)
-    for case, other in zip(again.cases, article.cases, strict=True):
-        for cell, same in zip(case.cells, other.cells, strict=True):
-            assert cell.tokens_per_second == pytest.approx(same.tokens_per_second)
+    for case, expected_case in zip(again.cases, article.cases, strict=True):
+        for cell, expected in zip(case.cells, expected_case.cells, strict=True):
+            assert cell.tokens_per_second == pytest.approx(expected.tokens_per_second)
 
 
 def test_a_third_variant_changes_no_figure_of_the_others() -> None:
     config, records = ledgers.ledger(variants=generated.TWO_WINDOWS)
     variants = tuple(v for v in config.variants if v.name != "k3")
     fewer = summarise(config.model_copy(update={"variants": variants}), records)
-    for case, other in zip(summarise(config, records).cases, fewer.cases, strict=True):
-        for cell, same in zip((case.cell("Base"), case.cell("k7")), other.cells, strict=True):
-            assert replace(cell, comparison=None) == replace(same, comparison=None)
+    for case, expected_case in zip(summarise(config, records).cases, fewer.cases, strict=True):
+        for cell, expected in zip(
+            (case.cell("Base"), case.cell("k7")), expected_case.cells, strict=True
+        ):
+            assert replace(cell, comparison=None) == replace(expected, comparison=None)
 
 
 def test_requests_of_earlier_ledgers_are_of_the_first_load() -> None:
     config, records = ledgers.loads(ledgers.POINTS[:1])
-    own = ledgers.only(records, load="concurrency-8")
-    earlier = [samples.record(**{**vars(record), "load": ""}) for record in own]
-    assert summarise(config, earlier) == summarise(config, own)
+    first_load = ledgers.only(records, load="concurrency-8")
+    earlier = [samples.record(**{**vars(record), "load": ""}) for record in first_load]
+    assert summarise(config, earlier) == summarise(config, first_load)
 
 
 def test_a_range_pays_for_every_look() -> None:
@@ -111,9 +113,9 @@ def test_a_range_pays_for_every_look() -> None:
 
 def test_summary_is_json(article: Summary) -> None:
     content = json.loads(article.to_json())
-    base, own = content["cases"][0]["cells"]
+    base, speculative = content["cases"][0]["cells"]
     assert base["comparison"] is None
-    assert own["comparison"]["verdict"]["finding"] == "faster"
-    assert own["load"] == {"concurrency": 4, "requests": 4}
-    assert set(own["measures"]) == {metric.name for metric in metrics.METRICS}
+    assert speculative["comparison"]["verdict"]["finding"] == "faster"
+    assert speculative["load"] == {"concurrency": 4, "requests": 4}
+    assert set(speculative["measures"]) == {metric.name for metric in metrics.METRICS}
     assert content["cost_denominator"] == "8 of 16 devices of one trn2.48xlarge"

@@ -98,7 +98,10 @@ def planned(records: Sequence[Record]) -> Published:
 
 def planned_calls(records: Sequence[Record]) -> list[list[dict[str, Any]]]:
     """The data of each call."""
-    every = [*(part for record in records for part in parts(record, None)), *totals(records)]
+    every = [
+        *(of_request for record in records for of_request in parts(record, None)),
+        *totals(records),
+    ]
     return [list(data(call, "article")) for call in calls(every)]
 
 
@@ -109,17 +112,17 @@ def expected(records: Sequence[Record]) -> Published:
 
 def values(records: Sequence[Record]) -> Published:
     return Counter(
-        (ended([one]), one.variant, metric.name, metric.unit, round(value, 9))
-        for one in records
+        (ended([request]), request.variant, metric.name, metric.unit, round(value, 9))
+        for request in records
         for metric in METRICS
-        for value in map(float, metric.values(one))
+        for value in map(float, metric.values(request))
     )
 
 
 def turn_totals(records: Sequence[Record]) -> Published:
     turns: dict[tuple[int, str], list[Record]] = {}
-    for one in records:
-        turns.setdefault((one.round, one.variant), []).append(one)
+    for request in records:
+        turns.setdefault((request.round, request.variant), []).append(request)
     return Counter(
         (ended(of_turn), variant, total.name, total.unit, round(float(total.value(of_turn)), 9))
         for (_, variant), of_turn in turns.items()
@@ -129,7 +132,7 @@ def turn_totals(records: Sequence[Record]) -> Published:
 
 def ended(records: Sequence[Record]) -> float:
     """The minute in which the last of them ended."""
-    return max(one.sent + one.end for one in records) // 60 * 60
+    return max(request.sent + request.end for request in records) // 60 * 60
 
 
 def publisher(run_dir: Path, **options: Any) -> Publisher:
@@ -170,15 +173,15 @@ def test_every_value_of_every_request_is_published_once(tmp_path: Path) -> None:
         replace(uncounted, request="uncounted"),
         record(request="late", sent=HOUR_AGO + 59.6),  # ends in the next minute
     ]
-    same = publisher(tmp_path)
-    same.publish([*records, failed], {})
+    first = publisher(tmp_path)
+    first.publish([*records, failed], {})
     expected_values = values(records) + turn_totals([*records, failed])
     assert published() == expected_values
     names_published = {name for _, _, name, _, _ in published()}
-    assert names_published == {one.name for one in (*METRICS, *TOTALS)}
+    assert names_published == {metric.name for metric in (*METRICS, *TOTALS)}
 
     later = [record(request="later", end=0.6), record(request="second", round=2)]
-    for again in (same, publisher(tmp_path), publisher(tmp_path)):
+    for again in (first, publisher(tmp_path), publisher(tmp_path)):
         again.publish([*records, failed, *later], {})
     # The first round's totals are published already; the second round's are not.
     assert published() == expected_values + values(later) + turn_totals(later[1:])
@@ -194,8 +197,10 @@ def test_load_points_are_told_apart_where_that_is_asked_for(tmp_path: Path, by_l
 
     data: list[Any] = list(cloudwatch_backends[ACCOUNT][REGION].metric_data)
     served = [datum for datum in data if datum.name == SERVED_TOKENS.name]
-    dimensions = [{one.name: one.value for one in datum.dimensions} for datum in served]
-    assert {one.get("Load") for one in dimensions} == ({*loads} if by_load else {None})
+    dimensions = [
+        {dimension.name: dimension.value for dimension in datum.dimensions} for datum in served
+    ]
+    assert {dimension.get("Load") for dimension in dimensions} == ({*loads} if by_load else {None})
     assert [datum.value for datum in served] == [8, 8]
 
 
@@ -222,19 +227,19 @@ def test_throttled_twice_then_taken(aws: Aws, tmp_path: Path, clock: Clock) -> N
     assert published() == expected([record()])
     assert len(clock.pauses) == 2
     assert journal(tmp_path) == ["begun", "refused"] * 2 + ["begun", "taken"]
-    assert [(states[-1], made) for states, made in copies] == [
+    assert [(states[-1], count) for states, count in copies] == [
         *(("begun", 0), ("begun", 1), ("begun", 2), ("taken", 3))
     ]
 
 
 def test_what_was_refused_is_caught_up_later(aws: Aws, tmp_path: Path, clock: Clock) -> None:
-    same = publisher(tmp_path, sleep=clock.sleep)
+    first = publisher(tmp_path, sleep=clock.sleep)
     aws.before = lambda _: refusal(400, "Throttling")
     with pytest.raises(PublishError, match=r"^CloudWatch us-east-2: failing for 5 min[^\n]*$"):
-        same.publish([record()], {})
+        first.publish([record()], {})
     aws.before = lambda _: refusal(403, "AccessDenied")
     with pytest.raises(PublishError, match=r"AccessDenied.*cloudwatch:PutMetricData[^\n]*$"):
-        same.publish([record()], {})
+        first.publish([record()], {})
     aws.behave()
 
     def refuse() -> None:
@@ -244,7 +249,7 @@ def test_what_was_refused_is_caught_up_later(aws: Aws, tmp_path: Path, clock: Cl
         publisher(tmp_path, keep=refuse).publish([record()], {})
     assert calls_made(aws) == 0
     assert published() == Counter()
-    same.publish([record()], {})
+    first.publish([record()], {})
     assert published() == expected([record()])
 
 
@@ -345,7 +350,9 @@ def test_what_cloudwatch_would_refuse_for_its_time_is_left_out(
 
 @pytest.mark.parametrize(("count", "chunks"), [(200, 30), (2, 12_000)])
 def test_calls_keep_the_limits_of_cloudwatch(count: int, chunks: int) -> None:
-    records = [replace(one, case="x" * 64, variant="y" * 64) for one in requests(count, chunks)]
+    records = [
+        replace(request, case="x" * 64, variant="y" * 64) for request in requests(count, chunks)
+    ]
 
     assert planned(records) == expected(records)
     assert len(planned_calls(records)) > 2

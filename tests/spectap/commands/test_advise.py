@@ -98,14 +98,14 @@ def test_a_bad_mix_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("variants", "what"), [(generated.ARTICLE[:1], "alone"), (generated.ARTICLE, "uncounted")]
+    ("variants", "name"), [(generated.ARTICLE[:1], "alone"), (generated.ARTICLE, "uncounted")]
 )
 def test_where_nothing_speculates_one_line_says_so(
-    tmp_path: Path, benchmark: Benchmark, variants: tuple[generated.Line, ...], what: str
+    tmp_path: Path, benchmark: Benchmark, variants: tuple[generated.Line, ...], name: str
 ) -> None:
     content = generated.config(variants=variants, rounds=1)
     lines = map(generated.uncounted, generated.ledger(content))
-    folder = generated.write(tmp_path / what, content, lines)
+    folder = generated.write(tmp_path / name, content, lines)
     ended = benchmark("advise", str(folder))
     assert (ended.status, ended.out) == (2, "")
     (line,) = ended.err.splitlines()

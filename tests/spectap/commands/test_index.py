@@ -88,7 +88,7 @@ measured: dict[str, bytes] = {}
 
 
 @pytest.fixture
-def whole(benchmark: Benchmark, sweep: Sweep) -> Mapping[str, bytes]:
+def objects(benchmark: Benchmark, sweep: Sweep) -> Mapping[str, bytes]:
     if not measured:
         for variant in NAMES:
             ended = run(benchmark, sweep, variant)
@@ -101,10 +101,10 @@ def whole(benchmark: Benchmark, sweep: Sweep) -> Mapping[str, bytes]:
     return measured
 
 
-def test_an_index_measures_one_variant_between_two_controls(whole: Mapping[str, bytes]) -> None:
+def test_an_index_measures_one_variant_between_two_controls(objects: Mapping[str, bytes]) -> None:
     folder = "variants/k3"
-    assert {f"{folder}/_COMPLETE", f"{folder}/config.json"} <= whole.keys()
-    records = [json.loads(line) for line in whole[f"{folder}/ledger.jsonl"].splitlines()]
+    assert {f"{folder}/_COMPLETE", f"{folder}/config.json"} <= objects.keys()
+    records = [json.loads(line) for line in objects[f"{folder}/ledger.jsonl"].splitlines()]
     assert {record["variant"] for record in records} == {"k3"}
     rounds = [(record["round"], record["attempt"]) for record in records]
     assert list(dict.fromkeys(rounds)) == [(0, 1), (CONTROL, 1), (1, 1), (CONTROL, 2)]
@@ -114,7 +114,7 @@ def test_an_index_measures_one_variant_between_two_controls(whole: Mapping[str, 
 def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
     benchmark: Benchmark,
     sweep: Sweep,
-    whole: Mapping[str, bytes],
+    objects: Mapping[str, bytes],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -123,13 +123,13 @@ def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
     monkeypatch.setattr(calls, "start_stopper", lambda arn, *_: arns.append(arn))
     monkeypatch.setattr(recorded, "draw", lambda _: handlers.append(signal.getsignal(15)))
     sweep.write(stopper="arn:stop")
-    restore(whole, NAMES[1:])
+    restore(objects, NAMES[1:])
     ended = run(benchmark, sweep, "k3")
     assert (ended.status, "merged: 0 of 3 variants" in ended.out) == (0, True)
     assert json.loads(stored()["merged.json"])["missing"]["k3"].startswith("the results of Base")
     assert "config.json" not in stored()  # there is no run to show
     assert arns == []
-    restore(whole, NAMES)
+    restore(objects, NAMES)
     for golden in sweep.servers.values():
         golden.healthy = False  # what is complete needs none
     before = stored(RUN_ID, "variants/")
@@ -186,7 +186,7 @@ def test_a_pod_that_is_deleted_leaves_its_results_and_another_goes_on(
 
 
 def test_a_variant_that_never_serves_is_named_and_the_others_have_their_report(
-    benchmark: Benchmark, sweep: Sweep, whole: Mapping[str, bytes]
+    benchmark: Benchmark, sweep: Sweep, objects: Mapping[str, bytes]
 ) -> None:
     sweep.servers["k7"].healthy = False
     ended = run(benchmark, sweep, "k7", start_seconds=1)
@@ -195,7 +195,7 @@ def test_a_variant_that_never_serves_is_named_and_the_others_have_their_report(
         f"spectap: failed: k7: not serving after 1 s: k7 ({sweep.servers['k7'].url}), at the last "
         "try: HTTP 503; 2 of 2 turns were not run"
     )
-    restore(whole, NAMES[:2], MARKS["k3"])
+    restore(objects, NAMES[:2], MARKS["k3"])
     assert run(benchmark, sweep, "k3").status == 0
     read = results.read(sweep.root)
     assert [variant.name for variant in read.config.variants] == ["Base", "k3"]
@@ -204,9 +204,9 @@ def test_a_variant_that_never_serves_is_named_and_the_others_have_their_report(
 
 
 def test_a_variant_that_is_served_otherwise_is_measured_anew(
-    benchmark: Benchmark, sweep: Sweep, whole: Mapping[str, bytes]
+    benchmark: Benchmark, sweep: Sweep, objects: Mapping[str, bytes]
 ) -> None:
-    restore(whole, ["Base"])
+    restore(objects, ["Base"])
     sweep.serve("Base", "4e5f6a7b")
     sweep.servers["Base"].healthy = False
     assert run(benchmark, sweep, "Base", start_seconds=1).status == os.EX_UNAVAILABLE
@@ -216,12 +216,12 @@ def test_a_variant_that_is_served_otherwise_is_measured_anew(
 def test_two_that_end_at_once_leave_the_whole_report(
     benchmark: Benchmark,
     sweep: Sweep,
-    whole: Mapping[str, bytes],
+    objects: Mapping[str, bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """k7 is complete, and writes its report, while k3 is about to write one without it."""
-    restore(whole, NAMES[:2])
-    restore(whole, NAMES[2:], MARKS["k7"])
+    restore(objects, NAMES[:2])
+    restore(objects, NAMES[2:], MARKS["k7"])
     upload, raced = Bucket.upload, list[Ended]()
 
     def racing(self: Bucket, run_dir: Path, run_id: str | None = None) -> None:
@@ -258,7 +258,7 @@ def refusing(sweep: Sweep, *words: str) -> None:
 def test_what_fails_after_it_is_complete_fails_no_index(
     benchmark: Benchmark,
     sweep: Sweep,
-    whole: Mapping[str, bytes],
+    objects: Mapping[str, bytes],
     monkeypatch: pytest.MonkeyPatch,
     trouble: str,
     line: str,
@@ -267,7 +267,7 @@ def test_what_fails_after_it_is_complete_fails_no_index(
         raise ZeroDivisionError("no\nreason")
 
     sweep.write(stopper=f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:article-stop")
-    restore(whole, NAMES, MARKS["k7"])
+    restore(objects, NAMES, MARKS["k7"])
     if trouble == "merged.json":
         refusing(sweep, "'PUT'", "/merged.json'")
     if trouble == "draw":
@@ -284,9 +284,9 @@ def test_what_fails_after_it_is_complete_fails_no_index(
 
 
 def test_what_cannot_be_uploaded_is_not_complete(
-    benchmark: Benchmark, sweep: Sweep, whole: Mapping[str, bytes]
+    benchmark: Benchmark, sweep: Sweep, objects: Mapping[str, bytes]
 ) -> None:
-    restore(whole, ["Base"], MARKS["Base"], "variants/Base/config.json")
+    restore(objects, ["Base"], MARKS["Base"], "variants/Base/config.json")
     refusing(sweep, "'PUT'")
     ended = run(benchmark, sweep, "Base")
     assert ended.status == 1
@@ -295,9 +295,9 @@ def test_what_cannot_be_uploaded_is_not_complete(
 
 
 def test_metrics_that_were_not_published_are_tried_again_without_measuring(
-    benchmark: Benchmark, sweep: Sweep, whole: Mapping[str, bytes]
+    benchmark: Benchmark, sweep: Sweep, objects: Mapping[str, bytes]
 ) -> None:
-    restore(whole, ["Base"], "variants/Base/published.jsonl")
+    restore(objects, ["Base"], "variants/Base/published.jsonl")
     sweep.servers["Base"].healthy = False
     refusing(sweep, "PutMetricData")
     assert run(benchmark, sweep, "Base").status == 1

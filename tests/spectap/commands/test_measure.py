@@ -159,9 +159,9 @@ def configured(measure: Benchmark, monkeypatch: pytest.MonkeyPatch) -> Configure
 def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path) -> None:
     (tmp_path / "prompts.txt").write_text("a\nb\nc\nd\ne\n", "utf-8")
     prompts = str(tmp_path / "prompts.txt")
-    with serving(golden(), golden(model="another")) as (base, other):
-        one = f"Base={base.url}"
-        config, patience, _ = configured(one)
+    with serving(golden(), golden(model="another")) as (base, speculative):
+        baseline = f"Base={base.url}"
+        config, patience, _ = configured(baseline)
         assert config.load.points == (LoadPoint(concurrency=4, requests=4),)
         assert config.load.rounds == Rounds(at_least=6, at_most=6)
         assert (config.load.mean_input_tokens, config.load.mean_output_tokens) == (64, 200)
@@ -172,7 +172,7 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
 
         options = ("--rounds", "3-4", "--half-width", "0.5", "--temperature", "0.5")
         waits = ("--wait", "9", "--timeout", "500", "--output-tokens", "4")
-        config, patience, _ = configured(one, "--concurrency", "6", *options, *waits)
+        config, patience, _ = configured(baseline, "--concurrency", "6", *options, *waits)
         assert config.load.rounds == Rounds(at_least=3, at_most=4, half_width=0.5)
         assert config.load.points == (LoadPoint(concurrency=6, requests=6),)
         assert (config.load.timeout_seconds, config.load.sampling["temperature"]) == (1000, 0.5)
@@ -181,7 +181,7 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
         ladder = ("--concurrency", "1,3", "--rate", "20", "--seconds", "0.5", "--rounds", "1")
         promised = ("--ttft-p90-ms", "500", "--tpot-p90-ms", "50", "--keep-answers")
         chosen = ("--set", "mt-bench", "--classes", "coding,math", "--limit", "4")
-        config, _, _ = configured(one, *ladder, *promised, "--no-thinking", *chosen)
+        config, _, _ = configured(baseline, *ladder, *promised, "--no-thinking", *chosen)
         assert config.load.points == (
             LoadPoint(concurrency=1, requests=4),
             LoadPoint(concurrency=3, requests=4),
@@ -195,12 +195,12 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
         assert case.prompts is not None
         assert (case.prompts.classes, case.prompts.limit) == (("coding", "math"), 4)
 
-        config, _, files = configured(one, "--prompts", prompts, "--rounds", "3")
+        config, _, files = configured(baseline, "--prompts", prompts, "--rounds", "3")
         assert config.load.points == (LoadPoint(concurrency=2, requests=2),)
         assert files == tmp_path
 
-        sd = f"SD={other.url}#another"
-        config, _, _ = configured(one, sd, "--alternate", "--requests", "2")
+        sd = f"SD={speculative.url}#another"
+        config, _, _ = configured(baseline, sd, "--alternate", "--requests", "2")
         assert config.models == {"Base": MODEL, "SD": "another"}
         assert [variant.model for variant in config.variants] == [None, "another"]
         assert (config.alternate, config.load.points[0].concurrency) == (True, 2)
@@ -307,16 +307,16 @@ def test_ctrl_c_while_it_waits(
 
 
 def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
-    with serving(golden(), golden(model="another")) as (base, other):
-        one, two = f"Base={base.url}", f"SD={other.url}"
+    with serving(golden(), golden(model="another")) as (base, speculative):
+        first, second = f"Base={base.url}", f"SD={speculative.url}"
         for arguments, message in (
             (
-                (one, two),
+                (first, second),
                 "there is no one model that all endpoints serve: name one by --model, or one each "
                 f"by NAME=URL#MODEL: Base: {MODEL}; SD: another",
             ),
-            ((one, "--model", "nope"), f"--model = 'nope': Base ({base.url}) serves {MODEL}"),
-            ((f"{one}#nope",), f"#'nope': Base ({base.url}) serves {MODEL}"),
+            ((first, "--model", "nope"), f"--model = 'nope': Base ({base.url}) serves {MODEL}"),
+            ((f"{first}#nope",), f"#'nope': Base ({base.url}) serves {MODEL}"),
         ):
             ended = measure(*arguments)
             assert (ended.status, ended.err) == (2, f"spectap: {message}\n")

@@ -24,9 +24,9 @@ def lines(folder: Path, name: str, *variants: str) -> Path:
     return folder / name
 
 
-@pytest.mark.parametrize("what", [".", "ledger.jsonl"])
-def test_a_run_gets_its_own_table(benchmark: Benchmark, what: str) -> None:
-    read = benchmark("read", str(RUN / what))
+@pytest.mark.parametrize("path", [".", "ledger.jsonl"])
+def test_a_run_gets_its_own_table(benchmark: Benchmark, path: str) -> None:
+    read = benchmark("read", str(RUN / path))
     assert read == (0, terminal.render(RUN) + "\n", "")
 
 

@@ -113,7 +113,9 @@ def test_bad_input_is_refused_in_one_line(
     benchmark: Benchmark, changes: dict[str, str], message: str
 ) -> None:
     options = {"--upstream": "http://127.0.0.1:9", "--ledger": "/nowhere/l", "--port": "0"}
-    ended = benchmark("tap", *(part for pair in (options | changes).items() for part in pair))
+    ended = benchmark(
+        "tap", *(argument for pair in (options | changes).items() for argument in pair)
+    )
     assert ended.status == 2
     assert ended.out == ""
     (line,) = ended.err.splitlines()
@@ -130,8 +132,8 @@ def test_a_file_that_is_no_ledger_is_left_as_it_is(tmp_path: Path, benchmark: Be
 
 
 def test_a_port_in_use_is_named(tmp_path: Path, benchmark: Benchmark) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         ended = benchmark(
             *("tap", "--upstream", "http://127.0.0.1:9"),
             *("--ledger", str(tmp_path / "l"), "--port", str(port)),

@@ -68,12 +68,12 @@ def test_prompts_are_counted_as_they_will_be_sent() -> None:
     ]
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_prompt_that_the_template_refuses_is_told_from_the_others(place: int) -> None:
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_a_prompt_that_the_template_refuses_is_told_from_the_others(position: int) -> None:
     prompts = [prompt("one"), prompt("one two")]
     expected: list[Counted | Refused] = [Counted(4, 100), Counted(5, 100)]
-    prompts.insert(place, prompt("refused"))
-    expected.insert(place, Refused("roles must alternate"))
+    prompts.insert(position, prompt("refused"))
+    expected.insert(position, Refused("roles must alternate"))
     assert count(vllm([]), prompts) == expected
 
 
@@ -99,8 +99,8 @@ def test_the_reason_is_one_short_line_whatever_its_shape(text: str, reason: str)
             return web.Response(status=400, text=text)
         return web.json_response({"count": 4, "max_model_len": 100})
 
-    found = count(answer, [prompt("refused"), prompt("one")])
-    assert found == [Refused(reason), Counted(4, 100)]
+    counts = count(answer, [prompt("refused"), prompt("one")])
+    assert counts == [Refused(reason), Counted(4, 100)]
 
 
 def test_one_prompt_without_an_answer_is_not_all_of_them() -> None:
@@ -112,23 +112,23 @@ def test_one_prompt_without_an_answer_is_not_all_of_them() -> None:
             return web.Response(status=int(text))
         return web.json_response({"count": 4, "max_model_len": 100})
 
-    found = count(answer, [prompt("500"), prompt("one"), prompt("404"), prompt("one")])
-    assert found == [None, Counted(4, 100), None, Counted(4, 100)]
+    counts = count(answer, [prompt("500"), prompt("one"), prompt("404"), prompt("one")])
+    assert counts == [None, Counted(4, 100), None, Counted(4, 100)]
 
 
 def test_a_timeout_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "_ONE_TRY_SECONDS", 0.2)
-    asked: list[str] = []
+    texts: list[str] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
         text = (await request.json())["messages"][0]["content"]
-        asked.append(text)
-        if text == "never" or asked.count(text) == 1:
+        texts.append(text)
+        if text == "never" or texts.count(text) == 1:
             await asyncio.sleep(1)
         return web.json_response({"count": 4, "max_model_len": 100})
 
     assert count(answer, [prompt("late"), prompt("never")]) == [Counted(4, 100), None]
-    assert asked == ["late", "late", "never", "never"]
+    assert texts == ["late", "late", "never", "never"]
 
 
 def test_the_order_is_that_of_the_prompts() -> None:

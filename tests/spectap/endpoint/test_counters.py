@@ -113,10 +113,10 @@ def test_what_was_counted_between() -> None:
 def test_a_server_that_counts_and_one_that_does_not() -> None:
     async def scenario() -> None:
         async with Golden(lambda prompt, number, length: [Step(0, 1)]) as golden:
-            found = await scrape_all({"SD": golden.url, "Base": "http://127.0.0.1:1/v1"})
+            by_variant = await scrape_all({"SD": golden.url, "Base": "http://127.0.0.1:1/v1"})
             url = golden.url
-        assert list(found) == ["SD"]
-        assert found["SD"].generation_tokens == 0
+        assert list(by_variant) == ["SD"]
+        assert by_variant["SD"].generation_tokens == 0
         assert await scrape(url) is None
 
     asyncio.run(scenario())
@@ -124,11 +124,11 @@ def test_a_server_that_counts_and_one_that_does_not() -> None:
 
 def scraped(pages: Sequence[str], rested: Counters | None = None) -> Counters | None:
     """What ``scrape`` takes of a server that shows one page after the other, the last for ever."""
-    shown = iter(pages)
+    remaining = iter(pages)
     last = pages[-1]
 
     async def metrics(request: web.Request) -> web.Response:
-        return web.Response(text=next(shown, last))
+        return web.Response(text=next(remaining, last))
 
     async def scenario() -> Counters | None:
         async with server(metrics) as url:

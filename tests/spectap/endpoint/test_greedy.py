@@ -29,7 +29,7 @@ class Answering:
 
 
 def compared(**answering: Answering | None) -> list[Divergence]:
-    """Of variants that answer; of None, one that is not there."""
+    """Divergences of these variants; None is one that is down."""
 
     async def scenario() -> list[Divergence]:
         async with AsyncExitStack() as stack:
@@ -44,18 +44,18 @@ def compared(**answering: Answering | None) -> list[Divergence]:
     return asyncio.run(scenario())
 
 
-def said(text: str, *tokens: int) -> Answering:
+def reply(text: str, *tokens: int) -> Answering:
     return Answering(message={"content": text}, **({"token_ids": [*tokens]} if tokens else {}))
 
 
 @pytest.mark.parametrize(
     ("base", "speculative", "unit", "length", "first"),
     [
-        (said("", 1, 2, 3), said("", 1, 2, 3), "token", 3, None),
-        (said("", 1, 2, 3), said("", 1, 9, 3), "token", 3, 2),
-        (said("", 1, 2), said("", 1, 2, 3), "token", 3, 3),
-        (said("one two three"), said("one two four", 5), "word", 3, 3),
-        (said("one"), said("one"), "word", 1, None),
+        (reply("", 1, 2, 3), reply("", 1, 2, 3), "token", 3, None),
+        (reply("", 1, 2, 3), reply("", 1, 9, 3), "token", 3, 2),
+        (reply("", 1, 2), reply("", 1, 2, 3), "token", 3, 3),
+        (reply("one two three"), reply("one two four", 5), "word", 3, 3),
+        (reply("one"), reply("one"), "word", 1, None),
     ],
 )
 def test_the_first_difference(
@@ -70,17 +70,19 @@ def test_the_first_difference(
     [{}, {"message": None}, {"message": {"content": [{"text": "in parts"}]}}, {"message": "text"}],
 )
 def test_an_answer_of_another_shape_is_left_out(choice: dict[str, Any]) -> None:
-    assert compared(Base=said("one"), SD=Answering(**choice)) == []
+    assert compared(Base=reply("one"), SD=Answering(**choice)) == []
 
 
 def test_a_baseline_alone_is_asked_nothing() -> None:
-    base = said("one")
+    base = reply("one")
     assert compared(Base=base) == []
     assert base.asked == []
 
 
 def test_each_variant_is_compared_with_its_baseline() -> None:
-    divergences = compared(Base=said("one two"), k3=said("one two"), k5=None, k7=said("one three"))
+    divergences = compared(
+        Base=reply("one two"), k3=reply("one two"), k5=None, k7=reply("one three")
+    )
     assert [(each.variant, each.case, each.first) for each in divergences] == [
         ("k3", "counting", None),
         ("k7", "counting", 2),
@@ -90,7 +92,7 @@ def test_each_variant_is_compared_with_its_baseline() -> None:
 
 
 def test_all_are_asked_the_same_greedily() -> None:
-    base, speculative = said("one"), said("one")
+    base, speculative = reply("one"), reply("one")
     compared(Base=base, SD=speculative)
     assert base.asked == speculative.asked
     assert {body["temperature"] for body in base.asked} == {0}
@@ -99,12 +101,12 @@ def test_all_are_asked_the_same_greedily() -> None:
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    found = (
+    divergences = (
         Divergence("SD", "counting", "token", 80, None),
         Divergence("k7", "sonnets", "word", 9, 4),
     )
-    write(tmp_path, found)
-    assert read(tmp_path) == found
+    write(tmp_path, divergences)
+    assert read(tmp_path) == divergences
     assert read(tmp_path / "elsewhere") == ()
     (tmp_path / "divergence.json").write_text('[{"case"')
     with pytest.raises(JournalError, match=r"divergence\.json: cannot be read: .*delete it"):

@@ -17,26 +17,26 @@ from tests.spectap.tapped import Handler, server
 pytestmark = pytest.mark.anyio
 
 
-async def wait(endpoints: dict[str, str], seconds: float, said: list[str]) -> list[str]:
+async def wait(endpoints: dict[str, str], seconds: float, messages: list[str]) -> list[str]:
     return await health.wait(
-        endpoints, patience_seconds=seconds, say=said.append, poll_seconds=0.02
+        endpoints, patience_seconds=seconds, say=messages.append, poll_seconds=0.02
     )
 
 
 async def test_goes_on_when_both_serve() -> None:
     async with Golden(lambda *_: []) as base, Golden(lambda *_: []) as speculative:
-        said: list[str] = []
+        messages: list[str] = []
         speculative.healthy = False
         endpoints = {"Base": base.url, "SD": speculative.url}
-        waiting = asyncio.create_task(wait(endpoints, 60, said))
-        while not said:
+        waiting = asyncio.create_task(wait(endpoints, 60, messages))
+        while not messages:
             await asyncio.sleep(0.02)
         await asyncio.sleep(0.2)  # some polls more
         assert not waiting.done()
         speculative.healthy = True
         assert await waiting == []
         # Once, not at each poll.
-        (line,) = said
+        (line,) = messages
         begin = re.escape(f"waiting for SD ({speculative.url}): HTTP 503, for ")
         assert re.fullmatch(begin + r"\d+ s of at most 60 s", line)
 
@@ -45,8 +45,12 @@ def answering(**answers: int | str) -> Handler:
     """A server that answers at these paths, by their last part: with a status or with a text."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        found = answers.get(request.path.rpartition("/")[2], 404)
-        return web.Response(status=found) if isinstance(found, int) else web.Response(text=found)
+        response = answers.get(request.path.rpartition("/")[2], 404)
+        return (
+            web.Response(status=response)
+            if isinstance(response, int)
+            else web.Response(text=response)
+        )
 
     return answer
 
@@ -83,13 +87,13 @@ async def test_a_refusal_ends_the_wait_and_names_where_to_look(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     async with server(answering(**answers)) as url, Golden(lambda *_: []) as base:
         base.healthy = False
-        said: list[str] = []
-        (problem,) = await wait({"Base": base.url, "SD": url}, 3600, said)
+        messages: list[str] = []
+        (problem,) = await wait({"Base": base.url, "SD": url}, 3600, messages)
         status = answers.get("models", 404)
-        where = f"SD: {url}/models: HTTP {status}: check the URL and OPENAI_API_KEY, which is"
-        assert (problem, said) == (f"{where} not set", [])
+        refusal = f"SD: {url}/models: HTTP {status}: check the URL and OPENAI_API_KEY, which is"
+        assert (problem, messages) == (f"{refusal} not set", [])
         monkeypatch.setenv("OPENAI_API_KEY", "secret")
-        assert await wait({"SD": url}, 3600, said) == [f"{where} set"]
+        assert await wait({"SD": url}, 3600, messages) == [f"{refusal} set"]
 
 
 @pytest.mark.parametrize(

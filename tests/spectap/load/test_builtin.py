@@ -97,7 +97,7 @@ async def test_a_closed_loop_begins_nothing_after_the_deadline() -> None:
 @pytest.mark.anyio
 async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -> None:
     """The first takes as long as many others: these would otherwise leave it alone."""
-    in_flight, seen = 0, list[int]()
+    in_flight, levels = 0, list[int]()
 
     async def send(item: int, counts: bool) -> tuple[int, bool]:
         nonlocal in_flight
@@ -105,7 +105,7 @@ async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -
         for _ in range(20 if item == 0 else 2):
             await asyncio.sleep(0.01)
             if item == 0:
-                seen.append(in_flight)
+                levels.append(in_flight)
         in_flight -= 1
         return item, counts
 
@@ -114,7 +114,7 @@ async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -
     )
     assert sorted(results) == [(0, True), (1, True), (2, True)]
     # A slot may be empty for the moment between two of its items.
-    assert sum(number == 3 for number in seen) >= 17
+    assert sum(number == 3 for number in levels) >= 17
 
 
 @pytest.mark.anyio
@@ -173,8 +173,8 @@ def test_prompts_of_a_set_are_answered_whole(
         async with golden(1, 4) as server:
             prompts = [prompt("a", "Why?"), prompt("b", "How so?", tools=[TOOL])]
             await run(server.url, tmp_path, driver=ABSENT, prompts=prompts, answers=answers)
-            asked = {tuple(sent.prompt.splitlines()[:2]) for sent in server.sent}
-            assert asked == {("Be brief.", "Why?"), ("Be brief.", "How so?")}
+            texts = {tuple(sent.prompt.splitlines()[:2]) for sent in server.sent}
+            assert texts == {("Be brief.", "Why?"), ("Be brief.", "How so?")}
 
     asyncio.run(scenario())
     assert llmperf.summary(results_of(tmp_path))["driver"] == builtin.CLOSED
@@ -182,7 +182,7 @@ def test_prompts_of_a_set_are_answered_whole(
     text, call = sorted(map(ANSWER.validate_json, lines), key=lambda answer: answer.prompt)
     assert (text.prompt, len(text.content.split()), text.tool_calls) == ("a", 5, ())
     assert (call.prompt, call.content) == ("b", "")
-    assert [each.name for each in call.tool_calls] == ["weather"]
+    assert [tool_call.name for tool_call in call.tool_calls] == ["weather"]
     assert isinstance(json.loads(call.tool_calls[0].arguments), dict)
 
 

@@ -26,8 +26,8 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_is_found_where_the_environment_says(home: Path) -> None:
-    found = llmperf.find({"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3.10"})
-    assert found == llmperf.Installation("python3.10", home)
+    installation = llmperf.find({"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3.10"})
+    assert installation == llmperf.Installation("python3.10", home)
 
 
 @pytest.mark.parametrize("missing", ["LLMPERF_HOME", "LLMPERF_PYTHON", llmperf.SCRIPT])
@@ -40,24 +40,24 @@ def test_is_not_found_in_part(home: Path, missing: str) -> None:
 
 def test_each_case_has_its_own_text_and_the_installed_one_stays(home: Path, tmp_path: Path) -> None:
     installation = llmperf.Installation("python3.10", home)
-    one, two = tmp_path / "one", tmp_path / "two"
+    first, second = tmp_path / "one", tmp_path / "two"
     for _ in range(2):
-        command = installation.private_copy(one, "counting ")
-    installation.private_copy(two, None)
-    assert command == ["python3.10", str(one / llmperf.SCRIPT)]
-    assert (one / llmperf.SCRIPT).is_file()
-    assert (one / "llmperf" / "utils.py").is_file()
-    assert (one / "llmperf" / "sonnet.txt").read_text(encoding="utf-8") == "counting \n" * 500
-    for untouched in (home / "src", two):
+        command = installation.private_copy(first, "counting ")
+    installation.private_copy(second, None)
+    assert command == ["python3.10", str(first / llmperf.SCRIPT)]
+    assert (first / llmperf.SCRIPT).is_file()
+    assert (first / "llmperf" / "utils.py").is_file()
+    assert (first / "llmperf" / "sonnet.txt").read_text(encoding="utf-8") == "counting \n" * 500
+    for untouched in (home / "src", second):
         text = (untouched / "llmperf" / "sonnet.txt").read_text(encoding="utf-8")
         assert text == "Shall I compare thee\n"
-    environment = installation.environment(one, concurrency=4)
-    assert environment["PYTHONPATH"] == str(one)
+    environment = installation.environment(first, concurrency=4)
+    assert environment["PYTHONPATH"] == str(first)
     assert environment["RAY_OVERRIDE_RESOURCES"] == '{"CPU": 4}'
     assert environment["RAY_AUTH_MODE"] == "token"
     # Two at once do not share a token.
-    other = installation.environment(one, concurrency=4)
-    assert environment["RAY_AUTH_TOKEN"] != other["RAY_AUTH_TOKEN"]
+    second_environment = installation.environment(first, concurrency=4)
+    assert environment["RAY_AUTH_TOKEN"] != second_environment["RAY_AUTH_TOKEN"]
 
 
 def test_the_command_line() -> None:

@@ -22,13 +22,13 @@ from tests.spectap.load.options import TOOL, options, prompt, written
 Deltas = list[Mapping[str, Any]]
 
 
-def counted(given: Namespace) -> list[Request]:
+def counted(arguments: Namespace) -> list[Request]:
     """Those that count, of the requests without end."""
-    return list(itertools.islice(requests_of(given), given.max_num_completed_requests))
+    return list(itertools.islice(requests_of(arguments), arguments.max_num_completed_requests))
 
 
-def bodies(given: Namespace) -> list[dict[str, Any]]:
-    return [json.loads(request.body) for request in counted(given)]
+def bodies(arguments: Namespace) -> list[dict[str, Any]]:
+    return [json.loads(request.body) for request in counted(arguments)]
 
 
 def test_prompts_are_filled_with_the_case_s_line(tmp_path: Path) -> None:
@@ -61,10 +61,10 @@ def test_prompts_of_a_set_are_sent_as_they_are_in_turn(tmp_path: Path) -> None:
         prompt("b", tools=[TOOL], max_tokens=7),
     )
     sampling = {"chat_template_kwargs": {"enable_thinking": False}}
-    given = options(
+    arguments = options(
         *written(tmp_path, *prompts), requests=3, sampling=sampling, stddev_output_tokens=9
     )
-    first, second, third = bodies(given)
+    first, second, third = bodies(arguments)
     assert first == third
     assert first["messages"] == [dict(message) for message in prompts[0].messages]
     assert "tools" not in first
@@ -72,7 +72,7 @@ def test_prompts_of_a_set_are_sent_as_they_are_in_turn(tmp_path: Path) -> None:
     # The load's deviation does not make them longer or shorter.
     assert [body["max_tokens"] for body in (first, second)] == [20, 7]
     assert all(body.items() >= (sampling | {"stream": True}).items() for body in (first, second))
-    named, unclassed, _ = counted(given)
+    named, unclassed, _ = counted(arguments)
     assert all(value.isascii() and value.isprintable() for value in named.headers.values())
     assert {header: unquote(value) for header, value in named.headers.items()} == {
         PROMPT_HEADER: "écrire/1 %",
@@ -81,7 +81,7 @@ def test_prompts_of_a_set_are_sent_as_they_are_in_turn(tmp_path: Path) -> None:
     assert unclassed.headers == {PROMPT_HEADER: "b"}
 
 
-def taken(deltas: Deltas, finish: Any = "stop", done: bool = True) -> Reply:
+def reply_of(deltas: Deltas, finish: Any = "stop", done: bool = True) -> Reply:
     reply = Reply()
     for number, delta in enumerate(deltas):
         reason = finish if number == len(deltas) - 1 else None
@@ -114,7 +114,7 @@ def call(index: Any, **function: str | None) -> dict[str, Any]:
     ],
 )
 def test_thoughts_and_text_are_joined(deltas: Deltas, content: str) -> None:
-    assert answer(taken(deltas)) == Answer("p", content, (), "stop")
+    assert answer(reply_of(deltas)) == Answer("p", content, (), "stop")
 
 
 def test_tool_calls_are_joined_by_their_index() -> None:
@@ -124,30 +124,30 @@ def test_tool_calls_are_joined_by_their_index() -> None:
         {"tool_calls": [call(0, arguments="1}"), call(1)]},
         {"tool_calls": [call(1, name=None, arguments="{}")]},
     ]
-    joined = answer(taken(deltas, "tool_calls"))
+    joined = answer(reply_of(deltas, "tool_calls"))
     assert joined.tool_calls == (ToolCall("one", '{"a": 1}'), ToolCall("other", "{}"))
     assert (joined.content, joined.finish) == ("", "tool_calls")
 
 
 @pytest.mark.parametrize("index", [None, "0", 1.5])
 def test_an_index_that_is_no_number_is_the_position(index: Any) -> None:
-    reply = taken([{"tool_calls": [call(index, name="a"), call(1, name="b")]}], "tool_calls")
+    reply = reply_of([{"tool_calls": [call(index, name="a"), call(1, name="b")]}], "tool_calls")
     assert answer(reply).tool_calls == (ToolCall("a", ""), ToolCall("b", ""))
 
 
 def test_a_tool_call_is_output_too() -> None:
-    fields = taken([{"tool_calls": [call(0, name="weather", arguments="{}")]}]).fields(5)
+    fields = reply_of([{"tool_calls": [call(0, name="weather", arguments="{}")]}]).fields(5)
     assert fields["number_output_tokens"] == 3
     assert 0 < fields["ttft_s"] <= fields["end_to_end_latency_s"]
 
 
 @pytest.mark.parametrize("reason", [None, 3, ["stop"]])
 def test_an_answer_without_a_reason_to_finish_is_whole_if_it_ended(reason: Any) -> None:
-    assert answer(taken([{"content": "a"}], finish=reason)).finish is None
-    assert taken([{"content": "a"}], finish=reason, done=False).answer("p") is None
+    assert answer(reply_of([{"content": "a"}], finish=reason)).finish is None
+    assert reply_of([{"content": "a"}], finish=reason, done=False).answer("p") is None
 
 
 def test_an_answer_that_failed_is_none() -> None:
-    failed = taken([{"content": "a"}])
+    failed = reply_of([{"content": "a"}])
     failed.take(b'data: {"error": {"code": 500, "message": "out of memory"}}\n')
     assert failed.answer("p") is None

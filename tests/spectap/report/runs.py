@@ -122,5 +122,5 @@ def visible(html: str) -> str:
 
 def section(html: str, anchor: str) -> str:
     """The visible text of one section, up to the next one's heading; empty where there is none."""
-    _, _, rest = html.partition(f'<h2 id="{anchor}">')
-    return visible(rest.partition("<h2 ")[0])
+    _, _, after = html.partition(f'<h2 id="{anchor}">')
+    return visible(after.partition("<h2 ")[0])

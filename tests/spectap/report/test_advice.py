@@ -29,9 +29,13 @@ def single(several: Advice) -> Advice:
     load = several.prospects[0].load
     return replace(
         several,
-        prospects=tuple(each for each in several.prospects if each.load == load),
-        recommendations=tuple(each for each in several.recommendations if each.load == load),
-        costs=tuple(each for each in several.costs if each.load == load),
+        prospects=tuple(prospect for prospect in several.prospects if prospect.load == load),
+        recommendations=tuple(
+            recommendation
+            for recommendation in several.recommendations
+            if recommendation.load == load
+        ),
+        costs=tuple(cost for cost in several.costs if cost.load == load),
     )
 
 
@@ -64,7 +68,7 @@ def test_the_terminal_says_what_to_serve_first(single: Advice) -> None:
         "* The mix is structured 67 % and open-ended 33 % of the output tokens.",
         "* Tokens are those of a step",
     ]
-    places = [text.index(part) for part in order]
+    places = [text.index(phrase) for phrase in order]
     assert places == sorted(places)
     assert "Other windows are in" not in text
 
@@ -80,7 +84,7 @@ def test_the_page_says_the_same_and_folds_what_it_rests_on(sweep: Results, sever
         *(each.title for each in advice.tables(several)),
         advice.BOTH_SPEEDS,
     ]
-    places = [text.index(" ".join(part.split())) for part in order]
+    places = [text.index(" ".join(phrase.split())) for phrase in order]
     assert places == sorted(places)
 
 
@@ -91,13 +95,15 @@ def test_what_to_serve_has_a_line_for_each_class_and_load(several: Advice) -> No
     assert [row.labels[:2] for row in rows(served)] == [
         (load, name) for load in ("1", "4") for name in classes
     ]
-    for row, each in zip(rows(served), several.recommendations, strict=True):
-        assert row.labels[2] == f"{each.choice.line}, window {each.choice.window}"
-        ratio = phrases.speed(each.speedup)
-        origin = "measured" if each.measured else "predicted"
+    for row, recommendation in zip(rows(served), several.recommendations, strict=True):
+        assert (
+            row.labels[2] == f"{recommendation.choice.line}, window {recommendation.choice.window}"
+        )
+        ratio = phrases.speed(recommendation.speedup)
+        origin = "measured" if recommendation.measured else "predicted"
         assert row.values[0] == (ratio.figure, ratio.bounds, origin)
-        assert row.values[1] == (phrases.probability(each.probability),)
-        assert row.values[2] == (f"${each.usd_per_million_output_tokens:.2f}",)
+        assert row.values[1] == (phrases.probability(recommendation.probability),)
+        assert row.values[2] == (f"${recommendation.usd_per_million_output_tokens:.2f}",)
     rivals = ((Choice("Qwen3-1.7B", 5), 0.2), (Choice("small", 7), 0.1), (Choice(None, None), 0.1))
     (first, *_) = several.recommendations
     best = replace(first, choice=Choice("Qwen3-1.7B", 3), rivals=rivals)
@@ -138,7 +144,9 @@ def test_a_measured_window_has_what_was_predicted_and_how_far_that_was_off(singl
         assert texts[0] == f"{prospect.tokens_per_step:.2f}"
         assert texts[2].split()[0] == phrases.speed(prospect.measured).figure
         assert texts[3] == f"{sign}{abs(error):.{digits}f} %"
-    measured = tuple(replace(each, predicted=None) for each in single.prospects if each.measured)
+    measured = tuple(
+        replace(prospect, predicted=None) for prospect in single.prospects if prospect.measured
+    )
     alone = table(replace(single, prospects=measured), "Speed-up by window at concurrency 1")
     assert [row.values[0][1] for row in rows(alone)] == ["-"] * 5
     assert {len(texts) for row in rows(alone) for texts in row.values if texts[0]} == {3}

@@ -53,7 +53,7 @@ def painted(figure: Canvas) -> set[str]:
         for tick in axis.get_major_ticks()
         if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
     ]
-    seen = [
+    visible = [
         text
         for text in figure.findobj(Text)
         if isinstance(text, Text)
@@ -62,13 +62,13 @@ def painted(figure: Canvas) -> set[str]:
         and (text.axes is None or text.axes.get_visible())
         and text not in outside
     ]
-    boxes = [(text, text.get_window_extent()) for text in seen]
+    boxes = [(text, text.get_window_extent()) for text in visible]
     for (first, box), (second, beside) in itertools.combinations(boxes, 2):
         assert not box.overlaps(beside), (first.get_text(), second.get_text())
     for text, box in boxes:
         assert -1 <= box.x0 < box.x1 <= figure.bbox.width + 1, text.get_text()
         assert -1 <= box.y0 < box.y1 <= figure.bbox.height + 1, text.get_text()
-    return {text.get_text() for text in seen}
+    return {text.get_text() for text in visible}
 
 
 def marks(axes: Axes, colour: str, marker: str) -> list[tuple[float, float]]:
@@ -126,7 +126,8 @@ def test_what_cannot_be_drawn_says_why(
     monkeypatch.setattr(canvas, "to_png", lambda *_: b"")
     content = CONFIG | {"variants": generated.ARTICLE[:variants]}
     drawn = {
-        each.name: bool(each.missing) for each in figures.draw(runs.read(tmp_path, content, lines))
+        figure.name: bool(figure.missing)
+        for figure in figures.draw(runs.read(tmp_path, content, lines))
     }
     assert missing.items() <= drawn.items()
     assert ("gains" in drawn) is (variants > 1)
@@ -213,8 +214,8 @@ def test_a_line_joins_the_waves_of_all_rounds(tmp_path: Path, requests: int) -> 
     assert any(text.endswith("s since the first request") for text in texts)
     for axes in figure.axes:
         points = [np.asarray(line.get_xydata()) for line in axes.lines]
-        assert [len(line) for line in points] == [6 * requests // 4] * 4
-        assert all(np.isfinite(line).all() for line in points)
+        assert [len(curve) for curve in points] == [6 * requests // 4] * 4
+        assert all(np.isfinite(curve).all() for curve in points)
 
 
 def test_drafts_have_the_windows_and_acceptances_of_the_advice(sweep: Results) -> None:

@@ -31,8 +31,8 @@ def test_a_row_for_each_part_that_was_timed(tmp_path: Path) -> None:
     assert base[0].labels == ("Base", "plain decoding", "whole generation")
     assert base[0].values == (("23,153", "23,171", "23,174", "44.2", ""),)
     assert [row.labels for row in speculative] == [
-        ("SD", "vanilla, window 7", part)
-        for part in ("whole generation", "prefill", "verification step")
+        ("SD", "vanilla, window 7", phase)
+        for phase in ("whole generation", "prefill", "verification step")
     ]
     # 23,153 by 18,143 ms; only whole generations are compared.
     speed_ups = [row.values[0][-1] for group in table.groups for row in group]
@@ -51,6 +51,6 @@ def test_table_and_page_say_what_the_figures_are_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["vanilla", "medusa", "another"])
 def test_a_mode_s_own_note_is_there_where_it_has_one(tmp_path: Path, mode: str) -> None:
-    base, other = VARIANTS
-    view, _ = offline.read(written(tmp_path, variants=[base, {**other, "mode": mode}]))
+    base, speculative = VARIANTS
+    view, _ = offline.read(written(tmp_path, variants=[base, {**speculative, "mode": mode}]))
     assert [note.partition(":")[0] for note in view.notes[2:]] == ([mode] * (mode != "another"))

@@ -173,7 +173,7 @@ def test_the_settings_name_what_was_measured(html: str, over_loads: str) -> None
 def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:
     text = visible(over_loads)
     order = ["Answers got worse.", "54 of 60", "By class of test case", "Are the answers still"]
-    places = [text.index(part) for part in order]
+    places = [text.index(phrase) for phrase in order]
     assert places == sorted(places)
     assert "<strong>−10.0 (−20.0 to −3.0)</strong>" in over_loads  # noqa: RUF001 (a minus sign)
     sets = section(over_loads, "sets")
@@ -182,12 +182,12 @@ def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:
 
 
 def test_each_test_case_has_its_ladder_first_and_its_load_points_folded(over_loads: str) -> None:
-    parts = re.split('<section aria-labelledby="case-', over_loads)[1:]
-    assert [part.partition('"')[0] for part in parts] == ["repetition", "counting", "open-ended"]
-    before, _, after = visible(parts[1]).partition("counting at each load point")
+    cases = re.split('<section aria-labelledby="case-', over_loads)[1:]
+    assert [case.partition('"')[0] for case in cases] == ["repetition", "counting", "open-ended"]
+    before, _, after = visible(cases[1]).partition("counting at each load point")
     assert "SD answers requests faster than Base up to 4 requests at once" in before
     loads = [*(f"concurrency {number}" for number in (1, 2, 4, 8)), "0.5 requests a second"]
-    places = [after.index(part) for part in (*loads, "At each load point")]
+    places = [after.index(phrase) for phrase in (*loads, "At each load point")]
     assert places == sorted(places)
     hint = "The sentence that a test case begins with tests the loads one after the other"
     assert hint in section(over_loads, "cases")
@@ -232,8 +232,8 @@ def test_of_many_variants_the_findings_are_folded(tmp_path: Path) -> None:
     ]
     configuration = generated.config(variants=variants, rounds=3, output_tokens=20)
     run = runs.read(tmp_path, configuration | {"apart": True})
-    apart = "Each variant was measured by itself, at a time and on devices of its own."
-    assert apart in run_view.of_run(run).lead
+    sentence = "Each variant was measured by itself, at a time and on devices of its own."
+    assert sentence in run_view.of_run(run).lead
     text = page.html(run)
     assert text.count('class="words variant-7">k7</th>') >= 3
     assert "<details><summary>What is found of each variant</summary>" in text

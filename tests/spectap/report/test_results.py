@@ -103,8 +103,8 @@ def test_a_torn_line_is_noted_and_so_is_a_missing_ledger(tmp_path: Path) -> None
 
 def test_what_the_configuration_does_not_name_is_left_out(folder: Path) -> None:
     named = Divergence("SD", "counting", "token", 100, 17)
-    others = (Divergence(*names, "token", 100, 17) for names in (("k3", "counting"), ("SD", "x")))
-    greedy.write(folder, [named, *others])
+    unnamed = (Divergence(*names, "token", 100, 17) for names in (("k3", "counting"), ("SD", "x")))
+    greedy.write(folder, [named, *unnamed])
     assert results.read(folder).divergences == (named,)
 
 
@@ -206,7 +206,7 @@ def leaves(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any
 
 
 def test_figures_of_an_earlier_run_come_out_the_same_to_the_last_digit() -> None:
-    """Of a run from before variants had fields of their own.
+    """A run from before variants had fields of their own.
 
     Intervals are made of rounds today, and were made of resampled requests. Tokens a second do not
     charge for the time at the end of a turn in which slots stand empty.
@@ -223,16 +223,16 @@ def test_figures_of_an_earlier_run_come_out_the_same_to_the_last_digit() -> None
         "output_tokens": "OutputTokens",
     }
     compared = 0
-    for before, now in zip(earlier["cases"], today["cases"], strict=True):
-        for variant, cell in zip(("base", "speculative"), now["cells"], strict=True):
+    for before, after in zip(earlier["cases"], today["cases"], strict=True):
+        for variant, cell in zip(("base", "speculative"), after["cells"], strict=True):
             for path, value in leaves(before[variant]):
-                place = path[1:] if path[0] == "tally" else path
-                if str(place[0]).startswith(("tokens_per_second", "usd_")):
+                steps = path[1:] if path[0] == "tally" else path
+                if str(steps[0]).startswith(("tokens_per_second", "usd_")):
                     continue
-                if any(str(step).endswith("_interval") or step == "interval" for step in place):
+                if any(str(step).endswith("_interval") or step == "interval" for step in steps):
                     continue
-                figure = cell["measures"] if place[0] in names else cell
-                for step in place:
+                figure = cell["measures"] if steps[0] in names else cell
+                for step in steps:
                     figure = figure[names.get(step, step)]
                 assert figure == value, path
                 compared += isinstance(value, (int, float))

@@ -62,12 +62,12 @@ def test_a_cell_is_marked_for_its_queue_and_for_its_schedule() -> None:
 
 
 @given(st.floats(0, 1))
-def test_a_probability_is_never_quite_all_or_nothing(part: float) -> None:
-    text = phrases.probability(part)
+def test_a_probability_is_never_quite_all_or_nothing(probability: float) -> None:
+    text = phrases.probability(probability)
     number = int(re.sub(r"\D", "", text))
     assert 1 <= number <= 99
     if text[0] not in "<>":
-        assert abs(100 * part - number) <= 0.5 + 1e-9
+        assert abs(100 * probability - number) <= 0.5 + 1e-9
 
 
 def test_more_tokens_a_second_are_a_lower_cost() -> None:
@@ -214,9 +214,9 @@ def test_ledgers_without_a_configuration(comparison: Results) -> None:
     view = run_view.of_ledgers(comparison.ledger)
     assert view.title == "SD against Base: 144 requests, 2026-05-28 20:26 to 20:28 UTC"
     (alone, _), (configured, _) = view.tables[0], run_view.of_run(comparison).tables[0]
-    for mine, other in zip(rows(alone), rows(configured), strict=True):
-        values = dict(zip(titles(configured), other.values, strict=True))
-        for title, texts in zip(titles(alone), mine.values, strict=True):
+    for row, configured_row in zip(rows(alone), rows(configured), strict=True):
+        values = dict(zip(titles(configured), configured_row.values, strict=True))
+        for title, texts in zip(titles(alone), row.values, strict=True):
             if title and title in values and title != "tokens/s":
                 assert texts == values[title], title
     assert not any("USD" in text for text in view.remarks)

@@ -55,7 +55,7 @@ def test_what_decides_stands_before_the_numbers(failing: Path) -> None:
         "TPOT is the true time per output token.",
         "USD: $35.76 an hour",
     ]
-    places = [printed.index(part) for part in order]
+    places = [printed.index(phrase) for phrase in order]
     assert places == sorted(places)
 
 

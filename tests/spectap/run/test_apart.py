@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Alone(Setup):
-    """Of its endpoints only Base's is measured."""
+    """Only Base's endpoint is measured."""
 
     def run(self, patience: Patience = QUICK, *, ships: bool = True) -> Run:
         config = self.config()
@@ -43,10 +43,10 @@ class Choosy(InProcess):
         super().__init__(None, setup.folder.parent)
         self.setup, self.refused = setup, refused
 
-    async def run(self, **given: Any) -> None:
-        refuses = given["results"].name in self.refused
+    async def run(self, **arguments: Any) -> None:
+        refuses = arguments["results"].name in self.refused
         self.setup.base.fault = Fault.TOO_MANY if refuses else None
-        await super().run(**given)
+        await super().run(**arguments)
 
 
 async def test_it_begins_and_ends_with_a_control(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def test_without_a_first_control_nothing_is_measured(tmp_path: Path) -> No
 
 
 async def test_one_control_is_not_enough(tmp_path: Path) -> None:
-    """Of the first, the ledger has lost a request."""
+    """The ledger has lost a request of the first."""
     async with Alone(tmp_path, apart=True) as setup:
         assert await setup.run().execute() == []
         path = setup.folder / LEDGER

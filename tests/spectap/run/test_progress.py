@@ -16,9 +16,9 @@ POINTS = (LoadPoint(concurrency=2, requests=5), LoadPoint(rate=4, requests=20))
 
 
 def config(*, alternate: bool = False) -> Config:
-    whole = samples.config()
-    load = whole.load.model_copy(update={"points": POINTS, "mean_input_tokens": 50})
-    return whole.model_copy(update={"load": load, "alternate": alternate})
+    settings = samples.config()
+    load = settings.load.model_copy(update={"points": POINTS, "mean_input_tokens": 50})
+    return settings.model_copy(update={"load": load, "alternate": alternate})
 
 
 CLOSED, OPEN = (Turn(1, "counting", point.name) for point in POINTS)
@@ -56,10 +56,13 @@ def test_a_turn_takes_its_waves_or_its_schedule(
     """Three waves of answers of 3 and 2 seconds, or five seconds and the last answer."""
     settings = config(alternate=alternate)
     answers = [warm("Base", 2), warm("SD", 3), warm("SD", 1)]
-    whole = 5 if alternate else 3
-    assert progress.seconds(settings, [CLOSED], answers, whole) == closed
-    assert progress.seconds(settings, [OPEN], answers, whole) == open
-    assert progress.seconds(settings, [CLOSED, OPEN], answers, whole + 1) == closed + open + 2
+    warm_up_seconds = 5 if alternate else 3
+    assert progress.seconds(settings, [CLOSED], answers, warm_up_seconds) == closed
+    assert progress.seconds(settings, [OPEN], answers, warm_up_seconds) == open
+    assert (
+        progress.seconds(settings, [CLOSED, OPEN], answers, warm_up_seconds + 1)
+        == closed + open + 2
+    )
 
 
 def test_nobody_knows_how_long_a_server_takes_that_answers_nothing() -> None:

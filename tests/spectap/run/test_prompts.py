@@ -57,7 +57,7 @@ def config(urls: list[str], source: dict[str, Any] | None = None) -> Config:
 def test_what_one_service_cannot_take_none_is_sent(files: Path) -> None:
     # With answer and template they have 24, 28 and 84 tokens.
     chosen = prepare(files, vllm([]), vllm([], most=27), vllm([], most=25))
-    assert {case: [one.name for one in sent] for case, sent in chosen.items()} == {
+    assert {case: [prompt.name for prompt in sent] for case, sent in chosen.items()} == {
         "mine": ["first"]
     }
     (used,) = prompts.read(files)
@@ -91,16 +91,16 @@ def test_where_a_service_does_not_count_the_others_do(files: Path) -> None:
         raise ConnectionError
 
     chosen = prepare(files, vllm([], most=30), silent)
-    assert [one.name for one in chosen["mine"]] == ["first", "second"]
+    assert [prompt.name for prompt in chosen["mine"]] == ["first", "second"]
     (used,) = prompts.read(files)
     assert not used.counted
 
 
 def test_a_resumed_run_asks_nothing_and_refuses_other_prompts(files: Path) -> None:
     first = prepare(files, vllm([], most=25))
-    asked: list[dict[str, Any]] = []
-    assert prepare(files, vllm(asked)) == first
-    assert asked == []
+    bodies: list[dict[str, Any]] = []
+    assert prepare(files, vllm(bodies)) == first
+    assert bodies == []
     (files / "mine.jsonl").write_text(LINES.replace("five", "six"), encoding="utf-8")
     with pytest.raises(RunError, match=rf"{PROMPTS}: mine: .* other prompts .*: set a new RUN_ID$"):
         prepare(files, vllm([]))
@@ -110,7 +110,7 @@ def test_a_prompt_that_one_service_refuses_none_is_sent(files: Path) -> None:
     text = LINES.replace("one two three", "refused")
     (files / "mine.jsonl").write_text(text, encoding="utf-8")
     chosen = prepare(files, vllm([]), vllm([], most=30))
-    assert [one.name for one in chosen["mine"]] == ["first"]
+    assert [prompt.name for prompt in chosen["mine"]] == ["first"]
     (used,) = prompts.read(files)
     assert used.left_out == (
         LeftOut("second", 0, 0, "roles must alternate"),
@@ -124,13 +124,13 @@ def test_a_set_of_which_everything_is_refused_or_too_long(files: Path) -> None:
     text = '{"prompt": "refused", "name": "first"}\n{"prompt": "one", "name": "second"}\n'
     (files / "mine.jsonl").write_text(text, encoding="utf-8")
 
-    async def other(request: Any) -> Any:
+    async def second_service(request: Any) -> Any:
         if "refused" in await request.text():
             return web.json_response({"count": 4, "max_model_len": 100})
         return web.json_response({"message": "too plain"}, status=400)
 
     with pytest.raises(RunError) as refused:
-        prepare(files, vllm([]), other)
+        prepare(files, vllm([]), second_service)
     assert str(refused.value) == (
         "mine: the services refuse all of its 2 prompts: first: roles must alternate"
     )

@@ -32,8 +32,10 @@ class Rule:
     def __call__(self, config: Config, records: Iterable[Record]) -> dict[tuple[str, str], int]:
         records = list(records)
         self.asked.append(max((r.round for r in records), default=0))
-        seen = {r.variant for r in records if (r.case, r.round) == ("counting", 3) and r.succeeded}
-        decided = seen == set(config.endpoints)
+        measured = {
+            r.variant for r in records if (r.case, r.round) == ("counting", 3) and r.succeeded
+        }
+        decided = measured == set(config.endpoints)
         load = config.load.points[0].name
         return {("counting", load): 3 if decided else 5, ("sonnets", load): 5}
 
@@ -77,9 +79,9 @@ async def test_the_run_and_its_report_agree_on_when_a_case_has_enough(tmp_path: 
         assert await setup.execute() == []
         summary = summarise(setup.config(), setup.records())
         assert summary.complete
-        assert {one.verdict.finding for case in summary.cases for _, one in case.compared} == {
-            Finding.FASTER
-        }
+        assert {
+            comparison.verdict.finding for case in summary.cases for _, comparison in case.compared
+        } == {Finding.FASTER}
         measured = Counter(r.case for r in setup.records() if r.round > 0)
         assert measured == {case.name: 2 * (case.cells[0].expected or 0) for case in summary.cases}
         ran = len(setup.driver.ran)

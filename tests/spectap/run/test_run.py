@@ -98,7 +98,7 @@ async def test_variants_that_alternate_never_overlap(tmp_path: Path) -> None:
         }
     assert len(spans["Base"]) == len(spans["SD"]) == 6
     for start, end in spans["Base"]:
-        assert all(end <= other[0] or other[1] <= start for other in spans["SD"])
+        assert all(end <= span[0] or span[1] <= start for span in spans["SD"])
 
 
 async def test_a_server_that_answers_nothing_ends_the_turn_and_then_the_run(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ async def test_a_driver_that_fails_on_one_case_does_not_stop_the_others(
 class HalfFail(InProcess):
     """Every second request is refused."""
 
-    async def _one(
+    async def _send(
         self, session: aiohttp.ClientSession, endpoint: str, body: dict[str, object]
     ) -> None:
         self.fail.add(("request", str(len(self.fail))))

@@ -53,22 +53,22 @@ def test_a_turn_is_complete_with_the_requests_of_its_own_load_point(tmp_path: Pa
     rate, loop = Turn(1, "counting", "rate-0.5"), Turn(1, "counting", "concurrency-1")
     first.note(rate, None)
     first.note(loop, None)
-    whole = [*of(rate, LADDER), *of(loop, LADDER)]
-    assert not {rate, loop} & {*Attempts(tmp_path, LADDER, whole).pending}
+    records = [*of(rate, LADDER), *of(loop, LADDER)]
+    assert not {rate, loop} & {*Attempts(tmp_path, LADDER, records).pending}
     # Of a rate half is enough: a service that falls behind fails some.
     for less, pending in ((1, {loop}), (2, {rate, loop})):
-        left = [*of(rate, LADDER)[less:], *of(loop, LADDER)[less:]]
-        assert {rate, loop} & {*Attempts(tmp_path, LADDER, left).pending} == pending
+        remaining = [*of(rate, LADDER)[less:], *of(loop, LADDER)[less:]]
+        assert {rate, loop} & {*Attempts(tmp_path, LADDER, remaining).pending} == pending
 
 
 def test_a_complete_turn_stays_complete(tmp_path: Path, attempts: Attempts) -> None:
-    done, *others = attempts.turns
-    attempts.note(done, None)
-    again = Attempts(tmp_path, CONFIG, of(done))
-    for each in (attempts, again):
-        assert each.pending == others
-        assert each.settled == [done]
-        assert each.failures == {}
+    finished, *unfinished = attempts.turns
+    attempts.note(finished, None)
+    again = Attempts(tmp_path, CONFIG, of(finished))
+    for state in (attempts, again):
+        assert state.pending == unfinished
+        assert state.settled == [finished]
+        assert state.failures == {}
 
 
 def test_a_failed_turn_is_tried_again_but_not_for_ever(tmp_path: Path, attempts: Attempts) -> None:
@@ -77,8 +77,8 @@ def test_a_failed_turn_is_tried_again_but_not_for_ever(tmp_path: Path, attempts:
         assert turn in Attempts(tmp_path, CONFIG, []).pending
         attempts.note(turn, f"failure {attempt}")
     # Where variants are measured apart, the Job counts pods.
-    apart = CONFIG.model_copy(update={"apart": True, "variants": CONFIG.variants[:1]})
-    assert turn in Attempts(tmp_path, apart, []).pending
+    isolated = CONFIG.model_copy(update={"apart": True, "variants": CONFIG.variants[:1]})
+    assert turn in Attempts(tmp_path, isolated, []).pending
     again = Attempts(tmp_path, CONFIG, [])
     assert turn not in again.pending
     assert again.settled == [turn]
@@ -90,12 +90,12 @@ def test_a_case_that_ends_early_has_no_turns_after_its_last_round(attempts: Atte
         attempts.note(turn, "failed")
     counting, sonnets = ("counting", POINT.name), ("sonnets", POINT.name)
     assert attempts.end({counting: 1, sonnets: 2}) == {counting: 1}
-    left = [
+    remaining = [
         Turn(1, "counting", POINT.name),
         Turn(1, "sonnets", POINT.name),
         Turn(2, "sonnets", POINT.name),
     ]
-    assert attempts.turns == attempts.pending == [*attempts.failures] == left
+    assert attempts.turns == attempts.pending == [*attempts.failures] == remaining
     assert attempts.end({counting: 1, sonnets: 2}) == {}
 
 
@@ -134,8 +134,8 @@ def test_places_and_neighbours_are_balanced(count: int, rounds: int, more: int) 
     assert all(sorted(order) == list(range(count)) for order in every)
     assert every[0] == tuple(range(count))
     assert list(orders(range(count), rounds + more))[:rounds] == every
-    places = Counter(pair for order in every for pair in enumerate(order))
-    times = [places[place, item] for place in range(count) for item in range(count)]
+    positions = Counter(pair for order in every for pair in enumerate(order))
+    times = [positions[position, item] for position in range(count) for item in range(count)]
     assert max(times) - min(times) <= 1
     followed = Counter(pair for order in every for pair in pairwise(order))
     times = [followed[pair] for pair in permutations(range(count), 2)] or [0]

@@ -37,15 +37,15 @@ SLACK = 12 * MIB
 
 
 @asynccontextmanager
-async def endless(start: bytes, part: bytes) -> AsyncIterator[str]:
-    """A server that answers with ``start`` and then with ``part``, again and again."""
+async def endless(start: bytes, chunk: bytes) -> AsyncIterator[str]:
+    """A server that answers with ``start`` and then with ``chunk``, again and again."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(start)
             while not writer.is_closing():
-                writer.write(part)
+                writer.write(chunk)
                 await writer.drain()
             await writer.wait_closed()
 
@@ -57,16 +57,16 @@ def port(b: Bench) -> int:
     return int(b.tap.url.rpartition(":")[2].partition("/")[0])
 
 
-async def send(b: Bench, start: bytes, parts: Iterable[bytes] = ()) -> bytes:
+async def send(b: Bench, start: bytes, chunks: Iterable[bytes] = ()) -> bytes:
     """The tap's answer to these bytes. A client that has one, or is hung up on, stops to send."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port(b))
     try:
         writer.write(start)
         answer = asyncio.ensure_future(reader.read())
-        for part in parts:
+        for chunk in chunks:
             if answer.done():
                 break
-            writer.write(part)
+            writer.write(chunk)
             await writer.drain()
             await asyncio.sleep(0)
         return await asyncio.wait_for(answer, 60)
@@ -86,7 +86,7 @@ EARLY = b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n" * 99
 
 
 @pytest.mark.parametrize(
-    ("start", "part", "cause", "most"),
+    ("start", "chunk", "cause", "most"),
     [
         (HEAD + b"X: ", LETTERS, "the answer's head has more than 64 KiB", 0),
         (b"", EARLY, "the answer's head has more than 64 KiB", 0),
@@ -102,7 +102,7 @@ async def test_an_answer_without_end(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     start: bytes,
-    part: bytes,
+    chunk: bytes,
     cause: str,
     most: int,
 ) -> None:
@@ -110,7 +110,7 @@ async def test_an_answer_without_end(
     monkeypatch.setattr(limits, "EVENTS", 20_000)
     monkeypatch.setattr(limits, "STREAM", 16 * MIB)
     monkeypatch.setattr(limits, "ANSWER", 8 * MIB)
-    async with endless(start, part) as url, bench(url, tmp_path, 60) as b:
+    async with endless(start, chunk) as url, bench(url, tmp_path, 60) as b:
         tracemalloc.start()
         try:
             await discard(b)
@@ -128,7 +128,7 @@ LONG_POST = POST + b"Content-Length: 9999999999\r\n\r\n"
 
 
 @pytest.mark.parametrize(
-    ("start", "part", "status", "cause"),
+    ("start", "chunk", "status", "cause"),
     [
         (b"GET /", LETTERS, 431, "the request's head has more than 64 KiB"),
         (POST_CHUNKS + b"1;x=", LETTERS, 431, "the request's head has more than 64 KiB"),
@@ -137,10 +137,10 @@ LONG_POST = POST + b"Content-Length: 9999999999\r\n\r\n"
     ],
 )
 async def test_a_request_without_end(
-    tmp_path: Path, start: bytes, part: bytes, status: int, cause: str
+    tmp_path: Path, start: bytes, chunk: bytes, status: int, cause: str
 ) -> None:
     async with golden(1) as endpoint, bench(endpoint.url, tmp_path) as b:
-        answer = await send(b, start, itertools.repeat(part))
+        answer = await send(b, start, itertools.repeat(chunk))
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 %d " % status)
         assert json.loads(body)["error"]["message"] == f"tap: too long: {cause}"
@@ -149,25 +149,25 @@ async def test_a_request_without_end(
 
 
 async def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_path: Path) -> None:
-    taken = 0
+    accepted = 0
 
     async def silent(request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(60)
         raise AssertionError
 
     async def ask(writer: asyncio.StreamWriter) -> None:
-        nonlocal taken
+        nonlocal accepted
         for _ in range(10_000):
             writer.write(POST + b"Content-Length: 9999\r\n\r\n" + b"x" * 9999)
             await writer.drain()
-            taken += 1
+            accepted += 1
 
     async with server(silent) as url, bench(url, tmp_path, 60) as b:
         _, writer = await asyncio.open_connection("127.0.0.1", port(b))
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(ask(writer), 1)
         writer.close()
-    assert 0 < taken < 5_000  # as many as fit into the sockets
+    assert 0 < accepted < 5_000  # as many as fit into the sockets
 
 
 @pytest.mark.parametrize(

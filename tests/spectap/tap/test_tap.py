@@ -27,24 +27,24 @@ from tests.spectap.tapped import Bench, bench, chat, completion, eventually, gol
 
 pytestmark = pytest.mark.anyio
 
-Seen = list[tuple[Mapping[str, str], bytes]]
+Requests = list[tuple[Mapping[str, str], bytes]]
 
 
 @asynccontextmanager
-async def watched(folder: Path) -> AsyncIterator[tuple[Bench, Seen]]:
+async def watched(folder: Path) -> AsyncIterator[tuple[Bench, Requests]]:
     """A tap before a server that notes headers and body of each request, and answers ``{}``."""
-    seen: Seen = []
+    requests: Requests = []
 
     async def watch(request: web.Request) -> web.StreamResponse:
-        seen.append((request.headers, await request.read()))
+        requests.append((request.headers, await request.read()))
         return web.json_response({})
 
     async with server(watch) as url, bench(url, folder) as b:
-        yield b, seen
+        yield b, requests
 
 
 @asynccontextmanager
-async def sending(folder: Path, kind: str, *parts: bytes) -> AsyncIterator[Bench]:
+async def sending(folder: Path, kind: str, *chunks: bytes) -> AsyncIterator[Bench]:
     """A tap before a server that sends each part of its answer a moment after the one before.
 
     An answer of events never ends.
@@ -53,8 +53,8 @@ async def sending(folder: Path, kind: str, *parts: bytes) -> AsyncIterator[Bench
     async def send(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": kind})
         await response.prepare(request)
-        for part in parts:
-            await response.write(part)
+        for chunk in chunks:
+            await response.write(chunk)
             await asyncio.sleep(0.1)
         if kind == "text/event-stream":
             await asyncio.sleep(60)
@@ -67,8 +67,8 @@ async def sending(folder: Path, kind: str, *parts: bytes) -> AsyncIterator[Bench
 def without_time(stream: bytes) -> bytes:
     """A stream without what differs from request to request."""
     events = []
-    for part in stream.split(b"\n\n"):
-        data = part.removeprefix(b"data: ")
+    for block in stream.split(b"\n\n"):
+        data = block.removeprefix(b"data: ")
         if data.startswith(b"{"):
             event = json.loads(data)
             data = json.dumps(event | {"created": 0, "id": ""}).encode()
@@ -80,7 +80,7 @@ USAGE, STATS = "include_usage", "continuous_usage_stats"
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "own"),
+    ("path", "body", "client_options"),
     [
         ("chat/completions", chat, {}),
         ("chat/completions", chat, None),
@@ -93,10 +93,13 @@ USAGE, STATS = "include_usage", "continuous_usage_stats"
     ],
 )
 async def test_a_client_gets_what_it_gets_without_the_tap(
-    tmp_path: Path, path: str, body: Callable[..., dict[str, Any]], own: dict[str, Any] | None
+    tmp_path: Path,
+    path: str,
+    body: Callable[..., dict[str, Any]],
+    client_options: dict[str, Any] | None,
 ) -> None:
-    options = {} if own == {} else {"stream_options": own}
-    own = own or {}
+    options = {} if client_options == {} else {"stream_options": client_options}
+    client_options = client_options or {}
     async with golden(1, 4, 8, 2) as endpoint, bench(endpoint.url, tmp_path) as b:
         through = await b.post(body(**options), path)
         direct = await b.direct(body(**options), path)
@@ -104,10 +107,10 @@ async def test_a_client_gets_what_it_gets_without_the_tap(
         assert without_time(through[1]) == without_time(direct[1])
         record = b.only()
         assert record.error is None
-        counted = own.get(USAGE, True) and own.get(STATS, True)
+        counted = client_options.get(USAGE, True) and client_options.get(STATS, True)
         assert record.per_chunk is counted
         assert [tokens for _, tokens in record.chunks] == ([1, 4, 8, 2] if counted else [0] * 4)
-        assert record.output_tokens == (15 if own.get(USAGE, True) else None)
+        assert record.output_tokens == (15 if client_options.get(USAGE, True) else None)
 
 
 def test_a_line_says_what_the_server_s_own_record_says(tmp_path: Path) -> None:
@@ -203,16 +206,16 @@ OPTIONS = {"stream_options": {USAGE: True, STATS: True}}
 
 async def test_the_server_sees_the_client_s_request(tmp_path: Path) -> None:
     long_numbers = {"seed": 12345678901234567890123, "temperature": 0.1}
-    own = {"Authorization": "Bearer key", "X-Request-Id": "mine", "User-Agent": "curl"}
-    async with watched(tmp_path) as (b, seen):
-        await b.post(b"not json", headers=own)
+    client_headers = {"Authorization": "Bearer key", "X-Request-Id": "mine", "User-Agent": "curl"}
+    async with watched(tmp_path) as (b, requests):
+        await b.post(b"not json", headers=client_headers)
         await b.post(json.dumps(chat(**long_numbers), indent=1).encode() + b"\n")
         await b.post(completion(**long_numbers, stream_options={USAGE: True}), "completions")
-        (headers, body), (others, added), (_, changed) = seen
-        assert {name: headers[name] for name in own} == own
+        (headers, body), (added_headers, added), (_, changed) = requests
+        assert {name: headers[name] for name in client_headers} == client_headers
         assert body == b"not json"
-        assert others["X-Request-Id"] == b.records()[1].request
-        assert headers["Accept-Encoding"] == others["Accept-Encoding"] == "identity"
+        assert added_headers["X-Request-Id"] == b.records()[1].request
+        assert headers["Accept-Encoding"] == added_headers["Accept-Encoding"] == "identity"
         assert json.loads(added) == chat(**long_numbers) | OPTIONS
         assert json.loads(changed) == completion(**long_numbers) | OPTIONS
 
@@ -223,10 +226,10 @@ async def test_a_request_that_cannot_be_changed_passes_as_it_is(tmp_path: Path) 
         b'{"stream":true,"stream_options":[]}',
         b'{"stream":true,"stream_options":null,"x":' + deep + b"}",
     ]
-    async with watched(tmp_path) as (b, seen):
+    async with watched(tmp_path) as (b, requests):
         for body in bodies:
             await b.post(body)
-        assert [body for _, body in seen] == bodies
+        assert [body for _, body in requests] == bodies
         assert len(b.records()) == 2
 
 
@@ -238,12 +241,12 @@ async def test_what_a_client_tells_the_ledger_ends_at_the_tap(tmp_path: Path) ->
     }
     filler = {names.BEYOND_HEADER: "1", names.DUE_HEADER: "soon"}
     tools = [{"type": "function", "function": {"name": "f"}}]
-    async with watched(tmp_path) as (b, seen):
+    async with watched(tmp_path) as (b, requests):
         b.tap.label("code", 2, 3, "rate-10")
         await b.post(chat(tools=tools), headers=of_prompt)
         await b.post(chat(tools=[]), headers=filler)
         first, second = b.records()
-    assert not any(headers.keys() & {*of_prompt, *filler} for headers, _ in seen)
+    assert not any(headers.keys() & {*of_prompt, *filler} for headers, _ in requests)
     assert (first.case, first.round, first.attempt, first.load) == ("code", 2, 3, "rate-10")
     assert (first.prompt, first.prompt_class) == ("HumanEval/12 é", "coding")
     assert (first.due, first.tools, first.shows_steps) == (1795344000.25, True, False)

@@ -40,8 +40,8 @@ def test_any_cut_gives_the_same_events(
     parser = Events()
     bounds = [0, *sorted(min(cut, len(raw)) for cut in cuts), len(raw)]
     events = [event for start, end in pairwise(bounds) for event in parser.feed(raw[start:end])]
-    if rest := parser.close():
-        events.append(rest)
+    if remainder := parser.close():
+        events.append(remainder)
     assert [event_data(event) for event in events] == expected
     assert b"".join(events) == raw
     assert parser.close() == b""

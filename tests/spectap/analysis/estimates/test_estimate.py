@@ -24,18 +24,18 @@ LEVELS = st.floats(1e-4, 0.5)
 
 
 def mean(values: list[float]) -> Estimate:
-    found = jackknife(values, geometric_mean)
-    assert found is not None
-    return found
+    estimate = jackknife(values, geometric_mean)
+    assert estimate is not None
+    return estimate
 
 
 @given(VALUES.filter(lambda values: max(values) > 1.001 * min(values)), LEVELS)
 def test_of_a_mean_it_is_the_ordinary_t_interval(values: list[float], alpha: float) -> None:
     logs = np.log(values)
     expected = stats.ttest_1samp(logs, 0).confidence_interval(1 - alpha)
-    found = mean(values).interval(alpha)
-    assert math.log(found.low) == pytest.approx(expected.low, rel=1e-6, abs=1e-9)
-    assert math.log(found.high) == pytest.approx(expected.high, rel=1e-6, abs=1e-9)
+    interval = mean(values).interval(alpha)
+    assert math.log(interval.low) == pytest.approx(expected.low, rel=1e-6, abs=1e-9)
+    assert math.log(interval.high) == pytest.approx(expected.high, rel=1e-6, abs=1e-9)
     assert mean(values).p == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, rel=1e-6, abs=1e-12)
 
 
@@ -68,17 +68,17 @@ ERRORS = st.floats(1e-4, 0.5)
 
 @given(st.integers(3, 30), st.integers(3, 30), st.floats(0.01, 0.3), st.floats(0.01, 0.3))
 def test_against_another_it_is_welchs_test(
-    count: int, other_count: int, scatter: float, other_scatter: float
+    count: int, baseline_count: int, scatter: float, baseline_scatter: float
 ) -> None:
     chance = np.random.default_rng(count)
-    own = np.exp(chance.normal(0.1, scatter, count))
-    other = np.exp(chance.normal(0, other_scatter, other_count))
-    expected = stats.ttest_ind(np.log(own), np.log(other), equal_var=False)
-    found = mean([*own]).against(mean([*other]))
-    assert found.degrees == pytest.approx(expected.df)
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
-    below = stats.ttest_ind(np.log(own), np.log(other), equal_var=False, alternative="less")
-    assert found.p_below(1) == pytest.approx(below.pvalue, rel=1e-6)
+    sample = np.exp(chance.normal(0.1, scatter, count))
+    baseline = np.exp(chance.normal(0, baseline_scatter, baseline_count))
+    expected = stats.ttest_ind(np.log(sample), np.log(baseline), equal_var=False)
+    contrast = mean([*sample]).against(mean([*baseline]))
+    assert contrast.degrees == pytest.approx(expected.df)
+    assert contrast.p == pytest.approx(expected.pvalue, rel=1e-6)
+    below = stats.ttest_ind(np.log(sample), np.log(baseline), equal_var=False, alternative="less")
+    assert contrast.p_below(1) == pytest.approx(below.pvalue, rel=1e-6)
 
 
 @given(ERRORS, ERRORS, st.integers(3, 30), st.integers(1, 30), LEVELS)

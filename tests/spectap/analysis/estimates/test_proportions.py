@@ -27,9 +27,9 @@ def test_prompts_that_are_lost(lost: int, p: float) -> None:
 
 def test_newcombes_own_example() -> None:
     """Table III there: of 50 pairs 36, 12, 2 and 0; method 10 gives 0.0569 to 0.3404."""
-    own = [1.0] * 36 + [1.0] * 12 + [0.0] * 2
-    other = [1.0] * 36 + [0.0] * 12 + [1.0] * 2
-    assert Paired(own, other).interval() == pytest.approx((0.0569, 0.3404), abs=5e-5)
+    first = [1.0] * 36 + [1.0] * 12 + [0.0] * 2
+    second = [1.0] * 36 + [0.0] * 12 + [1.0] * 2
+    assert Paired(first, second).interval() == pytest.approx((0.0569, 0.3404), abs=5e-5)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ shares = st.integers(1, 4).flatmap(
 
 @given(shares)
 def test_the_other_way_round_is_the_other_sign(pairs: list[tuple[float, float]]) -> None:
-    one, other = (
+    forward, backward = (
         Paired(*zip(*pairs, strict=True)),
         Paired(*zip(*(p[::-1] for p in pairs), strict=True)),
     )
-    low, high = one.interval()
-    assert -1 <= low <= one.difference <= high <= 1
-    assert other.interval() == pytest.approx((-high, -low))
-    assert (one.lost, one.won) == (other.won, other.lost)
-    assert max(one.p, other.p) >= 0.5
+    low, high = forward.interval()
+    assert -1 <= low <= forward.difference <= high <= 1
+    assert backward.interval() == pytest.approx((-high, -low))
+    assert (forward.lost, forward.won) == (backward.won, backward.lost)
+    assert max(forward.p, backward.p) >= 0.5

@@ -140,10 +140,10 @@ def test_a_package_that_is_not_there_or_has_changed_is_named(package: Path) -> N
 
 
 def test_classes_and_limit() -> None:
-    wanted = PromptSource(known="mt-bench", classes=("math", "coding"), limit=5)
-    loaded = sets.load(wanted, Path())
+    source = PromptSource(known="mt-bench", classes=("math", "coding"), limit=5)
+    loaded = sets.load(source, Path())
     assert sorted(Counter(each.prompt_class for each in loaded.prompts).values()) == [2, 3]
-    assert loaded == sets.load(wanted, Path())
+    assert loaded == sets.load(source, Path())
     # In the set's own order, in which the numbers grow.
     names = [each.name for each in loaded.prompts]
     assert names == sorted(names, key=lambda name: int(name.rpartition("/")[2]))

@@ -33,14 +33,14 @@ def test_what_concerns_one_connection_is_not_passed_on() -> None:
 )
 def test_a_request_says_how_long_it_is(method: bytes, body: bytes, length: bytes | None) -> None:
     message = http1.encode_request(request(method, body=body), b"host:1")
-    head, _, rest = message.partition(b"\r\n\r\n")
+    head, _, content = message.partition(b"\r\n\r\n")
     lines = head.split(b"\r\n")
     assert lines[:2] == [method + b" /v1/models HTTP/1.1", b"Host: host:1"]
     assert b"X-Own: 1" in lines
     assert b"Connection: close" in lines
     assert (length is None) is (b"Content-Length" not in head)
     assert length is None or b"Content-Length: " + length in lines
-    assert rest == body
+    assert content == body
 
 
 LENGTH: Headers = [(b"Content-Length", b"7")]
@@ -48,7 +48,7 @@ CHUNKED: Headers = [(b"Transfer-Encoding", b"chunked")]
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "headers", "changes", "expected"),
+    ("sent", "status", "headers", "changes", "expected"),
     [
         # bodiless, until_close, chunked, keep_alive
         (request(), 200, LENGTH, False, (False, False, False, True)),
@@ -64,13 +64,13 @@ CHUNKED: Headers = [(b"Transfer-Encoding", b"chunked")]
     ],
 )
 def test_the_framing_of_an_answer(
-    asked: Request,
+    sent: Request,
     status: int,
     headers: Headers,
     changes: bool,
     expected: tuple[bool, bool, bool, bool],
 ) -> None:
-    framing = http1.frame(asked, status, b"Reason", headers, changes=changes)
+    framing = http1.frame(sent, status, b"Reason", headers, changes=changes)
     bodiless, until_close, chunked, keep_alive = expected
     assert framing.bodiless is bodiless
     assert framing.until_close is until_close
@@ -89,17 +89,17 @@ class Read:
         self.body, self.complete = b"", False
         httptools.HttpResponseParser(self).feed_data(data)
 
-    def on_body(self, part: bytes) -> None:
-        self.body += part
+    def on_body(self, chunk: bytes) -> None:
+        self.body += chunk
 
     def on_message_complete(self) -> None:
         self.complete = True
 
 
 @given(st.lists(st.binary(max_size=50), min_size=1))
-def test_any_body_in_any_parts_comes_out_as_it_went_in(parts: list[bytes]) -> None:
+def test_any_body_in_any_parts_comes_out_as_it_went_in(chunks: list[bytes]) -> None:
     framing = http1.frame(request(), 200, b"OK", [], changes=True)
-    sent = [framing.encode(part, last=False) for part in parts[:-1]]
-    sent.append(framing.encode(parts[-1], last=True))
+    sent = [framing.encode(chunk, last=False) for chunk in chunks[:-1]]
+    sent.append(framing.encode(chunks[-1], last=True))
     read = Read(framing.head + b"".join(sent))
-    assert (read.body, read.complete) == (b"".join(parts), True)
+    assert (read.body, read.complete) == (b"".join(chunks), True)

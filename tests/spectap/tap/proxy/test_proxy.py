@@ -337,11 +337,11 @@ async def test_a_slow_client_slows_the_server_and_misses_nothing() -> None:
 async def test_a_client_that_leaves_is_left_by_the_server_s_side_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    gone = asyncio.Event()
+    hung_up = asyncio.Event()
 
     async def waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
-        gone.set()
+        hung_up.set()
 
     async with between(waits) as b:
         async with b.connection() as (_, writer):
@@ -349,7 +349,7 @@ async def test_a_client_that_leaves_is_left_by_the_server_s_side_too(
             while not b.requests:
                 await asyncio.sleep(0.01)
         async with asyncio.timeout(5):
-            await gone.wait()
+            await hung_up.wait()
         assert b.outcomes == ["cancelled by the client"]
     assert caplog.records == []
 
