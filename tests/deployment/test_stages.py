@@ -71,9 +71,9 @@ class Terminal(io.StringIO):
 def shown(stream: io.StringIO) -> str:
     console = Console(2, stream)
     with console.stage("first") as stage:
-        stage.now = "1 of 2"
+        stage.progress = "1 of 2"
         console.say("a line that is longer than a terminal " * 5)
-        stage.found = "something"
+        stage.result = "something"
     with console.stage("second", shows_itself=True):
         pass
     return re.sub(r"\d\.\d s", "0.0 s", stream.getvalue())

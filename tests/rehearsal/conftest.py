@@ -72,7 +72,7 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
         create(here, experiment)
         console = Console(9, stream := io.StringIO())
         setting = Setting(experiment, "rehearsal-1", layout, here, QUICK, console)
-        outcome = isolated(setting, faults) if experiment.apart else compared(setting)
+        outcome = isolated(setting, faults) if experiment.isolated else compared(setting)
         outcome.write_stand_ins()
         return Rehearsed(outcome, layout, stream.getvalue() + outcome.summary(console))
 
