@@ -53,7 +53,7 @@ TWO: Final = [
 ]
 RUNNING: Final = {"start", "serve", "benchmark", "stop"}
 """The stages of services in which Trainium nodes run."""
-APART: Final = RUNNING - {"serve"}
+ISOLATED: Final = RUNNING - {"serve"}
 """The same of variants that are measured by themselves: each starts its own server."""
 
 
@@ -94,7 +94,7 @@ def rates(costs: Cost) -> dict[str, float]:
         ({"speculation": TWO}, {"serving.batch": 2}, {"benchmark"}, set(), {"benchmark"}),
         ({}, ON_TRAINIUM, {"compile"}, {CostGroup.COMPILE}, {"compile"}),
         # Nodes share the variants of a sweep out.
-        (SWEEP, {"capacity.nodes": 2}, {"benchmark"}, {CostGroup.TRAINIUM}, APART),
+        (SWEEP, {"capacity.nodes": 2}, {"benchmark"}, {CostGroup.TRAINIUM}, ISOLATED),
         (
             SWEEP,
             {"sweep.windows": [3, 5, 7, 15]},
@@ -102,7 +102,7 @@ def rates(costs: Cost) -> dict[str, float]:
             set(),
             {"compile", "benchmark"},
         ),
-        (VANILLA, {"capacity.nodes": 2}, set(), {CostGroup.TRAINIUM}, APART),
+        (VANILLA, {"capacity.nodes": 2}, set(), {CostGroup.TRAINIUM}, ISOLATED),
     ],
 )
 def test_a_field_moves_these_figures_and_no_others(

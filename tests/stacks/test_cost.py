@@ -29,17 +29,17 @@ def of_type(synthesised: Synthesised, type_: str) -> list[dict[str, Any]]:
 
 
 def test_what_stands_always_is_counted(each: Synthesised) -> None:
-    found = counted(each)
+    counts = counted(each)
     gateways = len(of_type(each, "AWS::EC2::NatGateway"))
-    assert (found["NAT gateway"], found["its address"]) == (gateways, gateways)
+    assert (counts["NAT gateway"], counts["its address"]) == (gateways, gateways)
     interfaces = [
         len(endpoint["SubnetIds"])  # each is billed once in each zone
         for endpoint in of_type(each, "AWS::EC2::VPCEndpoint")
         if endpoint["VpcEndpointType"] == "Interface"
     ]
-    assert found["interface endpoints"] == sum(interfaces)
-    assert found["EKS control plane"] == len(of_type(each, "AWS::EKS::Cluster"))
-    assert found["keys"] == len(of_type(each, "AWS::KMS::Key"))
+    assert counts["interface endpoints"] == sum(interfaces)
+    assert counts["EKS control plane"] == len(of_type(each, "AWS::EKS::Cluster"))
+    assert counts["keys"] == len(of_type(each, "AWS::KMS::Key"))
 
 
 def test_each_node_group_is_counted_with_its_instances_and_volumes(each: Synthesised) -> None:

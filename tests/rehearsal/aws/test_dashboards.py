@@ -213,8 +213,8 @@ def test_dashboards_and_report_have_to_have_the_same_costs(
 
 def test_the_bucket_has_to_hold_the_run(aws: Aws, tmp_path: Path) -> None:
     s3, bucket = aws.client("s3"), "article-models"
-    where = {"LocationConstraint": aws.region}
-    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=where)
+    location = {"LocationConstraint": aws.region}
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=location)
     run = tmp_path / "run-1"
     (run / "llmperf").mkdir(parents=True)
     for name in ("ledger.jsonl", "llmperf/a b.json"):
