@@ -110,7 +110,7 @@ def _limits(field: Mapping[str, Any], least: str, most: str) -> str:
         f"at least {low}" if low is not None else "",
         f"at most {high}" if high is not None else "",
     ]
-    limits = " and ".join(part for part in parts if part)
+    limits = " and ".join(limit for limit in parts if limit)
     return f", {limits}" if limits else ""
 
 

@@ -43,8 +43,8 @@ _NODE_GRAPHS: Final = (
         "bytes",
         "Sum",
         tuple(
-            f"node_neuroncore_memory_usage_{part}"
-            for part in (
+            f"node_neuroncore_memory_usage_{memory}"
+            for memory in (
                 "constants",
                 "model_code",
                 "model_shared_scratchpad",
@@ -60,7 +60,7 @@ _NODE_GRAPHS: Final = (
         "CPU, memory and disk of the busiest node",
         "%",
         "Maximum",
-        tuple(f"node_{part}_utilization" for part in ("cpu", "memory", "filesystem")),
+        tuple(f"node_{resource}_utilization" for resource in ("cpu", "memory", "filesystem")),
     ),
 )
 

@@ -215,7 +215,7 @@ class DeliveryStack(Stack):
         """All of the experiment's, but for this one."""
         experiment = self._experiment
         region = experiment.aws.region
-        names = {f"{experiment.name}-{part}": region for part in STACKS}
+        names = {f"{experiment.name}-{stack}": region for stack in STACKS}
         names[budget_stack_name(experiment)] = budget_region(region)
         return [
             self._arn("cloudformation", f"stack/{name}/*", region=stack_region)

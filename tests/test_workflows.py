@@ -306,14 +306,14 @@ PULL = {"number": 12, "head": {"sha": "abc", "repo": {"id": 7}}}
 
 
 def calls_of(
-    path: str, job: str, environment: dict[str, str], **given: Any
+    path: str, job: str, environment: dict[str, str], **inputs: Any
 ) -> list[dict[str, Any]]:
     """What the last script of a job asks of GitHub."""
     script = load(FOLDER / path)["jobs"][job]["steps"][-1]["with"]["script"]
     result = subprocess.run(
         ["node", "--eval", HARNESS],
         env={"PATH": os.environ["PATH"]} | environment,
-        input=json.dumps({"script": script, "run": RUN} | given),
+        input=json.dumps({"script": script, "run": RUN} | inputs),
         capture_output=True,
         text=True,
         check=True,

@@ -101,17 +101,17 @@ def _perform_all(context: Context, *, yes: bool) -> None:
             _ask(_estimate(deployment), yes=yes)
             confirmed = True
         if run and stage.costs:
-            with console.stage(stage.name, shows_itself=stage.shows_itself) as line:
-                line.result = f"not needed: run {run} is complete"
+            with console.stage(stage.name, shows_itself=stage.shows_itself) as entry:
+                entry.result = f"not needed: run {run} is complete"
         else:
             _perform(stage, console)
 
 
 def _perform(stage: Stage, console: Console) -> None:
-    with console.stage(stage.name, shows_itself=stage.shows_itself) as line:
-        line.result = stage.existing() or stage.perform(Progress(console, line))
+    with console.stage(stage.name, shows_itself=stage.shows_itself) as entry:
+        entry.result = stage.existing() or stage.perform(Progress(console, entry))
         with contextlib.suppress(DeploymentError):  # what cannot be asked is left out
-            line.result += f", {spent(stage.deployment).amount} so far"
+            entry.result += f", {spent(stage.deployment).amount} so far"
 
 
 def _estimate(deployment: Deployment) -> str:

@@ -37,8 +37,8 @@ TWO = [
 )
 def test_it_has_the_same_stacks_node_claims_and_mode(changes: dict[str, Any]) -> None:
     large, little, text = small(changes)
-    for part in ("name", "aws", "capacity", "runtime", "speculation", "alerts"):
-        assert getattr(little, part) == getattr(large, part)
+    for field in ("name", "aws", "capacity", "runtime", "speculation", "alerts"):
+        assert getattr(little, field) == getattr(large, field)
     unchanged = large.serving.model_copy(update={"length": little.serving.length})
     assert little.serving == unchanged
     assert little.benchmark.concurrency == large.benchmark.concurrency

@@ -16,7 +16,7 @@ def widgets(synthesised: Synthesised) -> Iterator[dict[str, Any]]:
         if "comparison" in dashboard["Properties"]["DashboardName"]:
             body = dashboard["Properties"]["DashboardBody"]
             parts = [body] if isinstance(body, str) else body["Fn::Join"][1]
-            text = "".join(part if isinstance(part, str) else "us-east-2" for part in parts)
+            text = "".join(piece if isinstance(piece, str) else "us-east-2" for piece in parts)
             yield from json.loads(text)["widgets"]
 
 

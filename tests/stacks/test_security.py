@@ -80,7 +80,7 @@ def tasks(machine: dict[str, Any]) -> list[dict[str, Any]]:
     """The states that call something, of a definition whose references are of no matter here."""
     definition = machine["Properties"]["DefinitionString"]
     parts = [definition] if isinstance(definition, str) else definition["Fn::Join"][1]
-    text = "".join(part if isinstance(part, str) else "reference" for part in parts)
+    text = "".join(piece if isinstance(piece, str) else "reference" for piece in parts)
     return [state for state in json.loads(text)["States"].values() if state["Type"] == "Task"]
 
 

@@ -122,7 +122,7 @@ def _resolved(value: Any) -> str:
     if isinstance(value, str):
         return value
     _, parts = value["Fn::Join"]
-    return "".join(part if isinstance(part, str) else ACCOUNT for part in parts)
+    return "".join(piece if isinstance(piece, str) else ACCOUNT for piece in parts)
 
 
 def _without_prune_label(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -360,9 +360,9 @@ def medusa(
 ) -> dict[str, tuple[str, Any]]:
     """Heads as Medusa's authors publish them; ``parts`` replace those of the first one."""
     return {
-        f"{prefix}{number}.{part}": value
+        f"{prefix}{number}.{tensor}": value
         for number in range(count)
-        for part, value in (
+        for tensor, value in (
             {
                 "0.linear.weight": filled(HIDDEN, HIDDEN, number),
                 "0.linear.bias": ("float32", [0.5, 0.5]),
@@ -385,9 +385,9 @@ def test_medusa_heads_are_put_beside_their_target(
     prepared = tmp_path / "target"
     heads_file = tensors_of(prepared / "medusa_heads.pt")
     assert set(heads_file) == {
-        f"medusa_head_{number}.{part}"
+        f"medusa_head_{number}.{tensor}"
         for number in range(4)
-        for part in ("0.linear.weight", "0.linear.bias", "1.weight")
+        for tensor in ("0.linear.weight", "0.linear.bias", "1.weight")
     }
     assert heads_file["medusa_head_3.1.weight"] == [*filled(VOCABULARY, HIDDEN, 3)]
     for file in targets["untied"].iterdir():

@@ -51,7 +51,7 @@ class Client:
         return Pages(getattr(self, operation))
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
-        method = next(getattr(part, operation) for part in self._parts if hasattr(part, operation))
+        method = next(getattr(fake, operation) for fake in self._parts if hasattr(fake, operation))
         model = _operations(self._name)[operation]
         extra = {"region": self._region} if "region" in method.__code__.co_varnames else {}
 

@@ -61,7 +61,7 @@ def test_with_a_key_it_answers_those_who_send_it() -> None:
 def events(stream: bytes) -> list[Any]:
     parts = stream.split(b"\n\n")
     assert parts[-2:] == [b"data: [DONE]", b""]
-    return [json.loads(part.removeprefix(b"data: ")) for part in parts[:-2]]
+    return [json.loads(event.removeprefix(b"data: ")) for event in parts[:-2]]
 
 
 def test_a_step_yields_what_the_theory_expects() -> None:
