@@ -72,9 +72,9 @@ def _of_all(containers: Iterable[dict[str, Any]]) -> Iterable[Accepted]:
 
 
 def _annotations(findings: Iterable[Accepted]) -> dict[str, str]:
-    found = list(findings)
-    skipped = [f"{rule}={one.reason}" for one in found for rule in one.checkov]
-    ignored = [rule for one in found for rule in one.kube_score]
+    accepted = list(findings)
+    skipped = [f"{rule}={finding.reason}" for finding in accepted for rule in finding.checkov]
+    ignored = [rule for finding in accepted for rule in finding.kube_score]
     return {
         **{f"checkov.io/skip{number}": text for number, text in enumerate(skipped, start=1)},
         "kube-score/ignore": ",".join(ignored),

@@ -68,7 +68,7 @@ START_SECONDS: Final = 45 * 60
 _COMMON_SCRIPTS: Final = ("devices.sh", "complete.sh", "fetch-index.sh", "fetch-artifact.sh")
 _RETRIES: Final = 2
 _IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
-_ASKED: Final = {"model", "load", "test_cases", "keep_answers"}
+_MEASURED_FIELDS: Final = {"model", "load", "test_cases", "keep_answers"}
 """Fields of the configuration that decide what is measured of any variant."""
 _SHORT: Final = 12
 """Of a digest, which is the tag of an image that is built here, so many digits are shown."""
@@ -160,9 +160,11 @@ def run_id(experiment: Experiment) -> str:
     So a Job that is made again, for other windows or at another price, keeps what is complete. How
     a variant is served is in the name of its own folder. Nothing in it depends on the account.
     """
-    asked = benchmark_config(experiment, "bucket").model_dump(mode="json", include=_ASKED)
+    settings = benchmark_config(experiment, "bucket").model_dump(
+        mode="json", include=_MEASURED_FIELDS
+    )
     number = experiment.sweep.run if experiment.sweep else "jobs"
-    return f"{experiment.name}-{digest([asked, experiment.serving.length, number])}"
+    return f"{experiment.name}-{digest([settings, experiment.serving.length, number])}"
 
 
 def generate_command(variant: Variant) -> list[str]:
@@ -182,8 +184,8 @@ def _environment(variant: Variant) -> Mapping[str, str]:
 
 
 def _shared_environment(experiment: Experiment) -> Mapping[str, str]:
-    first, *others = [_environment(variant) for variant in variants(experiment)]
-    assert all(other == first for other in others), "a Job's pods have one environment"
+    first, *rest = [_environment(variant) for variant in variants(experiment)]
+    assert all(environment == first for environment in rest), "a Job's pods have one environment"
     return first
 
 

@@ -100,7 +100,7 @@ def benchmark_config(
         test_cases=tuple(benchmark_case(experiment, case) for case in load.test_cases),
         objectives=config.Objectives(**objectives.model_dump()) if objectives else None,
         keep_answers=load.keep_answers,
-        apart=experiment.apart,
+        apart=experiment.isolated,
         stopper=stopper if experiment.capacity.stops_after_run else None,
         api_key_secret=experiment.api_key_secret,
         cost=cost(experiment),

@@ -27,7 +27,7 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
         ModelStoreChart(app, "model-store", experiment=experiment, bucket=deployed.bucket),
         PreparationChart(app, "preparation", experiment=experiment, scripts=read),
     ]
-    if experiment.apart:
+    if experiment.isolated:
         name = "sweep" if experiment.sweep else "offline"
         measures = IndexesChart(app, name, experiment=experiment, deployed=deployed, scripts=read)
         ordered.append(measures)

@@ -61,7 +61,7 @@ class NamespaceChart(Chart):
         self._policy("allow-dns", egress=[_to(dns, _port(53, "UDP"), _port(53))])
         self._policy("allow-aws", egress=[_to(anywhere, _port(443)), _to(agent, _port(80))])
         # An index of a sweep asks its own vLLM, on loopback, which no policy touches.
-        if experiment.apart:
+        if experiment.isolated:
             return
         clients = (Component.BENCHMARK, Component.QUALITY)
         self._policy(

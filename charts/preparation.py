@@ -226,7 +226,7 @@ def _what_it_slows(experiment: Experiment) -> k8s.LabelSelector:
 
     Services idle until their graphs are there.
     """
-    if not experiment.apart:
+    if not experiment.isolated:
         return COMPILES
     measuring = Component.SWEEP if experiment.sweep else Component.OFFLINE
     return k8s.LabelSelector(
@@ -238,15 +238,15 @@ def _what_it_slows(experiment: Experiment) -> k8s.LabelSelector:
     )
 
 
-def not_beside(others: k8s.LabelSelector) -> k8s.Affinity:
-    """Keeps a pod from a node that has one of ``others``.
+def not_beside(pods: k8s.LabelSelector) -> k8s.Affinity:
+    """Keeps a pod from a node that has one of ``pods``.
 
     Kubernetes applies it in both directions. But a pod that waits is tried again as soon as another
     has ended only if that matches all of its own terms, and otherwise within five minutes
     (kube-scheduler v1.35.0, ``interpodaffinity/plugin.go``, ``isSchedulableAfterPodChange``). So
     there is one term for all.
     """
-    term = k8s.PodAffinityTerm(label_selector=others, topology_key="kubernetes.io/hostname")
+    term = k8s.PodAffinityTerm(label_selector=pods, topology_key="kubernetes.io/hostname")
     return k8s.Affinity(
         pod_anti_affinity=k8s.PodAntiAffinity(
             required_during_scheduling_ignored_during_execution=[term]

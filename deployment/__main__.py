@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     flag(logs, "--follow", "go on as they are written")
     runs = command("results", "results:show", "list the runs in the bucket, or download one")
-    runs.add_argument("--run", dest="wanted", metavar="ID", help="its id, or how it begins")
+    runs.add_argument("--run", dest="run_id", metavar="ID", help="its id, or how it begins")
     destroy = command("destroy", "removal:destroy", "delete the stacks that exist", asks=True)
     destroy.add_argument("--keep", choices=["results", "none"], default="results")
     destroy.add_argument("--name", help="with --keep none: the experiment's, instead of asking")

@@ -140,7 +140,7 @@ class Bucket:
     def entries(self, prefix: str) -> list[dict[str, Any]]:
         """The objects below ``prefix``, as S3 lists them. Raises DeploymentError."""
         pages = self._client.get_paginator("list_objects_v2")
-        listed = self._ask(lambda **asked: [*pages.paginate(**asked)], Prefix=prefix) or []
+        listed = self._ask(lambda **request: [*pages.paginate(**request)], Prefix=prefix) or []
         return [entry for page in listed for entry in page.get("Contents", [])]
 
     def _ask(self, call: Any, **arguments: str) -> Any:

@@ -23,11 +23,11 @@ _UNLIMITED: Final = 100_000
 
 @dataclass
 class Stage:
-    """One stage. ``found`` is what is printed when it is over, ``now`` meanwhile on a terminal."""
+    """One stage. ``result`` is printed when it is over, ``progress`` meanwhile on a terminal."""
 
     title: str
-    found: str = ""
-    now: str = ""
+    result: str = ""
+    progress: str = ""
     seconds: float = 0.0
 
 
@@ -64,7 +64,7 @@ class Console:
         stage.seconds = time.monotonic() - start
         self.done.append(stage)
         begin = f"{number} {title}:" if is_live else " " * len(number)
-        result = f"{stage.found}, " if stage.found else ""
+        result = f"{stage.result}, " if stage.result else ""
         self._print(f"{begin} {result}{stage.seconds:.1f} s")
 
     def say(self, line: str) -> None:
@@ -81,7 +81,7 @@ class Console:
         def line() -> Text:
             seconds = time.monotonic() - start
             frame = frames[int(10 * seconds) % len(frames)]
-            text = printable(f"{title} {frame} {seconds:.0f} s  {stage.now}")
+            text = printable(f"{title} {frame} {seconds:.0f} s  {stage.progress}")
             return Text(text, no_wrap=True, overflow="ellipsis")
 
         return Live(get_renderable=line, console=self._rich, transient=True, refresh_per_second=10)

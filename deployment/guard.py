@@ -45,7 +45,7 @@ _ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
 
 
 @dataclass(frozen=True)
-class Guard:
+class NodeGuard:
     """A schedule that has not acted yet."""
 
     kind: Kind
@@ -59,7 +59,7 @@ class Guard:
         return (self.at - clock.now()).total_seconds() / 3600
 
 
-def start(deployment: Deployment, kind: Kind, size: int) -> Guard:
+def start(deployment: Deployment, kind: Kind, size: int) -> NodeGuard:
     """Gives the group at least ``size`` nodes, guarded; returns the guard.
 
     Nodes that stand, or are awaited, keep the date of their guard. Raises DeploymentError, also if
@@ -80,7 +80,7 @@ def start(deployment: Deployment, kind: Kind, size: int) -> Guard:
     return _still_guarded(deployment, kind)
 
 
-def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> Guard | None:
+def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> NodeGuard | None:
     """Has the guard count from ``ready``, when the group's first node joined; returns the guard.
 
     While capacity is awaited, the guard keeps the date of the start. None if there is no guard any
@@ -115,7 +115,7 @@ def stop(deployment: Deployment, kind: Kind) -> bool:
     return True
 
 
-def find(deployment: Deployment, kind: Kind) -> Guard | None:
+def find(deployment: Deployment, kind: Kind) -> NodeGuard | None:
     """The group's guard; None if there is none, or if its time is over. Raises DeploymentError."""
     return _guard(kind, _schedule(deployment, kind))
 
@@ -144,7 +144,7 @@ def _at_rest(deployment: Deployment, kind: Kind) -> Group:
     return group
 
 
-def _still_guarded(deployment: Deployment, kind: Kind) -> Guard:
+def _still_guarded(deployment: Deployment, kind: Kind) -> NodeGuard:
     guard = find(deployment, kind)
     if guard is None:
         raise DeploymentError(f"the {kind} nodes were stopped while they were being started")
@@ -158,7 +158,7 @@ def _write(
     *,
     interval: datetime.timedelta = INTERVAL,
     is_counted: bool = False,
-) -> Guard:
+) -> NodeGuard:
     """EventBridge Scheduler takes no start that is more than five minutes ago."""
     name = _NAMES[group.kind]
     times = {
@@ -169,7 +169,7 @@ def _write(
     }
     description = f"Scales the {group.kind} nodes of experiment {deployment.name} to 0"
     write_schedule(deployment, group, name, description + (_COUNTED if is_counted else ""), times)
-    return Guard(group.kind, name, at)
+    return NodeGuard(group.kind, name, at)
 
 
 def _limit(deployment: Deployment, kind: Kind) -> datetime.timedelta:
@@ -177,10 +177,10 @@ def _limit(deployment: Deployment, kind: Kind) -> datetime.timedelta:
     return datetime.timedelta(hours=hours(deployment.experiment))
 
 
-def _guard(kind: Kind, schedule: dict[str, Any] | None) -> Guard | None:
+def _guard(kind: Kind, schedule: dict[str, Any] | None) -> NodeGuard | None:
     if schedule is None or _at(schedule) <= clock.now():
         return None
-    return Guard(kind, schedule["Name"], _at(schedule))
+    return NodeGuard(kind, schedule["Name"], _at(schedule))
 
 
 def _at(schedule: dict[str, Any]) -> datetime.datetime:
@@ -242,8 +242,8 @@ def find_schedule(deployment: Deployment, kind: Kind, name: str) -> dict[str, An
             if error.response["Error"]["Code"] == "ResourceNotFoundException":
                 return None
             raise
-    asked = json.loads(schedule["Target"]["Input"])
-    return schedule if asked.get("NodegroupName") == stack.get(kind.output) else None
+    request = json.loads(schedule["Target"]["Input"])
+    return schedule if request.get("NodegroupName") == stack.get(kind.output) else None
 
 
 def calls_as_now(deployment: Deployment, group: Group, schedule: Mapping[str, Any]) -> bool:
@@ -255,8 +255,8 @@ def calls_as_now(deployment: Deployment, group: Group, schedule: Mapping[str, An
 def _call(deployment: Deployment, group: Group, stack: Mapping[str, str]) -> dict[str, str]:
     """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
     nothing = {"MinSize": 0, "DesiredSize": 0}
-    asked = {"ClusterName": deployment.name, "NodegroupName": group.name, "ScalingConfig": nothing}
+    body = {"ClusterName": deployment.name, "NodegroupName": group.name, "ScalingConfig": nothing}
     role = stack.get(_ROLES[group.kind])
     if role is None:
         raise DeploymentError(f"{deployment.name}-{STACK} has no {group.kind} nodes any more")
-    return {"Arn": _ACTION, "RoleArn": role, "Input": json.dumps(asked)}
+    return {"Arn": _ACTION, "RoleArn": role, "Input": json.dumps(body)}

@@ -63,14 +63,14 @@ def deploy(
             "their image, fails (EKS wants none then); make stop first"
         )
     approval = ["--require-approval", "never"] if yes else []
-    wanted = [*stacks] or ["--all"]
+    selected = [*stacks] or ["--all"]
     app = ["--app", str(ASSEMBLY)] if is_synthesised else context(deployment)
     # Always given, because the CLI would go on with what it was given last.
     sizes = []
     for kind, has_nodes in retained.items():
         value = "true" if has_nodes else "false"
         sizes += ["--parameters", f"{deployment.name}-{nodes.STACK}:{kind.parameter}={value}"]
-    return cdk("deploy", *wanted, "--import-existing-resources", *approval, *sizes, *app)
+    return cdk("deploy", *selected, "--import-existing-resources", *approval, *sizes, *app)
 
 
 def _has_nodes(deployment: Deployment, kind: Kind) -> bool:
@@ -120,8 +120,8 @@ def unchanged(deployment: Deployment, stack: Stack) -> bool:
         answer = cloudformation.get_template(StackName=stack.name, TemplateStage="Original")
     body = answer["TemplateBody"]  # parsed by boto3 if it is JSON
     deployed = json.loads(body) if isinstance(body, str) else body
-    wanted = (ASSEMBLY / f"{stack.name}.template.json").read_text(encoding="utf-8")
-    return _as_returned(deployed) == _as_returned(json.loads(wanted))
+    template = (ASSEMBLY / f"{stack.name}.template.json").read_text(encoding="utf-8")
+    return _as_returned(deployed) == _as_returned(json.loads(template))
 
 
 def _as_returned(template: object) -> str:

@@ -162,13 +162,13 @@ class _Printer:
             if error.status in (400, 404):
                 return
             raise
-        rest = b""
+        incomplete = b""
         for chunk in answer.stream(amt=None):
-            *lines, rest = (rest + chunk).split(b"\n")
+            *lines, incomplete = (incomplete + chunk).split(b"\n")
             for line in lines:
                 self._say(f"{source} | {line.decode(errors='replace')}")
-        if rest:
-            self._say(f"{source} | {rest.decode(errors='replace')}")
+        if incomplete:
+            self._say(f"{source} | {incomplete.decode(errors='replace')}")
 
     def _say(self, line: str) -> None:
         with self._writing:

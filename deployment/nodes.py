@@ -142,17 +142,17 @@ def _accepted(
     deployment: Deployment, group: Group, size: int, before: Callable[[], object]
 ) -> Mapping[str, Any]:
     """The update that EKS has accepted."""
-    wanted = {"desiredSize": size} | ({} if size else {"minSize": 0})
-    left = _BUSY_TRIES
+    scaling = {"desiredSize": size} | ({} if size else {"minSize": 0})
+    tries = _BUSY_TRIES
     while True:
         before()
         try:
             answer = deployment.client("eks").update_nodegroup_config(
-                clusterName=deployment.name, nodegroupName=group.name, scalingConfig=wanted
+                clusterName=deployment.name, nodegroupName=group.name, scalingConfig=scaling
             )
         except ClientError as error:
-            left -= 1
-            if not left or error.response["Error"]["Code"] != "ResourceInUseException":
+            tries -= 1
+            if not tries or error.response["Error"]["Code"] != "ResourceInUseException":
                 raise
             clock.sleep(_BUSY_SECONDS)
         else:

@@ -100,8 +100,8 @@ def last_words(api: ApiClient, pod: V1Pod, lines: int = 10) -> str:
     ended = [
         (state.finished_at, status.name, state.exit_code, is_previous)
         for status in statuses(pod)
-        for is_previous, which in enumerate((status.state, status.last_state))
-        if which and (state := which.terminated) and state.exit_code
+        for is_previous, container_state in enumerate((status.state, status.last_state))
+        if container_state and (state := container_state.terminated) and state.exit_code
     ]
     if not ended:
         return f"{pod.metadata.name} ended: {pod.status.reason or pod.status.phase}"

@@ -100,7 +100,7 @@ def _carried_out(deployment: Deployment, group: Group, updates: Iterable[str]) -
             answer: Mapping[str, Any] = deployment.client("eks").describe_update(
                 name=deployment.name, nodegroupName=group.name, updateId=update
             )["update"]
-        asked = {param["type"]: param["value"] for param in answer["params"]}
-        if answer["status"] == "Successful" and asked.get("DesiredSize") == "0":
+        params = {param["type"]: param["value"] for param in answer["params"]}
+        if answer["status"] == "Successful" and params.get("DesiredSize") == "0":
             return update
     return None

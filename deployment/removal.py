@@ -21,7 +21,7 @@ _BATCH: Final = 1000
 """Objects that one call may delete."""
 _REPOSITORY: Final = "cdk-hnb659fds-container-assets-{account}-{region}"
 """Of the CDK's bootstrap with the default qualifier, where the benchmark's image goes."""
-_ASKED: Final = "All of it goes for good. Type the experiment's name, {}, to delete it: "
+_CONFIRMATION: Final = "All of it goes for good. Type the experiment's name, {}, to delete it: "
 _BUCKET: Final = "AWS::S3::Bucket"
 _LOGS: Final = "AWS::Logs::LogGroup"
 _NAMES: Final = {_BUCKET: "BucketName", _LOGS: "LogGroupName"}
@@ -72,7 +72,7 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
     for each in images(deployment):
         say(f"  {each} stays: it belongs to the CDK's bootstrap")
     if everything:
-        agreed = (name or _answer(_ASKED.format(deployment.name))) == deployment.name
+        agreed = (name or _answer(_CONFIRMATION.format(deployment.name))) == deployment.name
     else:
         agreed = yes or _answer("Delete these stacks (y/n)? ") in ("y", "yes")
     if not agreed:
@@ -124,11 +124,15 @@ def _nothing(deployment: Deployment) -> DeploymentError:
     owners = {
         owner for stack in lifecycle.existing(deployment) if (owner := lifecycle.owner(stack))
     }
-    others = ", ".join(sorted(owners - {deployment.name}))
+    experiments = ", ".join(sorted(owners - {deployment.name}))
     return DeploymentError(
         f"nothing of experiment {deployment.name} is in account {deployment.account}, "
         f"{deployment.region}: nothing was deleted. "
-        + (f"There are stacks of: {others}" if others else "No experiment has stacks there")
+        + (
+            f"There are stacks of: {experiments}"
+            if experiments
+            else "No experiment has stacks there"
+        )
     )
 
 

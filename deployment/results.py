@@ -122,20 +122,20 @@ def listing(deployment: Deployment) -> Listing:
     return Listing(sorted(runs, key=lambda run: run.changed), refused)
 
 
-def chosen(every: Sequence[Run], wanted: str | None) -> Run:
-    """The run whose id is or begins with ``wanted``, or the only one. Raises DeploymentError."""
-    if wanted and not RUN_ID.fullmatch(wanted):
-        raise DeploymentError(f"RUN = {wanted!a}: must match {RUN_ID.pattern}")
+def chosen(every: Sequence[Run], run_id: str | None) -> Run:
+    """The run whose id is or begins with ``run_id``, or the only one. Raises DeploymentError."""
+    if run_id and not RUN_ID.fullmatch(run_id):
+        raise DeploymentError(f"RUN = {run_id!a}: must match {RUN_ID.pattern}")
     if not every:
         raise DeploymentError("the bucket has no results yet")
-    fitting = [run for run in every if run.id == wanted] or [
-        run for run in every if run.id.startswith(wanted or "")
+    fitting = [run for run in every if run.id == run_id] or [
+        run for run in every if run.id.startswith(run_id or "")
     ]
     if len(fitting) == 1:
         return fitting[0]
     problem = "several runs begin so" if fitting else "no run begins so"
     names = ", ".join(run.id for run in fitting or every)
-    raise DeploymentError(f"RUN = {wanted or ''!r}: {problem}: {names}")
+    raise DeploymentError(f"RUN = {run_id or ''!r}: {problem}: {names}")
 
 
 def download(
@@ -169,8 +169,8 @@ def download(
             pool.shutdown(cancel_futures=True)
     present = len(run.measured) - len(missing)
     megabytes = sum(file.size for file in missing) / 1e6
-    had = f"; {present} were here" if present else ""
-    say(f"{len(missing)} files, {megabytes:.1f} MB, into {folder}{had}")
+    present_note = f"; {present} were here" if present else ""
+    say(f"{len(missing)} files, {megabytes:.1f} MB, into {folder}{present_note}")
     return folder
 
 
@@ -194,7 +194,7 @@ def draw(folder: Path) -> str:
     return drawn.stdout
 
 
-def show(deployment: Deployment, wanted: str | None) -> int:
+def show(deployment: Deployment, run_id: str | None) -> int:
     """``make results``: lists the runs if there are several, otherwise downloads one.
 
     Returns the exit status. Raises DeploymentError.
@@ -203,7 +203,7 @@ def show(deployment: Deployment, wanted: str | None) -> int:
     bucket = listing(deployment)
     if bucket.refusal:
         print(bucket.refusal, file=sys.stderr)
-    if wanted is None and len(bucket.runs) > 1:
+    if run_id is None and len(bucket.runs) > 1:
         print_table(
             (
                 f"  {run.id}",
@@ -215,7 +215,7 @@ def show(deployment: Deployment, wanted: str | None) -> int:
         )
         print("make results EXPERIMENT=... RUN=ID downloads one; how it begins is enough")
         return 0
-    run = chosen(bucket.runs, wanted)
+    run = chosen(bucket.runs, run_id)
     folder = download(deployment, run)
     if not run.complete:
         print("This run is not complete: it still measures, or was ended")

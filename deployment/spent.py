@@ -13,10 +13,10 @@ from deployment import nodes
 from deployment.account import Deployment, aws_errors
 from deployment.nodes import Kind
 from experiment.cost import Block
-from experiment.cost.prices import Standing, usd_per_hour, usd_per_node_hour
+from experiment.cost.prices import CostGroup, usd_per_hour, usd_per_node_hour
 from experiment.schema import Purchase
 
-_PARTS: Final = {Kind.TRAINIUM: Standing.TRAINIUM, Kind.COMPILE: Standing.COMPILE}
+_PARTS: Final = {Kind.TRAINIUM: CostGroup.TRAINIUM, Kind.COMPILE: CostGroup.COMPILE}
 
 _REMEMBERED: Final = datetime.timedelta(weeks=6)
 """How long Auto Scaling keeps its activities (API reference, DescribeScalingActivities)."""
@@ -33,8 +33,8 @@ _INSTANCE: Final = re.compile(r"(Launching|Terminating).*?\b(i-[0-9a-f]+)")
 class Part:
     """A node group, or the stack of the network or of the cluster."""
 
-    standing: Standing
-    now: int
+    group: CostGroup
+    running: int
     """How many nodes are running; of a stack 1."""
     hours: float
     """Of all nodes added up."""
@@ -51,7 +51,7 @@ class Part:
     @property
     def usd_per_hour(self) -> float:
         """Of those that are running."""
-        return self.now * self.usd_each
+        return self.running * self.usd_each
 
     @property
     def formula(self) -> str:
@@ -79,7 +79,7 @@ class Spent:
         """What is used, e.g. ``43.28 USD``, and with a Capacity Block what is paid."""
         if self.block is None:
             return f"{self.usd:.2f} USD"
-        hours = sum(part.hours for part in self.parts if part.standing is Standing.TRAINIUM)
+        hours = sum(part.hours for part in self.parts if part.group is CostGroup.TRAINIUM)
         paid = self.block.to_pay(self.usd, hours)
         return f"{self.usd:.2f} USD used, {paid:.2f} USD paid with the whole Capacity Block"
 
@@ -96,9 +96,9 @@ def spent(deployment: Deployment, at: datetime.datetime | None = None) -> Spent:
     """
     at = at or datetime.datetime.now(datetime.UTC)
     stacks = [
-        _stack(deployment, standing, stack["CreationTime"], at)
-        for standing in (Standing.NETWORK, Standing.CLUSTER)
-        if (stack := deployment.stack(f"{deployment.name}-{standing}"))
+        _stack(deployment, group, stack["CreationTime"], at)
+        for group in (CostGroup.NETWORK, CostGroup.CLUSTER)
+        if (stack := deployment.stack(f"{deployment.name}-{group}"))
     ]
     groups = [_group(deployment, group, at) for group in nodes.groups(deployment)]
     since = min((stack.since for stack in stacks if stack.since), default=None)
@@ -127,11 +127,11 @@ def _block(deployment: Deployment) -> Block | None:
 
 
 def _stack(
-    deployment: Deployment, standing: Standing, since: datetime.datetime, at: datetime.datetime
+    deployment: Deployment, group: CostGroup, since: datetime.datetime, at: datetime.datetime
 ) -> Part:
     """What costs from a stack's creation on."""
-    usd_each = usd_per_hour(deployment.experiment, {standing})
-    return Part(standing, 1, _hours(at - since), usd_each, since)
+    usd_each = usd_per_hour(deployment.experiment, {group})
+    return Part(group, 1, _hours(at - since), usd_each, since)
 
 
 def _group(deployment: Deployment, group: nodes.Group, at: datetime.datetime) -> Part:
@@ -169,9 +169,9 @@ def _group(deployment: Deployment, group: nodes.Group, at: datetime.datetime) ->
         began[instance] = max(created.get(instance, earliest), earliest)
     running = [since for instance, since in began.items() if instance not in ended]
     hours = sum(_hours(ended.get(instance, at) - since) for instance, since in began.items())
-    standing = _PARTS[group.kind]
-    usd_each = usd_per_node_hour(deployment.experiment, standing)
-    return Part(standing, len(running), hours, usd_each, min(running, default=None))
+    cost_group = _PARTS[group.kind]
+    usd_each = usd_per_node_hour(deployment.experiment, cost_group)
+    return Part(cost_group, len(running), hours, usd_each, min(running, default=None))
 
 
 def _hours(time: datetime.timedelta) -> float:

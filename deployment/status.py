@@ -41,27 +41,27 @@ def show(deployment: Deployment) -> int:
 
 def sections(deployment: Deployment) -> Iterator[tuple[str, list[Row]]]:
     """All that is known, by title: what cannot be asked says why."""
-    yield _asked("stacks", _stacks, deployment)
+    yield _section("stacks", _stacks, deployment)
     try:
         with connected(deployment) as api, kubernetes_errors():
             live = _Cluster(api, deployment)
-            yield _asked("nodes", live.nodes)
-            yield _asked("claims", live.claims)
-            yield _asked("jobs", live.jobs)
-            yield _asked("services", live.services)
-            yield _asked("run", live.run)
+            yield _section("nodes", live.nodes)
+            yield _section("claims", live.claims)
+            yield _section("jobs", live.jobs)
+            yield _section("services", live.services)
+            yield _section("run", live.run)
     except NoCluster:
         pass
     except DeploymentError as error:
         hint = " (docs/runbook.md, Reach a private API)" if isinstance(error, Unreachable) else ""
         yield "cluster", [("", f"not known{hint}: {error}")]
-        yield _asked("nodes", _groups, deployment)
-    yield _asked("results", _results, deployment)
-    yield _asked("cost", _cost, deployment)
-    yield _asked("guard", _guards, deployment)
+        yield _section("nodes", _groups, deployment)
+    yield _section("results", _results, deployment)
+    yield _section("cost", _cost, deployment)
+    yield _section("guard", _guards, deployment)
 
 
-def _asked(title: str, ask: Callable[..., Iterable[Row]], *of: Any) -> tuple[str, list[Row]]:
+def _section(title: str, ask: Callable[..., Iterable[Row]], *of: Any) -> tuple[str, list[Row]]:
     """A section that cannot be known does not take the others along."""
     try:
         with kubernetes_errors():
@@ -78,17 +78,17 @@ def _stacks(deployment: Deployment) -> Iterator[Row]:
     )
     if not stacks:
         yield "", "nothing is deployed"
-    complete, others = [], []
+    complete, incomplete = [], []
     for stack in stacks:
         label = str(stack["StackName"]).removeprefix(f"{deployment.name}-")
         if stack["StackStatus"] in _READY:
             complete.append(label)
         else:
             parts = (label, stack["StackStatus"], stack.get("StackStatusReason"))
-            others.append(": ".join(filter(None, parts)))
+            incomplete.append(": ".join(filter(None, parts)))
     if complete:
         yield "", f"{', '.join(complete)}: complete"
-    yield from (("", line) for line in others)
+    yield from (("", line) for line in incomplete)
 
 
 def _groups(deployment: Deployment) -> Iterator[Row]:
@@ -145,7 +145,7 @@ def _cost(deployment: Deployment) -> Iterator[Row]:
     yield "", f"{costs.amount} since {_moment(costs.since)}; {per_hour}"
     for part in costs.parts:
         if part.hours:
-            yield str(part.standing), f"{part.usd:.2f} USD: {part.formula}"
+            yield str(part.group), f"{part.usd:.2f} USD: {part.formula}"
 
 
 class _Cluster:
@@ -211,15 +211,15 @@ class _Cluster:
 
     def _job(self, job: V1Job) -> str:
         status, spec = job.status, job.spec
-        done = ""
+        indexes = ""
         if spec.completion_mode == "Indexed":
-            done = f"complete: {status.completed_indexes or 'none'} of {spec.completions}"
+            indexes = f"complete: {status.completed_indexes or 'none'} of {spec.completions}"
             if status.failed_indexes:
-                done += f", failed: {status.failed_indexes}"
+                indexes += f", failed: {status.failed_indexes}"
         if status.completion_time:
-            return done or f"complete since {_moment(status.completion_time)}"
+            return indexes or f"complete since {_moment(status.completion_time)}"
         if failure := cluster.failure(job):
-            return "; ".join(filter(None, [f"failed: {failure}", done]))
+            return "; ".join(filter(None, [f"failed: {failure}", indexes]))
         if spec.suspend:
             return "not begun: it waits until it is asked for"
         active = [
@@ -229,7 +229,7 @@ class _Cluster:
             and pod.status.phase not in cluster.OVER
         ]
         activity = "; ".join(self._activity(pod) for pod in active[:2]) or "waits for a pod"
-        return "; ".join(filter(None, [done, activity]))
+        return "; ".join(filter(None, [indexes, activity]))
 
     def _activity(self, pod: V1Pod) -> str:
         """Why it is not ready, or the last line of its log, or how it ended."""

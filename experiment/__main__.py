@@ -23,7 +23,7 @@ from experiment.add_model import add_model
 from experiment.cost.page import page
 from experiment.modes import modes
 from experiment.notes import notes
-from experiment.smoke import smoke
+from experiment.smoke import smoke_experiment
 
 _OF_FILES: Final = {
     "check": "Validate files",
@@ -79,7 +79,7 @@ def _lines(arguments: argparse.Namespace, path: str) -> Iterator[str]:
         case "cost":
             yield from page(experiment, path, shutil.get_terminal_size((100, 24)).columns)
         case "smoke":
-            yield smoke(experiment, path).rstrip("\n")
+            yield smoke_experiment(experiment, path).rstrip("\n")
         case command:
             if command == "check":
                 yield f"{path}: {experiment.name} is valid"

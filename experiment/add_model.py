@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from experiment.errors import ExperimentError, shown
+from experiment.errors import ExperimentError, as_json
 from experiment.known_models import KNOWN_MODELS, Architecture, Family, ModelKind
 from experiment.model_files import ModelFiles, model_files
 
@@ -80,7 +80,7 @@ def _figures(files: ModelFiles, target: Path | None = None) -> dict[str, Any]:
         # Where it says nothing of its residual, it is false, as for vLLM.
         norm = config.data.get("norm_before_residual") or False
         if not isinstance(norm, bool):
-            config.refuse(f"norm_before_residual = {shown(norm)}: must be true or false")
+            config.refuse(f"norm_before_residual = {as_json(norm)}: must be true or false")
         figures["norm_before_residual"] = norm
     return figures
 
@@ -114,7 +114,7 @@ class _Config:
         if value is None:
             return default or self.refuse(f"{key} is missing")
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            self.refuse(f"{key} = {shown(value)}: must be a positive integer")
+            self.refuse(f"{key} = {as_json(value)}: must be a positive integer")
         return value
 
     @property
@@ -126,9 +126,11 @@ class _Config:
     def family(self) -> Family:
         model_type = self.data.get("model_type")
         if any(isinstance(n := self.data.get(key), int) and n > 1 for key in _EXPERTS):
-            self.refuse(f"model_type = {shown(model_type)}: is a mixture of experts; must be dense")
+            self.refuse(
+                f"model_type = {as_json(model_type)}: is a mixture of experts; must be dense"
+            )
         if model_type not in list(Family):
-            self.refuse(f"model_type = {shown(model_type)}: must be one of {', '.join(Family)}")
+            self.refuse(f"model_type = {as_json(model_type)}: must be one of {', '.join(Family)}")
         return Family(model_type)
 
     @property
@@ -165,7 +167,7 @@ def _speculators(config: _Config) -> ModelKind:
     algorithm = named or config.data.get("speculators_model_type")
     if algorithm not in [*_ALGORITHMS]:
         config.refuse(
-            f"speculators_config.algorithm = {shown(algorithm)}: must be one of "
+            f"speculators_config.algorithm = {as_json(algorithm)}: must be one of "
             f"{', '.join(_ALGORITHMS)}"
         )
     return _ALGORITHMS[algorithm]

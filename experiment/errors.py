@@ -24,7 +24,7 @@ class ExperimentError(Exception):
     """A file was refused. ``str()`` is what the user is shown: one line per error."""
 
 
-def shown(value: Any) -> str:
+def as_json(value: Any) -> str:
     """``value`` as JSON, which is YAML, short enough for one line."""
     text = printable(json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= 80 else text[:77] + "..."

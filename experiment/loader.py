@@ -18,7 +18,7 @@ from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from experiment.errors import ExperimentError, shown
+from experiment.errors import ExperimentError, as_json
 from experiment.fields import PATTERN_MESSAGES
 from experiment.measurement import PromptFile
 from experiment.rules import refusals
@@ -128,7 +128,7 @@ class Document:
         yaml = YAML(typ="safe", pure=True)
         yaml.Constructor = _Constructor
         yaml.max_depth = MOST_NESTED
-        where, problem = file, "must be a mapping of keys to values"
+        position, problem = file, "must be a mapping of keys to values"
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ReusedAnchorWarning)
@@ -140,14 +140,14 @@ class Document:
                 return
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            where = f"{file}:{mark.line + 1 if mark else 1}"
+            position = f"{file}:{mark.line + 1 if mark else 1}"
             problem = f"not valid YAML: {_problem(error)}"
         except ReaderError as error:
-            where = f"{file}:{text.count(chr(10), 0, error.position) + 1}"
+            position = f"{file}:{text.count(chr(10), 0, error.position) + 1}"
             problem = f"not valid YAML: character U+{error.character:04X}: {error.reason}"
         except (TypeError, ValueError, RecursionError) as error:  # of what JSON cannot express
             problem = f"not valid YAML: {error}"
-        raise ExperimentError(f"{where}: {printable(problem)}")
+        raise ExperimentError(f"{position}: {printable(problem)}")
 
     @cached_property
     def data(self) -> Any:
@@ -175,7 +175,7 @@ class Document:
             value = value["id"]  # a model
         if isinstance(value, dict | list) and len(json.dumps(value)) > 80:
             return ""
-        return f" = {shown(value)}"
+        return f" = {as_json(value)}"
 
     def _locate(self, path: Steps, *, of_key: bool) -> tuple[Steps, int]:
         """``path`` as the file spells it, and the line of its value, from 1.
@@ -223,7 +223,7 @@ def _dotted(path: Steps) -> str:
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[\w-]+", key) else shown(key)
+    return key if re.fullmatch(r"[\w-]+", key) else as_json(key)
 
 
 def _steps(field: str) -> Steps:
@@ -272,6 +272,6 @@ class _Constructor(SafeConstructor):
         except (ValueError, LookupError):
             tag = str(node.tag).removeprefix(_TAG)
             raise ConstructorError(
-                problem=f"{shown(node.value)} is no valid {tag}", problem_mark=node.start_mark
+                problem=f"{as_json(node.value)} is no valid {tag}", problem_mark=node.start_mark
             ) from None
         return value

@@ -110,8 +110,8 @@ class TestCase(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         # Only a line may be null.
-        given = (("line", "line" in self.model_fields_set), ("set", self.set), ("file", self.file))
-        sources = [key for key, value in given if value]
+        pairs = (("line", "line" in self.model_fields_set), ("set", self.set), ("file", self.file))
+        sources = [key for key, value in pairs if value]
         if len(sources) != 1:
             last = sources[-1] if sources else "line"
             raise refused(last, f"must have one of line, set and file; has {len(sources)}")
@@ -232,9 +232,11 @@ class Benchmark(Strict):
     def _consistent(self) -> Self:
         if (self.concurrency is None) == (self.load is None):
             raise refused("concurrency", "is required without load, and absent with it")
-        if self.requests is None and any(p.requests is None and not p.open for p in self.given):
+        if self.requests is None and any(
+            p.requests is None and not p.open for p in self.listed_points
+        ):
             raise refused("requests", "is required, or at every load point")
-        for key, named in (("load", self.given), ("test_cases", self.test_cases)):
+        for key, named in (("load", self.listed_points), ("test_cases", self.test_cases)):
             names = [item.name for item in named]
             for index, name in enumerate(names):
                 if name in names[:index]:
@@ -244,7 +246,7 @@ class Benchmark(Strict):
         return self
 
     @property
-    def given(self) -> tuple[LoadPoint, ...]:
+    def listed_points(self) -> tuple[LoadPoint, ...]:
         """The load points as the file has them."""
         return self.load or (LoadPoint(concurrency=self.concurrency),)
 
@@ -253,12 +255,12 @@ class Benchmark(Strict):
         """The load points, as spectap takes them."""
         return tuple(
             load_points.LoadPoint(
-                concurrency=given.concurrency,
-                rate=given.rate,
-                requests=max(1, round(given.rate * (given.seconds or 0)))
-                if given.rate
+                concurrency=point.concurrency,
+                rate=point.rate,
+                requests=max(1, round(point.rate * (point.seconds or 0)))
+                if point.rate
                 # Fewer than a full wave would not be that concurrency.
-                else max(given.requests or self.requests or 1, given.concurrency or 1),
+                else max(point.requests or self.requests or 1, point.concurrency or 1),
             )
-            for given in self.given
+            for point in self.listed_points
         )

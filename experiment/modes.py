@@ -64,7 +64,7 @@ def _details(runtime: Runtime, support: ModeSupport) -> Sequence[str]:
     return (
         f"`{support.draft}`" if support.draft else "none",
         window,
-        "up to k + 1" if support.kept == 0 else "up to k",
+        "up to k + 1" if support.undrafted == 0 else "up to k",
         ", ".join(_limits(runtime, support)) or "-",
         "the first start, whose cache is kept" if first_start else "a compile Job",
         _measured(runtime, support),

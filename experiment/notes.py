@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from experiment.cost import Standing, cost, guard_hours, max_hours
+from experiment.cost import CostGroup, cost, guard_hours, max_hours
 from experiment.cost.durations import FIRST_START_SECONDS, estimate
 from experiment.known_models import KNOWN_MODELS, REVISIONS, ModelKind
 from experiment.rules.models import models_of
@@ -48,7 +48,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
             '(docs/cost.md, "What a first start takes")'
         )
     yield from _guarded(experiment)
-    if experiment.apart:
+    if experiment.isolated:
         yield from _measured_apart(experiment)
     sweep, draft = experiment.sweep, experiment.models.draft
     if sweep and sweep.drafts and draft and draft not in sweep.drafts:
@@ -59,17 +59,17 @@ def notes(experiment: Experiment) -> Iterator[str]:
 
 def _revisions(experiment: Experiment) -> Iterator[str]:
     """Known models at a revision whose figures nobody has compared with the known ones."""
-    for place, _, model in models_of(experiment):
+    for field, _, model in models_of(experiment):
         known = REVISIONS.get(model.id)
         if model.id in KNOWN_MODELS and not (known and known.commit == model.revision):
-            which = (
+            figures = (
                 f"those of {known.commit}, read in {known.read}"
                 if known
                 else "not tied to a revision"
             )
             yield (
-                f"{place}.revision = {model.revision}: the known figures of {model.id} are "
-                f"{which}; compare them with this one's: python -m experiment add-model"
+                f"{field}.revision = {model.revision}: the known figures of {model.id} are "
+                f"{figures}; compare them with this one's: python -m experiment add-model"
             )
 
 
@@ -84,11 +84,11 @@ def _norms(experiment: Experiment) -> Iterator[str]:
     """EAGLE3 heads of which nobody saw whether NxDI computes them."""
     if experiment.serving_runtime.takes_norm_before_residual:
         return
-    for place, _, model in models_of(experiment):
+    for field, _, model in models_of(experiment):
         unseen = model.known.norm_before_residual is None
         if unseen and model.known.kind is ModelKind.EAGLE3_HEAD:
             yield (
-                f"{place} = {model.id}: if its config.json has norm_before_residual = true, the "
+                f"{field} = {model.id}: if its config.json has norm_before_residual = true, the "
                 "compile Job refuses it, since NxDI does not compute that; read it before you "
                 "deploy"
             )
@@ -96,7 +96,7 @@ def _norms(experiment: Experiment) -> Iterator[str]:
 
 def _guarded(experiment: Experiment) -> Iterator[str]:
     """A guard that ends the nodes before the run's end, by estimate."""
-    needed, most = cost(experiment).hours_of(Standing.TRAINIUM), guard_hours(experiment)
+    needed, most = cost(experiment).hours_of(CostGroup.TRAINIUM), guard_hours(experiment)
     if most < needed:
         hours, sweep = max_hours(experiment), experiment.sweep
         # The lower of both holds.

@@ -320,7 +320,7 @@ class Experiment(Strict):
         return f"{self.name}/api-key" if self.serving.api_key else None
 
     @property
-    def apart(self) -> bool:
+    def isolated(self) -> bool:
         """Whether each variant is measured by itself: in a sweep, or as a job."""
         return self.sweep is not None or self.workload is Workload.JOB
 

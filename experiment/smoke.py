@@ -35,7 +35,7 @@ CASES: Final = (
 )
 
 
-def smoke(experiment: Experiment, file: str) -> str:
+def smoke_experiment(experiment: Experiment, file: str) -> str:
     """YAML of ``experiment``, read from ``file``, with small models, few tokens and few requests.
 
     It has the same name, and so the same stacks and nodes. No small heads are known, so its

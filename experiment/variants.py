@@ -75,7 +75,7 @@ class Variant:
         return self.runtime.modes[self.mode] if self.mode else None
 
     @property
-    def compared_mode(self) -> Mode:
+    def speculation_mode(self) -> Mode:
         """Its mode; of a baseline, that of the variants that are compared with it.
 
         A baseline that runs as a job is measured as they are, so this decides how it is compiled.

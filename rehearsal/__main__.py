@@ -62,8 +62,8 @@ def main() -> int:
             print(f"rehearsal: {line}", file=sys.stderr)
         return 1
     except (RehearsalError, ProcessError, BotoCoreError, ClientError, OSError) as error:
-        where = f"{console.current.title}: " if console.current else ""
-        print(f"rehearsal: {where}{' '.join(str(error).split())}", file=sys.stderr)
+        stage = f"{console.current.title}: " if console.current else ""
+        print(f"rehearsal: {stage}{' '.join(str(error).split())}", file=sys.stderr)
         return 1
     except Interrupted as interruption:
         print(f"rehearsal: ended by {interruption}", file=sys.stderr)

@@ -58,12 +58,12 @@ class Faults:
         """
         for option, chosen in (("--kill", self.killed), ("--break", self.broken)):
             if unknown := sorted(index for index in chosen if not 0 <= index < indexes):
-                has = (
+                indexes_available = (
                     f"the experiment has the indexes 0 to {indexes - 1}"
                     if indexes
                     else "the experiment has neither a sweep nor jobs"
                 )
-                raise RehearsalError(f"{option} {unknown[0]}: {has}")
+                raise RehearsalError(f"{option} {unknown[0]}: {indexes_available}")
         if both := sorted(self.killed & self.broken):
             raise RehearsalError(
                 f"--kill {both[0]}: must not be that of --break too, since a broken index has no "
@@ -115,9 +115,9 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
         raise RehearsalError(f"no variant is complete with its baseline: {'; '.join(failed)}")
     first = pods.benchmark(Attempt(0))
     with setting.console.stage("bring the merged run from the bucket") as stage:
-        stage.found = merged.bring(setting.aws, first.bucket, setting.run_dir)
+        stage.result = merged.bring(setting.aws, first.bucket, setting.run_dir)
     with setting.console.stage("compare the merged run with the variants' own") as stage:
-        stage.found = merged.holds_all(setting.run_dir, mergeable)
+        stage.result = merged.holds_all(setting.run_dir, mergeable)
     absent = {(VARIANT_DIMENSION, job.variant_of(index)) for index in given_up}
     absent |= {(LOAD_DIMENSION, name) for name in first.left_out}
     return Outcome(
@@ -251,7 +251,7 @@ def _run(pods: _Pods) -> dict[int, str]:
         progress = _Progress(pods, pods.setting.console, stage)
         seconds = BENCHMARK_SECONDS * job.indexes
         control(job.indexes, job.retries, pods.at_once, pods.start, progress, seconds, job.final)
-        stage.found = f"{job.indexes - len(progress.given_up)} of {job.indexes} complete"
+        stage.result = f"{job.indexes - len(progress.given_up)} of {job.indexes} complete"
     return progress.given_up
 
 
@@ -290,9 +290,11 @@ class _Progress:
     def _print(self, attempt: Attempt, event: str) -> None:
         self._console.say(f"{self._pods.name(attempt.index)}: {event}")
         job = self._pods.job
-        running = ", ".join(job.variant_of(other.index) for other in self._since)
+        running = ", ".join(
+            job.variant_of(running_attempt.index) for running_attempt in self._since
+        )
         given_up = f", {len(self.given_up)} failed" if self.given_up else ""
-        self._stage.now = (
+        self._stage.progress = (
             f"{self._complete} of {job.indexes} complete{given_up}; running: {running}"
         )
 

@@ -43,7 +43,7 @@ def rehearse(
     Raises ExperimentError, RehearsalError or ProcessError.
     """
     experiment = load(file)
-    faults.check(len(variants(experiment)) if experiment.apart else 0)
+    faults.check(len(variants(experiment)) if experiment.isolated else 0)
     are_jobs = experiment.workload is Workload.JOB
     if are_jobs and not endpoints.plays_jobs:
         mode = experiment.speculations[0].mode
@@ -54,22 +54,22 @@ def rehearse(
     with contextlib.ExitStack() as stack:
         with console.stage("start the embedded AWS") as stage:
             aws = stack.enter_context(embedded_aws(experiment.aws.region, layout.logs / "aws.log"))
-            stage.found = f"account {aws.account}, {aws.region}"
+            stage.result = f"account {aws.account}, {aws.region}"
         with console.stage(f"synthesise {file}"):
             _synthesise(file, layout, aws.environment)
         with console.stage("create the bucket") as stage:
-            stage.found = create(aws, experiment)
+            stage.result = create(aws, experiment)
         setting = Setting(experiment, run_id, layout, aws, endpoints, console)
-        outcome = isolated(setting, faults) if experiment.apart else compared(setting)
+        outcome = isolated(setting, faults) if experiment.isolated else compared(setting)
         if not are_jobs:  # jobs publish no metric
             template = layout.assembly / f"{experiment.name}-observability.template.json"
             curves = dashboards.curves(template, aws.region)
             with console.stage("compare the dashboards with the metrics") as stage:
-                stage.found = checks.dashboards_show(
+                stage.result = checks.dashboards_show(
                     aws, curves, without=outcome.absent, added=outcome.added
                 )
             with console.stage("compare the dashboards' costs with the report's") as stage:
-                stage.found = checks.costs_agree(aws, curves, outcome.run_dir, added=outcome.added)
+                stage.result = checks.costs_agree(aws, curves, outcome.run_dir, added=outcome.added)
     outcome.write_stand_ins()
     return outcome
 
@@ -93,10 +93,10 @@ def create(aws: Aws, experiment: Experiment) -> str:
     """Creates what the pods expect: the bucket and, where servers ask for one, the API key."""
     bucket = bucket_name(experiment, aws.account)
     # S3 refuses the name of its default region.
-    where: dict[str, Any] = {}
+    location: dict[str, Any] = {}
     if aws.region != "us-east-1":
-        where["CreateBucketConfiguration"] = {"LocationConstraint": aws.region}
-    aws.client("s3").create_bucket(Bucket=bucket, **where)
+        location["CreateBucketConfiguration"] = {"LocationConstraint": aws.region}
+    aws.client("s3").create_bucket(Bucket=bucket, **location)
     if name := experiment.api_key_secret:
         aws.client("secretsmanager").create_secret(Name=name, SecretString=secrets.token_hex())
     return bucket
@@ -112,13 +112,13 @@ def compared(setting: Setting) -> Outcome:
     with contextlib.ExitStack() as stack:
         with console.stage(f"start {len(servers.urls)} {setting.endpoints.kind}") as stage:
             stack.enter_context(_serving(setting, servers))
-            stage.found = ", ".join(f"{name} {url}" for name, url in servers.urls.items())
+            stage.result = ", ".join(f"{name} {url}" for name, url in servers.urls.items())
         pod = read_pod(layout.manifests, benchmark_pod(setting.experiment))
         benchmark = as_process(pod, setting.entry_point, setting.sandbox(servers))
         with console.stage("run the benchmark", shows_itself=True):
             _run(setting, benchmark, BENCHMARK_SECONDS * len(servers.urls))
     with console.stage("compare the bucket with the results") as stage:
-        stage.found = checks.bucket_holds(setting.aws, benchmark.bucket, setting.run_dir)
+        stage.result = checks.bucket_holds(setting.aws, benchmark.bucket, setting.run_dir)
     return Outcome(
         setting.run_dir,
         benchmark.differences,

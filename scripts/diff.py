@@ -300,7 +300,7 @@ def _run(
     """Runs ``command`` without AWS credentials; returns its result."""
     clean = {key: item for key, item in os.environ.items() if not key.startswith("AWS_")}
     return subprocess.run(
-        [str(part) for part in command],
+        [str(word) for word in command],
         cwd=cwd,
         env=clean | {"AWS_EC2_METADATA_DISABLED": "true"} | environment,
         capture_output=True,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiment import load
-from experiment.cost import Standing, cost
+from experiment.cost import CostGroup, cost
 from experiment.modes import modes
 
 ROOT: Final = Path(__file__).parents[1]
@@ -110,7 +110,7 @@ def _limits(field: Mapping[str, Any], least: str, most: str) -> str:
         f"at least {low}" if low is not None else "",
         f"at most {high}" if high is not None else "",
     ]
-    limits = " and ".join(part for part in parts if part)
+    limits = " and ".join(limit for limit in parts if limit)
     return f", {limits}" if limits else ""
 
 
@@ -132,7 +132,7 @@ def _costs(files: Sequence[Path]) -> Iterator[str]:
         estimate = cost(experiment)
         rounds = experiment.benchmark.rounds
         most = "" if rounds.at_least == rounds.at_most else "at most "
-        hours = experiment.capacity.nodes * estimate.hours_of(Standing.TRAINIUM)
+        hours = experiment.capacity.nodes * estimate.hours_of(CostGroup.TRAINIUM)
         figures = (f"{hours:.1f}", f"{estimate.usd:.0f}", f"{estimate.usd_to_pay:.0f}")
         runs_as = "a sweep" if experiment.sweep else f"{experiment.workload}s"
         row = [f"`experiments/{file.name}`", _purpose(file), runs_as]

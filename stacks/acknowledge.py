@@ -37,13 +37,13 @@ def skip(scope: IConstruct, kind: str, reasons: Mapping[str, str]) -> None:
 
     They become metadata of the resource, in checkov's own form.
     """
-    found = [
+    resources = [
         cast(CfnResource, construct)
         for construct in scope.node.find_all()
         if CfnResource.is_cfn_resource(construct)
     ]
     skipped: list[Any] = [{"id": rule, "comment": reason} for rule, reason in reasons.items()]
-    matching = [resource for resource in found if resource.cfn_resource_type == kind]
+    matching = [resource for resource in resources if resource.cfn_resource_type == kind]
     assert matching, f"{scope.node.path} has no {kind}"
     for resource in matching:
         resource.add_metadata("checkov", {"skip": skipped})

@@ -142,13 +142,13 @@ def node(
 
 
 def _published(
-    what: Published, variant: Variant, case: TestCase, point: LoadPoint, **how: Any
+    metric: Published, variant: Variant, case: TestCase, point: LoadPoint, **how: Any
 ) -> cloudwatch.Metric:
     """What the benchmark published for one variant and test case at one load point."""
     load = {names.LOAD_DIMENSION: point.name} if _on_a_ladder(variant) else {}
     return cloudwatch.Metric(
         namespace=names.namespace(variant.experiment.models.target.id),
-        metric_name=what.name,
+        metric_name=metric.name,
         dimensions_map={
             names.EXPERIMENT_DIMENSION: variant.experiment.name,
             names.VARIANT_DIMENSION: variant.name,

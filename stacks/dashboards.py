@@ -43,8 +43,8 @@ _NODE_GRAPHS: Final = (
         "bytes",
         "Sum",
         tuple(
-            f"node_neuroncore_memory_usage_{part}"
-            for part in (
+            f"node_neuroncore_memory_usage_{memory}"
+            for memory in (
                 "constants",
                 "model_code",
                 "model_shared_scratchpad",
@@ -60,7 +60,7 @@ _NODE_GRAPHS: Final = (
         "CPU, memory and disk of the busiest node",
         "%",
         "Maximum",
-        tuple(f"node_{part}_utilization" for part in ("cpu", "memory", "filesystem")),
+        tuple(f"node_{resource}_utilization" for resource in ("cpu", "memory", "filesystem")),
     ),
 )
 
@@ -148,9 +148,9 @@ def _figure(
     number: int, metric: Metric, experiment: Experiment, headlines: Sequence[TestCase]
 ) -> cloudwatch.GraphWidget:
     """One of the article's figures: each variant in each headline case, at the first load point."""
-    first, *others = experiment.benchmark.points
+    first, *later_points = experiment.benchmark.points
     return _graph(
-        f"Figure {number}. {metric.title}" + (f", at {first}" if others else ""),
+        f"Figure {number}. {metric.title}" + (f", at {first}" if later_points else ""),
         [
             curves.measured(metric, variant, case, first, label=f"{case.structure}, {variant.name}")
             for case in headlines
@@ -158,13 +158,13 @@ def _figure(
         ],
         axis=metric.axis,
         width=_THIRD,
-        bars=experiment.apart,
+        bars=experiment.isolated,
     )
 
 
 def _over_range(experiment: Experiment) -> bool:
     """Whether graphs are bars over the time range: what they compare is not of the same time."""
-    return len(experiment.benchmark.points) > 1 or experiment.apart
+    return len(experiment.benchmark.points) > 1 or experiment.isolated
 
 
 def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch.IWidget]]:
@@ -278,10 +278,10 @@ def _graph(
 def _introduction(experiment: Experiment) -> str:
     """What is compared, at which load, and what the figures mean. Markdown."""
     points = experiment.benchmark.points
-    *others, last = map(str, points)
-    at = f"{', '.join(others)} and {last}" if others else last
+    *earlier_points, last = map(str, points)
+    at = f"{', '.join(earlier_points)} and {last}" if earlier_points else last
     sums = "cost" if _closed(points) else "tokens per second in flight"
-    over = ", of those in the time range at that load" if others else ""
+    over = ", of those in the time range at that load" if earlier_points else ""
     listed = "\n".join(f"- {_described(variant)}" for variant in variants(experiment))
     return f"""# {experiment.name}: does speculative decoding pay?
 **{experiment.models.target.id}** at {at}. Every figure but the {sums} is the median of \
@@ -296,10 +296,10 @@ single requests{over}.{_measured(experiment)}
 
 def _measured(experiment: Experiment) -> str:
     """How, where the variants did not stand side by side."""
-    if not experiment.apart:
+    if not experiment.isolated:
         return ""
-    whole = "Choose a time range that holds the whole sweep."
-    return f"\n\nEach variant was measured by itself. {whole}"
+    hint = "Choose a time range that holds the whole sweep."
+    return f"\n\nEach variant was measured by itself. {hint}"
 
 
 def _on_cost(experiment: Experiment) -> str:
@@ -307,7 +307,7 @@ def _on_cost(experiment: Experiment) -> str:
     price, points = cost(experiment), experiment.benchmark.points
     loops = _closed(points)
     at_once = f"{loops[0].concurrency}" if len(loops) == 1 else "as many as the load point says"
-    made = f"""*Cost* is {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which \
+    text = f"""*Cost* is {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which \
 each service is charged {price.denominator}. It is the price of the time that requests took, \
 {at_once} at once, divided by their output tokens, over the time range shown. Over the time range \
 of one run it is the report's figure."""
@@ -315,7 +315,7 @@ of one run it is the report's figure."""
 for, too. Shown instead are output tokens per second that requests were in flight."""
     if not loops:
         return none
-    return made if len(loops) == len(points) else f"{made}\n\n{none}"
+    return text if len(loops) == len(points) else f"{text}\n\n{none}"
 
 
 def _closed(points: Sequence[LoadPoint]) -> list[LoadPoint]:

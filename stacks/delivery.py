@@ -124,8 +124,12 @@ class DeliveryStack(Stack):
         region, wild = self._experiment.aws.region, self._wild
         regions = sorted({region, budget_region(region)})
         bootstrap = [
-            self._arn("iam", f"role/cdk-{_QUALIFIER}-{kind}-role-{self.account}-{where}", region="")
-            for where in regions
+            self._arn(
+                "iam",
+                f"role/cdk-{_QUALIFIER}-{kind}-role-{self.account}-{bootstrap_region}",
+                region="",
+            )
+            for bootstrap_region in regions
             for kind in _DEPLOYING
         ]
         version = f"parameter/cdk-bootstrap/{_QUALIFIER}/version"
@@ -143,7 +147,7 @@ class DeliveryStack(Stack):
         self._allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [self._bucket])
         self._allow(role, "Results", ["s3:GetObject"], [wild["objects"]])
         self._allow(role, "Logs", ["s3:PutObject"], [wild["logs"]])
-        versions = [self._arn("ssm", version, region=where) for where in regions]
+        versions = [self._arn("ssm", version, region=version_region) for version_region in regions]
         self._allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
         self._allow(role, "Look", [*_LOOKS], ["*"])
 
@@ -211,13 +215,13 @@ class DeliveryStack(Stack):
         """All of the experiment's, but for this one."""
         experiment = self._experiment
         region = experiment.aws.region
-        names = {f"{experiment.name}-{part}": region for part in STACKS}
+        names = {f"{experiment.name}-{stack}": region for stack in STACKS}
         names[budget_stack_name(experiment)] = budget_region(region)
         return [
-            self._arn("cloudformation", f"stack/{name}/*", region=where)
-            for name, where in names.items()
+            self._arn("cloudformation", f"stack/{name}/*", region=stack_region)
+            for name, stack_region in names.items()
         ]
 
     def _arn(self, service: str, resource: str, *, region: str | None = None) -> str:
-        where = self._experiment.aws.region if region is None else region
-        return f"arn:{self.partition}:{service}:{where}:{self.account}:{resource}"
+        effective_region = self._experiment.aws.region if region is None else region
+        return f"arn:{self.partition}:{service}:{effective_region}:{self.account}:{resource}"

@@ -199,8 +199,10 @@ class ModelStoreStack(Stack):
 
     def _may_publish(self, account: ServiceAccount, experiment: Experiment) -> None:
         # The action supports no resource-level permissions. A condition confines it.
-        own = {"StringEquals": {"cloudwatch:namespace": namespace(experiment.models.target.id)}}
-        self._state(account, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], own)
+        condition = {
+            "StringEquals": {"cloudwatch:namespace": namespace(experiment.models.target.id)}
+        }
+        self._state(account, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], condition)
         acknowledge(
             self.roles[account],
             {"AwsSolutions-IAM5[Resource::*]": "PutMetricData, confined to one namespace."},

@@ -74,8 +74,8 @@ class NetworkStack(Stack):
     def _tag_handler(self, name: str) -> None:
         """Tags the function that closes the default security group, which the CDK does not tag."""
         handler = self.node.find_child("Custom::VpcRestrictDefaultSGCustomResourceProvider")
-        for part in ("Role", "Handler"):
-            resource = cast(CfnResource, handler.node.find_child(part))
+        for suffix in ("Role", "Handler"):
+            resource = cast(CfnResource, handler.node.find_child(suffix))
             resource.add_property_override("Tags", [{"Key": "Experiment", "Value": name}])
         reason = "It calls EC2's API only, at a deploy; in the VPC it would need the NAT gateway."
         skip(handler, "AWS::Lambda::Function", {**HANDLER, "CKV_AWS_117": reason})

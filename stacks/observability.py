@@ -51,7 +51,7 @@ class ObservabilityStack(Stack):
         self._alarm_on_failing_guard(experiment)
         self._alarm_on_memory_errors(experiment)
         # The variants of a sweep are measured once; nothing of them stands that could lose it.
-        if not experiment.apart:
+        if not experiment.isolated:
             self._alarm_on_lost_benefit(experiment)
         for dashboard in dashboards:
             CfnOutput(
@@ -162,11 +162,11 @@ class ObservabilityStack(Stack):
 
     def _alarm_on_lost_benefit(self, experiment: Experiment) -> None:
         """On the case that should gain most, at the first load point."""
-        cases, (point, *others) = experiment.benchmark.test_cases, experiment.benchmark.points
+        cases, (point, *later_points) = experiment.benchmark.test_cases, experiment.benchmark.points
         headlines = [c for c in cases if c.headline and c.structure is Structure.STRUCTURED]
         case, *_ = headlines or cases
         why = ", which a draft model should predict," if headlines else ","
-        at = f" at {point}" if others else ""
+        at = f" at {point}" if later_points else ""
         minimum = experiment.alerts.minimum_speedup
         for variant in variants(experiment):
             if variant.baseline is None:

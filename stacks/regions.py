@@ -39,5 +39,5 @@ def budget_region(region: str) -> str:
 def budget_stack_name(experiment: Experiment) -> str:
     """The stack's name. It contains the region if budgets of several regions share one region."""
     region = experiment.aws.region
-    where = "" if budget_region(region) == region else f"{region}-"
-    return f"{experiment.name}-{where}budget"
+    infix = "" if budget_region(region) == region else f"{region}-"
+    return f"{experiment.name}-{infix}budget"

@@ -153,7 +153,7 @@ class ServingStack(Stack):
             *_first(experiment, self.region, administrator.role_arn),
             *(
                 _of_indexes(experiment, run_id(experiment), bucket)
-                if experiment.apart
+                if experiment.isolated
                 else _of_services(experiment)
             ),
         ]
@@ -173,11 +173,11 @@ def _manifests(chart: Chart) -> Iterator[tuple[str, list[Any]]]:
     that would leave the old object behind.
     """
     objects: list[dict[str, Any]] = chart.to_json()
-    if pruned := [found for found in objects if found["kind"] in PRUNED]:
+    if pruned := [manifest for manifest in objects if manifest["kind"] in PRUNED]:
         yield chart.node.id, pruned
-    for found in objects:
-        if found["kind"] not in PRUNED:
-            yield f"{chart.node.id}-{found['kind']}-{found['metadata']['name']}", [found]
+    for manifest in objects:
+        if manifest["kind"] not in PRUNED:
+            yield f"{chart.node.id}-{manifest['kind']}-{manifest['metadata']['name']}", [manifest]
 
 
 _KUBECTL: Final = f"kubectl --namespace {NAMESPACE}"

@@ -96,7 +96,7 @@ class TrainiumStack(Stack):
         """
         group = cast(eks.CfnNodegroup, nodes.node.default_child)
         self._output(output, group.attr_nodegroup_name, "Nodes that commands start")
-        kept = CfnParameter(
+        has_nodes = CfnParameter(
             self,
             parameter,
             default="false",
@@ -104,7 +104,9 @@ class TrainiumStack(Stack):
             description="Whether the group has nodes, whose number this update must not change",
         )
         condition = CfnCondition(
-            self, f"{parameter}Now", expression=Fn.condition_equals(kept.value_as_string, "true")
+            self,
+            f"{parameter}Now",
+            expression=Fn.condition_equals(has_nodes.value_as_string, "true"),
         )
         group.add_property_override(
             "ScalingConfig.DesiredSize", Fn.condition_if(condition.logical_id, Aws.NO_VALUE, 0)

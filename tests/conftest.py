@@ -119,13 +119,13 @@ def edited(directory: Path, changes: dict[str, Any]) -> Path:
     data = yaml.load(ARTICLE)
     for field, value in changes.items():
         *parents, last = field.split(".")
-        where = data
+        node = data
         for parent in parents:
-            where = where[parent]
+            node = node[parent]
         if value is ABSENT:
-            del where[last]
+            del node[last]
         else:
-            where[last] = value
+            node[last] = value
     path = directory / "mine.yaml"
     yaml.dump(data, path)
     return path

@@ -53,18 +53,18 @@ class Network:
 
     def __init__(self, objects: Iterable[Manifest]) -> None:
         by_kind: dict[str, list[Manifest]] = {}
-        for found in objects:
-            by_kind.setdefault(found["kind"], []).append(found)
-        self.pods = [_pod(found) for found in by_kind.get("Pod", []) if _ready(found)]
+        for manifest in objects:
+            by_kind.setdefault(manifest["kind"], []).append(manifest)
+        self.pods = [_pod(manifest) for manifest in by_kind.get("Pod", []) if _ready(manifest)]
         self.services = by_kind.get("Service", [])
         self.policies = by_kind.get("NetworkPolicy", [])
-        self._all_pods = [_pod(found) for found in by_kind.get("Pod", [])]
+        self._all_pods = [_pod(manifest) for manifest in by_kind.get("Pod", [])]
         self._namespaces = {
-            found["metadata"]["name"]: {
-                NAME_LABEL: found["metadata"]["name"],
-                **found["metadata"].get("labels", {}),
+            manifest["metadata"]["name"]: {
+                NAME_LABEL: manifest["metadata"]["name"],
+                **manifest["metadata"].get("labels", {}),
             }
-            for found in by_kind.get("Namespace", [])
+            for manifest in by_kind.get("Namespace", [])
         }
         if unknown := {pod.namespace for pod in self.pods} - self._namespaces.keys():
             raise ValueError(f"pods of namespaces that are not there: {', '.join(unknown)}")
@@ -137,22 +137,22 @@ class Network:
 
     def _egress(self, policy: Manifest, rule: Manifest) -> Iterator[tuple[str, Ports]]:
         """Controller, ``computeEgressEndpoints``: blocks of addresses, each with its ports."""
-        wanted: Ports = rule.get("ports", [])
-        by_number = _by_number(wanted)
+        rule_ports: Ports = rule.get("ports", [])
+        by_number = _by_number(rule_ports)
         for peer in rule.get("to") or [{"ipBlock": {"cidr": "0.0.0.0/0"}}]:
             if "ipBlock" in peer:
                 # A block has no containers to look a name up in.
-                if by_number or not wanted:
+                if by_number or not rule_ports:
                     yield _block(peer), by_number
                 continue
             for pod in self._peers(policy, peer):
-                ports = [{**p, "port": n} for p in wanted if (n := _number(pod, p)) is not None]
-                if ports or not wanted:
+                ports = [{**p, "port": n} for p in rule_ports if (n := _number(pod, p)) is not None]
+                if ports or not rule_ports:
                     yield pod.address, ports
-            yield from self._cluster_ips(policy, peer, wanted)
+            yield from self._cluster_ips(policy, peer, rule_ports)
 
     def _cluster_ips(
-        self, policy: Manifest, peer: Manifest, wanted: Ports
+        self, policy: Manifest, peer: Manifest, rule_ports: Ports
     ) -> Iterator[tuple[str, Ports]]:
         """Controller, ``getMatchingServiceClusterIPs``.
 
@@ -169,13 +169,13 @@ class Network:
                 continue
             ports = [
                 {**port, "port": number}
-                for port in wanted
-                if (number := self._listen_port(service, port, wanted)) is not None
+                for port in rule_ports
+                if (number := self._listen_port(service, port, rule_ports)) is not None
             ]
-            if ports or not wanted:
+            if ports or not rule_ports:
                 yield spec["clusterIP"], ports
 
-    def _listen_port(self, service: Manifest, port: Manifest, wanted: Ports) -> int | None:
+    def _listen_port(self, service: Manifest, port: Manifest, rule_ports: Ports) -> int | None:
         """Controller, ``getMatchingServicePort``: the port of the Service that leads to ``port``.
 
         The policy names the pods' port; the packet still carries the Service's.
@@ -188,12 +188,12 @@ class Network:
         backends = [*_selected(service, self._all_pods)]
         for pod in backends:
             for candidate in candidates:
-                found = pod.number(_target(candidate), protocol)
-                if found is None or found != _number(pod, port):
+                number = pod.number(_target(candidate), protocol)
+                if number is None or number != _number(pod, port):
                     continue
                 numbers = {pod.number(_target(candidate), protocol) for pod in backends}
                 bypassed = isinstance(port["port"], int) and not all(
-                    n is None or _matches(_by_number(wanted), n, protocol) for n in numbers
+                    n is None or _matches(_by_number(rule_ports), n, protocol) for n in numbers
                 )
                 # Controller, ``hasTargetPortBypass``: a name can be another port on another pod,
                 # which a policy that goes by numbers does not allow.
@@ -224,25 +224,25 @@ class Network:
         return {name for name, labels in self._namespaces.items() if _selects(selector, labels)}
 
 
-def _pod(found: Manifest) -> Pod:
+def _pod(manifest: Manifest) -> Pod:
     return Pod(
-        name=found["metadata"]["name"],
-        namespace=found["metadata"]["namespace"],
-        labels=found["metadata"].get("labels", {}),
-        address=found.get("status", {}).get("podIP", ""),
+        name=manifest["metadata"]["name"],
+        namespace=manifest["metadata"]["namespace"],
+        labels=manifest["metadata"].get("labels", {}),
+        address=manifest.get("status", {}).get("podIP", ""),
         ports=tuple(
             (port.get("name", ""), port["containerPort"], port.get("protocol", "TCP"))
-            for container in found["spec"]["containers"]
+            for container in manifest["spec"]["containers"]
             for port in container.get("ports", [])
         ),
     )
 
 
-def _ready(found: Manifest) -> bool:
+def _ready(manifest: Manifest) -> bool:
     """Controller, ``IsPodNetworkReady``: an address, and not ended."""
-    if found["spec"].get("hostNetwork"):
+    if manifest["spec"].get("hostNetwork"):
         raise NotImplementedError("a pod on the network of its node, which no policy selects")
-    status = found.get("status", {})
+    status = manifest.get("status", {})
     return bool(status.get("podIP")) and status.get("phase") not in ("Succeeded", "Failed")
 
 
@@ -286,8 +286,8 @@ def _selects(selector: Manifest | None, labels: Mapping[str, str]) -> bool:
     """An empty selector, or none, selects everything."""
     if selector and "matchExpressions" in selector:
         raise NotImplementedError("a selector with expressions")
-    wanted: Mapping[str, str] = (selector or {}).get("matchLabels") or {}
-    return wanted.items() <= labels.items()
+    required: Mapping[str, str] = (selector or {}).get("matchLabels") or {}
+    return required.items() <= labels.items()
 
 
 def _covers(block: str, address: str) -> bool:
@@ -306,11 +306,11 @@ def _matches(ports: Ports, port: int, protocol: str) -> bool:
 def as_deployed(manifests: Iterable[Manifest]) -> list[Manifest]:
     """``manifests`` as a cluster would hold them: pods made, addresses given."""
     held = copy.deepcopy([pod for manifest in manifests for pod in _made_from(manifest)])
-    for number, found in enumerate(held, start=1):
-        if found["kind"] == "Pod":
-            found["status"] = {"podIP": f"10.0.0.{number}", "phase": "Running"}
-        elif found["kind"] == "Service":
-            found["spec"].setdefault("clusterIP", f"172.20.0.{number + 100}")
+    for number, item in enumerate(held, start=1):
+        if item["kind"] == "Pod":
+            item["status"] = {"podIP": f"10.0.0.{number}", "phase": "Running"}
+        elif item["kind"] == "Service":
+            item["spec"].setdefault("clusterIP", f"172.20.0.{number + 100}")
     return held
 
 
@@ -320,9 +320,9 @@ def _made_from(manifest: Manifest) -> Iterator[Manifest]:
     if template is None:
         yield manifest
         return
-    place = {key: manifest["metadata"][key] for key in ("name", "namespace")}
+    identity = {key: manifest["metadata"][key] for key in ("name", "namespace")}
     yield {
         "kind": "Pod",
-        "metadata": {**template["metadata"], **place},
+        "metadata": {**template["metadata"], **identity},
         "spec": template["spec"],
     }

@@ -66,7 +66,7 @@ def allowed(network: Network) -> set[Connection]:
     }
 
 
-def meant(network: Network) -> set[Connection]:
+def intended(network: Network) -> set[Connection]:
     """What the charts mean to allow: names, credentials and HTTPS to all, vLLM to its clients."""
     ours = [pod for pod in network.pods if pod.namespace == NAMESPACE]
     return {target for source in ours for target in _targets(network, source)}

@@ -83,9 +83,9 @@ class Synthesised:
 
     def object(self, kind: str, name: str) -> Manifest:
         """The Kubernetes object whose name is or starts with ``name``."""
-        found = [o for o in self.objects(kind) if o["metadata"]["name"].startswith(name)]
-        assert len(found) == 1, f"{len(found)} objects {kind}/{name}"
-        return found[0]
+        matches = [o for o in self.objects(kind) if o["metadata"]["name"].startswith(name)]
+        assert len(matches) == 1, f"{len(matches)} objects {kind}/{name}"
+        return matches[0]
 
     def pods(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Name and pod specification of everything that makes pods."""

@@ -35,9 +35,9 @@ def deployment(
     ["bootstrap", "deploy", "destroy", "status", "logs", "results", "delivery", "changes"],
 )
 def test_make_wants_the_experiment_named(command: str) -> None:
-    done = make(ROOT, {}, command, *(["EXPERIMENT="] if command == "deploy" else []))
-    assert done.returncode != 0
-    assert f"EXPERIMENT is needed: make {command} EXPERIMENT=" in done.stderr
+    result = make(ROOT, {}, command, *(["EXPERIMENT="] if command == "deploy" else []))
+    assert result.returncode != 0
+    assert f"EXPERIMENT is needed: make {command} EXPERIMENT=" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_make_wants_the_experiment_named(command: str) -> None:
 def test_an_account_that_cannot_be_asked_is_one_line(
     variables: dict[str, str], line_begin: str
 ) -> None:
-    done = deployment("destroy", "--experiment", "experiments/article.yaml", variables=variables)
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
+    result = deployment("destroy", "--experiment", "experiments/article.yaml", variables=variables)
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
     assert line.startswith(line_begin)

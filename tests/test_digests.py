@@ -83,11 +83,11 @@ def test_a_digest_is_what_the_registry_says(registry: str, tmp_path: Path) -> No
 
 
 def test_what_no_registry_says_stays_by_its_tag(registry: str, tmp_path: Path) -> None:
-    gone, known = f"{registry}/team/tool:2.0", f"{registry}/team/gone:1.0"
+    missing_image, known = f"{registry}/team/tool:2.0", f"{registry}/team/gone:1.0"
     file = tmp_path / "digests.json"
     file.write_text(json.dumps({known: DIGEST, "given/up:1": DIGEST}))
-    missing = digests.pin_file([gone, known], file)
-    assert [line.partition(": ")[0] for line in missing] == [known, gone]
+    missing = digests.pin_file([missing_image, known], file)
+    assert [line.partition(": ")[0] for line in missing] == [known, missing_image]
     assert all("404" in line for line in missing)
     assert json.loads(file.read_text()) == {known: DIGEST}
 

@@ -38,8 +38,8 @@ FOREIGN_MODULES: Final = ("setup.py",)
 def tracked() -> list[str]:
     """All files of the repository, new ones included, relative to its root."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
+    completed = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
+    return completed.stdout.splitlines()
 
 
 FILES: Final = tracked()
@@ -109,12 +109,12 @@ def test_commands_of_spectap_take_the_options(
     document: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for piece in code(document):
-        for command, rest in re.findall(r"(?:-m )?\bspectap ([a-z]+)( .*|$)", piece, re.M):
+        for command, options in re.findall(r"(?:-m )?\bspectap ([a-z]+)( .*|$)", piece, re.M):
             monkeypatch.setattr(sys, "argv", ["spectap", command, "--help"])
             with pytest.raises(SystemExit) as ended:
                 spectap()
             assert ended.value.code == 0, command
-            _takes(capsys.readouterr().out, rest)
+            _takes(capsys.readouterr().out, options)
 
 
 @pytest.mark.parametrize("page", ["docs/tap.md", "spectap/README.md"])
@@ -131,8 +131,8 @@ def test_measure_takes_the_options_in_the_tables(
         _takes(described, cell)
 
 
-def _takes(described: str, shown: str) -> None:
-    for option in re.findall(r"(?<!\S)`?(--[a-z][\w-]*)", shown):
+def _takes(described: str, options: str) -> None:
+    for option in re.findall(r"(?<!\S)`?(--[a-z][\w-]*)", options):
         assert re.search(rf"{option}\b", described), option
 
 

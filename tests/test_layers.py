@@ -105,11 +105,11 @@ def test_rooms_of_the_benchmark_import_what_is_below_them() -> None:
     for module, imported in _all():
         if not (module.startswith("spectap.") and imported.startswith("spectap.")):
             continue
-        room, other = module.split(".")[1], imported.split(".")[1]
-        if room == other or level[other] < level[room] or level[room] == 0 == level[other]:
+        room, target = module.split(".")[1], imported.split(".")[1]
+        if room == target or level[target] < level[room] or level[room] == 0 == level[target]:
             continue
-        if (module, other) in BESIDE:
-            used.add((module, other))
+        if (module, target) in BESIDE:
+            used.add((module, target))
         else:
             wrong.append(f"{module} imports {imported}")
     assert wrong == []
@@ -148,10 +148,10 @@ def test_what_others_share_needs_only_pydantic() -> None:
         f"import sys; before = set(sys.modules); import {', '.join(sorted(CONTRACT))}; "
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    loaded = {name for name in done.stdout.split() if not name.startswith("_sysconfigdata")}
+    loaded = {name for name in completed.stdout.split() if not name.startswith("_sysconfigdata")}
     required = {"annotated_types", "pydantic_core", "typing_extensions", "typing_inspection"}
     assert loaded - sys.stdlib_module_names == {"spectap", "pydantic"} | required
 
@@ -163,8 +163,8 @@ def _within(imported: str, package: str) -> bool:
 def _across() -> Iterator[tuple[str, str]]:
     """Pairs of a module and what it imports of another package of the project."""
     for module, imported in _all():
-        other = imported.partition(".")[0]
-        if other in MAY_IMPORT and other != module.partition(".")[0]:
+        package = imported.partition(".")[0]
+        if package in MAY_IMPORT and package != module.partition(".")[0]:
             yield module, imported
 
 

@@ -24,9 +24,9 @@ INSTALLED = (
 
 def recipes(*targets: str, **environment: str) -> list[str]:
     """The lines make would run for ``targets``, were nothing there yet."""
-    made = make(ROOT, environment, "--dry-run", "--always-make", *targets)
-    assert made.returncode == 0, made.stderr
-    return made.stdout.splitlines()
+    result = make(ROOT, environment, "--dry-run", "--always-make", *targets)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
 
 
 def installs(lines: list[str]) -> list[tuple[str, str]]:
@@ -39,9 +39,9 @@ def installs(lines: list[str]) -> list[tuple[str, str]]:
 
 
 def test_what_is_installed_is_said_before() -> None:
-    found = installs(recipes(*INSTALLED))
-    assert len(found) == len(INSTALLED)
-    assert all(before.startswith('echo "Installing ') for before, _ in found)
+    installing = installs(recipes(*INSTALLED))
+    assert len(installing) == len(INSTALLED)
+    assert all(before.startswith('echo "Installing ') for before, _ in installing)
 
 
 def test_pip_and_npm_show_how_far_they_are_on_a_terminal_only() -> None:
@@ -63,9 +63,11 @@ def test_npm_says_what_went_wrong(tmp_path: Path) -> None:
         "npm_config_cache": str(tmp_path / "cache"),
         "npm_config_fetch_retries": "0",
     }
-    made = make(tmp_path, environment, "--old-file=.venv/ready", "node_modules/.package-lock.json")
-    assert made.returncode != 0
-    assert "npm error code ECONNREFUSED" in made.stderr
+    result = make(
+        tmp_path, environment, "--old-file=.venv/ready", "node_modules/.package-lock.json"
+    )
+    assert result.returncode != 0
+    assert "npm error code ECONNREFUSED" in result.stderr
     assert not (tmp_path / "node_modules" / ".package-lock.json").exists()
 
 
@@ -95,8 +97,8 @@ def folder(tmp_path: Path) -> Path:
 
 def ran(folder: Path, *arguments: str, **environment: str) -> list[list[str]]:
     """The arguments of each program that make has run."""
-    made = make(folder, environment, *arguments)
-    assert made.returncode == 0, made.stderr
+    result = make(folder, environment, *arguments)
+    assert result.returncode == 0, result.stderr
     return [json.loads(line) for line in (folder / "ran.jsonl").read_text().splitlines()]
 
 
@@ -111,9 +113,9 @@ def ran(folder: Path, *arguments: str, **environment: str) -> list[list[str]]:
 def test_endpoints_are_measured_by_name(
     folder: Path, variables: list[str], endpoints: list[str]
 ) -> None:
-    plain, told = ["-m", "spectap", "measure"], ["CASES=my cases", "OPTIONS=--rounds 2"]
+    plain, settings = ["-m", "spectap", "measure"], ["CASES=my cases", "OPTIONS=--rounds 2"]
     assert ran(folder, "measure", *variables) == [[*plain, "--", *endpoints]]
-    assert ran(folder, "measure", *variables, *told)[1:] == [
+    assert ran(folder, "measure", *variables, *settings)[1:] == [
         [*plain, "--cases=my cases", "--rounds", "2", "--", *endpoints]
     ]
 
@@ -132,18 +134,18 @@ exit 3
 
 @pytest.mark.parametrize("target", ["synth", "manifests"])
 def test_the_cli_fails_as_itself_and_advises_nothing(tmp_path: Path, target: str) -> None:
-    made = make(checkout(tmp_path, CLI), {}, target)
-    assert made.returncode == 2
-    assert made.stderr.startswith("refused\nmake: ")
-    assert "Error 3" in made.stderr
-    assert "Supply" not in made.stdout + made.stderr
+    result = make(checkout(tmp_path, CLI), {}, target)
+    assert result.returncode == 2
+    assert result.stderr.startswith("refused\nmake: ")
+    assert "Error 3" in result.stderr
+    assert "Supply" not in result.stdout + result.stderr
 
 
 HOSTILE = """`touch ran`$(touch ran)$(shell touch ran)${shell touch ran}";touch ran;' |touch ran
 \ttouch ran #\\\x1b[2J$$x$(info made)"""
 """Of it shells and make run every part, if they get to."""
 FILE = "experiments/article.yaml"
-GIVEN: Final[dict[str, tuple[str, Sequence[Any]]]] = {
+TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "synth": ("EXPERIMENT", ["--context", "experiment={}"]),
     "manifests": ("ACCOUNT", ["--context", "account={}"]),
     "rehearse": ("EXPERIMENT", ["rehearsal", "{}"]),
@@ -195,9 +197,9 @@ NEEDED: Final = {
 
 
 @pytest.mark.parametrize("by", ["command line", "environment"])
-@pytest.mark.parametrize("given", GIVEN)
-def test_what_a_user_gives_is_text(folder: Path, given: str, by: str) -> None:
-    target, (variable, expected) = given.partition(" ")[0], GIVEN[given]
+@pytest.mark.parametrize("case", TEXTS)
+def test_what_a_user_gives_is_text(folder: Path, case: str, by: str) -> None:
+    target, (variable, expected) = case.partition(" ")[0], TEXTS[case]
     values = NEEDED.get(target, {}) | {variable: HOSTILE}
     if target not in NEEDED:
         values = {"EXPERIMENT": FILE} | values
@@ -218,10 +220,10 @@ def test_what_a_user_gives_is_text(folder: Path, given: str, by: str) -> None:
 
 def test_a_small_experiment_is_written_beside_any(folder: Path) -> None:
     # Of two levels: there is no file of this name.
-    made = make(folder, {}, "smoke", f"EXPERIMENT={HOSTILE}")
+    result = make(folder, {}, "smoke", f"EXPERIMENT={HOSTILE}")
     assert json.loads((folder / "ran.jsonl").read_text())[-1] == HOSTILE
     assert not (folder / "ran").exists()
-    assert (folder / f"{HOSTILE}-smoke.yaml").exists(), made.stderr
+    assert (folder / f"{HOSTILE}-smoke.yaml").exists(), result.stderr
 
 
 def test_no_value_of_a_user_is_expanded_by_make() -> None:
@@ -242,6 +244,6 @@ def test_no_value_of_a_user_is_expanded_by_make() -> None:
     ],
 )
 def test_what_a_target_needs_is_said(target: str, message: str) -> None:
-    made = make(ROOT, {}, "--old-file=.venv/ready-dev", target)
-    assert made.returncode == 2
-    assert made.stderr.startswith(f"{message}\n")
+    result = make(ROOT, {}, "--old-file=.venv/ready-dev", target)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"{message}\n")

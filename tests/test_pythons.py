@@ -27,14 +27,14 @@ TOO_OLD, UNTRIED = next_to(OLDEST, -1), next_to(NEWEST, 1)
 
 
 @pytest.mark.parametrize(
-    ("version", "status", "said"),
+    ("version", "status", "message"),
     [
         (TOO_OLD, 2, f"Python {OLDEST} or newer is needed; Python {TOO_OLD}.0 is"),
         *((version, 0, "") for version in NAMED),
         (UNTRIED, 0, f"Python {NEWEST} is the newest that was tried; Python {UNTRIED}.0 is"),
     ],
 )
-def test_make_says_what_it_takes(tmp_path: Path, version: str, status: int, said: str) -> None:
+def test_make_says_what_it_takes(tmp_path: Path, version: str, status: int, message: str) -> None:
     shutil.copy(ROOT / "Makefile", tmp_path)
     python = tmp_path / "python"
     info = f"({version.replace('.', ', ')}, 0)"
@@ -46,9 +46,9 @@ def test_make_says_what_it_takes(tmp_path: Path, version: str, status: int, said
         "esac\n"
     )
     python.chmod(0o755)
-    made = make(tmp_path, {}, ".venv/bin/pip", f"PYTHON={python}")
-    assert made.returncode == status
-    assert made.stderr.partition(f" {python}")[0] == said
+    result = make(tmp_path, {}, ".venv/bin/pip", f"PYTHON={python}")
+    assert result.returncode == status
+    assert result.stderr.partition(f" {python}")[0] == message
 
 
 def test_the_oldest_and_the_newest_are_tried() -> None:

@@ -46,8 +46,8 @@ every_workflow = pytest.mark.parametrize("path", FILES, ids=lambda path: path.na
 def test_actions_are_pinned(path: Path) -> None:
     uses = re.findall(r"\buses:.*", path.read_text())
     for use in uses:
-        others = f"{CREDENTIALS}|aquasecurity/trivy-action|pypa/gh-action-pypi-publish"
-        pinned = rf"uses: (actions/[a-z-]+|{others})@[0-9a-f]{{40}} # v\d+\.\d+\.\d+"
+        allowed = f"{CREDENTIALS}|aquasecurity/trivy-action|pypa/gh-action-pypi-publish"
+        pinned = rf"uses: (actions/[a-z-]+|{allowed})@[0-9a-f]{{40}} # v\d+\.\d+\.\d+"
         assert re.fullmatch(pinned, use)
     assert len(uses) == sum("uses" in step for step in steps(load(path)))
 
@@ -112,8 +112,8 @@ def test_an_account_is_reached_by_role_alone_after_everything_is_installed(path:
 
 def test_a_fork_reaches_no_account() -> None:
     condition = load(FOLDER / "pull-request.yml")["jobs"]["changes"]["if"]
-    same = "github.event.pull_request.head.repo.full_name == github.repository"
-    assert condition.endswith(f" && {same}")
+    condition_end = "github.event.pull_request.head.repo.full_name == github.repository"
+    assert condition.endswith(f" && {condition_end}")
 
 
 def test_nodes_end_whatever_happens() -> None:
@@ -180,10 +180,10 @@ PYTHONPATH={FOLDER.parents[1]} exec {sys.executable} "$@"
 
 def test_the_newest_run_is_drawn_and_no_name_is_code(tmp_path: Path) -> None:
     """As the shell of the step, where the last that came home has a name that a pod has chosen."""
-    told = generated_runs.config(cases=generated_runs.CASES[:1], rounds=2)
+    config = generated_runs.config(cases=generated_runs.CASES[:1], rounds=2)
     for name in ("run-1", "run-2", "`touch ran`", "$(shell touch ran)", "a\n::error::x"):
         folder = checkout(tmp_path, BENCHMARK) / "results" / name
-        generated_runs.write(folder, told, generated_runs.ledger(told, seed=1))
+        generated_runs.write(folder, config, generated_runs.ledger(config, seed=1))
     job = load(FOLDER / "experiment.yml")["jobs"]["measure"]
     (line,) = (s["run"] for s in job["steps"] if "make report" in s.get("run", ""))
     ended = subprocess.run(
@@ -219,9 +219,9 @@ def test_a_file_is_a_name_and_no_code(name: str, file: str, accepted: bool) -> N
     for job in load(FOLDER / name)["jobs"].values():
         if "EXPERIMENT" not in job.get("env", {}):
             continue
-        checked, *others = job["steps"]
+        checked, *rest = job["steps"]
         assert not any(step.get("uses", "").startswith(CREDENTIALS) for step in [checked])
-        assert any(step.get("uses", "").startswith(CREDENTIALS) for step in others)
+        assert any(step.get("uses", "").startswith(CREDENTIALS) for step in rest)
         ended = subprocess.run(
             ["bash", "-e", "-c", checked["run"]],
             env={"EXPERIMENT": file, "PATH": os.environ["PATH"]},
@@ -306,14 +306,14 @@ PULL = {"number": 12, "head": {"sha": "abc", "repo": {"id": 7}}}
 
 
 def calls_of(
-    path: str, job: str, environment: dict[str, str], **given: Any
+    path: str, job: str, environment: dict[str, str], **inputs: Any
 ) -> list[dict[str, Any]]:
     """What the last script of a job asks of GitHub."""
     script = load(FOLDER / path)["jobs"][job]["steps"][-1]["with"]["script"]
     result = subprocess.run(
         ["node", "--eval", HARNESS],
         env={"PATH": os.environ["PATH"]} | environment,
-        input=json.dumps({"script": script, "run": RUN} | given),
+        input=json.dumps({"script": script, "run": RUN} | inputs),
         capture_output=True,
         text=True,
         check=True,

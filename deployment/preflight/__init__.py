@@ -61,7 +61,10 @@ def run(file: str) -> int:
         except DeploymentError as error:
             deployment = Deployment(experiment, file, "unknown")
             headline = f"experiment {experiment.name} ({file}), {deployment.region}"
-            rows = [_no_account(error, deployment.region), *_asked(LOCAL_CHECKS, deployment, bar)]
+            rows = [
+                _no_account(error, deployment.region),
+                *_all_findings(LOCAL_CHECKS, deployment, bar),
+            ]
         else:
             headline, rows = deployment.headline, checks(deployment, bar)
     print(f"{headline}: nothing is created")
@@ -76,24 +79,24 @@ def run(file: str) -> int:
 
 def checks(deployment: Deployment, bar: Progress | None = None) -> list[Finding]:
     """All findings, in a fixed order. Makes no change, and raises nothing."""
-    return _asked({**CHECKS, **LOCAL_CHECKS}, deployment, bar)
+    return _all_findings({**CHECKS, **LOCAL_CHECKS}, deployment, bar)
 
 
-def _asked(
+def _all_findings(
     table: Mapping[str, Check], deployment: Deployment, bar: Progress | None
 ) -> list[Finding]:
     """Several at once. ``bar`` shows how many are done."""
     bar = bar or Progress(disable=True)
     task = bar.add_task("checks", total=len(table))
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        asked = [threads.submit(findings, *check, deployment) for check in table.items()]
+        futures = [threads.submit(findings, *check, deployment) for check in table.items()]
         try:
-            for _ in as_completed(asked):
+            for _ in as_completed(futures):
                 bar.advance(task)
         except KeyboardInterrupt:
             threads.shutdown(wait=False, cancel_futures=True)
             raise
-    return [finding for answer in asked for finding in answer.result()]
+    return [finding for future in futures for finding in future.result()]
 
 
 def _cells(rows: Iterable[Finding]) -> Iterable[tuple[str, str, str]]:

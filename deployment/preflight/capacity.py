@@ -85,12 +85,12 @@ def other_quotas(deployment: Deployment) -> Iterator[Finding]:
         pages = eks.get_paginator("list_clusters").paginate()
         return sum(len(page["clusters"]) for page in pages)
 
-    wanted: dict[str, tuple[Quota, str, Callable[[], int]]] = {
+    quotas: dict[str, tuple[Quota, str, Callable[[], int]]] = {
         "VPCs": (VPCS, "network", lambda: len(ec2.describe_vpcs()["Vpcs"])),
         "addresses": (ADDRESSES, "network", lambda: len(ec2.describe_addresses()["Addresses"])),
         "clusters": (CLUSTERS, "cluster", clusters),
     }
-    for name, (quota, label, used) in wanted.items():
+    for name, (quota, label, used) in quotas.items():
         if has_stack(deployment, label):
             finding = ok(f"the stack {deployment.name}-{label} has what it needs")
         else:
@@ -106,10 +106,10 @@ def _compared(deployment: Deployment, quota: Quota, needed: int, used: int) -> F
     return refused(text, _increase(deployment, quota, used + needed))
 
 
-def _increase(deployment: Deployment, quota: Quota, wanted: int) -> str:
+def _increase(deployment: Deployment, quota: Quota, desired: int) -> str:
     return (
         f"aws service-quotas request-service-quota-increase --region {deployment.region} "
-        f"--service-code {quota.service} --quota-code {quota.code} --desired-value {wanted} "
+        f"--service-code {quota.service} --quota-code {quota.code} --desired-value {desired} "
         "(AWS takes hours or days to answer)"
     )
 
@@ -161,14 +161,14 @@ def _vcpus(deployment: Deployment, types: set[str]) -> dict[str, int]:
 
 def zones(deployment: Deployment) -> Iterator[Finding]:
     """Whether this account has the zones, and may use them."""
-    wanted = deployment.experiment.aws.availability_zones
+    names = deployment.experiment.aws.availability_zones
     answer = deployment.client("ec2").describe_availability_zones(AllAvailabilityZones=True)
     problems = {zone["ZoneName"]: _zone_problem(zone) for zone in answer["AvailabilityZones"]}
     wrong = [
-        f"{zone}: {problem}" for zone in wanted if (problem := problems.get(zone, "no such zone"))
+        f"{zone}: {problem}" for zone in names if (problem := problems.get(zone, "no such zone"))
     ]
     if not wrong:
-        yield ok(", ".join(wanted))
+        yield ok(", ".join(names))
         return
     usable = ", ".join(sorted(zone for zone, problem in problems.items() if not problem))
     remedy = f"set aws.availability_zones; this account has {usable or 'none'}"
@@ -185,20 +185,20 @@ def offerings(deployment: Deployment) -> Iterator[Finding]:
     """Whether any of the zones has each instance type: a node group takes those that have it."""
     experiment, region = deployment.experiment, deployment.region
     zones = [*experiment.aws.availability_zones]
-    wanted = {
+    zones_by_type = {
         experiment.capacity.instance_type: [experiment.capacity.availability_zone],
         SYSTEM_INSTANCE: zones,
     }
     if experiment.compile_node is CompileNode.CPU:
-        wanted[COMPILE_INSTANCE.name] = zones
-    for instance, asked in wanted.items():
+        zones_by_type[COMPILE_INSTANCE.name] = zones
+    for instance, candidates in zones_by_type.items():
         pages = deployment.client("ec2").get_paginator("describe_instance_type_offerings")
         listed = pages.paginate(
             LocationType="availability-zone",
             Filters=[{"Name": "instance-type", "Values": [instance]}],
         )
         offered = sorted(o["Location"] for page in listed for o in page["InstanceTypeOfferings"])
-        if having := [zone for zone in asked if zone in offered]:
+        if having := [zone for zone in candidates if zone in offered]:
             yield ok(f"offered in {', '.join(having)}", instance)
             continue
         remedy = f"{region} has it in no zone: set aws.region to one that does"
@@ -207,7 +207,7 @@ def offerings(deployment: Deployment) -> Iterator[Finding]:
                 f"{region} has it in {', '.join(offered)}: set aws.availability_zones and "
                 "capacity.availability_zone"
             )
-        yield refused(f"not offered in {', '.join(asked)}", remedy, instance)
+        yield refused(f"not offered in {', '.join(candidates)}", remedy, instance)
 
 
 def reservation(deployment: Deployment) -> Iterator[Finding]:
@@ -242,13 +242,15 @@ def _judged(deployment: Deployment, described: dict[str, Any]) -> Finding:
     }
     wrong = {field: pair for field, pair in pairs.items() if pair[0] != pair[1]}
     if wrong:
-        words = (f"{field} is {has}, the file has {wants}" for field, (has, wants) in wrong.items())
+        words = (
+            f"{field} is {actual}, the file has {wants}" for field, (actual, wants) in wrong.items()
+        )
         remedy = f"set {', '.join(wrong)}, or another capacity.reservation_id"
         return refused("; ".join(words), remedy)
     if state != "active" and state not in _COMING:
         return refused(state, _ANOTHER)
-    left, total = _left(described), described["TotalInstanceCount"]
-    if left is not None and left <= datetime.timedelta():
+    remaining, total = _remaining(described), described["TotalInstanceCount"]
+    if remaining is not None and remaining <= datetime.timedelta():
         text = (
             f"ends at {_time(described['EndDate'])}, and EKS takes its nodes away 40 minutes before"
         )
@@ -264,9 +266,9 @@ def _judged(deployment: Deployment, described: dict[str, Any]) -> Finding:
         begin = described.get("StartDate")
         since = f", from {_time(begin)}" if begin else ""
         return warning(text + since, "nodes come when it is active; start them then")
-    if left is None:
+    if remaining is None:
         return ok(f"{text}, without an end")
-    hours, limit = left.total_seconds() / 3600, guard_hours(deployment.experiment)
+    hours, limit = remaining.total_seconds() / 3600, guard_hours(deployment.experiment)
     text += f", {hours:.1f} hours left until EKS takes the nodes away"
     if hours >= limit:
         return ok(text)
@@ -287,12 +289,12 @@ def _free(deployment: Deployment, described: dict[str, Any]) -> int:
         "capacity-reservation-id": described["CapacityReservationId"],
         "instance-state-name": "running",
     }
-    asked = [{"Name": name, "Values": [value]} for name, value in filters.items()]
-    used = sum(1 for _ in _instances(deployment, asked))
+    arguments = [{"Name": name, "Values": [value]} for name, value in filters.items()]
+    used = sum(1 for _ in _instances(deployment, arguments))
     return int(described.get("AvailableInstanceCount", total)) + used
 
 
-def _left(described: dict[str, Any]) -> datetime.timedelta | None:
+def _remaining(described: dict[str, Any]) -> datetime.timedelta | None:
     """Until its nodes go. None if it has no end."""
     end: datetime.datetime | None = described.get("EndDate")
     if end is None:

@@ -113,7 +113,7 @@ def _docker(deployment: Deployment) -> Finding:
     program = os.environ.get("CDK_DOCKER", "docker")  # as the CLI chooses
     command = [program, "info", "--format", "{{.ServerVersion}}"]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, timeout=_DOCKER_SECONDS, check=False
         )
     except FileNotFoundError:
@@ -121,10 +121,10 @@ def _docker(deployment: Deployment) -> Finding:
     except subprocess.TimeoutExpired:
         problem = f"does not answer within {_DOCKER_SECONDS} s"
     else:
-        version = done.stdout.strip()
-        if done.returncode == 0 and version:
+        version = completed.stdout.strip()
+        if completed.returncode == 0 and version:
             return ok(f"will be built by {program} {version}")
-        *_, problem = ["does not answer", *done.stderr.strip().splitlines()]
+        *_, problem = ["does not answer", *completed.stderr.strip().splitlines()]
     remedy = "start it, or set benchmark.image to a ready one"
     if has_stack(deployment, "serving"):
         needed = "needed only if spectap/ changed since the last deploy"

@@ -34,7 +34,7 @@ def stages(context: Context) -> list[Stage]:
     order: list[Callable[[Context], Stage]] = [
         *(Check, Deploy, Prove, Restore, Download),
         *prepared,
-        *(() if experiment.apart else (Serve,)),
+        *(() if experiment.isolated else (Serve,)),
         *(Benchmark, Stop, Results),
     ]
     return [stage(context) for stage in order]
@@ -55,8 +55,8 @@ def start(deployment: Deployment, *, yes: bool) -> int:
     usd, hours = capacity.nodes * capacity.price.usd_per_hour, guard_hours(deployment.experiment)
 
     def perform() -> None:
-        wanted = f"{capacity.nodes} x {capacity.instance_type}"
-        _ask(f"{wanted}: {usd:.2f} USD an hour, for {hours:.1f} hours at most", yes=yes)
+        instances = f"{capacity.nodes} x {capacity.instance_type}"
+        _ask(f"{instances}: {usd:.2f} USD an hour, for {hours:.1f} hours at most", yes=yes)
         console = Console(2, sys.stdout)
         for stage in (Prove(context), Start(context)):
             _perform(stage, console)
@@ -73,9 +73,9 @@ def stop(deployment: Deployment) -> int:
     costs = spent(deployment)
     print(f"{costs.amount} so far. What still costs, by the hour:")
     for part in costs.parts:
-        ending = ", until it has ended" if part.standing not in ALWAYS else ""
-        if part.now:
-            print(f"  {part.standing}: {part.usd_per_hour:.2f} USD{ending}")
+        ending = ", until it has ended" if part.group not in ALWAYS else ""
+        if part.running:
+            print(f"  {part.group}: {part.usd_per_hour:.2f} USD{ending}")
     print(f"To remove all: make destroy EXPERIMENT={deployment.file}")
     return 0
 
@@ -84,7 +84,7 @@ def _perform_all(context: Context, *, yes: bool) -> None:
     deployment, every = context.deployment, stages(context)
     console = Console(len(every), sys.stdout)
     run = measured_run(context)
-    asked = run is not None
+    confirmed = run is not None
     if run and context.again:
         setting = "sweep.run" if deployment.experiment.sweep else "load, such as benchmark.rounds,"
         raise DeploymentError(
@@ -96,22 +96,22 @@ def _perform_all(context: Context, *, yes: bool) -> None:
             # One that an earlier call began may end unattended, and its end stops the nodes: they
             # are not to be started again for it.
             run = measured_run(context)
-            asked = asked or run is not None
-        if stage.costs and not asked:
+            confirmed = confirmed or run is not None
+        if stage.costs and not confirmed:
             _ask(_estimate(deployment), yes=yes)
-            asked = True
+            confirmed = True
         if run and stage.costs:
-            with console.stage(stage.name, shows_itself=stage.shows_itself) as line:
-                line.found = f"not needed: run {run} is complete"
+            with console.stage(stage.name, shows_itself=stage.shows_itself) as entry:
+                entry.result = f"not needed: run {run} is complete"
         else:
             _perform(stage, console)
 
 
 def _perform(stage: Stage, console: Console) -> None:
-    with console.stage(stage.name, shows_itself=stage.shows_itself) as line:
-        line.found = stage.existing() or stage.perform(Progress(console, line))
+    with console.stage(stage.name, shows_itself=stage.shows_itself) as entry:
+        entry.result = stage.existing() or stage.perform(Progress(console, entry))
         with contextlib.suppress(DeploymentError):  # what cannot be asked is left out
-            line.found += f", {spent(stage.deployment).amount} so far"
+            entry.result += f", {spent(stage.deployment).amount} so far"
 
 
 def _estimate(deployment: Deployment) -> str:
@@ -233,5 +233,5 @@ def _costs(deployment: Deployment) -> Iterator[str]:
     costs = spent(deployment)
     yield f"{costs.amount} so far; {costs.usd_per_hour:.2f} USD an hour now:"
     for part in costs.parts:
-        if part.now:
-            yield f"  {part.standing}: {part.usd_per_hour:.2f} USD an hour"
+        if part.running:
+            yield f"  {part.group}: {part.usd_per_hour:.2f} USD an hour"

@@ -107,7 +107,7 @@ class Benchmark(Stage):
 
     def perform(self, progress: Progress) -> str:
         """Waits for it, and begins a new one where none goes on."""
-        measurement = _Indexes if self.deployment.experiment.apart else _Services
+        measurement = _Indexes if self.deployment.experiment.isolated else _Services
         with connected(self.deployment) as api:
             run = measurement(self.deployment, api, progress).measured()
         return f"run {run} is complete"
@@ -234,9 +234,9 @@ def bar(log: str) -> str:
 
 
 def _is_ready(service: V1Deployment) -> bool:
-    status, wanted = service.status, service.metadata.generation
+    status, generation = service.status, service.metadata.generation
     # A change that the controller has not seen yet would be taken for carried out.
-    return bool(status.ready_replicas and (status.observed_generation or 0) >= wanted)
+    return bool(status.ready_replicas and (status.observed_generation or 0) >= generation)
 
 
 class Results(Stage):
@@ -273,7 +273,7 @@ def complete_run(deployment: Deployment) -> str | None:
     same variants. Raises DeploymentError.
     """
     bucket = Bucket(deployment)
-    if deployment.experiment.apart:
+    if deployment.experiment.isolated:
         names, run = {*index_config(deployment).names}, run_id(deployment.experiment)
         if names - {*complete_indexes(deployment)}:
             return None
@@ -289,7 +289,7 @@ def complete_run(deployment: Deployment) -> str | None:
     expected = benchmark_config(deployment.experiment, bucket.name)
     for run in sorted(ends, key=lambda run: ends[run], reverse=True):
         config = _config(bucket, run)
-        if config and _asked(config) == _asked(expected):
+        if config and _measured_settings(config) == _measured_settings(expected):
             return run
     return None
 
@@ -300,7 +300,7 @@ def measured_run(context: Context) -> str | None:
     A run that was begun after it, on nodes that are running, is not to be given up for it. Variants
     that are measured one by one are not measured twice in a run. Raises DeploymentError.
     """
-    deployment, is_isolated = context.deployment, context.deployment.experiment.apart
+    deployment, is_isolated = context.deployment, context.deployment.experiment.isolated
     run = None if context.again and not is_isolated else complete_run(deployment)
     if run is None or is_isolated or are_stopped(deployment):
         return run
@@ -327,7 +327,7 @@ def complete_indexes(deployment: Deployment) -> list[str]:
     ]
 
 
-def _asked(config: Config) -> list[object]:
+def _measured_settings(config: Config) -> list[object]:
     """Of variants what they are, and not where they answer."""
     variants = [variant.model_copy(update={"endpoint": None}) for variant in config.variants]
     return [*(getattr(config, name) for name in _MEASURED), variants]

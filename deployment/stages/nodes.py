@@ -34,20 +34,20 @@ class Start(Stage):
         """Asks EKS, the schedule and the cluster. The guard counts from the first node."""
         group = nodes.find(self.deployment, Kind.TRAINIUM)
         guarded = guard.find(self.deployment, Kind.TRAINIUM)
-        if group is None or group.size < self._wanted or guarded is None:
+        if group is None or group.size < self._size or guarded is None:
             return None
         if nodes.is_stopper_running(self.deployment):
             return None
         if nodes.has_stopper_just_ended(self.deployment):
             return None
         with connected(self.deployment) as api:
-            if len(_with_devices(api)) < self._wanted or closed(api):
+            if len(_with_devices(api)) < self._size or closed(api):
                 return None
             return self._started(self._counted(_ready(api)) or guarded)
 
     def perform(self, progress: Progress) -> str:
         """The guard first, then the nodes."""
-        guarded = guard.start(self.deployment, Kind.TRAINIUM, self._wanted)
+        guarded = guard.start(self.deployment, Kind.TRAINIUM, self._size)
         progress.say(f"the guard scales them to 0 at {guarded.at:%Y-%m-%d %H:%M} UTC")
         with connected(self.deployment) as api:
             try:
@@ -59,7 +59,7 @@ class Start(Stage):
                 raise
             return self._started(self._counted(_ready(api)) or guarded)
 
-    def _counted(self, ready: Mapping[str, datetime.datetime]) -> guard.Guard | None:
+    def _counted(self, ready: Mapping[str, datetime.datetime]) -> guard.NodeGuard | None:
         """The guard, which counts from when the first node joined."""
         joined = min(ready.values(), default=clock.now())
         return guard.count_from(self.deployment, Kind.TRAINIUM, joined)
@@ -71,7 +71,7 @@ class Start(Stage):
         ready, usable = _ready(api), _with_devices(api)
         if ready:
             self._counted(ready)
-        if len(usable) >= self._wanted:
+        if len(usable) >= self._size:
             devices = closed(api)
             if devices is None:
                 return True
@@ -79,20 +79,20 @@ class Start(Stage):
                 raise StageFailed(f"the pods cannot use the devices\n{devices.reason}")
             progress.wait(devices.reason)
             return None
-        words = [f"{len(ready)} of {self._wanted} nodes are ready"]
+        words = [f"{len(ready)} of {self._size} nodes are ready"]
         if ready:
             words.append(f"{len(usable)} report their devices")
-        if len(ready) < self._wanted:
+        if len(ready) < self._size:
             words += why_no_nodes(self.deployment, group)
         progress.wait("; ".join(words))
         return None
 
-    def _started(self, guarded: guard.Guard) -> str:
+    def _started(self, guarded: guard.NodeGuard) -> str:
         capacity = self.deployment.experiment.capacity
-        return f"{self._wanted} x {capacity.instance_type}, until {guarded.at:%Y-%m-%d %H:%M} UTC"
+        return f"{self._size} x {capacity.instance_type}, until {guarded.at:%Y-%m-%d %H:%M} UTC"
 
     @property
-    def _wanted(self) -> int:
+    def _size(self) -> int:
         return self.deployment.experiment.capacity.nodes
 
 

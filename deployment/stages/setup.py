@@ -157,17 +157,17 @@ class _Prepare(Stage):
 
     @property
     @abstractmethod
-    def wanted(self) -> Sequence[str]:
+    def prefixes(self) -> Sequence[str]:
         """Prefixes in the bucket."""
 
     @property
     def prepared(self) -> str:
         """What there is in the end, in words."""
-        return f"{self.noun}: {len(self.wanted)}"
+        return f"{self.noun}: {len(self.prefixes)}"
 
     def existing(self) -> str | None:
         """Asks the bucket."""
-        missing = Bucket(self.deployment).incomplete(self.wanted)
+        missing = Bucket(self.deployment).incomplete(self.prefixes)
         return None if missing else self.prepared
 
     def perform(self, progress: Progress) -> str:
@@ -182,7 +182,7 @@ class _Prepare(Stage):
         bucket, given_up = Bucket(self.deployment), dict[str, str]()
 
         def look() -> bool | None:
-            missing = bucket.incomplete(self.wanted)
+            missing = bucket.incomplete(self.prefixes)
             if not missing:
                 return True
             jobs = cluster.jobs(api, f"step={self.name}")
@@ -195,8 +195,8 @@ class _Prepare(Stage):
                     progress.say("\n".join([given_up[name], *words]))
             if given_up and all(map(_is_over, jobs)):
                 return False
-            complete = len(self.wanted) - len(missing)
-            stored = f"{complete} of {len(self.wanted)} are in the bucket"
+            complete = len(self.prefixes) - len(missing)
+            stored = f"{complete} of {len(self.prefixes)} are in the bucket"
             progress.wait("; ".join([stored, *self._waiting(api)]))
             return None
 
@@ -222,7 +222,7 @@ class Download(_Prepare):
     noun = "checkpoints"
 
     @property
-    def wanted(self) -> Sequence[str]:
+    def prefixes(self) -> Sequence[str]:
         """Of the checkpoints of all variants."""
         return checkpoints(self.deployment.experiment)
 
@@ -242,7 +242,7 @@ class Compile(_Prepare):
 
     def perform(self, progress: Progress) -> str:
         """Ends its nodes, unless it is interrupted."""
-        missing = len(Bucket(self.deployment).incomplete(self.wanted))
+        missing = len(Bucket(self.deployment).incomplete(self.prefixes))
         with connected(self.deployment) as api:
             self._revive(api, progress)
             if self._has_nodes:
@@ -258,7 +258,7 @@ class Compile(_Prepare):
         return self.prepared
 
     @property
-    def wanted(self) -> Sequence[str]:
+    def prefixes(self) -> Sequence[str]:
         """Of the compiled graphs of all variants."""
         return graphs(self.deployment.experiment)
 

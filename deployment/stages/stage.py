@@ -59,7 +59,7 @@ class Progress:
     def wait(self, text: str) -> None:
         """What it waits for now."""
         text = printable(" ".join(text.split()))
-        self._line.now = text
+        self._line.progress = text
         if self._console.on_terminal:
             return
         since = time.monotonic() - self._when

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from experiment.cost.durations import GENEROUS, Stage, estimate, stages
-from experiment.cost.prices import ALWAYS, HOURS_PER_MONTH, Part, Standing, parts, usd_per_hour
+from experiment.cost.prices import ALWAYS, HOURS_PER_MONTH, CostGroup, Part, parts, usd_per_hour
 from experiment.schema import Experiment, Purchase
 
-__all__ = ["Block", "Cost", "Part", "Stage", "Standing", "cost", "guard_hours"]
+__all__ = ["Block", "Cost", "CostGroup", "Part", "Stage", "cost", "guard_hours"]
 
 DAYS: Final = (*range(1, 15), *range(21, 183, 7))
 
@@ -64,8 +64,8 @@ def smallest(experiment: Experiment, hours: float) -> Block | None:
         return None
     if capacity.purchase not in (Purchase.CAPACITY_BLOCK, Purchase.ON_DEMAND):
         return None
-    wanted = datetime.timedelta(hours=hours) + SCALED_IN
-    days = next((days for days in DAYS if datetime.timedelta(days=days) >= wanted), DAYS[-1])
+    needed = datetime.timedelta(hours=hours) + SCALED_IN
+    days = next((days for days in DAYS if datetime.timedelta(days=days) >= needed), DAYS[-1])
     price = capacity.price.usd_per_hour
     return Block(days * 24, capacity.nodes, capacity.instance_type, price)
 
@@ -96,7 +96,7 @@ class Cost:
         """The same, with the whole Capacity Block in place of its used hours."""
         if self.block is None:
             return self.usd
-        return self.block.to_pay(self.usd, self.block.instances * self.hours_of(Standing.TRAINIUM))
+        return self.block.to_pay(self.usd, self.block.instances * self.hours_of(CostGroup.TRAINIUM))
 
     @property
     def amount(self) -> str:
@@ -109,20 +109,20 @@ class Cost:
         """Hours of a month x what stands between runs."""
         return HOURS_PER_MONTH * self.idle_usd_per_hour
 
-    def hours_of(self, standing: Standing) -> float:
+    def hours_of(self, group: CostGroup) -> float:
         """The stages in which that stands."""
-        return sum(stage.hours for stage in self.stages if standing in stage.standing)
+        return sum(stage.hours for stage in self.stages if group in stage.groups)
 
     @property
     def by_part(self) -> Mapping[Part, float]:
         """Dollars of each part in all: its price an hour x the stages in which it stands."""
-        return {part: part.usd_per_hour * self.hours_of(part.standing) for part in self.parts}
+        return {part: part.usd_per_hour * self.hours_of(part.group) for part in self.parts}
 
 
 def cost(experiment: Experiment) -> Cost:
     """What ``experiment`` costs by estimate."""
     in_order = stages(experiment)
-    hours = sum(stage.hours for stage in in_order if Standing.TRAINIUM in stage.standing)
+    hours = sum(stage.hours for stage in in_order if CostGroup.TRAINIUM in stage.groups)
     idle = usd_per_hour(experiment, ALWAYS)
     return Cost(parts(experiment), in_order, idle, smallest(experiment, hours))
 
@@ -135,17 +135,17 @@ def guard_hours(experiment: Experiment) -> float:
     capacity, hours = experiment.capacity, max_hours(experiment)
     if experiment.sweep is None:
         return hours
-    left = experiment.sweep.at_most_usd - estimate(experiment).compile_usd
-    return min(hours, left / (capacity.nodes * capacity.price.usd_per_hour))
+    remaining_usd = experiment.sweep.at_most_usd - estimate(experiment).compile_usd
+    return min(hours, remaining_usd / (capacity.nodes * capacity.price.usd_per_hour))
 
 
 def max_hours(experiment: Experiment) -> float:
     """``capacity.max_hours``; by default ``GENEROUS`` times what all stages with them take."""
     if experiment.capacity.max_hours is not None:
         return experiment.capacity.max_hours
-    return math.ceil(GENEROUS * cost(experiment).hours_of(Standing.TRAINIUM))
+    return math.ceil(GENEROUS * cost(experiment).hours_of(CostGroup.TRAINIUM))
 
 
 def compile_guard_hours(experiment: Experiment) -> float:
     """Hours for which compile nodes may stand: ``GENEROUS`` times what the compiles take."""
-    return math.ceil(GENEROUS * cost(experiment).hours_of(Standing.COMPILE))
+    return math.ceil(GENEROUS * cost(experiment).hours_of(CostGroup.COMPILE))

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from experiment.cost.prices import ALWAYS, Standing, most_nodes, usd_per_hour
+from experiment.cost.prices import ALWAYS, CostGroup, most_nodes, usd_per_hour
 from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.runtimes import Mode, Workload
 from experiment.schema import CompileNode, Experiment
@@ -136,7 +136,7 @@ def measuring_seconds(experiment: Experiment) -> float:
 
     Variants that are measured apart start their servers meanwhile, each its own.
     """
-    if experiment.apart:
+    if experiment.isolated:
         return _measuring([*map(index_seconds, variants(experiment))], _claims(experiment))
     # All at once: a turn takes as long as its slowest service.
     return max(_load_seconds(variant, WARM_UPS) for variant in variants(experiment))
@@ -161,7 +161,7 @@ def index_seconds(variant: Variant) -> float:
     if experiment.workload is not Workload.JOB:
         return START_SECONDS + _load_seconds(variant, UNCOUNTED_WAVES)
     # One answer after another, without a load generator.
-    medusa = variant.compared_mode is Mode.MEDUSA
+    medusa = variant.speculation_mode is Mode.MEDUSA
     tokens = experiment.benchmark.mean_output_tokens if medusa else experiment.serving.length
     return START_SECONDS + DEMO_ANSWERS * tokens * TOKEN_SECONDS
 
@@ -217,7 +217,7 @@ class Stage:
 
     name: str
     seconds: float
-    standing: frozenset[Standing]
+    groups: frozenset[CostGroup]
     why: str
     """Where its time comes from."""
     usd_per_hour: float
@@ -237,30 +237,30 @@ class Stage:
 def stages(experiment: Experiment) -> tuple[Stage, ...]:
     """Those that take time, in their order."""
     return tuple(
-        Stage(name, seconds, standing, why, usd_per_hour(experiment, standing))
-        for name, seconds, standing, why in _stages(experiment)
+        Stage(name, seconds, groups, why, usd_per_hour(experiment, groups))
+        for name, seconds, groups, why in _stages(experiment)
     )
 
 
-def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Standing], str]]:
-    trainium, node = ALWAYS | {Standing.TRAINIUM}, experiment.compile_node
+def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[CostGroup], str]]:
+    trainium, node = ALWAYS | {CostGroup.TRAINIUM}, experiment.compile_node
     yield "deploy", DEPLOY_SECONDS, ALWAYS, _minutes(DEPLOY_SECONDS)
     gib = checkpoints_gib(experiment)
     at = f"{gib:.1f} GiB at {DOWNLOAD_MIBPS} MiB a second"
     yield "download", gib * 1024 / DOWNLOAD_MIBPS, ALWAYS, at
     if node is CompileNode.CPU:
-        seconds, why = _compiling(experiment, most_nodes(experiment)[Standing.COMPILE])
+        seconds, why = _compiling(experiment, most_nodes(experiment)[CostGroup.COMPILE])
         why = f"{why}, after {_minutes(CPU_NODE_SECONDS)} for the nodes"
-        yield "compile", CPU_NODE_SECONDS + seconds, ALWAYS | {Standing.COMPILE}, why
+        yield "compile", CPU_NODE_SECONDS + seconds, ALWAYS | {CostGroup.COMPILE}, why
     yield "start", TRAINIUM_NODE_SECONDS, trainium, _minutes(TRAINIUM_NODE_SECONDS)
     if node is CompileNode.TRAINIUM:
         seconds, why = _compiling(experiment, experiment.capacity.nodes)
         yield "compile", seconds, trainium, why
-    if not experiment.apart and node is None:
+    if not experiment.isolated and node is None:
         most = f"at most {FIRST_START_SECONDS / 3600:g} h"
         why = f"a first start: {_minutes(FIRST_START_USUAL_SECONDS)}, and {most}"
         yield "serve", FIRST_START_USUAL_SECONDS, trainium, why
-    elif not experiment.apart:
+    elif not experiment.isolated:
         why = f"{_minutes(START_SECONDS)}: graph and weights to local disk, and loading"
         yield "serve", START_SECONDS, trainium, why
     yield "benchmark", measuring_seconds(experiment), trainium, _measured(experiment)
@@ -285,7 +285,7 @@ def _compiling(experiment: Experiment, nodes: int) -> tuple[float, str]:
 def _measured(experiment: Experiment) -> str:
     """What is measured, and how long each takes."""
     load, measured = experiment.benchmark, variants(experiment)
-    if experiment.apart:
+    if experiment.isolated:
         longest = max(map(index_seconds, measured))
         at_once = estimate(experiment).at_once
         return f"{len(measured)} variants, {at_once} at a time, up to {_minutes(longest)} each"
@@ -300,5 +300,5 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min"
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from experiment.cost import Block, Cost, Standing, compile_guard_hours, cost, guard_hours
+from experiment.cost import Block, Cost, CostGroup, compile_guard_hours, cost, guard_hours
 from experiment.cost.durations import checkpoints_gib
 from experiment.cost.prices import (
     COMPILE_NODE,
@@ -36,8 +36,8 @@ def page(experiment: Experiment, file: str, width: int) -> Iterator[str]:
         "nothing of it is there yet",
         width,
     )
-    yield from _section("By hour", _by_hour(costs), width, left=1)
-    yield from _section("By stage", _by_stage(costs), width, left=0)
+    yield from _section("By hour", _by_hour(costs), width, text_columns=1)
+    yield from _section("By stage", _by_stage(costs), width, text_columns=0)
     if costs.block:
         yield from _section("To buy", _to_buy(costs, costs.block), width)
     yield from _section("Afterwards", _afterwards(experiment, costs), width)
@@ -49,7 +49,7 @@ def _by_hour(costs: Cost) -> Iterator[tuple[str, ...]]:
     """Each part, and the whole: what stands an hour, for how long."""
     yield "", "", "USD an hour", "h", "USD"
     for part, usd in costs.by_part.items():
-        hours = costs.hours_of(part.standing)
+        hours = costs.hours_of(part.group)
         yield part.name, part.formula, f"{part.usd_per_hour:.2f}", f"{hours:.2f}", f"{usd:.2f}"
     yield "in all", "used" if costs.block else "", "", "", f"{sum(costs.by_part.values()):.2f}"
     if costs.block:
@@ -70,7 +70,7 @@ def _by_stage(costs: Cost) -> Iterator[tuple[str, ...]]:
 
 def _to_buy(costs: Cost, block: Block) -> Iterator[tuple[str, ...]]:
     """What a Capacity Block adds to what is used, and what may cost less."""
-    hours = costs.hours_of(Standing.TRAINIUM)
+    hours = costs.hours_of(CostGroup.TRAINIUM)
     node_hours = block.instances * hours
     used, (low, high) = node_hours * block.usd_per_hour, SPOT_USD
     yield (
@@ -98,13 +98,13 @@ def _afterwards(experiment: Experiment, costs: Cost) -> Iterator[tuple[str, ...]
         f"= {costs.idle_usd_per_month:.0f} USD a month, until the stacks are deleted",
     )
     capacity, most = experiment.capacity, guard_hours(experiment)
-    each = sum(p.usd_per_hour for p in costs.parts if p.standing is Standing.TRAINIUM)
+    usd_per_hour = sum(p.usd_per_hour for p in costs.parts if p.group is CostGroup.TRAINIUM)
     yield (
         "guard",
         f"a schedule ends the Trainium nodes {most:.4g} h after they are ready, whatever becomes "
-        f"of the run: at most {most:.4g} h x {each:.2f} = {most * each:.2f} USD",
+        f"of the run: at most {most:.4g} h x {usd_per_hour:.2f} = {most * usd_per_hour:.2f} USD",
     )
-    needed = costs.hours_of(Standing.TRAINIUM)
+    needed = costs.hours_of(CostGroup.TRAINIUM)
     if most < needed:
         yield (
             "too early",
@@ -171,15 +171,15 @@ def _prices(experiment: Experiment) -> Iterator[tuple[str, ...]]:
 
 
 def _section(
-    title: str, rows: Iterator[tuple[str, ...]], width: int, left: int | None = None
+    title: str, rows: Iterator[tuple[str, ...]], width: int, text_columns: int | None = None
 ) -> Iterator[str]:
-    """A title and a table. Columns up to ``left`` and the last are words, the others figures.
+    """A title and a table. Columns up to ``text_columns`` and the last are words, others figures.
 
     The last column is folded into what the others leave of the width.
     """
     cells = [*rows]
     columns = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    words = {0, left} if left is not None else {*range(len(columns))}
+    words = {0, text_columns} if text_columns is not None else {*range(len(columns))}
     yield ""
     yield title
     for *first, last in cells:

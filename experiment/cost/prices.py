@@ -75,7 +75,7 @@ LOGS: Final = ListPrice(0.03, "GiB-month", "cloudwatch/pricing")
 """Stored, after they were taken in."""
 
 
-class Standing(StrEnum):
+class CostGroup(StrEnum):
     """With what a part comes and goes."""
 
     NETWORK = "network"
@@ -84,7 +84,7 @@ class Standing(StrEnum):
     TRAINIUM = "Trainium nodes"
 
 
-ALWAYS: Final = frozenset({Standing.NETWORK, Standing.CLUSTER})
+ALWAYS: Final = frozenset({CostGroup.NETWORK, CostGroup.CLUSTER})
 """What runs from the deploy until the stacks are deleted."""
 
 
@@ -107,9 +107,9 @@ class Volume:
 
 
 VOLUMES: Final = {
-    Standing.CLUSTER: Volume(100),
-    Standing.COMPILE: Volume(1024, mibps=1000, iops=6000),
-    Standing.TRAINIUM: Volume(500),
+    CostGroup.CLUSTER: Volume(100),
+    CostGroup.COMPILE: Volume(1024, mibps=1000, iops=6000),
+    CostGroup.TRAINIUM: Volume(500),
 }
 """The root volume of each node."""
 
@@ -123,7 +123,7 @@ class Part:
     count: int
     usd_each: float
     """An hour."""
-    standing: Standing
+    group: CostGroup
 
     @property
     def usd_per_hour(self) -> float:
@@ -139,9 +139,9 @@ class Part:
 def parts(experiment: Experiment) -> tuple[Part, ...]:
     """All that an experiment ever runs, with as many nodes as it ever has at once."""
     capacity, counts = experiment.capacity, most_nodes(experiment)
-    network, cluster = Standing.NETWORK, Standing.CLUSTER
+    network, cluster = CostGroup.NETWORK, CostGroup.CLUSTER
 
-    def nodes(name: str, instance: str, usd: float, group: Standing) -> Iterator[Part]:
+    def nodes(name: str, instance: str, usd: float, group: CostGroup) -> Iterator[Part]:
         """A group's instances and their volumes, if it ever has any."""
         if count := counts[group]:
             volume = VOLUMES[group]
@@ -158,31 +158,31 @@ def parts(experiment: Experiment) -> tuple[Part, ...]:
         Part("NAT gateway", "gateway", 1, NAT_GATEWAY.usd_per_hour, network),
         Part("its address", "public IPv4", 1, PUBLIC_ADDRESS.usd_per_hour, network),
         Part("interface endpoints", "in one zone", 3, INTERFACE_ENDPOINT.usd_per_hour, network),
-        *nodes("compile", COMPILE_INSTANCE.name, COMPILE_NODE.usd, Standing.COMPILE),
-        *nodes("Trainium", capacity.instance_type, price, Standing.TRAINIUM),
+        *nodes("compile", COMPILE_INSTANCE.name, COMPILE_NODE.usd, CostGroup.COMPILE),
+        *nodes("Trainium", capacity.instance_type, price, CostGroup.TRAINIUM),
     )
 
 
-def most_nodes(experiment: Experiment) -> Mapping[Standing, int]:
+def most_nodes(experiment: Experiment) -> Mapping[CostGroup, int]:
     """How many nodes each group has at most. Of system nodes, an update needs one more."""
     graphs = len({variant.artifact for variant in variants(experiment)})
     on_cpus = experiment.compile_node is CompileNode.CPU
     return {
-        Standing.CLUSTER: SYSTEM_NODES,
-        Standing.COMPILE: compile_nodes(graphs) if on_cpus else 0,
-        Standing.TRAINIUM: experiment.capacity.nodes,
+        CostGroup.CLUSTER: SYSTEM_NODES,
+        CostGroup.COMPILE: compile_nodes(graphs) if on_cpus else 0,
+        CostGroup.TRAINIUM: experiment.capacity.nodes,
     }
 
 
-def usd_per_hour(experiment: Experiment, standing: Collection[Standing]) -> float:
+def usd_per_hour(experiment: Experiment, groups: Collection[CostGroup]) -> float:
     """What the parts that run cost an hour."""
-    return sum(part.usd_per_hour for part in parts(experiment) if part.standing in standing)
+    return sum(part.usd_per_hour for part in parts(experiment) if part.group in groups)
 
 
-def usd_per_node_hour(experiment: Experiment, group: Standing) -> float:
+def usd_per_node_hour(experiment: Experiment, group: CostGroup) -> float:
     """One node of a group, with its volume."""
     price = {
-        Standing.COMPILE: COMPILE_NODE.usd,
-        Standing.TRAINIUM: experiment.capacity.price.usd_per_hour,
+        CostGroup.COMPILE: COMPILE_NODE.usd,
+        CostGroup.TRAINIUM: experiment.capacity.price.usd_per_hour,
     }[group]
     return price + VOLUMES[group].usd_per_hour

@@ -54,8 +54,8 @@ def _load_fits(experiment: Experiment) -> Refusals:
 
 def _seconds(experiment: Experiment) -> Refusals:
     most = experiment.benchmark.timeout_seconds / 2
-    for index, given in enumerate(experiment.benchmark.load or ()):
-        if given.seconds and given.seconds > most:
+    for index, point in enumerate(experiment.benchmark.load or ()):
+        if point.seconds and point.seconds > most:
             yield Refusal(
                 f"benchmark.load[{index}].seconds",
                 f"must be at most {most:g}, half of benchmark.timeout_seconds: the last answers "
@@ -67,9 +67,9 @@ def _concurrency(experiment: Experiment) -> Refusals:
     """A ladder may go on beyond a batch: there the queue is measured, which the report says."""
     item = "benchmark.load[{}]" if experiment.benchmark.load else "benchmark"
     closed = [
-        (given.concurrency, f"{item.format(index)}.concurrency")
-        for index, given in enumerate(experiment.benchmark.given)
-        if given.concurrency is not None
+        (point.concurrency, f"{item.format(index)}.concurrency")
+        for index, point in enumerate(experiment.benchmark.listed_points)
+        if point.concurrency is not None
     ]
     if not closed:
         return

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from experiment.errors import Refusal, Refusals, shown
+from experiment.errors import Refusal, Refusals, as_json
 from experiment.known_models import KNOWN_MODELS, Architecture, Model, ModelKind
 from experiment.runtimes import (
     RUNTIMES,
@@ -73,39 +73,40 @@ def runtime_known(experiment: Experiment) -> Refusals:
 def mode_served(experiment: Experiment) -> Refusals:
     """The runtime serves each mode."""
     runtime = experiment.serving_runtime
-    for speculation, place in experiment.placed:
+    for speculation, fields in experiment.placed:
         mode = speculation.mode
         if mode not in runtime.modes:
             able = serving_in_words(mode)
             elsewhere = f"{mode} is served by {able}" if able else f"no runtime serves {mode}"
             yield Refusal(
-                place.mode, f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}"
+                fields.mode,
+                f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}",
             )
 
 
 def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, Fields, ModeSupport]]:
     """Each speculation with its place in the file, and how the runtime serves its mode."""
     modes = experiment.serving_runtime.modes
-    for speculation, place in experiment.placed:
-        yield speculation, place, modes[speculation.mode]
+    for speculation, fields in experiment.placed:
+        yield speculation, fields, modes[speculation.mode]
 
 
 def _drafted(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
     """Each speculation that has a draft, with the draft and its place in the file."""
-    for speculation, place, support in speculating(experiment):
+    for speculation, fields, support in speculating(experiment):
         draft = speculation.draft or experiment.models.draft
         if support.draft and draft:
-            yield speculation, place.draft or "models.draft", draft
+            yield speculation, fields.draft or "models.draft", draft
 
 
 def _draft(experiment: Experiment) -> Refusals:
-    for speculation, place, support in speculating(experiment):
+    for speculation, fields, support in speculating(experiment):
         mode = speculation.mode
         if support.draft and not (speculation.draft or experiment.models.draft):
             needed = f"is required: mode {mode} needs a draft of kind {support.draft}"
             yield Refusal("models.draft", needed)
-        if place.draft and not support.draft:
-            yield Refusal(place.draft, f"mode {mode} takes no draft")
+        if fields.draft and not support.draft:
+            yield Refusal(fields.draft, f"mode {mode} takes no draft")
 
 
 def models_of(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
@@ -113,15 +114,15 @@ def models_of(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
     yield "models.target", "target", experiment.models.target
     if experiment.models.draft:
         yield "models.draft", "draft", experiment.models.draft
-    for speculation, place in experiment.placed:
-        if place.draft and speculation.draft:
-            yield place.draft, "draft", speculation.draft
+    for speculation, fields in experiment.placed:
+        if fields.draft and speculation.draft:
+            yield fields.draft, "draft", speculation.draft
 
 
 def models_known(experiment: Experiment) -> Refusals:
     """The architecture of each model is known, and is the model's own."""
-    for place, _, model in models_of(experiment):
-        field = f"{place}.architecture"
+    for name, _, model in models_of(experiment):
+        field = f"{name}.architecture"
         known = KNOWN_MODELS.get(model.id)
         if known is None and model.architecture is None:
             yield Refusal(
@@ -136,11 +137,11 @@ def models_known(experiment: Experiment) -> Refusals:
         if known.norm_before_residual is None:
             free.add("norm_before_residual")
         for figure, value in known:
-            given = figure in model.architecture.model_fields_set - free
-            if given and getattr(model.architecture, figure) != value:
+            is_set = figure in model.architecture.model_fields_set - free
+            if is_set and getattr(model.architecture, figure) != value:
                 yield Refusal(
                     f"{field}.{figure}",
-                    f"must be {shown(value)}, as in {model.id}; architecture can be left out",
+                    f"must be {as_json(value)}, as in {model.id}; architecture can be left out",
                 )
 
 
@@ -216,32 +217,32 @@ def _distinct(experiment: Experiment) -> Refusals:
     fields = {s.name: f"speculation[{i}].name" for i, s in enumerate(experiment.speculations)}
     first: dict[str, str] = {}
     for variant in variants(experiment):
-        other = first.setdefault(variant.artifact, variant.name)
-        if other != variant.name:
-            same = f"has the mode, window, draft and batch of {other}"
-            yield Refusal(fields[variant.name], f"{same}; must differ in one of them")
+        first_name = first.setdefault(variant.artifact, variant.name)
+        if first_name != variant.name:
+            problem = f"has the mode, window, draft and batch of {first_name}"
+            yield Refusal(fields[variant.name], f"{problem}; must differ in one of them")
 
 
 def _window(experiment: Experiment) -> Refusals:
     """The runtime takes as many tokens in the mode."""
-    for speculation, place, support in speculating(experiment):
-        given, most = speculation.num_speculative_tokens, support.maximum_tokens
-        if given < support.minimum_tokens:
+    for speculation, fields, support in speculating(experiment):
+        window, most = speculation.num_speculative_tokens, support.maximum_tokens
+        if window < support.minimum_tokens:
             yield Refusal(
-                place.window,
+                fields.window,
                 f"must be at least {support.minimum_tokens}: NxDI verifies a window of k positions "
                 "with k - 1 draft tokens",
             )
-        if most is not None and given > most:
+        if most is not None and window > most:
             yield Refusal(
-                place.window, f"must be at most {most}, the depth of {speculation.mode}'s tree"
+                fields.window, f"must be at most {most}, the depth of {speculation.mode}'s tree"
             )
 
 
 def _cores(experiment: Experiment) -> Refusals:
-    given = experiment.serving.tensor_parallel
+    tensor_parallel = experiment.serving.tensor_parallel
     for speculation, _, support in speculating(experiment):
-        if support.tensor_parallel is not None and given not in support.tensor_parallel:
+        if support.tensor_parallel is not None and tensor_parallel not in support.tensor_parallel:
             able = " or ".join(map(str, support.tensor_parallel))
             yield Refusal("serving.tensor_parallel", f"must be {able} in mode {speculation.mode}")
 
@@ -270,7 +271,7 @@ def _norms(experiment: Experiment) -> Refusals:
 
 def _fixed(experiment: Experiment) -> Refusals:
     """Training fixes how many drafts a DFlash draft makes, and how many heads Medusa has."""
-    for speculation, place, support in speculating(experiment):
+    for speculation, fields, support in speculating(experiment):
         draft = speculation.draft or experiment.models.draft
         if draft is None:
             continue
@@ -278,15 +279,15 @@ def _fixed(experiment: Experiment) -> Refusals:
         if drafts is None:
             if kind is ModelKind.DFLASH_DRAFT:
                 yield Refusal(
-                    f"{place.draft or 'models.draft'}.architecture.drafts",
+                    f"{fields.draft or 'models.draft'}.architecture.drafts",
                     f"is required of a {kind}: block_size - 1 of its config.json",
                 )
             continue
-        given, fixed = speculation.num_speculative_tokens, drafts + support.kept
+        window, fixed = speculation.num_speculative_tokens, drafts + support.undrafted
         at_most = "" if kind is ModelKind.DFLASH_DRAFT else "at most "
-        if given > fixed or (given < fixed and not at_most):
+        if window > fixed or (window < fixed and not at_most):
             makes = f"{draft.id} makes {at_most}{drafts} drafts in a step"
-            yield Refusal(place.window, f"must be {at_most}{fixed}: {makes}")
+            yield Refusal(fields.window, f"must be {at_most}{fixed}: {makes}")
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {

@@ -33,22 +33,22 @@ def one_workload(experiment: Experiment) -> Refusals:
     """All variants are services, or all are jobs of one mode: the baseline can only be one."""
     listed = [*speculating(experiment)]
     jobs = [entry for entry in listed if entry[2].workload is Workload.JOB]
-    for speculation, place, _ in jobs:
+    for speculation, fields, _ in jobs:
         if experiment.sweep:
             yield Refusal(
-                place.mode,
+                fields.mode,
                 "runs as a job, and a sweep serves what it measures; list the variants with "
                 "speculation instead",
             )
         elif len(jobs) < len(listed):
             yield Refusal(
-                place.mode,
+                fields.mode,
                 "runs as a job, which is compared only with a baseline that runs as one; give it "
                 "an experiment file of its own",
             )
         elif speculation.mode is not (first := jobs[0][0].mode):
             yield Refusal(
-                place.mode,
+                fields.mode,
                 f"must be {first}, as of the first variant: jobs of one experiment have one "
                 "baseline, which is compiled as they are",
             )
@@ -56,7 +56,7 @@ def one_workload(experiment: Experiment) -> Refusals:
 
 def _quality(experiment: Experiment) -> Refusals:
     """lm-eval asks servers that stand."""
-    if not experiment.apart:
+    if not experiment.isolated:
         if experiment.quality is None:
             yield Refusal("quality", "is required with speculation")
     elif experiment.quality is not None and experiment.sweep:
@@ -79,12 +79,12 @@ def one_at_a_time(experiment: Experiment) -> Refusals:
     needs = f"mode {_job_mode(experiment)} runs as a job, which decodes one prompt at a time"
     benchmark = experiment.benchmark
     ones: dict[str, int | None] = {"serving.batch": experiment.serving.batch}
-    ones |= {place.batch: s.batch for s, place in experiment.placed if place.batch}
+    ones |= {fields.batch: s.batch for s, fields in experiment.placed if fields.batch}
     ones["benchmark.concurrency"] = benchmark.concurrency
-    for index, given in enumerate(benchmark.load or ()):
-        if given.rate is not None:
+    for index, point in enumerate(benchmark.load or ()):
+        if point.rate is not None:
             yield Refusal(f"benchmark.load[{index}].rate", f"must be absent: {needs}")
-        ones[f"benchmark.load[{index}].concurrency"] = given.concurrency
+        ones[f"benchmark.load[{index}].concurrency"] = point.concurrency
     for field, number in ones.items():
         if number not in (None, 1):
             yield Refusal(field, f"must be 1: {needs}")
@@ -151,7 +151,7 @@ def _parallelism(experiment: Experiment) -> Refusals:
 
 def _claims_fit(experiment: Experiment) -> Refusals:
     """All services are up at once. Variants measured apart take turns, and a node holds a claim."""
-    if experiment.apart:
+    if experiment.isolated:
         return
     devices, capacity = experiment.serving.devices, experiment.capacity
     claims = f"{len(variants(experiment))} claims of {devices} devices"

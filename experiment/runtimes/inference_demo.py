@@ -45,7 +45,7 @@ CANDIDATES: Final = 16
 
 def medusa_tree(heads: int) -> list[list[int]]:
     """Ways to the nodes, without the root, level by level."""
-    return [[int(rank) for rank in way] for level in _LEVELS[:heads] for way in level.split()]
+    return [[int(rank) for rank in path] for level in _LEVELS[:heads] for path in level.split()]
 
 
 def medusa_nodes(heads: int) -> int:
@@ -65,7 +65,7 @@ def medusa_tree_files() -> dict[str, str]:
 class CompiledMode(ModeSupport):
     """A mode that ``inference_demo`` compiles."""
 
-    kept: int = 1
+    undrafted: int = 1
     minimum_tokens: int = 2
     """NxDI verifies a window of k positions with k - 1 draft tokens: a window of 1 drafts none.
 
@@ -176,7 +176,7 @@ class MedusaMode(JobMode):
     The window is the number of heads, which is the depth of the tree: a step yields one token more.
     """
 
-    kept: int = 0
+    undrafted: int = 0
     minimum_tokens: int = 1
     maximum_tokens: int | None = len(_LEVELS)
     prepared_by: str | None = "prepare_medusa.py"

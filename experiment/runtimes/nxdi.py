@@ -224,7 +224,7 @@ class Nxdi(Runtime):
 
     def _mode(self, variant: Variant) -> CompiledMode:
         """The mode of ``variant``; of a baseline, the one it is compared with."""
-        return self.modes[variant.compared_mode]
+        return self.modes[variant.speculation_mode]
 
     def _speculation(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
         """Flags that say which mode the artifact is of, and add the draft model.

@@ -58,13 +58,13 @@ class ModeSupport:
     tensor_parallel: tuple[int, ...] | None = None
     """The values of ``serving.tensor_parallel`` that it takes; None for any."""
     workload: Workload = Workload.SERVICE
-    kept: int = 0
+    undrafted: int = 0
     """Positions of a window that no draft fills: NxDI keeps one, for the token that the drafts
     follow."""
 
     def drafts_per_step(self, window: int) -> int:
         """Drafts that a step verifies; it yields at most one token more."""
-        return window - self.kept
+        return window - self.undrafted
 
     def ahead(self, window: int) -> int:
         """Positions beyond the last token that a step may use: a request must leave them free."""

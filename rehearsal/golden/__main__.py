@@ -65,7 +65,7 @@ def _arguments() -> argparse.Namespace:
 async def _serve(arguments: argparse.Namespace) -> None:
     decoding = Decoding(
         window=arguments.window,
-        kept=arguments.kept,
+        undrafted=arguments.kept,
         draft_cost=arguments.draft_cost,
         token_seconds=arguments.token_seconds,
         prefill_seconds=arguments.prefill_seconds,

@@ -39,7 +39,7 @@ def _contents(body: dict[str, Any]) -> Iterator[str]:
         if isinstance(content, str):
             yield content
         else:
-            yield from (part.get("text", "") for part in content)
+            yield from (block.get("text", "") for block in content)
 
 
 def tokens_of(text: str) -> int:

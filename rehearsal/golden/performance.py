@@ -152,7 +152,7 @@ def decoding(variant: Variant, cost: Cost = COST, speed: float = 1) -> Decoding:
     """How the variant's endpoint decodes."""
     return Decoding(
         window=variant.window or 1,
-        kept=variant.support.kept if variant.support else 1,
+        undrafted=variant.support.undrafted if variant.support else 1,
         draft_cost=draft_of(variant).cost,
         token_seconds=TOKEN_SECONDS / cost.of(_ARTICLE_CONCURRENCY),
         speed=speed,
@@ -174,7 +174,7 @@ def gain(speculative: Decoding, acceptance: float, in_flight: float) -> float:
 def best(schedule: Decoding, acceptance: float, in_flight: float) -> Decoding:
     """The same endpoint with the fastest of the windows up to ``LONGEST``."""
     return max(
-        (replace(schedule, window=window) for window in range(schedule.kept + 1, LONGEST + 1)),
+        (replace(schedule, window=window) for window in range(schedule.undrafted + 1, LONGEST + 1)),
         key=lambda candidate: gain(candidate, acceptance, in_flight),
     )
 

@@ -26,13 +26,13 @@ class Step:
 class Decoding:
     """How a server decodes.
 
-    A step drafts its window but for what is ``kept``, a pass for each draft, and verifies the
+    A step drafts its window but for what is ``undrafted``, a pass for each draft, and verifies the
     drafts in one pass more. It yields the accepted drafts and one token more. Without drafts it is
     plain decoding.
     """
 
     window: int = 1
-    kept: int = 1
+    undrafted: int = 1
     """Positions of the window that no draft fills: 1 with NxDI, 0 with upstream vLLM."""
     draft_cost: float = 0.18
     """Length of a draft pass, in target passes."""
@@ -47,12 +47,12 @@ class Decoding:
     @property
     def drafts(self) -> int:
         """Drafts that a step verifies."""
-        return self.window - self.kept
+        return self.window - self.undrafted
 
     @property
     def plain(self) -> Decoding:
         """The same server without speculation."""
-        return replace(self, window=1, kept=1)
+        return replace(self, window=1, undrafted=1)
 
     def step_seconds(self, in_flight: float = 1) -> float:
         """Length of one step while so many sequences are in flight."""
@@ -81,12 +81,12 @@ class Decoding:
         """
         chance = random.Random(repr(seed))
         alone = self.step_seconds()
-        left, count = tokens, 1
+        remaining, count = tokens, 1
         index = 0
-        while left > 0:
-            sent = min(count, left)
+        while remaining > 0:
+            sent = min(count, remaining)
             yield Step(self.prefill_seconds / self.speed + index * alone, sent, count - sent)
-            left -= sent
+            remaining -= sent
             index += 1
             count = 1
             while count <= self.drafts and chance.random() < acceptance:

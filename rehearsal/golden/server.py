@@ -152,8 +152,12 @@ class Golden:
     @web.middleware
     async def _authenticated(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """As vLLM does, it asks for its key below ``/v1`` alone."""
-        given = request.headers.get("Authorization")
-        if self._api_key and request.path.startswith("/v1") and given != f"Bearer {self._api_key}":
+        authorization = request.headers.get("Authorization")
+        if (
+            self._api_key
+            and request.path.startswith("/v1")
+            and authorization != f"Bearer {self._api_key}"
+        ):
             return web.json_response({"error": "Unauthorized"}, status=401)
         return await handler(request)
 
@@ -194,7 +198,7 @@ class Golden:
         )
         if body.get("stream"):
             return await self._stream(request, body, answer, sent, steps, reply)
-        return await self._whole(answer, sent, steps, reply)
+        return await self._unstreamed(answer, sent, steps, reply)
 
     def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         fault = self._fault_of(request)
@@ -217,7 +221,7 @@ class Golden:
         named = request.headers.get(FAULT_HEADER)
         return Fault(named) if named else self.fault
 
-    async def _whole(
+    async def _unstreamed(
         self, answer: wire.Answer, sent: Sent, steps: list[Step], reply: answers.Reply
     ) -> web.Response:
         async with self._batch.seat():
@@ -225,7 +229,7 @@ class Golden:
                 sent.chunks.append((due, step.tokens))
                 sent.beyond = step.beyond
         sent.whole = True
-        return _json(answer.whole(reply.text, sent.tokens), 200)
+        return _json(answer.unstreamed(reply.text, sent.tokens), 200)
 
     async def _stream(
         self,

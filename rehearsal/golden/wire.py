@@ -52,7 +52,7 @@ class Answer:
         """The event before ``[DONE]`` that a client gets who asked for usage."""
         return self._event([], tokens, usage=True)
 
-    def whole(self, text: str, tokens: int) -> bytes:
+    def unstreamed(self, text: str, tokens: int) -> bytes:
         """The answer to a request that is not streamed."""
         choice: dict[str, Any] = {"index": 0}
         if not self.chat:

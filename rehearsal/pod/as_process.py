@@ -102,7 +102,7 @@ def as_process(pod: Pod, entry_point: Sequence[str], sandbox: Sandbox) -> Benchm
         command,
         environment,
         folders=tuple(sandbox.mounts.values()),
-        files={_here(path, sandbox.mounts): content for path, content in files.items()},
+        files={_local_path(path, sandbox.mounts): content for path, content in files.items()},
         bucket=bucket,
         left_out=tuple(point.name for point in of_pod.load.points if point.name not in names),
         differences=tuple(lines),
@@ -110,11 +110,11 @@ def as_process(pod: Pod, entry_point: Sequence[str], sandbox: Sandbox) -> Benchm
 
 
 def _command(pod: Pod, entry_point: Sequence[str], lines: list[str]) -> tuple[str, ...]:
-    python, *rest = pod.command or entry_point
+    python, *options = pod.command or entry_point
     if not Path(python).name.startswith("python"):
         raise RehearsalError(f"the pod's command is not Python but {python}")
     lines.append(f"command: {sys.executable} in place of {python}")
-    return sys.executable, *rest, *pod.arguments
+    return sys.executable, *options, *pod.arguments
 
 
 def _environment(pod: Pod, sandbox: Sandbox, lines: list[str]) -> dict[str, str]:
@@ -137,7 +137,7 @@ def _environment(pod: Pod, sandbox: Sandbox, lines: list[str]) -> dict[str, str]
         if name.startswith("AWS_") or name in _FROM_THIS_MACHINE
     }
     of_pod = {
-        name: str(_here(value, sandbox.mounts)) if value.startswith("/") else value
+        name: str(_local_path(value, sandbox.mounts)) if value.startswith("/") else value
         for name, value in pod.environment.items()
     }
     return outside | of_pod | dict(sandbox.variables) | {"RUN_ID": sandbox.run_id}
@@ -168,7 +168,7 @@ def _variants(variants: Sequence[Variant], sandbox: Sandbox, lines: list[str]) -
         yield variant
 
 
-def _here(path: str, mounts: Mapping[str, Path]) -> Path:
+def _local_path(path: str, mounts: Mapping[str, Path]) -> Path:
     """Where a path of the pod lies on this machine."""
     for mounted, folder in mounts.items():
         if path == mounted or path.startswith(f"{mounted}/"):

@@ -74,21 +74,21 @@ class Caps:
         return case.model_copy(update={"prompts": case.prompts.model_copy(update={"limit": limit})})
 
 
-def differences(of_pod: Config, here: Config) -> Iterator[str]:
-    """One line for each thing that ``here`` asks less of than ``of_pod``."""
+def differences(of_pod: Config, local: Config) -> Iterator[str]:
+    """One line for each thing that ``local`` asks less of than ``of_pod``."""
     for field in ("rounds", "mean_output_tokens"):
-        before, after = getattr(of_pod.load, field), getattr(here.load, field)
+        before, after = getattr(of_pod.load, field), getattr(local.load, field)
         if before != after:
             yield f"load.{field}: {after} in place of {before}"
-    points = {point.name: point for point in here.load.points}
+    points = {point.name: point for point in local.load.points}
     for point in of_pod.load.points:
-        same = points.pop(point.name, None)
-        if same is None:
+        less = points.pop(point.name, None)
+        if less is None:
             yield f"load.points: without {point.name}"
-        elif same != point:
-            yield f"load.points.{point.name}.requests: {same.requests} in place of {point.requests}"
+        elif less != point:
+            yield f"load.points.{point.name}.requests: {less.requests} in place of {point.requests}"
     yield from (f"load.points: with {name}" for name in points)
-    for before, after in zip(of_pod.test_cases, here.test_cases, strict=True):
+    for before, after in zip(of_pod.test_cases, local.test_cases, strict=True):
         if before.prompts != after.prompts and before.prompts and after.prompts:
             most = before.prompts.limit or "all"
             yield f"test_cases.{before.name}.limit: {after.prompts.limit} in place of {most}"

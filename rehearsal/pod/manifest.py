@@ -159,9 +159,9 @@ def _object(objects: _Objects, directory: Path, kind: str, name: str) -> Manifes
     return objects[kind, name]
 
 
-def _only_container(spec: Manifest, where: str, objects: _Objects) -> Pod:
+def _only_container(spec: Manifest, owner: str, objects: _Objects) -> Pod:
     if len(spec["containers"]) != 1:
-        raise RehearsalError(f"{where} has more than one container")
+        raise RehearsalError(f"{owner} has more than one container")
     return _container(spec, spec["containers"][0], objects)
 
 

@@ -92,7 +92,7 @@ def _make_pair(setting: Setting) -> None:
     with setting.console.stage("make the model pair", shows_itself=not known) as stage:
         if not known:
             model_pair.make(setting.experiment, layout)
-        stage.found = os.path.relpath(folder, layout.root)
+        stage.result = os.path.relpath(folder, layout.root)
 
 
 def _speculating(experiment: Experiment) -> tuple[Variant, ...]:
@@ -126,9 +126,9 @@ def _served(experiment: Experiment, layout: Layout) -> Served:
     return Served(layout.vllm, pair / "target", pair / "draft", lasting_port(), _core(), home)
 
 
-def _around(server: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def _around(server: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """A server's own environment, with the search path and, if there is one, the key."""
-    outside = {name: given[name] for name in ("PATH", "VLLM_API_KEY") if name in given}
+    outside = {name: environment[name] for name in ("PATH", "VLLM_API_KEY") if name in environment}
     return {**outside, **server}
 
 

@@ -131,15 +131,18 @@ def _without_key(command: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
 
 def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """Flags with their values, None where there is none."""
-    rest = list(arguments)
-    while rest:
-        flag, equals, value = rest.pop(0).partition("=")
+    remaining = list(arguments)
+    while remaining:
+        flag, equals, value = remaining.pop(0).partition("=")
         if not flag.startswith("--"):
             raise RehearsalError(f"the chart's command: {flag} belongs to no flag")
         if equals:
             yield flag, value
         else:
-            yield flag, rest.pop(0) if rest and not rest[0].startswith("--") else None
+            yield (
+                flag,
+                remaining.pop(0) if remaining and not remaining[0].startswith("--") else None,
+            )
 
 
 def _value(flag: str, value: str | None, served: Served, lines: list[str]) -> list[str]:

@@ -146,9 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200 if self.path == "/health" else 404)
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        print(f"asked for {asked['max_tokens']} tokens", flush=True)
-        known = self.path == "/v1/completions" and asked["model"] == self.model
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        print(f"asked for {request['max_tokens']} tokens", flush=True)
+        known = self.path == "/v1/completions" and request["model"] == self.model
         key = os.environ.get("VLLM_API_KEY")
         if key and self.headers["Authorization"] != f"Bearer {key}":
             self._answer(401)

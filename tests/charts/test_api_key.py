@@ -70,7 +70,7 @@ def test_a_server_without_its_key_does_not_start(
 def run(
     environment: dict[str, str], script: str, *words: str, status: int | None = 0
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", str(SCRIPTS / script), *words],
         env=environment,
         capture_output=True,
@@ -78,5 +78,5 @@ def run(
         check=False,
         timeout=120,
     )
-    assert status is None or done.returncode == status, done.stderr
-    return done
+    assert status is None or completed.returncode == status, completed.stderr
+    return completed

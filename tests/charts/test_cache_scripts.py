@@ -45,69 +45,69 @@ def test_starts_share_a_cache(store: Any, pods: Pods, tmp_path: Path) -> None:
     started = {name: pods(name) for name in ("left", "right")}
     fetching = {name: pod.fetch(KEY, CHECKPOINT, draft) for name, pod in started.items()}
     for process in fetching.values():
-        said(process, f"waiting for s3://{BUCKET}/{draft}")
+        await_words(process, f"waiting for s3://{BUCKET}/{draft}")
     assert LOCK not in keys(store)
     store.put_object(Bucket=BUCKET, Key=f"{draft}_COMPLETE", Body=b"")
     until(lambda: any(process.poll() is not None for process in fetching.values()))
     (holder,) = (name for name, process in fetching.items() if process.poll() is not None)
-    (other,) = started.keys() - {holder}
-    said(fetching[other], f"waiting for s3://{BUCKET}/{KEY}, which pod {holder} fills")
+    (waiter,) = started.keys() - {holder}
+    await_words(fetching[waiter], f"waiting for s3://{BUCKET}/{KEY}, which pod {holder} fills")
 
-    dead, second = started[holder], started[other]
+    dead, second = started[holder], started[waiter]
     keeper, server = dead.keep(KEY), dead.serve("one", "two")
     dead.compiles("one")
     until(lambda: entry("one") <= set(keys(store)))
-    said(server, "compiling two")
+    await_words(server, "compiling two")
     # What is not finished, and what says who compiles it, stay here.
     assert not [key for key in keys(store) if "/two/" in key or "lock" in key or "metadata/" in key]
     for process in (keeper, server):
         dead.signal(process, signal.SIGKILL)
     # An upload that was under way.
     store.put_object(Bucket=BUCKET, Key=f"{KEY}{GRAPHS}/two/graph.hlo", Body=b"half of it")
-    second.signal(fetching[other], signal.SIGKILL)
+    second.signal(fetching[waiter], signal.SIGKILL)
     second.environment["PATIENCE"] = "2"
-    fetching[other] = second.fetch(KEY, CHECKPOINT)
-    said(fetching[other], "1 finished graphs are in")
-    assert_ends(fetching[other])
+    fetching[waiter] = second.fetch(KEY, CHECKPOINT)
+    await_words(fetching[waiter], "1 finished graphs are in")
+    assert_ends(fetching[waiter])
     assert not (second.artifact / GRAPHS / "two").exists()
     # What has lost the lock uploads nothing more.
     before = versions(store)
     keeper = dead.keep(KEY)
-    said(keeper, f"another pod has taken {LOCK}: this one uploads nothing more")
+    await_words(keeper, f"another pod has taken {LOCK}: this one uploads nothing more")
     keeper.terminate()
     assert keeper.wait(SECONDS) == 0
     assert versions(store) == before
 
     server = second.serve("one", "two")
-    said(server, "hit one")
+    await_words(server, "hit one")
     second.compiles("two")
-    said(server, "compiled two")
+    await_words(server, "compiled two")
     broken = Broken(tmp_path, second)
     broken.refuse("s3 sync")
     keeper = second.keep(KEY)
-    said(keeper, "refused: s3 sync")
+    await_words(keeper, "refused: s3 sync")
     # What is measured does not need the bucket.
     until(lambda: second.is_ready)
     broken.refuse(f"s3 cp {second.artifact}")
-    said(keeper, "refused: s3 cp")
+    await_words(keeper, "refused: s3 cp")
     assert not {f"{KEY}{GRAPHS}/two/.compilation_complete", MARKER} & set(keys(store))
     broken.forget("s3api put-object")
-    said(keeper, "forgotten: s3api put-object")
+    await_words(keeper, "forgotten: s3api put-object")
     broken.mend()
-    said(keeper, f"s3://{BUCKET}/{KEY} is complete")
+    await_words(keeper, f"s3://{BUCKET}/{KEY} is complete")
     marked = {LOCK, MARKER, f"{CHECKPOINT}_COMPLETE", f"{draft}_COMPLETE"}
     assert set(keys(store)) == entry("one") | entry("two") | marked
     assert_released(store)
 
     third, before = pods("third"), versions(store)
     assert_ends(third.fetch(KEY, CHECKPOINT))
-    said(third.keep(KEY), "the cache was complete: nothing to keep")
+    await_words(third.keep(KEY), "the cache was complete: nothing to keep")
     server = third.serve("one", "two")
-    said(server, "hit two")
+    await_words(server, "hit two")
     assert versions(store) == before
     # A graph that is not there ends a start that should compile nothing.
     ended = third.serve("one", "three")
-    said(ended, "local compile cache miss for key three")
+    await_words(ended, "local compile cache miss for key three")
     assert ended.wait(SECONDS) == 1
 
 
@@ -122,9 +122,9 @@ def test_a_pod_is_ready_once_its_cache_is_complete(store: Any, pods: Pods, tmp_p
     assert_ends(pod.fetch(KEY, CHECKPOINT))
     server = pod.serve("one")
     pod.compiles("one")
-    said(server, "compiled one")
+    await_words(server, "compiled one")
     keeper = pod.keep(KEY, model="another")
-    said(keeper, "vLLM is healthy, but does not answer a request")
+    await_words(keeper, "vLLM is healthy, but does not answer a request")
     keeper.terminate()
     assert keeper.wait(SECONDS) == 0
     assert MARKER not in keys(store)
@@ -134,7 +134,7 @@ def test_a_pod_is_ready_once_its_cache_is_complete(store: Any, pods: Pods, tmp_p
     empty = pods("empty")
     assert_ends(empty.fetch("compiled/other/", CHECKPOINT))
     empty.serve()
-    said(empty.keep("compiled/other/"), "vLLM answers, but left no graph")
+    await_words(empty.keep("compiled/other/"), "vLLM answers, but left no graph")
     assert "compiled/other/_COMPLETE" not in keys(store)
 
     assert_ends(pod.fetch(KEY, CHECKPOINT))
@@ -142,10 +142,10 @@ def test_a_pod_is_ready_once_its_cache_is_complete(store: Any, pods: Pods, tmp_p
     broken = Broken(tmp_path, pod)
     broken.hold(f"s3api put-object --bucket {BUCKET} --key {MARKER}")
     keeper = pod.keep(KEY)
-    said(keeper, "held: s3api put-object")
+    await_words(keeper, "held: s3api put-object")
     assert not pod.is_ready
     broken.mend()
-    said(keeper, f"s3://{BUCKET}/{KEY} is complete")
+    await_words(keeper, f"s3://{BUCKET}/{KEY} is complete")
     assert pod.is_ready
 
 
@@ -196,7 +196,7 @@ class Broken:
         written.rename(self._fault)
 
 
-def said(process: subprocess.Popen[str], words: str) -> None:
+def await_words(process: subprocess.Popen[str], words: str) -> None:
     """Reads what a script says until it says ``words``."""
     heard = []
     assert process.stdout is not None

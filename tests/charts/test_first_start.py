@@ -33,8 +33,8 @@ def experiment() -> Experiment:
 @pytest.fixture
 def served(experiment: Experiment) -> list[dict[str, Any]]:
     """The pods of both services."""
-    found = dict(pods(render(experiment)))
-    return [found["qwen-vllm"], found["qwen-sd-vllm"]]
+    pod_specs = dict(pods(render(experiment)))
+    return [pod_specs["qwen-vllm"], pod_specs["qwen-sd-vllm"]]
 
 
 def test_the_services_of_a_node_compile_side_by_side(
@@ -78,8 +78,8 @@ def test_a_matched_baseline_is_the_variant_that_speculates_without_its_draft() -
 
 
 def test_the_benchmark_is_told_what_each_is_served_without() -> None:
-    told = benchmark_config(parse(edited(EAGLE3 | QUARTER), "mine.yaml"), "bucket")
-    assert {each.name: each.without for each in told.variants} == {
+    config = benchmark_config(parse(edited(EAGLE3 | QUARTER), "mine.yaml"), "bucket")
+    assert {each.name: each.without for each in config.variants} == {
         "Base": None,
         "SD": "async scheduling",
         "Base-matched": "async scheduling",

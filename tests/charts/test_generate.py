@@ -66,7 +66,7 @@ class Pod:
 
     def run(self, status: int = 0, expected: int = 0) -> str:
         folders = [str(self.root / name) for name in ("config", "artifact", "results")]
-        done = subprocess.run(
+        completed = subprocess.run(
             ["bash", str(SCRIPTS / "generate.sh"), *folders],
             env={
                 "PATH": f"{self.root / 'bin'}{os.pathsep}{os.environ['PATH']}",
@@ -77,8 +77,8 @@ class Pod:
             capture_output=True,
             text=True,
         )
-        assert done.returncode == expected, done.stderr
-        return done.stdout
+        assert completed.returncode == expected, completed.stderr
+        return completed.stdout
 
 
 @pytest.fixture
@@ -124,15 +124,15 @@ def test_medusa_gets_an_end_token_that_never_comes_and_the_compiled_candidates(
     for name, text in PACKAGES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    done = _medusa(tmp_path, "run", "--global-topk", "16", "--benchmark")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    completed = _medusa(tmp_path, "run", "--global-topk", "16", "--benchmark")
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.splitlines() == [
         "['inference_demo', 'run', '--global-topk', '16', '--benchmark'] 16",
         "[1, 7] model ends 5 -1 {'seed': 1}",
     ]
 
 
 def test_another_nxdi_than_the_one_we_know_is_not_tried_again(tmp_path: Path) -> None:
-    done = _medusa(tmp_path, "run", "--global-topk", "16")
-    assert done.returncode == NEVER
-    assert done.stderr.startswith("benchmark_medusa: this is not the inference_demo we know")
+    completed = _medusa(tmp_path, "run", "--global-topk", "16")
+    assert completed.returncode == NEVER
+    assert completed.stderr.startswith("benchmark_medusa: this is not the inference_demo we know")

@@ -85,13 +85,13 @@ def test_each_variant_is_an_index(experiment: Experiment) -> None:
 def test_an_index_is_served_as_a_service_would_be(of_matrix: Callable[[str], Synthesised]) -> None:
     """The comparison is fair only if its draft and window are the whole difference."""
     for baseline, variant in compared(of_matrix(SWEEP)):
-        left, right = serve_command(baseline), serve_command(variant)
-        assert right[: len(left)] == left
-        assert [word for word in right[len(left) :] if word.startswith("--")] == [
+        baseline_command, command = serve_command(baseline), serve_command(variant)
+        assert command[: len(baseline_command)] == baseline_command
+        assert [word for word in command[len(baseline_command) :] if word.startswith("--")] == [
             "--override-neuron-config",
             "--speculative-config",
         ]
-        assert dict(pairwise(right))["--max-num-seqs"] == str(variant.batch)
+        assert dict(pairwise(command))["--max-num-seqs"] == str(variant.batch)
 
 
 def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
@@ -148,8 +148,8 @@ def test_compiles_and_indexes_keep_away_from_each_other(experiment: Experiment) 
     (component,) = {o["metadata"]["labels"]["component"] for o in filter(_is_indexed, objects)}
     for job in (o for o in objects if o["metadata"]["name"].startswith("compile-")):
         template = job["spec"]["template"]
-        (asked,) = _kept_away(template["spec"])["matchExpressions"]
-        assert set(asked["values"]) == {component, template["metadata"]["labels"]["component"]}
+        (expression,) = _kept_away(template["spec"])["matchExpressions"]
+        assert set(expression["values"]) == {component, template["metadata"]["labels"]["component"]}
         assert template["metadata"]["labels"]["step"] == "compile"
 
 
@@ -190,7 +190,7 @@ def test_what_changes_no_answer_of_a_variant_is_the_same_run(
 
 
 def test_what_is_asked_of_all_variants_makes_another_run(tmp_path: Path) -> None:
-    others = [
+    run_ids = [
         run_id(parsed()),
         run_id(parsed(run=2)),
         run_id(parsed({"benchmark.rounds": 4})),
@@ -202,8 +202,8 @@ def test_what_is_asked_of_all_variants_makes_another_run(tmp_path: Path) -> None
         (tmp_path / "prompts.jsonl").write_text(f'{{"prompt": "{prompt}"}}\n')
         case = {"name": "own", "file": "prompts.jsonl"}
         (tmp_path / "mine.yaml").write_text(edited(swept() | {"benchmark.test_cases.3": case}))
-        others.append(run_id(load(tmp_path / "mine.yaml")))
-    assert len({*others}) == len(others)
+        run_ids.append(run_id(load(tmp_path / "mine.yaml")))
+    assert len({*run_ids}) == len(run_ids)
 
 
 def test_a_change_of_how_it_is_served_is_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,8 +251,8 @@ def test_the_report_says_which_benchmark_measured() -> None:
     settings = indexed_config(parsed(), "bucket", "0123456789abcdef" * 4).settings
     assert settings["Benchmark"] == "0123456789ab"
     image = "registry.example.com/benchmark:release-2026-07"
-    own = indexed_config(parsed({"benchmark.image": image}), "bucket", image)
-    assert own.settings["Benchmark"] == image
+    of_image = indexed_config(parsed({"benchmark.image": image}), "bucket", image)
+    assert of_image.settings["Benchmark"] == image
 
 
 def test_jobs_run_with_the_flags_that_they_were_compiled_with(

@@ -33,16 +33,16 @@ def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
         "benchmark.rounds": 9,
         "benchmark.image": "registry.example.com/benchmark:1",
     }
-    other = synthesise(variation(changes), tmp_path)
-    before, after = (s.object("Pod", "qwen-llmperf") for s in (synthesised, other))
+    changed = synthesise(variation(changes), tmp_path)
+    before, after = (s.object("Pod", "qwen-llmperf") for s in (synthesised, changed))
     assert [path for path, _ in difference(before, after)] == ["spec.containers[0].image"]
 
 
 def test_a_range_of_rounds_is_passed_on(variation: Callable[[dict[str, Any]], Experiment]) -> None:
     rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
-    told = benchmark_config(variation({"benchmark.rounds": rounds}), "bucket")
-    assert told.load.rounds == Rounds.model_validate(rounds)
-    assert config.Config.model_validate_json(config.dump(told)) == told
+    written = benchmark_config(variation({"benchmark.rounds": rounds}), "bucket")
+    assert written.load.rounds == Rounds.model_validate(rounds)
+    assert config.Config.model_validate_json(config.dump(written)) == written
 
 
 def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("told", "settings"),
+    ("kwargs", "settings"),
     [
         ({"enable_thinking": False}, {"Thinking": "off"}),
         ({"enable_thinking": True}, {"Thinking": "on"}),
@@ -64,12 +64,14 @@ def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path
     ],
 )
 def test_what_the_chat_template_is_told_is_sent_and_said(
-    variation: Callable[[dict[str, Any]], Experiment], told: Any, settings: dict[str, str]
+    variation: Callable[[dict[str, Any]], Experiment],
+    kwargs: Any,
+    settings: dict[str, str],
 ) -> None:
-    written = benchmark_config(variation({"benchmark.chat_template_kwargs": told}), "bucket")
-    assert written.load.sampling == {"temperature": 0.0, "chat_template_kwargs": told}
-    said = {key: written.settings.get(key) for key in ("Thinking", "Chat template")}
-    assert {key: value for key, value in said.items() if value} == settings
+    written = benchmark_config(variation({"benchmark.chat_template_kwargs": kwargs}), "bucket")
+    assert written.load.sampling == {"temperature": 0.0, "chat_template_kwargs": kwargs}
+    listed = {key: written.settings.get(key) for key in ("Thinking", "Chat template")}
+    assert {key: value for key, value in listed.items() if value} == settings
 
 
 def test_a_model_that_does_not_think_is_not_said_to(

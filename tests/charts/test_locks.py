@@ -51,8 +51,8 @@ class Locked:
 
 
 def read(name: str) -> dict[str, Locked]:
-    found = PACKAGE.finditer(pod_scripts.read()[f"{name}.lock"])
-    return {m["name"]: Locked(m["version"], frozenset(m["why"].split(", "))) for m in found}
+    matches = PACKAGE.finditer(pod_scripts.read()[f"{name}.lock"])
+    return {m["name"]: Locked(m["version"], frozenset(m["why"].split(", "))) for m in matches}
 
 
 def direct(name: str) -> dict[str, Requirement]:
@@ -110,17 +110,17 @@ def test_a_lock_has_all_that_its_script_needs_and_nothing_else(name: str) -> Non
     source = f"-r charts/scripts/requirements-{name}.txt"
     assert {p for p, line in locked.items() if source in line.why} == set(asked_for)
     # The pods run what the tests run.
-    here = {package: versions[package] for package in locked if package in versions}
-    assert {"boto3", "botocore", "huggingface-hub"} <= set(here)
-    assert {package: locked[package].version for package in here} == here
+    installed = {package: versions[package] for package in locked if package in versions}
+    assert {"boto3", "botocore", "huggingface-hub"} <= set(installed)
+    assert {package: locked[package].version for package in installed} == installed
     for package, line in locked.items():
         assert line.why - {"-c constraints.txt"}
         assert line.why - {"-c constraints.txt", source} <= set(locked)
         if package not in versions:
             continue  # not installed here: what it needs is known to `make locks` alone
-        for other, requirement in needs(package).items():
-            assert package in locked[other].why
-            assert requirement.specifier.contains(locked[other].version)
+        for required, requirement in needs(package).items():
+            assert package in locked[required].why
+            assert requirement.specifier.contains(locked[required].version)
 
 
 @each_lock

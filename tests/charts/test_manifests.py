@@ -70,7 +70,9 @@ def test_pods_may_fill_the_volumes_that_they_have(each: Synthesised) -> None:
     sum of those of the containers that stay, or that of a greater one before them."""
     for name, pod in each.pods():
         scratch = [volume["emptyDir"] for volume in pod["volumes"] if "emptyDir" in volume]
-        volumes = sum(gibibytes(one["sizeLimit"]) for one in scratch if "medium" not in one)
+        volumes = sum(
+            gibibytes(volume["sizeLimit"]) for volume in scratch if "medium" not in volume
+        )
         assert volumes < limit(pod), name
 
 
@@ -93,10 +95,10 @@ def test_a_pod_with_a_claim_opens_its_devices_before_anything_else(each: Synthes
     claiming = [pod for _, pod in each.pods() if pod.get("resourceClaims")]
     assert claiming
     for pod in claiming:
-        first, *others = containers(pod)
+        first, *rest = containers(pod)
         assert first["name"] == DEVICES
         assert first["args"] == [str(each.experiment.serving.devices), "/dev"]
-        serves = [c for c in others if c["resources"].get("claims") == first["resources"]["claims"]]
+        serves = [c for c in rest if c["resources"].get("claims") == first["resources"]["claims"]]
         assert [c["image"] for c in serves] == [first["image"]]
         assert not any("runAsUser" in c["securityContext"] for c in (first, *serves))
 

@@ -10,19 +10,19 @@ import pytest
 
 from charts.names import VLLM_PORT
 from tests.network_policies import Manifest, Network, Pod, as_deployed
-from tests.reach import allowed, meant, surroundings
+from tests.reach import allowed, intended, surroundings
 from tests.synthesis import Synthesised
 
 
 def test_pods_reach_what_they_need_and_nothing_else(each: Synthesised) -> None:
     network = deployed(manifests(each))
     assert len(network.pods) >= 9
-    assert allowed(network) == meant(network)
+    assert allowed(network) == intended(network)
 
 
 def of(objects: list[Manifest], kind: str, name: str) -> Any:
-    (found,) = (o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
-    return found
+    (manifest,) = (o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
+    return manifest
 
 
 def service_spec(objects: list[Manifest]) -> Any:
@@ -72,9 +72,9 @@ def test_broken_charts_are_caught(name: str, synthesised: Synthesised) -> None:
     (CUT_OFF | TOO_OPEN)[name](broken)
     network = deployed(broken)
     if name in CUT_OFF:
-        assert meant(network) - allowed(network)
+        assert intended(network) - allowed(network)
     else:
-        assert allowed(network) - meant(network)
+        assert allowed(network) - intended(network)
 
 
 # The rules themselves, on the smallest network that shows each.
@@ -138,8 +138,8 @@ def test_a_named_port_of_a_service_is_that_of_its_pods() -> None:
 
 
 def test_a_name_that_is_another_port_on_another_pod_opens_nothing() -> None:
-    other = pod("server", "10.0.0.3", ("http", 22))
-    network = Network([OURS, CLIENT, SERVER, other, service(80, "http"), egress()])
+    server = pod("server", "10.0.0.3", ("http", 22))
+    network = Network([OURS, CLIENT, SERVER, server, service(80, "http"), egress()])
     assert not network.may_open(client(network), "172.20.0.1", 80)
 
 
@@ -166,9 +166,9 @@ def test_a_pod_that_no_policy_selects_is_free() -> None:
 def test_a_service_of_another_namespace_is_another_service() -> None:
     theirs = service(8000, 8000)
     theirs["metadata"] = {"name": "server", "namespace": "theirs"}
-    there = pod("server", "10.0.0.9", ("http", 8000))
-    there["metadata"] = there["metadata"] | {"namespace": "theirs"}
-    network = Network([OURS, THEIRS, CLIENT, there, theirs, egress()])
+    server = pod("server", "10.0.0.9", ("http", 8000))
+    server["metadata"] = server["metadata"] | {"namespace": "theirs"}
+    network = Network([OURS, THEIRS, CLIENT, server, theirs, egress()])
     assert not network.may_open(client(network), "172.20.0.1", 8000)
     assert not network.may_open(client(network), "10.0.0.9", 8000)
 
@@ -208,9 +208,9 @@ def test_pods_of_a_namespace_that_is_not_there_are_an_error() -> None:
         Network([CLIENT])
 
 
-def deployed(found: list[Manifest]) -> Network:
-    return Network([*as_deployed(found), *surroundings()])
+def deployed(objects: list[Manifest]) -> Network:
+    return Network([*as_deployed(objects), *surroundings()])
 
 
 def manifests(synthesised: Synthesised) -> list[Manifest]:
-    return [found for chart in synthesised.manifests.values() for found in chart]
+    return [manifest for chart in synthesised.manifests.values() for manifest in chart]

@@ -82,11 +82,11 @@ def test_refusals_name_it() -> None:
 
 
 def test_its_own_commands_compile_and_serve() -> None:
-    found = by_name(render(parse(edited(CHANGES), "mine.yaml")))
-    job = found["Job", "compile-qwen-sd-vllm"]["spec"]["template"]["spec"]
+    objects = by_name(render(parse(edited(CHANGES), "mine.yaml")))
+    job = objects["Job", "compile-qwen-sd-vllm"]["spec"]["template"]["spec"]
     check, compiler = job["initContainers"]
     (upload,) = job["containers"]
-    (server,) = found["Deployment", "qwen-sd-vllm"]["spec"]["template"]["spec"]["containers"]
+    (server,) = objects["Deployment", "qwen-sd-vllm"]["spec"]["template"]["spec"]["containers"]
     assert [c["image"] for c in (compiler, server)] == [TOY.image] * 2
     target = "/models/Qwen/Qwen3-32B/9216db5781bf21249d130ec9da846c4624c16137"
     assert compiler["args"] == ["toyc", target, "--heads", "1", "-o", "/scratch/artifact"]
@@ -98,9 +98,9 @@ def test_its_own_commands_compile_and_serve() -> None:
 
 
 def test_a_variant_without_a_draft_is_told_to_the_benchmark_and_downloads_none() -> None:
-    found = by_name(render(parse(edited(CHANGES), "mine.yaml")))
-    config = json.loads(found["ConfigMap", "qwen-llmperf"]["data"]["config.json"])
-    _, told = config["variants"]
-    assert (told["mode"], told["draft"], told["runtime"]) == ("dflash", None, TOY.name)
-    (download,) = found["Job", "download"]["spec"]["template"]["spec"]["containers"]
+    objects = by_name(render(parse(edited(CHANGES), "mine.yaml")))
+    config = json.loads(objects["ConfigMap", "qwen-llmperf"]["data"]["config.json"])
+    _, variant = config["variants"]
+    assert (variant["mode"], variant["draft"], variant["runtime"]) == ("dflash", None, TOY.name)
+    (download,) = objects["Job", "download"]["spec"]["template"]["spec"]["containers"]
     assert len(download["args"]) == 1

@@ -75,9 +75,9 @@ def test_a_changed_job_is_a_new_job_with_a_new_name(article: Experiment) -> None
     """Its name is a digest of its specification, in which no account is."""
     shorter = parse(edited({"speculation.num_speculative_tokens": 5}), "mine.yaml")
     before, after = ([o for o in render(e) if o["kind"] == "Job"] for e in (article, shorter))
-    names, others = ({job["metadata"]["name"] for job in jobs} for jobs in (before, after))
-    assert len(names ^ others) == 2
-    assert all(name.startswith("compile-qwen-sd-vllm-") for name in names ^ others)
+    names, changed_names = ({job["metadata"]["name"] for job in jobs} for jobs in (before, after))
+    assert len(names ^ changed_names) == 2
+    assert all(name.startswith("compile-qwen-sd-vllm-") for name in names ^ changed_names)
     for job in before:
         assert ACCOUNT not in str(job)
         assert re.fullmatch(r"[a-z-]+-[0-9a-f]{8}", job["metadata"]["name"])

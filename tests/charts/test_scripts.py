@@ -61,9 +61,9 @@ def test_a_listing_that_hangs_does_not_hold_the_node(
         path.write_text(f"#!/bin/bash\n{line}\n")
         path.chmod(0o755)
     tools = environment | {"PATH": f"{tmp_path / 'bin'}:{environment['PATH']}"}
-    said = _run(tools, "devices.sh", "1", str(tmp_path)).stdout.splitlines()
-    assert said[0] == "neuron-ls ended with status 124"
-    assert said[-1] == f"user {os.getuid()} opened 1 devices"
+    output = _run(tools, "devices.sh", "1", str(tmp_path)).stdout.splitlines()
+    assert output[0] == "neuron-ls ended with status 124"
+    assert output[-1] == f"user {os.getuid()} opened 1 devices"
 
 
 def test_a_command_that_is_served_from_a_cache_has_no_visible_cores_to_fail_on(
@@ -71,8 +71,8 @@ def test_a_command_that_is_served_from_a_cache_has_no_visible_cores_to_fail_on(
 ) -> None:
     variables = environment | {"NEURON_RT_VISIBLE_CORES": "32-63"}
     command = ["bash", "-c", "echo visible: ${NEURON_RT_VISIBLE_CORES-none}"]
-    said = _run(variables, "serve-cached.sh", str(tmp_path), "SETTING=1", *command).stdout
-    assert said.splitlines()[-1] == "visible: none"
+    output = _run(variables, "serve-cached.sh", str(tmp_path), "SETTING=1", *command).stdout
+    assert output.splitlines()[-1] == "visible: none"
 
 
 def test_an_artifact_that_is_there_is_not_made_again(
@@ -192,8 +192,8 @@ def test_an_index_fetches_its_own_artifact_and_serves_with_its_own_command(
     _run(environment, "fetch-index.sh", str(index), artifact)
     fetched = sorted(path.name for path in (tmp_path / "artifact").rglob("*") if path.is_file())
     assert fetched == ["model.pt", "tp0"]
-    said = _run(environment, "serve-index.sh", str(index), artifact).stdout
-    assert said.endswith('two words.{"a":"$HOME"}.*..')
+    output = _run(environment, "serve-index.sh", str(index), artifact).stdout
+    assert output.endswith('two words.{"a":"$HOME"}.*..')
 
 
 def test_an_index_without_an_artifact_gives_up_in_a_way_that_is_no_failure(
@@ -238,16 +238,16 @@ def test_downloads_a_checkpoint_once_and_goes_on_where_it_stopped(
         "model-00002-of-00002.safetensors": b"2" * 1000,
         "pytorch_model.bin": b"the same weights for another framework",
     }
-    prefix, there = "models/example/target/1/", "model-00001-of-00002.safetensors"
-    store.put_object(Bucket=BUCKET, Key=prefix + there, Body=files[there])
+    prefix, stored = "models/example/target/1/", "model-00001-of-00002.safetensors"
+    store.put_object(Bucket=BUCKET, Key=prefix + stored, Body=files[stored])
     with Hub({("example/target", "1" * 40): files}) as hub:
         environment |= {"HF_ENDPOINT": hub.url, "SCRATCH": str(tmp_path / "scratch")}
         argument = f"example/target@{'1' * 40}={prefix}"
         _run(environment, "download.py", argument)
-        wanted = {"config.json", "model-00001-of-00002.safetensors"} | {
+        expected = {"config.json", "model-00001-of-00002.safetensors"} | {
             "model-00002-of-00002.safetensors"
         }
-        assert keys(store) == sorted(prefix + name for name in (*wanted, "_COMPLETE"))
+        assert keys(store) == sorted(prefix + name for name in (*expected, "_COMPLETE"))
         assert set(hub.downloads) == {"config.json", "model-00002-of-00002.safetensors"}
         body = store.get_object(Bucket=BUCKET, Key=f"{prefix}model-00002-of-00002.safetensors")
         assert body["Body"].read() == files["model-00002-of-00002.safetensors"]

@@ -42,15 +42,17 @@ def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
             ),
         }
         left, right = (_split(_deployment(side_by_side, name)) for name in names)
-        found = dict(difference(left, right))
+        changed = dict(difference(left, right))
         command = "spec.template.spec.containers[0].command"
-        speculation = {path: found.pop(path) for path in list(found) if path.startswith(command)}
-        assert found == expected
+        speculation = {
+            path: changed.pop(path) for path in list(changed) if path.startswith(command)
+        }
+        assert changed == expected
         _assert_is_speculation(speculation, command, pair[1])
 
 
 def _assert_is_speculation(
-    found: dict[str, tuple[Any, Any]], command: str, variant: Variant
+    changed: dict[str, tuple[Any, Any]], command: str, variant: Variant
 ) -> None:
     """Every difference of the command lines is a speculation setting or the draft model."""
     assert variant.mode
@@ -73,7 +75,7 @@ def _assert_is_speculation(
         override = {runtime.config_key: override}
     expected: dict[str, tuple[Any, Any]] = {f"{command}.{runtime.config_flag}": (None, override)}
     expected[f"{command}.--speculative-config"] = (None, settings)
-    assert found == expected
+    assert changed == expected
 
 
 def _largest_window(experiment: Experiment) -> int:
@@ -159,8 +161,8 @@ def _deployment(synthesised: Synthesised, name: str) -> Manifest:
 
 
 def _object(synthesised: Synthesised, kind: str, name: str) -> Manifest:
-    (found,) = (o for o in synthesised.objects(kind) if o["metadata"]["name"] == name)
-    return found
+    (manifest,) = (o for o in synthesised.objects(kind) if o["metadata"]["name"] == name)
+    return manifest
 
 
 def _request(container: dict[str, Any], resource: str) -> int:
@@ -173,9 +175,9 @@ def test_a_service_overrides_only_what_was_compiled_into_its_artifact(
     """The loader sets each key over the artifact's configuration, whatever the graph is."""
     for base, variant in compared(each):
         assert _overrides(serve_command(base)) == {}
-        told = _overrides(serve_command(variant))
-        assert told
-        for key, value in told.items():
+        overrides = _overrides(serve_command(variant))
+        assert overrides
+        for key, value in overrides.items():
             assert value is True
             assert f"--{key.replace('_', '-')}" in variant.compile_flags
             assert f"--{key.replace('_', '-')}" not in base.compile_flags
@@ -183,7 +185,7 @@ def test_a_service_overrides_only_what_was_compiled_into_its_artifact(
 
 def _overrides(command: list[str]) -> dict[str, Any]:
     """What a command sets over the artifact's configuration."""
-    given = dict(pairwise(command))
-    fork = json.loads(given.get("--override-neuron-config", "{}"))
-    plugin = json.loads(given.get("--additional-config", "{}")).get("override_neuron_config", {})
+    options = dict(pairwise(command))
+    fork = json.loads(options.get("--override-neuron-config", "{}"))
+    plugin = json.loads(options.get("--additional-config", "{}")).get("override_neuron_config", {})
     return {**fork, **plugin}

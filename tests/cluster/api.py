@@ -65,10 +65,12 @@ class Cluster:
     def kubectl(self, *arguments: str) -> str:
         """What kubectl prints. Raises Refused."""
         command = [str(self.plane.kubectl), "--kubeconfig", str(self.plane.kubeconfig), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-        if done.returncode != 0:
-            raise Refused(done.stderr.strip())
-        return done.stdout
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        if result.returncode != 0:
+            raise Refused(result.stderr.strip())
+        return result.stdout
 
     def apply(self, directory: Path, *, server_side: bool = True) -> list[str]:
         """Applies a folder of manifests; a line for each object. Raises Refused.
@@ -151,7 +153,7 @@ class Cluster:
             for resource in json.loads(self.kubectl("get", "--raw", path))["resources"]:
                 yield group, resource
 
-    def until(self, probe: Callable[[], T | None], what: str) -> T:
+    def until(self, probe: Callable[[], T | None], description: str) -> T:
         """The first answer of ``probe`` that is not None or False."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
@@ -160,4 +162,4 @@ class Cluster:
             if answer is not None and answer is not False:
                 return answer
             time.sleep(_POLL_SECONDS)
-        raise AssertionError(f"not within {SECONDS:.0f} s: {what}")
+        raise AssertionError(f"not within {SECONDS:.0f} s: {description}")

@@ -40,11 +40,11 @@ class Manifests:
         yaml = YAML(typ="safe", pure=True)
         return [o for path in sorted(self.directory.iterdir()) for o in yaml.load_all(path)]
 
-    def one(self, kind: str, name: str) -> Manifest:
+    def named(self, kind: str, name: str) -> Manifest:
         """The one whose name is or starts with ``name``."""
-        found = [o for o in self.objects() if _is(o, kind, name)]
-        assert len(found) == 1, f"{len(found)} objects {kind}/{name}"
-        return found[0]
+        matches = [o for o in self.objects() if _is(o, kind, name)]
+        assert len(matches) == 1, f"{len(matches)} objects {kind}/{name}"
+        return matches[0]
 
     def changed(
         self, kind: str, name: str, change: Callable[[Any], object], into: Path
@@ -97,25 +97,25 @@ def deployed(cluster: Cluster, manifests: Manifests, *, server_side: bool = True
         )
 
 
-def node_of(cluster: Cluster, find: Callable[[], Manifest | None], what: str) -> str:
+def node_of(cluster: Cluster, find: Callable[[], Manifest | None], description: str) -> str:
     """Where the scheduler places a pod. Raises Unschedulable if it has no place for it."""
-    said, since = "", time.monotonic()
+    reason, since = "", time.monotonic()
 
     def look() -> str | None:
-        nonlocal said, since
+        nonlocal reason, since
         pod = find()
         if pod is None:
             return None
         if node := pod["spec"].get("nodeName"):
             return str(node)
-        if (now := refusal(pod)) != said:
-            said, since = now, time.monotonic()
-        final = said and _NOT_YET not in said
+        if (current := refusal(pod)) != reason:
+            reason, since = current, time.monotonic()
+        final = reason and _NOT_YET not in reason
         if final and time.monotonic() - since > SETTLED_SECONDS:
-            raise Unschedulable(said)
+            raise Unschedulable(reason)
         return None
 
-    return cluster.until(look, f"a node for {what}; said last: {said}")
+    return cluster.until(look, f"a node for {description}; said last: {reason}")
 
 
 def refusal(pod: Manifest) -> str:
@@ -136,7 +136,7 @@ def pods(cluster: Cluster, label: str, value: str) -> list[Manifest]:
     ]
 
 
-def place(cluster: Cluster, label: str, value: str) -> str:
+def node_with_label(cluster: Cluster, label: str, value: str) -> str:
     """The node of the one pod with a label. Raises Unschedulable."""
     return node_of(
         cluster, lambda: next(iter(pods(cluster, label, value)), None), f"{label}={value}"
@@ -145,16 +145,16 @@ def place(cluster: Cluster, label: str, value: str) -> str:
 
 def service_pod(cluster: Cluster, service: str) -> Manifest:
     """The one pod of a service, once it has a place. Raises Unschedulable."""
-    place(cluster, "app", service)
+    node_with_label(cluster, "app", service)
     (pod,) = pods(cluster, "app", service)
     return pod
 
 
 def service_devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
     """Pool and name of each device that a service was given. Raises Unschedulable."""
-    given = claim(cluster, service_pod(cluster, service))
-    assert given is not None
-    return devices(given)
+    own_claim = claim(cluster, service_pod(cluster, service))
+    assert own_claim is not None
+    return devices(own_claim)
 
 
 def compile_jobs(manifests: Manifests) -> list[str]:
@@ -190,8 +190,8 @@ def group(cluster: Cluster, device: tuple[str, str]) -> str:
     pool, name = device
     for published in cluster.all("ResourceSlice", None):
         if published["spec"]["pool"]["name"] == pool:
-            (found,) = (d for d in published["spec"]["devices"] if d["name"] == name)
-            its_group: str = found["attributes"][_GROUP]["string"]
+            (match,) = (d for d in published["spec"]["devices"] if d["name"] == name)
+            its_group: str = match["attributes"][_GROUP]["string"]
             return its_group
     raise AssertionError(f"nobody published {pool}/{name}")
 

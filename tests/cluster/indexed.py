@@ -23,18 +23,18 @@ class Indexed:
 
     def job(self, cluster: Cluster) -> Manifest:
         """The Job."""
-        (found,) = (job for job in cluster.all("Job") if labels(job).get("app") == self.app)
-        return found
+        (matching,) = (job for job in cluster.all("Job") if labels(job).get("app") == self.app)
+        return matching
 
     def pods(self, cluster: Cluster) -> list[Manifest]:
         """Those that are not over."""
-        found = pods(cluster, "app", self.app)
-        return [pod for pod in found if pod["status"]["phase"] in ("Pending", "Running")]
+        pods_of_app = pods(cluster, "app", self.app)
+        return [pod for pod in pods_of_app if pod["status"]["phase"] in ("Pending", "Running")]
 
     def running(self, cluster: Cluster) -> list[Manifest]:
         """Those that run, in the order of their indexes."""
-        found = [pod for pod in self.pods(cluster) if pod["status"]["phase"] == "Running"]
-        return sorted(found, key=index)
+        running = [pod for pod in self.pods(cluster) if pod["status"]["phase"] == "Running"]
+        return sorted(running, key=index)
 
     def until_running(self, cluster: Cluster, number: int) -> list[Manifest]:
         """The pods that run, in the order of their indexes, once there are as many."""
@@ -44,24 +44,24 @@ class Indexed:
 
     def refused(self, cluster: Cluster) -> list[str]:
         """What the scheduler says of those that it has no place for."""
-        return [said for said in map(refusal, self.pods(cluster)) if "0/" in said]
+        return [reason for reason in map(refusal, self.pods(cluster)) if "0/" in reason]
 
     def each_has_a_group_of_its_own(self, cluster: Cluster, nodes: set[str], count: int) -> None:
         """Eight connected devices on its own node, none of which another index has.
 
         ``count`` are the devices of all of them.
         """
-        given = []
+        allocated = []
         for pod in self.pods(cluster):
             its_claim = claim(cluster, pod)
             if pod["spec"].get("nodeName") and its_claim:
-                its = devices(its_claim)
-                assert len(its) == 8
-                assert {pool for pool, _ in its} == {pod["spec"]["nodeName"]}
-                assert len({group(cluster, device) for device in its}) == 1
-                given += its
-        assert {pool for pool, _ in given} == nodes
-        assert len(set(given)) == len(given) == count
+                allocation = devices(its_claim)
+                assert len(allocation) == 8
+                assert {pool for pool, _ in allocation} == {pod["spec"]["nodeName"]}
+                assert len({group(cluster, device) for device in allocation}) == 1
+                allocated += allocation
+        assert {pool for pool, _ in allocated} == nodes
+        assert len(set(allocated)) == len(allocated) == count
 
     def over(self, cluster: Cluster, pod: Manifest) -> bool:
         """Whether this pod is."""
@@ -73,18 +73,18 @@ class Indexed:
 
     def with_a_failed_index(self, cluster: Cluster) -> Manifest | None:
         """The Job, once it has given an index up."""
-        found = self.job(cluster)
-        return found if found["status"].get("failedIndexes") else None
+        job = self.job(cluster)
+        return job if job["status"].get("failedIndexes") else None
 
     def ended(self, cluster: Cluster, how: str) -> Manifest | None:
         """The Job, once it is ``Complete`` or ``Failed``."""
-        found = self.job(cluster)
-        return found if how in conditions(found) else None
+        job = self.job(cluster)
+        return job if how in conditions(job) else None
 
 
-def as_many(number: int, found: list[_Item]) -> list[_Item] | None:
+def as_many(number: int, items: list[_Item]) -> list[_Item] | None:
     """What was found, once it is as many and nothing is empty."""
-    return found if len(found) == number and all(found) else None
+    return items if len(items) == number and all(items) else None
 
 
 def has_no_devices(cluster: Cluster, pod: Manifest) -> bool:
@@ -105,20 +105,20 @@ def index(pod: Manifest) -> str:
 
 def labels(manifest: Manifest) -> dict[str, str]:
     """Of any object."""
-    found: dict[str, str] = manifest["metadata"]["labels"]
-    return found
+    values: dict[str, str] = manifest["metadata"]["labels"]
+    return values
 
 
 def uid(manifest: Manifest) -> str:
     """Of any object."""
-    found: str = manifest["metadata"]["uid"]
-    return found
+    value: str = manifest["metadata"]["uid"]
+    return value
 
 
 def typed(cluster: Cluster, command: str) -> str:
     """What ``command`` prints, typed as a stack puts it out."""
     plane = cluster.plane
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         env={
             "PATH": f"{plane.kubectl.parent}{os.pathsep}{os.environ['PATH']}",
@@ -130,4 +130,4 @@ def typed(cluster: Cluster, command: str) -> str:
         text=True,
         timeout=SECONDS,
     )
-    return done.stdout
+    return completed.stdout

@@ -25,7 +25,7 @@ _LEASE_SECONDS: Final = 10.0
 _LEASES: Final = "kube-node-lease"
 _READY: Final = ("ContainersReady", "Ready")
 _INITIALIZED: Final = ("PodReadyToStartContainers", "Initialized")
-_OWN: Final = frozenset({*_READY, *_INITIALIZED})
+_KUBELET_CONDITIONS: Final = frozenset({*_READY, *_INITIALIZED})
 
 
 class Nodes:
@@ -74,9 +74,9 @@ class Nodes:
     def remove(self, name: str) -> None:
         """Takes a node away, with its devices and all that runs there. Raises ApiException."""
         for kind in ("ResourceSlice", "Node"):
-            for found in self._api.all(kind, None):
-                if name in (found["metadata"]["name"], found["spec"].get("nodeName")):
-                    self._api.delete(found)
+            for manifest in self._api.all(kind, None):
+                if name in (manifest["metadata"]["name"], manifest["spec"].get("nodeName")):
+                    self._api.delete(manifest)
 
     def forget(self, name: str) -> None:
         """Takes a node away for good, with the lease that no node controller would remove."""
@@ -156,9 +156,9 @@ class Kubelets:
             "restartCount": 0,
             "state": {"terminated": terminated},
         }
-        its = ended(pod, "Failed" if exit_code else "Succeeded", earlier)
+        pod_status = ended(pod, "Failed" if exit_code else "Succeeded", earlier)
         statuses = {"initContainerStatuses" if init else "containerStatuses": [status]}
-        self._cluster.patch(pod, {"status": its | statuses}, status=True)
+        self._cluster.patch(pod, {"status": pod_status | statuses}, status=True)
 
     def _work(self) -> None:
         try:
@@ -175,8 +175,8 @@ class Kubelets:
             if "deletionTimestamp" in pod["metadata"]:
                 self._end(pod)
             elif pod["status"]["phase"] == "Pending":
-                its = running(pod, str(next(self._addresses)))
-                self._cluster.patch(pod, {"status": its}, status=True)
+                pod_status = running(pod, str(next(self._addresses)))
+                self._cluster.patch(pod, {"status": pod_status}, status=True)
             elif pod["status"]["phase"] == "Running" and _job(pod) in self._finishing:
                 self._cluster.patch(pod, {"status": ended(pod, "Succeeded")}, status=True)
         except ApiException as error:
@@ -208,14 +208,14 @@ def running(pod: Manifest, address: str) -> dict[str, Any]:
         "podIP": address,
         "podIPs": [{"ip": address}],
         "startTime": now(),
-        "conditions": [*conditions, *_others(pod, _OWN)],
+        "conditions": [*conditions, *_other_conditions(pod, _KUBELET_CONDITIONS)],
     }
 
 
 def ended(pod: Manifest, phase: str, when: str | None = None) -> dict[str, Any]:
     """What the kubelet says at the end; what others said of the pod it keeps."""
     conditions = [_condition(kind, true=False, when=when) for kind in _READY]
-    return {"phase": phase, "conditions": [*conditions, *_others(pod, frozenset(_READY))]}
+    return {"phase": phase, "conditions": [*conditions, *_other_conditions(pod, frozenset(_READY))]}
 
 
 def _condition(kind: str, *, true: bool, when: str | None = None) -> dict[str, str]:
@@ -225,9 +225,9 @@ def _condition(kind: str, *, true: bool, when: str | None = None) -> dict[str, s
 
 def now(*, hours: int = 0) -> str:
     """The time in so many hours."""
-    then = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=hours)
-    return then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=hours)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _others(pod: Manifest, own: frozenset[str]) -> list[dict[str, Any]]:
-    return [c for c in pod["status"].get("conditions", []) if c["type"] not in own]
+def _other_conditions(pod: Manifest, excluded: frozenset[str]) -> list[dict[str, Any]]:
+    return [c for c in pod["status"].get("conditions", []) if c["type"] not in excluded]

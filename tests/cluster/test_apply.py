@@ -41,7 +41,7 @@ def test_no_object_needs_a_custom_resource(cluster: Cluster, deployment: Manifes
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "said"),
+    ("kind", "change", "message"),
     [
         ("Deployment", {"spec": {"progressDeadlineSecond": 1}}, "progressDeadlineSecond"),
         ("NetworkPolicy", {"spec": {"policyTypes": ["Inward"]}}, "Inward"),
@@ -51,14 +51,14 @@ def test_no_object_needs_a_custom_resource(cluster: Cluster, deployment: Manifes
 def test_what_is_misspelt_is_refused(
     kind: str,
     change: dict[str, Any],
-    said: str,
+    message: str,
     cluster: Cluster,
     deployment: Manifests,
     tmp_path: Path,
 ) -> None:
     name = next(o["metadata"]["name"] for o in deployment.objects() if o["kind"] == kind)
     broken = deployment.changed(kind, name, lambda o: _merge(o, change), tmp_path / "broken")
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(Refused, match=message):
         cluster.apply(broken.directory)
 
 
@@ -73,9 +73,9 @@ def _revisions(cluster: Cluster, manifests: Manifests) -> dict[tuple[str, str], 
 
 def _settled(cluster: Cluster, manifests: Manifests) -> dict[tuple[str, str], str]:
     """The revisions once controllers, scheduler and kubelets have done what they do."""
-    for what in ("deployment/qwen-vllm", "deployment/qwen-sd-vllm"):
+    for resource in ("deployment/qwen-vllm", "deployment/qwen-sd-vllm"):
         condition = ("--for=condition=Available", f"--timeout={SECONDS:.0f}s")
-        cluster.kubectl("--namespace", NAMESPACE, "wait", what, *condition)
+        cluster.kubectl("--namespace", NAMESPACE, "wait", resource, *condition)
     before: dict[tuple[str, str], str] = {}
 
     def quiet() -> bool:

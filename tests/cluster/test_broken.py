@@ -14,7 +14,7 @@ import pytest
 
 from stacks.cluster import KUBERNETES_VERSION
 from tests.cluster.api import Cluster, Refused
-from tests.cluster.deployment import Manifests, Unschedulable, deployed, place
+from tests.cluster.deployment import Manifests, Unschedulable, deployed, node_with_label
 from tests.cluster.kubelets import Kubelets
 
 TEMPLATE = ("ResourceClaimTemplate", "xl-trn2")
@@ -71,8 +71,8 @@ def test_refused(
     fault: str, cluster: Cluster, kubelets: Kubelets, manifests: Manifests, tmp_path: Path
 ) -> None:
     assert kubelets
-    broken, said = _broken(manifests, REFUSED[fault], tmp_path)
-    with pytest.raises(Refused, match=said), deployed(cluster, broken):
+    broken, message = _broken(manifests, REFUSED[fault], tmp_path)
+    with pytest.raises(Refused, match=message), deployed(cluster, broken):
         pass
 
 
@@ -81,17 +81,17 @@ def test_not_scheduled(
     fault: str, cluster: Cluster, kubelets: Kubelets, manifests: Manifests, tmp_path: Path
 ) -> None:
     assert kubelets
-    broken, said = _broken(manifests, UNSCHEDULABLE[fault], tmp_path)
-    with deployed(cluster, broken), pytest.raises(Unschedulable, match=said):
-        place(cluster, "app", SERVICE[1])
+    broken, message = _broken(manifests, UNSCHEDULABLE[fault], tmp_path)
+    with deployed(cluster, broken), pytest.raises(Unschedulable, match=message):
+        node_with_label(cluster, "app", SERVICE[1])
 
 
 def _broken(
     manifests: Manifests, fault: tuple[tuple[str, str], Change, str], directory: Path
 ) -> tuple[Manifests, str]:
     """The manifests with a fault that their schemas do not tell."""
-    (kind, name), change, said = fault
+    (kind, name), change, message = fault
     broken = manifests.changed(kind, name, change, directory / "broken")
     for manifest in broken.objects():
         kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
-    return broken, said
+    return broken, message

@@ -8,7 +8,7 @@ import pytest
 
 from charts.names import NAMESPACE
 from tests.cluster.api import Cluster, Manifest
-from tests.cluster.deployment import Manifests, deployed, place
+from tests.cluster.deployment import Manifests, deployed, node_with_label
 from tests.cluster.indexed import typed
 from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
@@ -25,21 +25,21 @@ def by_the_handler(
 
 
 def test_a_second_deploy_changes_nothing(cluster: Cluster, by_the_handler: Manifests) -> None:
-    said = cluster.apply(by_the_handler.directory, server_side=False)
-    assert [line for line in said if not line.endswith(" unchanged")] == []
-    assert len(said) == len(by_the_handler.objects())
+    output = cluster.apply(by_the_handler.directory, server_side=False)
+    assert [line for line in output if not line.endswith(" unchanged")] == []
+    assert len(output) == len(by_the_handler.objects())
 
 
 def test_another_run_is_another_pod(
     cluster: Cluster, by_the_handler: Manifests, synthesised: Synthesised
 ) -> None:
     assert by_the_handler
-    place(cluster, "app", "qwen-llmperf")
+    node_with_label(cluster, "app", "qwen-llmperf")
     outputs = synthesised.template("serving")["Outputs"]
     before = _benchmark(cluster)
     for _ in range(2):
         typed(cluster, outputs["Command5Again"]["Value"])
-        place(cluster, "app", "qwen-llmperf")
+        node_with_label(cluster, "app", "qwen-llmperf")
         after = _benchmark(cluster)
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert after["spec"]["containers"] == before["spec"]["containers"]
@@ -54,7 +54,7 @@ def test_quality_is_started(
         *("--namespace", NAMESPACE, "get", "pods", "--selector=app=qwen-lmeval", "--output=name")
     )
     typed(cluster, synthesised.template("serving")["Outputs"]["Command6Quality"]["Value"])
-    assert place(cluster, "app", "qwen-lmeval").startswith("system-")
+    assert node_with_label(cluster, "app", "qwen-lmeval").startswith("system-")
 
 
 def _benchmark(cluster: Cluster) -> Manifest:

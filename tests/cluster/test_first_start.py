@@ -36,12 +36,12 @@ def test_both_compile_on_one_node_each_on_a_claim_of_its_own(
     cluster: Cluster, first_start: Manifests
 ) -> None:
     assert first_start
-    given = []
+    allocations = []
     for service in SERVICES:
         assert service_pod(cluster, service)["spec"]["nodeName"] == "trainium-0"
-        given.append(set(service_devices(cluster, service)))
-    assert [len(of_one) for of_one in given] == [8, 8]
-    assert not given[0] & given[1]
+        allocations.append(set(service_devices(cluster, service)))
+    assert [len(of_one) for of_one in allocations] == [8, 8]
+    assert not allocations[0] & allocations[1]
 
 
 def test_there_is_no_compile_job(cluster: Cluster, first_start: Manifests) -> None:
@@ -56,10 +56,10 @@ def test_the_api_server_keeps_the_sidecar_the_probe_and_the_deadline(
 ) -> None:
     """It admits the pods under Pod Security ``restricted``, and drops no field that it is told."""
     for service in SERVICES:
-        rendered = first_start.one("Deployment", service)["spec"]
-        found = cluster.get("Deployment", service)
-        assert found is not None
-        deadline = found["spec"]["progressDeadlineSeconds"]
+        rendered = first_start.named("Deployment", service)["spec"]
+        applied = cluster.get("Deployment", service)
+        assert applied is not None
+        deadline = applied["spec"]["progressDeadlineSeconds"]
         assert deadline == rendered["progressDeadlineSeconds"] == 36000
         spec = service_pod(cluster, service)["spec"]
         (server,) = spec["containers"]
@@ -75,5 +75,5 @@ def test_the_scheduler_counts_the_sidecar_in(cluster: Cluster, first_start: Mani
     for service in SERVICES:
         spec = service_pod(cluster, service)["spec"]
         running = [spec["initContainers"][-1], *spec["containers"]]
-        asked = [container["resources"]["requests"]["cpu"] for container in running]
-        assert asked == ["1", "80"]
+        cpus = [container["resources"]["requests"]["cpu"] for container in running]
+        assert cpus == ["1", "80"]

@@ -81,10 +81,10 @@ def test_a_baseline_and_vanilla_run_one_after_the_other(
 ) -> None:
     """Though the node has room for both, and a second one would have, too."""
     assert jobs
-    timeline, seen = Timeline(cluster), list[str]()
+    timeline, uids = Timeline(cluster), list[str]()
     for number in ("0", "1"):
         (pod,) = OFFLINE.until_running(cluster, 1)
-        seen.append(uid(pod))
+        uids.append(uid(pod))
         assert index(pod) == number
         assert [index(each) for each in OFFLINE.pods(cluster)] == [number]
         OFFLINE.each_has_a_group_of_its_own(cluster, nodes={"trainium-0"}, count=8)
@@ -96,7 +96,7 @@ def test_a_baseline_and_vanilla_run_one_after_the_other(
     complete = cluster.until(lambda: OFFLINE.ended(cluster, "Complete"), "the end of the Job")
     assert complete["status"]["completedIndexes"] == "0,1"
     assert not complete["status"].get("failed")
-    assert len(set(seen)) == 2
+    assert len(set(uids)) == 2
     assert timeline.most().allocated == 1
 
 
@@ -109,8 +109,8 @@ def test_an_index_that_another_try_would_not_help_fails_at_once(
     failed = cluster.until(partial(OFFLINE.with_a_failed_index, cluster), "a failed index")
     assert failed["status"]["failedIndexes"] == "0"
     cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
-    (other,) = OFFLINE.until_running(cluster, 1)
-    assert index(other) == "1"
+    (next_pod,) = OFFLINE.until_running(cluster, 1)
+    assert index(next_pod) == "1"
 
 
 def test_a_node_compiles_or_generates(
@@ -119,9 +119,9 @@ def test_a_node_compiles_or_generates(
     """One thing at a time on the only node: a compile, then an index or the other compile."""
     names, ended = compile_jobs(compiling), set[str]()
     while len(ended) < 2:
-        (busy,) = cluster.until(lambda: _one(_on_the_node(cluster)), "one pod on the node")
+        (busy,) = cluster.until(lambda: _at_most_one(_on_the_node(cluster)), "one pod on the node")
         if labels(busy).get("step") == "compile":
-            assert all("anti-affinity" in said for said in OFFLINE.refused(cluster))
+            assert all("anti-affinity" in reason for reason in OFFLINE.refused(cluster))
             job = labels(busy)["batch.kubernetes.io/job-name"]
             kubelets.finish([job])
             ended.add(job)
@@ -129,25 +129,25 @@ def test_a_node_compiles_or_generates(
             waiting = [pod for pod in pods(cluster, "step", "compile") if refusal(pod)]
             assert all("anti-affinity" in refusal(pod) for pod in waiting)
             kubelets.end(busy, "fetch", NOT_YET)
-        cluster.until(partial(_gone, cluster, uid(busy)), "the end of it")
+        cluster.until(partial(_is_gone, cluster, uid(busy)), "the end of it")
     assert ended == {*names}
     OFFLINE.until_running(cluster, 1)
 
 
 def _on_the_node(cluster: Cluster) -> list[Any]:
     """Pods that compile or generate and have the node."""
-    found = [*pods(cluster, "step", "compile"), *OFFLINE.pods(cluster)]
+    candidates = [*pods(cluster, "step", "compile"), *OFFLINE.pods(cluster)]
     return [
         pod
-        for pod in found
+        for pod in candidates
         if pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running")
     ]
 
 
-def _one(found: list[Any]) -> list[Any] | None:
-    assert len(found) < 2, "two at once"
-    return found or None
+def _at_most_one(items: list[Any]) -> list[Any] | None:
+    assert len(items) < 2, "two at once"
+    return items or None
 
 
-def _gone(cluster: Cluster, its: str) -> bool:
-    return its not in map(uid, _on_the_node(cluster))
+def _is_gone(cluster: Cluster, pod_uid: str) -> bool:
+    return pod_uid not in map(uid, _on_the_node(cluster))

@@ -19,7 +19,7 @@ from tests.cluster.deployment import (
     devices,
     group,
     node_of,
-    place,
+    node_with_label,
     pods,
     refusal,
     service_devices,
@@ -34,26 +34,26 @@ SERVICES = ("qwen-vllm", "qwen-sd-vllm")
 
 def test_both_services_fit_one_node(cluster: Cluster, deployment: Manifests) -> None:
     assert deployment
-    assert [place(cluster, "app", service) for service in SERVICES] == ["trainium-0"] * 2
+    assert [node_with_label(cluster, "app", service) for service in SERVICES] == ["trainium-0"] * 2
 
 
 def test_each_gets_a_whole_group_of_devices(cluster: Cluster, deployment: Manifests) -> None:
     assert deployment
-    given = [service_devices(cluster, service) for service in SERVICES]
-    assert [len(of_one) for of_one in given] == [8, 8]
-    assert len({device for of_one in given for device in of_one}) == 16
-    groups = [{group(cluster, device) for device in of_one} for of_one in given]
+    allocations = [service_devices(cluster, service) for service in SERVICES]
+    assert [len(of_one) for of_one in allocations] == [8, 8]
+    assert len({device for of_one in allocations for device in of_one}) == 16
+    groups = [{group(cluster, device) for device in of_one} for of_one in allocations]
     assert [len(of_one) for of_one in groups] == [1, 1]
     assert groups[0] != groups[1]
 
 
 def test_clients_and_download_go_to_cpu_nodes(cluster: Cluster, deployment: Manifests) -> None:
-    job = deployment.one("Job", "qwen-lmeval")
+    job = deployment.named("Job", "qwen-lmeval")
     cluster.patch(job, {"spec": {"suspend": False}})
     nodes = [
-        place(cluster, "app", "qwen-llmperf"),
-        place(cluster, "app", "qwen-lmeval"),
-        place(cluster, "step", "download"),
+        node_with_label(cluster, "app", "qwen-llmperf"),
+        node_with_label(cluster, "app", "qwen-lmeval"),
+        node_with_label(cluster, "step", "download"),
     ]
     assert {node.partition("-")[0] for node in nodes} == {"system"}
 
@@ -64,8 +64,8 @@ def test_each_graph_is_compiled_on_a_cpu_node_of_its_own(
     assert deployment
 
     def placed() -> list[str]:
-        found = [pod["spec"].get("nodeName") for pod in pods(cluster, "step", "compile")]
-        return sorted(found) if all(found) else []
+        nodes = [pod["spec"].get("nodeName") for pod in pods(cluster, "step", "compile")]
+        return sorted(nodes) if all(nodes) else []
 
     assert cluster.until(placed, "places for both compilers") == ["compile-0", "compile-1"]
 
@@ -79,8 +79,10 @@ def on_trainium(
 ) -> Iterator[list[str]]:
     """The same Jobs as a file has them that compiles on Trainium; their names."""
     assert deployment
-    found = rendered(variation(ON_TRAINIUM)).objects()
-    jobs = [job for job in found if job["kind"] == "Job" and "compile-" in job["metadata"]["name"]]
+    objects = rendered(variation(ON_TRAINIUM)).objects()
+    jobs = [
+        job for job in objects if job["kind"] == "Job" and "compile-" in job["metadata"]["name"]
+    ]
     for job in jobs:
         cluster.create(job, NAMESPACE)
     yield [job["metadata"]["name"] for job in jobs]
@@ -97,17 +99,17 @@ def test_one_graph_is_compiled_beside_the_services_at_a_time(
         return [p for p in compiling() if p["spec"].get("nodeName")]
 
     def waiting() -> list[str]:
-        return [said for p in compiling() if (said := refusal(p))]
+        return [reason for p in compiling() if (reason := refusal(p))]
 
     def compiling() -> list[Manifest]:
-        found = pods(cluster, "step", "compile")
-        return [p for p in found if p["metadata"]["labels"]["job-name"] in names]
+        compilers = pods(cluster, "step", "compile")
+        return [p for p in compilers if p["metadata"]["labels"]["job-name"] in names]
 
     (first,) = cluster.until(placed, "a place for a compiler")
     assert first["spec"]["nodeName"] == "trainium-0"
-    (said,) = cluster.until(waiting, "the word about the second compiler")
+    (reason,) = cluster.until(waiting, "the word about the second compiler")
     # Where there were room for a second, its anti-affinity would keep it away.
-    assert "Insufficient cpu" in said
+    assert "Insufficient cpu" in reason
     kubelets.finish(names)
     for name in names:
         cluster.until(partial(succeeded, cluster, name), f"the end of {name}")
@@ -116,9 +118,9 @@ def test_one_graph_is_compiled_beside_the_services_at_a_time(
 @pytest.fixture
 def third(cluster: Cluster, deployment: Manifests) -> Iterator[Manifest]:
     """A pod with a claim like the services', asking for little else."""
-    service = deployment.one("Deployment", SERVICES[0])
+    service = deployment.named("Deployment", SERVICES[0])
     for name in SERVICES:
-        place(cluster, "app", name)
+        node_with_label(cluster, "app", name)
     spec = copy.deepcopy(service["spec"]["template"]["spec"])
     for container in (*spec["initContainers"], *spec["containers"]):
         container["resources"]["requests"] = {"cpu": "1", "memory": "1Gi"}

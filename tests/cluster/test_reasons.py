@@ -34,23 +34,23 @@ def _restricted(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
 def reason(cluster: Cluster, deployment: Manifests) -> Iterator[Any]:
     """Makes a pod and says why it waits."""
     assert deployment
-    made: list[Manifest] = []
+    created: list[Manifest] = []
 
     def ask(spec: dict[str, Any], word: str) -> str:
-        metadata = {"name": f"asked-{len(made)}", "namespace": NAMESPACE}
+        metadata = {"name": f"asked-{len(created)}", "namespace": NAMESPACE}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        made.append(cluster.create(pod, NAMESPACE))
+        created.append(cluster.create(pod, NAMESPACE))
         api = cluster.client.client
 
         def look() -> str | None:
-            found = CoreV1Api(api).read_namespaced_pod(metadata["name"], NAMESPACE)
-            said = reason_of(api, found)
-            return said if said and word in said else None
+            read = CoreV1Api(api).read_namespaced_pod(metadata["name"], NAMESPACE)
+            explanation = reason_of(api, read)
+            return explanation if explanation and word in explanation else None
 
         return cluster.until(look, f"{word!r} as the reason")
 
     yield ask
-    for pod in made:
+    for pod in created:
         cluster.delete(pod)
 
 

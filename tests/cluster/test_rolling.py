@@ -15,7 +15,7 @@ from tests.cluster.deployment import (
     claim,
     deployed,
     devices,
-    place,
+    node_with_label,
     pods,
     refusal,
 )
@@ -29,7 +29,7 @@ NODE = "trainium-0"
 class Most(NamedTuple):
     """The most claims at any one time."""
 
-    asked: int
+    requested: int
     """Claims of pods that are there and not over."""
     allocated: int
 
@@ -43,15 +43,15 @@ class Timeline:
 
     def most(self) -> Most:
         """Replays what happened, in its order."""
-        there = {kind: {_uid(o): o for o in items} for kind, (_, items) in self._before.items()}
-        counts = [_count(**there)]
+        present = {kind: {_uid(o): o for o in items} for kind, (_, items) in self._before.items()}
+        counts = [_count(**present)]
         for _, kind, change, object_ in sorted(self._events(), key=lambda event: event[0]):
             if change == "DELETED":
-                there[kind].pop(_uid(object_), None)
+                present[kind].pop(_uid(object_), None)
             else:
-                there[kind][_uid(object_)] = object_
-            counts.append(_count(**there))
-        return Most(max(c.asked for c in counts), max(c.allocated for c in counts))
+                present[kind][_uid(object_)] = object_
+            counts.append(_count(**present))
+        return Most(max(c.requested for c in counts), max(c.allocated for c in counts))
 
     def _events(self) -> Iterator[tuple[int, str, str, Manifest]]:
         for kind, (since, _) in self._before.items():
@@ -60,10 +60,12 @@ class Timeline:
 
 
 def _count(Pod: dict[str, Manifest], ResourceClaim: dict[str, Manifest]) -> Most:  # noqa: N803 (kinds)
-    there = {uid for uid, pod in Pod.items() if pod["status"]["phase"] in ("Pending", "Running")}
+    live = {uid for uid, pod in Pod.items() if pod["status"]["phase"] in ("Pending", "Running")}
     claims = ResourceClaim.values()
-    asked = [c for c in claims if any(o["uid"] in there for o in c["metadata"]["ownerReferences"])]
-    return Most(len(asked), sum(bool(devices(c)) for c in claims))
+    requested = [
+        c for c in claims if any(o["uid"] in live for o in c["metadata"]["ownerReferences"])
+    ]
+    return Most(len(requested), sum(bool(devices(c)) for c in claims))
 
 
 def _uid(object_: Manifest) -> str:
@@ -93,7 +95,7 @@ def test_a_changed_window_replaces_both_pods_without_a_third_claim(
     _roll(cluster, changed, before)
     # The baseline's as well: both take a window less than is compiled.
     assert not set(before.values()) & set(_uids(cluster).values())
-    assert timeline.most() == Most(asked=2, allocated=2)
+    assert timeline.most() == Most(requested=2, allocated=2)
     assert '"num_speculative_tokens":9' in _command(cluster, SPECULATIVE)
 
 
@@ -115,7 +117,7 @@ def test_a_drained_node_gets_its_pods_back(cluster: Cluster, serving: Manifests)
     assert not set(before.values()) & set(after.values())
     # Asked for by both: a ReplicaSet waits for no evicted pod to end.
     most = timeline.most()
-    assert most.asked > 2
+    assert most.requested > 2
     assert most.allocated == 2
 
 
@@ -131,11 +133,11 @@ def _another(cluster: Cluster, service: str, replaced: Mapping[str, str]) -> boo
 
 
 def _ready(cluster: Cluster, service: str) -> None:
-    assert place(cluster, "app", service) == NODE
+    assert node_with_label(cluster, "app", service) == NODE
 
     def available() -> bool:
-        found = cluster.get("Deployment", service)
-        return bool(found and found["status"].get("availableReplicas") == 1)
+        current = cluster.get("Deployment", service)
+        return bool(current and current["status"].get("availableReplicas") == 1)
 
     cluster.until(available, f"{service} to be available")
 
@@ -149,8 +151,8 @@ def _uids(cluster: Cluster) -> dict[str, str]:
 
 
 def _waiting(cluster: Cluster, service: str) -> list[Manifest] | None:
-    found = pods(cluster, "app", service)
-    return found if len(found) == 1 and refusal(found[0]) else None
+    waiting = pods(cluster, "app", service)
+    return waiting if len(waiting) == 1 and refusal(waiting[0]) else None
 
 
 def _command(cluster: Cluster, service: str) -> str:

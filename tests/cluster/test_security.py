@@ -45,13 +45,13 @@ FORBIDDEN: dict[str, tuple[Change, str]] = {
 
 def _templates(manifests: Manifests) -> dict[str, Manifest]:
     """The pods of all charts by the name of what makes them."""
-    found = {}
+    templates = {}
     for manifest in manifests.objects():
         if manifest["kind"] in ("Deployment", "Job"):
-            found[manifest["metadata"]["name"]] = manifest["spec"]["template"]
+            templates[manifest["metadata"]["name"]] = manifest["spec"]["template"]
         elif manifest["kind"] == "Pod":
-            found[manifest["metadata"]["name"]] = manifest
-    return found
+            templates[manifest["metadata"]["name"]] = manifest
+    return templates
 
 
 def _dry_run(cluster: Cluster, template: Manifest) -> None:
@@ -74,7 +74,7 @@ def test_every_pod_is_let_in(cluster: Cluster, deployment: Manifests) -> None:
 
 @pytest.mark.parametrize("fault", FORBIDDEN)
 def test_no_pod_is_let_in_with(fault: str, cluster: Cluster, deployment: Manifests) -> None:
-    change, said = FORBIDDEN[fault]
+    change, expected = FORBIDDEN[fault]
     for name, template in _templates(deployment).items():
         forbidden = copy.deepcopy(template)
         change(forbidden["spec"])
@@ -83,7 +83,7 @@ def test_no_pod_is_let_in_with(fault: str, cluster: Cluster, deployment: Manifes
         assert refusal.value.status == 403, name
         message = json.loads(refusal.value.body)["message"]
         assert 'violates PodSecurity "restricted:latest"' in message, name
-        assert said in message, name
+        assert expected in message, name
 
 
 def test_pods_hold_no_token(cluster: Cluster, deployment: Manifests) -> None:

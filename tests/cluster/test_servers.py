@@ -32,21 +32,21 @@ with interruptible(), control_plane(programs(os.environ), pathlib.Path(sys.argv[
 
 
 @pytest.fixture(scope="module")
-def found() -> Path:
+def program_folder() -> Path:
     """The programs, none of which a cluster of others brings."""
     if os.environ.get("KUBECONFIG"):
         pytest.skip("of a cluster of others")
     return programs(os.environ)
 
 
-def test_nothing_is_left_after_an_error(found: Path, tmp_path: Path) -> None:
+def test_nothing_is_left_after_an_error(program_folder: Path, tmp_path: Path) -> None:
     class MishapError(Exception):
         pass
 
     pids: set[int] = set()
 
     def mishap() -> None:
-        with control_plane(found, tmp_path) as plane:
+        with control_plane(program_folder, tmp_path) as plane:
             assert set(plane.processes) == NAMES
             pids.update(process.pid for process, _ in plane.processes.values())
             assert alive(pids) == pids
@@ -57,8 +57,8 @@ def test_nothing_is_left_after_an_error(found: Path, tmp_path: Path) -> None:
     assert alive(pids) == set()
 
 
-def test_nothing_is_left_after_a_signal(found: Path, tmp_path: Path) -> None:
-    assert found
+def test_nothing_is_left_after_a_signal(program_folder: Path, tmp_path: Path) -> None:
+    assert program_folder
     command = [sys.executable, "-c", WAITING, str(tmp_path)]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -72,8 +72,8 @@ def test_nothing_is_left_after_a_signal(found: Path, tmp_path: Path) -> None:
     assert alive(started) == set()
 
 
-def test_a_program_that_ends_is_noticed(found: Path, tmp_path: Path) -> None:
-    with control_plane(found, tmp_path) as plane:
+def test_a_program_that_ends_is_noticed(program_folder: Path, tmp_path: Path) -> None:
+    with control_plane(program_folder, tmp_path) as plane:
         plane.check()
         scheduler, _ = plane.processes["kube-scheduler"]
         scheduler.kill()
@@ -83,36 +83,38 @@ def test_a_program_that_ends_is_noticed(found: Path, tmp_path: Path) -> None:
 
 
 def test_a_program_that_does_not_start_says_why(
-    found: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.control_plane.servers.ADDRESS", "192.0.2.1")
     monkeypatch.setattr("tests.control_plane.servers.free_port", lambda address: 6443)
     with (
         pytest.raises(ControlPlaneError, match=r"kube-apiserver ended: .*cannot assign"),
-        control_plane(found, tmp_path),
+        control_plane(program_folder, tmp_path),
     ):
         pass
 
 
 @pytest.fixture
-def own(plane: ControlPlane) -> ControlPlane:
+def own_plane(plane: ControlPlane) -> ControlPlane:
     """The one that the other tests use."""
     if plane.lent:
         pytest.skip("of a cluster of others")
     return plane
 
 
-def test_keys_are_for_their_owner_alone(own: ControlPlane) -> None:
-    folder = own.kubeconfig.parent
+def test_keys_are_for_their_owner_alone(own_plane: ControlPlane) -> None:
+    folder = own_plane.kubeconfig.parent
     secrets = [*folder.glob("*.key"), *folder.glob("*.kubeconfig")]
     assert len(secrets) == 5
     assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
 
 
 @pytest.mark.skipif(not Path("/proc/self/net").exists(), reason="needs Linux's /proc")
-def test_servers_listen_on_loopback_alone(own: ControlPlane) -> None:
+def test_servers_listen_on_loopback_alone(own_plane: ControlPlane) -> None:
     addresses = {
-        address for process, _ in own.processes.values() for address in _listening(process.pid)
+        address
+        for process, _ in own_plane.processes.values()
+        for address in _listening(process.pid)
     }
     assert addresses == {"0100007F"}
 

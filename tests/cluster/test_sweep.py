@@ -104,23 +104,23 @@ def test_a_node_measures_nothing_while_it_compiles(
     cluster: Cluster, kubelets: Kubelets, compiling: Manifests
 ) -> None:
     """One compile after another. The last one fails for good, which stops no index."""
-    seen = set[str]()
+    jobs = set[str]()
     for _ in range(3):
         _let_one_compile(cluster)
         (compiler,) = _compilers(cluster)
         cluster.until(lambda: len(SWEPT.refused(cluster)) == 3, "a word about all indexes")
-        assert all("anti-affinity" in said for said in SWEPT.refused(cluster))
+        assert all("anti-affinity" in reason for reason in SWEPT.refused(cluster))
         assert not SWEPT.running(cluster)
         job = cluster.get("Job", labels(compiler)[f"{JOB}/job-name"])
         assert job is not None
-        seen.add(job["metadata"]["name"])
-        if len(seen) == 3:
+        jobs.add(job["metadata"]["name"])
+        if len(jobs) == 3:
             cluster.patch(job, {"spec": {"activeDeadlineSeconds": 1}})
         else:
             kubelets.finish([job["metadata"]["name"]])
         ended = uid(compiler)
         cluster.until(partial(_compiles_no_longer, cluster, ended), "the end of a compile")
-    assert seen == {*compile_jobs(compiling)}
+    assert jobs == {*compile_jobs(compiling)}
     SWEPT.until_running(cluster, 2)
 
 
@@ -130,8 +130,8 @@ def test_a_node_compiles_nothing_while_it_measures(cluster: Cluster, compiling: 
     cluster.until(lambda: not _compilers(cluster), "a node without compiles")
     running = SWEPT.until_running(cluster, 2)
     _suspend(cluster, names, suspend=False)
-    said = cluster.until(partial(_said_of_compiles, cluster, names), "a word about all compiles")
-    assert all("anti-affinity" in words for words in said)
+    reasons = cluster.until(partial(_said_of_compiles, cluster, names), "a word about all compiles")
+    assert all("anti-affinity" in words for words in reasons)
     assert not _compilers(cluster)
     assert list(map(uid, SWEPT.running(cluster))) == list(map(uid, running))
 
@@ -158,11 +158,11 @@ def test_an_index_that_ends_makes_room_for_the_next(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests
 ) -> None:
     assert sweep
-    timeline, done = Timeline(cluster), set[str]()
-    while len(done) < INDEXES:
-        running = SWEPT.until_running(cluster, min(2, INDEXES - len(done)))
+    timeline, ended = Timeline(cluster), set[str]()
+    while len(ended) < INDEXES:
+        running = SWEPT.until_running(cluster, min(2, INDEXES - len(ended)))
         ending = running[0]
-        done.add(index(ending))
+        ended.add(index(ending))
         kubelets.end(ending, "benchmark", 0)
         cluster.until(partial(has_no_devices, cluster, ending), "the end of its claim")
     complete = cluster.until(lambda: SWEPT.ended(cluster, "Complete"), "the end of the Job")
@@ -175,8 +175,8 @@ def test_a_failed_index_is_tried_again_alone_and_the_others_go_on(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests, room_for_all: None
 ) -> None:
     assert sweep
-    others = {index(pod): uid(pod) for pod in SWEPT.until_running(cluster, INDEXES)}
-    first = others.pop("2")
+    survivors = {index(pod): uid(pod) for pod in SWEPT.until_running(cluster, INDEXES)}
+    first = survivors.pop("2")
     for tries in range(1, 4):
         (pod,) = (p for p in SWEPT.until_running(cluster, INDEXES) if index(p) == "2")
         assert (uid(pod) == first) == (tries == 1)
@@ -186,7 +186,7 @@ def test_a_failed_index_is_tried_again_alone_and_the_others_go_on(
     assert failed["status"]["failedIndexes"] == "2"
     assert "Failed" not in conditions(failed)
     running = SWEPT.until_running(cluster, INDEXES - 1)
-    assert {index(pod): uid(pod) for pod in running} == others
+    assert {index(pod): uid(pod) for pod in running} == survivors
     for pod in running:
         kubelets.end(pod, "benchmark", 0)
     ended = cluster.until(lambda: SWEPT.ended(cluster, "Failed"), "the end of the Job")
@@ -213,16 +213,16 @@ def test_an_index_without_a_graph_has_not_failed(
 ) -> None:
     """It is made again more often than it may fail."""
     assert sweep
-    seen = set[str]()
+    pod_uids = set[str]()
     for times in range(5):
         (pod,) = (p for p in SWEPT.until_running(cluster, INDEXES) if index(p) == "2")
         annotations = pod["metadata"]["annotations"]
         assert annotations[f"{JOB}/job-index-failure-count"] == "0"
         assert int(annotations.get(f"{JOB}/job-index-ignored-failure-count", 0)) == times
-        seen.add(uid(pod))
+        pod_uids.add(uid(pod))
         kubelets.end(pod, "fetch", NOT_YET)
         cluster.until(partial(SWEPT.over, cluster, pod), "the end of the pod")
-    assert len(seen) == 5
+    assert len(pod_uids) == 5
     status = SWEPT.job(cluster)["status"]
     assert not status.get("failed")
     assert not status.get("failedIndexes")
@@ -269,12 +269,12 @@ def test_a_node_that_is_taken_away_is_no_failure(
 
 def test_all_containers_know_their_index(cluster: Cluster, sweep: Manifests) -> None:
     """Init containers, too: the API server fills it in, not the chart."""
-    job = sweep.one("Job", "qwen-sweep")
+    job = sweep.named("Job", "qwen-sweep")
     assert "JOB_COMPLETION_INDEX" not in str(job)
     (pod, *_) = SWEPT.until_running(cluster, 2)
     for container in containers(pod["spec"]):
-        told = {v["name"]: v for v in container["env"]}["JOB_COMPLETION_INDEX"]
-        assert told["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.labels['{INDEX_LABEL}']"
+        variable = {v["name"]: v for v in container["env"]}["JOB_COMPLETION_INDEX"]
+        assert variable["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.labels['{INDEX_LABEL}']"
     (fetch,) = (each for each in containers(pod["spec"]) if each["name"] == "fetch")
     looked = {v["name"]: v for v in fetch["env"]}["LOOKED"]["valueFrom"]["fieldRef"]["fieldPath"]
     assert looked == f"metadata.annotations['{JOB}/job-index-ignored-failure-count']"
@@ -304,9 +304,9 @@ def test_the_commands_that_the_stack_puts_out(
         lambda: SWEPT.job(cluster)["status"].get("succeeded") == 2, "two that are complete"
     )
     before = SWEPT.job(cluster)
-    heads, its = typed(cluster, outputs["Command4Indexes"]["Value"]).splitlines()
+    heads, row = typed(cluster, outputs["Command4Indexes"]["Value"]).splitlines()
     assert heads.split() == ["NAME", "ALL", "COMPLETE", "FAILED"]
-    assert its.split()[1:] == [str(INDEXES), before["status"]["completedIndexes"]]
+    assert row.split()[1:] == [str(INDEXES), before["status"]["completedIndexes"]]
     typed(cluster, outputs["Command7Again"]["Value"])
     after = SWEPT.job(cluster)
     assert after["metadata"]["name"] == before["metadata"]["name"]
@@ -325,14 +325,14 @@ def _compilers(cluster: Cluster) -> list[Manifest]:
 
 
 def _waiting_compilers(cluster: Cluster) -> list[Manifest]:
-    found = pods(cluster, "step", "compile")
-    return [pod for pod in found if pod["status"]["phase"] == "Pending"]
+    compilers = pods(cluster, "step", "compile")
+    return [pod for pod in compilers if pod["status"]["phase"] == "Pending"]
 
 
 def _said_of_compiles(cluster: Cluster, names: list[str]) -> list[str] | None:
     """Why compiles wait, once that is said of all; but of those that another test has let end."""
-    left = sum(not succeeded(cluster, name) for name in names)
-    return as_many(left, list(map(refusal, _waiting_compilers(cluster))))
+    unfinished = sum(not succeeded(cluster, name) for name in names)
+    return as_many(unfinished, list(map(refusal, _waiting_compilers(cluster))))
 
 
 def _suspend(cluster: Cluster, jobs: list[str], *, suspend: bool) -> None:
@@ -342,8 +342,8 @@ def _suspend(cluster: Cluster, jobs: list[str], *, suspend: bool) -> None:
         cluster.patch(job, {"spec": {"suspend": suspend}})
 
 
-def _compiles_no_longer(cluster: Cluster, its: str) -> bool:
-    return its not in map(uid, _compilers(cluster))
+def _compiles_no_longer(cluster: Cluster, pod_uid: str) -> bool:
+    return pod_uid not in map(uid, _compilers(cluster))
 
 
 def _let_one_compile(cluster: Cluster) -> None:

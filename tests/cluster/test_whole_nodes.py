@@ -7,7 +7,7 @@ from collections.abc import Callable
 from experiment import Experiment
 from tests.cluster.api import Cluster
 from tests.cluster.conftest import add_trainium
-from tests.cluster.deployment import Manifests, deployed, place, service_devices
+from tests.cluster.deployment import Manifests, deployed, node_with_label, service_devices
 from tests.cluster.kubelets import Kubelets
 from tests.matrix import MATRIX, WHOLE_NODES
 from tests.synthesis import Synthesised
@@ -27,11 +27,11 @@ def test_each_service_gets_all_devices_of_a_node(
     second = add_trainium(cluster, kubelets, synthesised, 2)
     try:
         with deployed(cluster, rendered(experiment)):
-            nodes = [place(cluster, "app", service) for service in SERVICES]
+            nodes = [node_with_label(cluster, "app", service) for service in SERVICES]
             assert sorted(nodes) == ["trainium-0", second]
             for service, node in zip(SERVICES, nodes, strict=True):
-                given = service_devices(cluster, service)
-                assert {pool for pool, _ in given} == {node}
-                assert len(set(given)) == len(given) == 16
+                allocated = service_devices(cluster, service)
+                assert {pool for pool, _ in allocated} == {node}
+                assert len(set(allocated)) == len(allocated) == 16
     finally:
         kubelets.remove(second)

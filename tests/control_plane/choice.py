@@ -54,7 +54,7 @@ def kind_cluster(environment: Mapping[str, str]) -> ControlPlane:
     kubectl = shutil.which("kubectl", path=environment.get("PATH"))
     if kubectl is None:
         raise ControlPlaneError("KUBECONFIG: there is no kubectl on the PATH")
-    config = _asked(kubectl, environment, "config", "view", "--minify")
+    config = _kubectl(kubectl, environment, "config", "view", "--minify")
     context, server = config["current-context"], config["clusters"][0]["cluster"]["server"]
     if not context.startswith(_CONTEXT):
         raise ControlPlaneError(
@@ -65,15 +65,15 @@ def kind_cluster(environment: Mapping[str, str]) -> ControlPlane:
         raise ControlPlaneError(
             f"KUBECONFIG: context {context} is at {server}; must be on loopback"
         )
-    version = _asked(kubectl, environment, "version")["serverVersion"]["gitVersion"]
+    version = _kubectl(kubectl, environment, "version")["serverVersion"]["gitVersion"]
     minor = kubernetes_version().rpartition(".")[0]
     if not version.startswith(f"v{minor}."):
         raise ControlPlaneError(f"KUBECONFIG: context {context} is {version}; must be v{minor}")
     return ControlPlane(Path(kubectl), Path(environment["KUBECONFIG"]), {})
 
 
-def _asked(kubectl: str, environment: Mapping[str, str], *question: str) -> Any:
-    done = subprocess.run(
+def _kubectl(kubectl: str, environment: Mapping[str, str], *question: str) -> Any:
+    completed = subprocess.run(
         [kubectl, *question, "--output", "json"],
         env=dict(environment),
         capture_output=True,
@@ -81,6 +81,6 @@ def _asked(kubectl: str, environment: Mapping[str, str], *question: str) -> Any:
         timeout=_TIMEOUT_SECONDS,
         check=False,
     )
-    if done.returncode != 0:
-        raise ControlPlaneError(f"KUBECONFIG: {reason(done.stderr)}")
-    return json.loads(done.stdout)
+    if completed.returncode != 0:
+        raise ControlPlaneError(f"KUBECONFIG: {reason(completed.stderr)}")
+    return json.loads(completed.stdout)

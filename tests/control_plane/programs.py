@@ -157,7 +157,7 @@ def _compile(
 
 def _output(command: list[str], environment: Mapping[str, str]) -> str:
     """What a short command prints. Raises ControlPlaneError with the reason for a failure."""
-    done = subprocess.run(
+    completed = subprocess.run(
         command,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
@@ -166,7 +166,7 @@ def _output(command: list[str], environment: Mapping[str, str]) -> str:
         timeout=_TIMEOUT_SECONDS,
         check=False,
     )
-    if done.returncode != 0:
+    if completed.returncode != 0:
         name = Path(command[0]).name
-        raise ControlPlaneError(f"{name}: {reason(done.stderr).removeprefix(f'{name}: ')}")
-    return done.stdout.strip()
+        raise ControlPlaneError(f"{name}: {reason(completed.stderr).removeprefix(f'{name}: ')}")
+    return completed.stdout.strip()

@@ -204,8 +204,8 @@ def _await_ready(plane: ControlPlane) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         plane.check()
-        asked = subprocess.run(command, capture_output=True, check=False, timeout=START_SECONDS)
-        if asked.returncode == 0:
+        probe = subprocess.run(command, capture_output=True, check=False, timeout=START_SECONDS)
+        if probe.returncode == 0:
             return
         time.sleep(_POLL_SECONDS)
     _, log = plane.processes["kube-apiserver"]

@@ -47,12 +47,12 @@ def test_a_kind_cluster_is_taken(tmp_path: Path) -> None:
     with chosen(environment(tmp_path), tmp_path) as plane:
         assert plane.lent
         assert plane.kubeconfig == tmp_path / "config"
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert [question.split()[0] for question in asked] == ["config", "version"]
+    questions = (tmp_path / "asked").read_text().splitlines()
+    assert [question.split()[0] for question in questions] == ["config", "version"]
 
 
 @pytest.mark.parametrize(
-    ("differently", "said"),
+    ("differently", "message"),
     [
         ({"context": "production"}, "context production is not a kind cluster's"),
         ({"server": "https://10.0.0.1:6443"}, "at https://10.0.0.1:6443; must be on loopback"),
@@ -60,8 +60,8 @@ def test_a_kind_cluster_is_taken(tmp_path: Path) -> None:
         ({"version": "v1.34.2"}, f"is v1.34.2; must be v{KUBERNETES_VERSION}"),
     ],
 )
-def test_any_other_is_refused(differently: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(ControlPlaneError, match=said):
+def test_any_other_is_refused(differently: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ControlPlaneError, match=message):
         prepare(environment(tmp_path, **differently))
 
 

@@ -24,14 +24,14 @@ class Objects:
     """By the last part of the path, such as ``pods``."""
     named: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     """Objects by the end of their path, such as ``pods/a``; None is one that is not there."""
-    made: list[dict[str, Any]] = field(default_factory=list)
+    created: list[dict[str, Any]] = field(default_factory=list)
     logs: dict[str, str] = field(default_factory=dict)
     """By ``pod/container``, or ``pod/container/previous``."""
     refused: set[str] = field(default_factory=set)
     """Lists that nobody may read."""
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     """Methods and paths."""
-    on_made: Callable[[dict[str, Any]], object] = lambda manifest: None
+    on_created: Callable[[dict[str, Any]], object] = lambda manifest: None
     on_deleted: Callable[[str], object] = lambda name: None
 
 
@@ -46,7 +46,7 @@ def serving() -> Iterator[Objects]:
 
         def do_GET(self) -> None:
             url = urlsplit(self.path)
-            objects.asked.append(f"GET {url.path}")
+            objects.requests.append(f"GET {url.path}")
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             *_, kind, last = url.path.split("/")
             if last in objects.refused:
@@ -61,17 +61,17 @@ def serving() -> Iterator[Objects]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            made = json.loads(body)
-            objects.asked.append(f"POST {self.path}")
-            objects.made.append(made)
+            manifest = json.loads(body)
+            objects.requests.append(f"POST {self.path}")
+            objects.created.append(manifest)
             kind = urlsplit(self.path).path.rpartition("/")[2]
-            objects.named[f"{kind}/{made['metadata']['name']}"] = made
-            objects.on_made(made)
-            self._answer(201, json.dumps(made))
+            objects.named[f"{kind}/{manifest['metadata']['name']}"] = manifest
+            objects.on_created(manifest)
+            self._answer(201, json.dumps(manifest))
 
         def do_DELETE(self) -> None:
             path = urlsplit(self.path).path
-            objects.asked.append(f"DELETE {path}")
+            objects.requests.append(f"DELETE {path}")
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             *_, kind, name = path.split("/")
             objects.named[f"{kind}/{name}"] = None

@@ -112,5 +112,5 @@ def performed(stage: Stage, log: TextIO | None = None) -> str:
     log = log or io.StringIO()
     console = Console(1, log)
     with console.stage(stage.name) as line:
-        line.found = stage.perform(Progress(console, line, poll_seconds=0.01))
+        line.result = stage.perform(Progress(console, line, poll_seconds=0.01))
     return log.getvalue() if isinstance(log, io.StringIO) else ""

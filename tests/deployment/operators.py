@@ -45,7 +45,7 @@ class Mishap:
 
     at: int
     """After so many others."""
-    what: Callable[[str], None]
+    action: Callable[[str], None]
 
 
 def interrupt(_: str) -> None:
@@ -130,14 +130,14 @@ class Office:
 
     def command(self, action: Callable[[], None], mishaps: Sequence[Mishap] = ()) -> None:
         """One of them from its begin to its end, whatever the end is."""
-        left = {mishap.at: mishap.what for mishap in mishaps}
+        pending = {mishap.at: mishap.action for mishap in mishaps}
         before, passed = self.aws.boundary, -1
 
         def boundary(moment: str) -> None:
             nonlocal passed
             passed += 1
-            if what := left.pop(passed, None):
-                what(moment)
+            if mishap := pending.pop(passed, None):
+                mishap(moment)
 
         self.aws.boundary = boundary
         try:
@@ -154,8 +154,8 @@ class Office:
         if stacks.is_busy or (arguments[0] == "destroy" and not stacks.stack):
             return 1
         if arguments[0] == "deploy":
-            given = [word.rpartition(":")[2] for word in arguments if ":Keep" in word]
-            retained = {word.removesuffix("=true") for word in given if word.endswith("=true")}
+            parameters = [word.rpartition(":")[2] for word in arguments if ":Keep" in word]
+            retained = {word.removesuffix("=true") for word in parameters if word.endswith("=true")}
             kinds = {"KeepTrainiumNodes": "trainium", "KeepCompileNodes": "compile"}
             names = {kinds[name] for name in retained}
             stacks.deploy(Template(dict(self.generations), self.maximum, frozenset(names)))

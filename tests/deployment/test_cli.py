@@ -109,8 +109,8 @@ def test_a_comment_is_cut_and_cannot_end_its_own_fence(
 
 
 def test_a_token_says_who_asks_for_which_cluster(aws: FakeAws) -> None:
-    given = cluster_token(at({}), "arn:aws:iam::123456789012:role/administrator")
-    prefix, _, encoded = given.partition(".")
+    token = cluster_token(at({}), "arn:aws:iam::123456789012:role/administrator")
+    prefix, _, encoded = token.partition(".")
     assert (prefix, aws.calls) == ("k8s-aws-v1", ["sts:AssumeRole"])
     url = urlsplit(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode())
     query = dict(parse_qsl(url.query))

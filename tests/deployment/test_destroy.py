@@ -67,11 +67,11 @@ def test_everything_goes_only_with_the_name_typed(deployed: Terminal) -> None:
     assert deployed.run(*all_of_it, typed="y") == 1
     assert f"{deployed.cluster.bucket} (" in deployed.output
     assert ") will be deleted for good" in deployed.output
-    for given, refusal in (
+    for arguments, refusal in (
         (("--yes",), "KEEP=none wants NAME=article as well as YES=1"),
         (("--yes", "--name", "again"), "NAME = 'again': the experiment is article"),
     ):
-        assert deployed.run(*all_of_it, *given) == 1
+        assert deployed.run(*all_of_it, *arguments) == 1
         assert refusal in deployed.output
     assert len(deployed.aws.cloudformation.stacks) == len(STACKS)
 

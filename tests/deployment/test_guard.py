@@ -65,17 +65,17 @@ class Commands(RuleBasedStateMachine):
     def end(self, action: Action, fault: Callable[[str], None] | None, at: int) -> None:
         self._perform(action, [Mishap(at, fault)] if fault else [])
 
-    @rule(action=STARTS | ENDS, other=ELSEWHERE, at=AT, fault=st.none() | FAULTS, then=AT)
+    @rule(action=STARTS | ENDS, second_action=ELSEWHERE, at=AT, fault=st.none() | FAULTS, delay=AT)
     def two_terminals(
         self,
         action: Action,
-        other: Action,
+        second_action: Action,
         at: int,
         fault: Callable[[str], None] | None,
-        then: int,
+        delay: int,
     ) -> None:
-        second = Mishap(at, lambda _: self._perform(other, []))
-        self._perform(action, [second, *([Mishap(at + 1 + then, fault)] if fault else [])])
+        second = Mishap(at, lambda _: self._perform(second_action, []))
+        self._perform(action, [second, *([Mishap(at + 1 + delay, fault)] if fault else [])])
 
     @rule(
         update=st.sampled_from([5.0, 20.0, 90.0, 8 * MINUTE]),
@@ -233,11 +233,11 @@ def test_the_guard_outlives_an_eks_that_refuses_for_hours(office: Office) -> Non
 
 def test_it_counts_from_the_first_node_and_until_then_from_the_start(office: Office) -> None:
     office.aws.pace.capacity = 2 * HOUR
-    asked = office.aws.clock.now()
+    started = office.aws.clock.now()
     office.start(Kind.TRAINIUM)
     first = guard.find(office.deployment, Kind.TRAINIUM)
     assert first is not None
-    assert (first.at - asked).total_seconds() == pytest.approx(4 * HOUR, abs=10)
+    assert (first.at - started).total_seconds() == pytest.approx(4 * HOUR, abs=10)
 
     office.aws.clock.advance(HOUR)
     office.start(Kind.TRAINIUM)  # which does not put it off
@@ -347,9 +347,9 @@ def test_after_a_stop_it_asks_on_every_hour(office: Office) -> None:
     office.start(Kind.TRAINIUM, HOUR)
     office.stop()
     office.aws.clock.advance(HOUR / 2)
-    asked = len(office.group(Kind.TRAINIUM).updates)
+    updates = len(office.group(Kind.TRAINIUM).updates)
     office.aws.clock.advance(10 * HOUR)
-    assert len(office.group(Kind.TRAINIUM).updates) == asked + 10
+    assert len(office.group(Kind.TRAINIUM).updates) == updates + 10
 
 
 def test_nodes_that_are_being_ended_are_not_started_anew(office: Office) -> None:
@@ -457,8 +457,8 @@ def test_an_experiment_without_stacks_has_no_nodes(office: Office) -> None:
 
 def test_the_guard_is_seen_to_act_once_before_there_are_nodes(office: Office) -> None:
     office.prove()
-    asked = [update["status"] for update in office.group(Kind.TRAINIUM).updates]
-    assert asked == ["Successful"] * 2  # by the command itself, and by the schedule
+    statuses = [update["status"] for update in office.group(Kind.TRAINIUM).updates]
+    assert statuses == ["Successful"] * 2  # by the command itself, and by the schedule
     assert all(
         proof.is_proved(office.deployment, group) for group in nodes.groups(office.deployment)
     )

@@ -51,9 +51,9 @@ def test_each_stage_once_and_nothing_again(account: Terminal, tmp_path: Path) ->
     assert account.run("destroy", "--yes") == 0, account.output
     assert account.aws.cloudformation.stacks == {}
     # The role of the workflows may do whatever these commands ask for.
-    asked = {action(call) for call in account.aws.calls} - {"sts:GetCallerIdentity"}
+    actions = {action(call) for call in account.aws.calls} - {"sts:GetCallerIdentity"}
     (tmp_path / "delivery").mkdir()
-    assert asked <= allowed(synthesise(tmp_path / "delivery"), "Deploy").keys()
+    assert actions <= allowed(synthesise(tmp_path / "delivery"), "Deploy").keys()
 
 
 def test_killed_in_each_stage_it_ends_the_same(account: Terminal) -> None:
@@ -99,8 +99,8 @@ def sizes(account: Terminal, kind: str) -> list[tuple[float, int]]:
     (group,) = (g for g in account.aws.eks.groups.values() if g.name.startswith(kind))
     history: list[tuple[float, int]] = [(0.0, 0)]
     for update in group.updates:
-        asked: dict[str, Any] = {param["type"]: param["value"] for param in update["params"]}
-        size = int(asked.get("DesiredSize", history[-1][1]))
+        params: dict[str, Any] = {param["type"]: param["value"] for param in update["params"]}
+        size = int(params.get("DesiredSize", history[-1][1]))
         if size != history[-1][1]:
             history.append((account.aws.clock.seconds_of(update["createdAt"]), size))
     return history

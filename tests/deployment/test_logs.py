@@ -59,4 +59,4 @@ def test_what_goes_on(
     api.lists["pods"] = api.lists["pods"][:1]
     with pytest.raises(DeploymentError, match="no pod runs or waits"):
         logs.show(deployment, None, follow=False)
-    assert all(asked.startswith("GET ") for asked in api.asked)
+    assert all(request.startswith("GET ") for request in api.requests)

@@ -248,7 +248,7 @@ OTHER_ZONE: Final = (
     f"refused {BLOCK}: capacity.availability_zone is us-east-2b, the file has us-east-2c"
 )
 OTHER_KIND: Final = f"refused {BLOCK}: capacity.purchase is default, the file has capacity-block"
-ONE: Final = "active, 1 x trn2.48xlarge in us-east-2c"
+ACTIVE: Final = "active, 1 x trn2.48xlarge in us-east-2c"
 SCHEDULED: Final = {"State": "scheduled", "AvailableInstanceCount": 0}
 
 
@@ -268,7 +268,7 @@ SCHEDULED: Final = {"State": "scheduled", "AvailableInstanceCount": 0}
         (SCHEDULED, "warning {}: scheduled, 1 x trn2.48xlarge in us-east-2c, from ", "nodes come"),
         (
             {"hours": 2 + 40 / 60},
-            f"warning {{}}: {ONE}, 2.0 hours",
+            f"warning {{}}: {ACTIVE}, 2.0 hours",
             "the guard leaves them 4 hours",
         ),
     ],

@@ -185,14 +185,14 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     assert "forged" not in printed.out
     status.show(deployment)
     screen = capsys.readouterr().out.splitlines()
-    assert all(shown.isprintable() for shown in [*printed.out.splitlines(), *screen])
-    assert sum(REFUSED in shown for shown in screen) == 1
+    assert all(line.isprintable() for line in [*printed.out.splitlines(), *screen])
+    assert sum(REFUSED in line for line in screen) == 1
     # All that was measured has come, and nothing else.
     measured = {name: text for name, text in SERVICES.items() if name != "report.html"}
     assert brought(home) == {f"results/run-1/{name}": text for name, text in measured.items()}
-    for wanted in HOSTILE[:4]:
+    for run_id in HOSTILE[:4]:
         with pytest.raises(DeploymentError, match=r"^RUN = '[ -~]+': must match \[A-Za-z0-9\]"):
-            results.show(deployment, wanted)
+            results.show(deployment, run_id)
 
 
 def test_a_file_that_is_too_large_to_read_is_refused_in_one_line(

@@ -10,7 +10,7 @@ import pytest
 
 from deployment.account import Deployment, DeploymentError
 from deployment.spent import Spent, spent
-from experiment.cost import Standing, cost
+from experiment.cost import CostGroup, cost
 from experiment.schema import Purchase
 from tests.deployment.fake_aws import FakeAws
 from tests.deployment.fake_aws.eks import NodeGroup
@@ -46,8 +46,8 @@ def deployed(aws: FakeAws, kind: str = "trainium") -> None:
     aws.eks.groups["nodes"] = NodeGroup("nodes")
 
 
-def part(costs: Spent, standing: Standing) -> Any:
-    return next(part for part in costs.parts if part.standing is standing)
+def part(costs: Spent, group: CostGroup) -> Any:
+    return next(part for part in costs.parts if part.group is group)
 
 
 def test_nothing_deployed_costs_nothing(deployment: Deployment) -> None:
@@ -93,8 +93,8 @@ def test_nodes_cost_their_hours(
     deployed(aws)
     aws.facts.activities, aws.facts.scaling_created = activities, ago(created)
     aws.facts.scaled = [{"InstanceId": instance} for instance in running]
-    trainium = part(spent(deployment, NOON), Standing.TRAINIUM)
-    assert (trainium.now, trainium.hours) == (len(running), hours)
+    trainium = part(spent(deployment, NOON), CostGroup.TRAINIUM)
+    assert (trainium.running, trainium.hours) == (len(running), hours)
     assert trainium.usd == pytest.approx(hours * (PRICE + VOLUME))
     assert trainium.usd_per_hour == pytest.approx(len(running) * (PRICE + VOLUME))
 
@@ -102,10 +102,10 @@ def test_nodes_cost_their_hours(
 def test_compile_nodes_cost_their_own_price(aws: FakeAws, deployment: Deployment) -> None:
     deployed(aws, "compile")
     aws.facts.activities = [launch("i-01", 1), launch("i-02", 1)]
-    compiling = part(spent(deployment, NOON), Standing.COMPILE)
-    assert (compiling.now, compiling.hours) == (2, 2)
+    compiling = part(spent(deployment, NOON), CostGroup.COMPILE)
+    assert (compiling.running, compiling.hours) == (2, 2)
     parts = cost(deployment.experiment).parts
-    two = sum(part.usd_per_hour for part in parts if part.standing is Standing.COMPILE)
+    two = sum(part.usd_per_hour for part in parts if part.group is CostGroup.COMPILE)
     assert compiling.usd_per_hour == pytest.approx(two)
 
 

@@ -68,12 +68,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def shown(stream: io.StringIO) -> str:
+def console_output(stream: io.StringIO) -> str:
     console = Console(2, stream)
     with console.stage("first") as stage:
-        stage.now = "1 of 2"
+        stage.progress = "1 of 2"
         console.say("a line that is longer than a terminal " * 5)
-        stage.found = "something"
+        stage.result = "something"
     with console.stage("second", shows_itself=True):
         pass
     return re.sub(r"\d\.\d s", "0.0 s", stream.getvalue())
@@ -82,14 +82,14 @@ def shown(stream: io.StringIO) -> str:
 def test_plain_lines_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     long = ("a line that is longer than a terminal " * 5).rstrip()
-    assert [line.rstrip() for line in shown(io.StringIO()).splitlines()] == [
+    assert [line.rstrip() for line in console_output(io.StringIO()).splitlines()] == [
         *("[1/2] first", f"      {long}", "      something, 0.0 s"),
         *("[2/2] second", "      0.0 s"),
     ]
 
 
 def test_one_line_for_a_stage_on_a_terminal() -> None:
-    text = shown(Terminal())
+    text = console_output(Terminal())
     assert "1 of 2" in text
     assert "\x1b[2K" in text  # the live line goes
     assert text.splitlines()[-3:][0].endswith("[1/2] first: something, 0.0 s")

@@ -58,9 +58,9 @@ def test_a_compile_that_failed_has_its_last_words_and_no_node(
     api.logs[f"{POD}/compile"] = "loading\nthe compiler left no model.pt\n"
     with pytest.raises(StageFailed, match=f"{JOB} failed: BackoffLimitExceeded"):
         performed(Compile(Context(deployment)), sys.stdout)
-    shown = capsys.readouterr().out
-    assert f"{POD}, container compile, ended with status 1" in shown
-    assert "the compiler left no model.pt" in shown
+    output = capsys.readouterr().out
+    assert f"{POD}, container compile, ended with status 1" in output
+    assert "the compiler left no model.pt" in output
     assert sizes(aws) == [0, 0]
 
 
@@ -72,7 +72,7 @@ def test_nodes_that_can_never_start_are_not_left_to_start_later(
     aws.facts.activities = [{"StatusCode": "Failed", "StatusMessage": reason}]
     with pytest.raises(StageFailed, match=f"the trainium nodes cannot start: {reason}"):
         performed(Start(Context(deployment)))
-    assert (sizes(aws), api.made) == ([0, 0], [])
+    assert (sizes(aws), api.created) == ([0, 0], [])
 
 
 def test_what_failed_earlier_does_not_fail_a_start(aws: FakeAws, deployment: Deployment) -> None:
@@ -178,7 +178,7 @@ def test_services_whose_nodes_are_gone_are_not_waited_for(
     with_nodes(aws)
     with pytest.raises(StageFailed, match="were scaled to 0 meanwhile"):
         performed(Serve(Context(deployment)))
-    assert api.made == []
+    assert api.created == []
 
 
 def test_services_that_are_ready_exist(aws: FakeAws, deployment: Deployment, api: Objects) -> None:
@@ -215,7 +215,7 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
 
 @pytest.mark.parametrize(
-    ("then", "terminal", "error", "left"),
+    ("after_failure", "terminal", "error", "remaining"),
     [
         ("stop", True, StageFailed, 0),
         ("keep", False, StageFailed, 0),
@@ -229,17 +229,17 @@ def test_nodes_stay_only_for_somebody_who_wants_to_look(
     deployment: Deployment,
     api: Objects,
     fails: Callable[..., int],
-    then: str,
+    after_failure: str,
     terminal: bool,
     error: type[DeploymentError],
-    left: int,
+    remaining: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with_nodes(aws, 1)
     assert api.url
-    deployment = at({"capacity.after_failure": then})
+    deployment = at({"capacity.after_failure": after_failure})
     assert fails(deployment, error("it never serves"), terminal=terminal) == 1
-    assert sizes(aws) == [left, 0]
+    assert sizes(aws) == [remaining, 0]
     printed = capsys.readouterr()
     assert "it never serves" in printed.err
     assert "Warning: alerts.emails is empty: no alarm reaches anybody" in printed.out

@@ -35,8 +35,8 @@ SWEEP = swept(windows=[3, 7])
 
 def measured(aws: FakeAws, deployment: Deployment, run: str, **changes: Any) -> None:
     """A complete run, asked what ``deployment`` asks but for ``changes`` of its configuration."""
-    asked = benchmark_config(deployment.experiment, Bucket(deployment).name)
-    body = config.dump(asked.model_copy(update=changes))
+    written = benchmark_config(deployment.experiment, Bucket(deployment).name)
+    body = config.dump(written.model_copy(update=changes))
     put(aws, f"results/{run}/config.json", body=body)
     put(aws, f"results/{run}/_COMPLETE")
 
@@ -49,15 +49,15 @@ def test_checkpoints_and_graphs_are_there_with_their_markers(
     # Without a bucket nothing is there.
     assert (download.existing(), compile_.existing()) == (None, None)
     assert (complete_run(context.deployment), measured_run(context)) == (None, None)
-    wanted = checkpoints(context.deployment.experiment)
-    assert wanted == [
+    prefixes = checkpoints(context.deployment.experiment)
+    assert prefixes == [
         "models/Qwen/Qwen3-32B/9216db5781bf21249d130ec9da846c4624c16137/",
         "models/Qwen/Qwen3-1.7B/70d244cc86ccca08cf5af4e1e306ecf908b1ad5e/",
     ]
-    put(aws, *(f"{prefix}config.json" for prefix in wanted))
-    put(aws, f"{wanted[0]}_COMPLETE")
+    put(aws, *(f"{prefix}config.json" for prefix in prefixes))
+    put(aws, f"{prefixes[0]}_COMPLETE")
     assert download.existing() is None
-    put(aws, f"{wanted[1]}_COMPLETE")
+    put(aws, f"{prefixes[1]}_COMPLETE")
     assert download.existing() == "checkpoints: 2"
 
     markers = (f"{prefix}_COMPLETE" for prefix in graphs(context.deployment.experiment))
@@ -86,10 +86,10 @@ def test_a_sweep_is_complete_once_all_its_variants_are_in_one_run(aws: FakeAws) 
     sweep = at(SWEEP)
     indexes, folder = index_config(sweep), f"results/{run_id(sweep.experiment)}"
     marks = {v.name: f"{folder}/variants/{v.folder}/_COMPLETE" for v in indexes.variants}
-    first, *others = indexes.names
-    put(aws, *(marks[name] for name in others))
-    assert complete_indexes(sweep) == others
-    put(aws, f"{folder}/merged.json", body=json.dumps({"complete": others}))
+    first, *rest = indexes.names
+    put(aws, *(marks[name] for name in rest))
+    assert complete_indexes(sweep) == rest
+    put(aws, f"{folder}/merged.json", body=json.dumps({"complete": rest}))
     assert complete_run(sweep) is None
     put(aws, marks[first])
     assert complete_run(sweep) is None  # the last is still being merged
@@ -131,8 +131,8 @@ def test_a_run_is_over_when_no_index_merges_any_more(aws: FakeAws, api: Objects)
     deployment = at(SWEEP)
     with_nodes(aws, 1)
     api.lists = Merging(lambda: complete(aws, deployment))
-    shown = performed(Benchmark(Context(deployment)))
-    assert f"run {run_id(deployment.experiment)} is complete" in shown
+    output = performed(Benchmark(Context(deployment)))
+    assert f"run {run_id(deployment.experiment)} is complete" in output
     assert api.lists.looks == 6
 
 

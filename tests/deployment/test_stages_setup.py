@@ -44,9 +44,9 @@ def test_a_deploy_that_goes_on_is_waited_for(
 
     aws.boundary = change
     monkeypatch.setattr(setup, "checks", lambda _: [ok("asked")])
-    shown = performed(Check(Context(deployment)))
-    assert f"{deployment.name}-network is {states[0]} (" in shown
-    assert "1 checks" in shown
+    output = performed(Check(Context(deployment)))
+    assert f"{deployment.name}-network is {states[0]} (" in output
+    assert "1 checks" in output
 
 
 def test_a_check_that_refuses_ends_it(
@@ -67,7 +67,7 @@ class CloudFormation:
 
 
 @pytest.mark.parametrize(
-    ("status", "field", "same"),
+    ("status", "field", "unchanged"),
     [
         ("UPDATE_COMPLETE", {}, True),  # text beyond ASCII is not deployed each time
         ("UPDATE_COMPLETE", {"Description": "langsamer als „Größe“ 🎉"}, False),
@@ -82,14 +82,14 @@ def test_a_stack_is_unchanged_only_at_rest_with_the_same_template(
     monkeypatch: pytest.MonkeyPatch,
     status: str | None,
     field: dict[str, Any],
-    same: bool,
+    unchanged: bool,
 ) -> None:
     clients = {("cloudformation", deployment.region): CloudFormation()}
     deployment = dataclasses.replace(deployment, _clients=clients)
     monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
-    wanted = {"Resources": {"Alarm": TEMPLATE["Resources"]["Alarm"] | field}}
-    (tmp_path / "a.template.json").write_text(json.dumps(wanted, ensure_ascii=False))
-    assert lifecycle.unchanged(deployment, Stack("a", deployment.region, status)) is same
+    changed = {"Resources": {"Alarm": TEMPLATE["Resources"]["Alarm"] | field}}
+    (tmp_path / "a.template.json").write_text(json.dumps(changed, ensure_ascii=False))
+    assert lifecycle.unchanged(deployment, Stack("a", deployment.region, status)) is unchanged
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ def manifests(
         "Type": "Custom::AWSCDK-EKS-KubernetesResource",
         "Properties": {"Manifest": json.dumps(rendered(deployment.experiment))},
     }
-    others = {"Type": "AWS::EKS::PodIdentityAssociation", "Properties": {}}
-    template = json.dumps({"Resources": {"Identity": others, "Everything": resource}})
+    identity = {"Type": "AWS::EKS::PodIdentityAssociation", "Properties": {}}
+    template = json.dumps({"Resources": {"Identity": identity, "Everything": resource}})
     (tmp_path / f"{deployment.name}-serving.template.json").write_text(template)
     monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
     manifests = lifecycle.manifests(deployment)
@@ -124,15 +124,15 @@ def test_a_pod_that_is_gone_is_made_again_as_the_deploy_made_it(
     stage = Restore(Context(deployment))
     assert stage.existing() == f"all {len(manifests)} exist"
     assert "nothing was missing" in performed(stage)
-    assert api.made == []
+    assert api.created == []
 
     api.named["pods/qwen-llmperf"] = None
-    (wanted,) = (m for m in manifests if m["kind"] == "Pod")
+    (expected,) = (m for m in manifests if m["kind"] == "Pod")
     assert stage.existing() is None
     assert "Pod qwen-llmperf made again" in performed(stage)
-    (pod,) = api.made
-    assert json.loads(pod["metadata"]["annotations"][APPLIED]) == wanted
-    assert pod["spec"] == wanted["spec"]
+    (pod,) = api.created
+    assert json.loads(pod["metadata"]["annotations"][APPLIED]) == expected
+    assert pod["spec"] == expected["spec"]
     assert stage.existing() is not None
 
 
@@ -141,9 +141,9 @@ def test_every_kind_can_be_made(
 ) -> None:
     api.named = dict.fromkeys(api.named)
     performed(Restore(Context(deployment)))
-    assert [made["kind"] for made in api.made] == [m["kind"] for m in manifests]
-    assert "POST /api/v1/namespaces" in api.asked
-    assert "POST /api/v1/namespaces/speculative-decoding/pods" in api.asked
+    assert [created["kind"] for created in api.created] == [m["kind"] for m in manifests]
+    assert "POST /api/v1/namespaces" in api.requests
+    assert "POST /api/v1/namespaces/speculative-decoding/pods" in api.requests
 
 
 class Going(dict[str, dict[str, Any] | None]):
@@ -170,4 +170,4 @@ def test_one_that_is_being_deleted_is_waited_for(
     assert "still being deleted: NetworkPolicy default-deny" in performed(
         Restore(Context(deployment))
     )
-    assert [made["kind"] for made in api.made] == ["NetworkPolicy"]
+    assert [created["kind"] for created in api.created] == ["NetworkPolicy"]

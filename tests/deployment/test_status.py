@@ -18,7 +18,7 @@ from tests.deployment.kube import RUNNING, container, meta, pod
 JOB_LABEL = "batch.kubernetes.io/job-name"
 
 
-def seen(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def screen_lines(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Lines of the screen after its headline, with single spaces and without today's date."""
     assert status.show(deployment) == 0
     today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d} "
@@ -27,7 +27,7 @@ def seen(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> list[str
 
 
 def test_nothing_is_deployed(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = seen(deployment, capsys)
+    lines = screen_lines(deployment, capsys)
     assert lines == ["stacks nothing is deployed", "cost nothing is running"]
 
 
@@ -39,12 +39,12 @@ def test_a_cluster_that_cannot_be_reached(
 ) -> None:
     monkeypatch.setenv("KUBERNETES_API", "http://127.0.0.1:9")
     with_nodes(aws)
-    screen = "\n".join(seen(deployment, capsys))
+    screen = "\n".join(screen_lines(deployment, capsys))
     assert "cluster not known (docs/runbook.md, Reach a private API): Kubernetes: the" in screen
     assert "nodes trainium 0 asked for, at most 4" in screen
     assert "guard" not in screen
     scale(aws, 1)
-    screen = "\n".join(seen(deployment, capsys))
+    screen = "\n".join(screen_lines(deployment, capsys))
     assert "trainium 1 asked for, at most 4" in screen
     assert "guard trainium none: its nodes run until `make stop" in screen
 
@@ -136,7 +136,7 @@ def test_halfway(
     until = guard.start(deployment, Kind.TRAINIUM, 1).at
     halfway(api)
     before = len(aws.calls)
-    lines = seen(deployment, capsys)
+    lines = screen_lines(deployment, capsys)
     for line in (
         "stacks network, cluster, trainium: complete",
         "nodes trainium 1 of 1 ready: trn2.48xlarge, since 2026-11-22 10:00",
@@ -160,9 +160,9 @@ def test_halfway(
     )
     changes = [call for call in aws.calls[before:] if ":Put" in call or ":Update" in call]
     assert (changes, sizes(aws)) == ([], [1, 0])
-    assert all(asked.startswith("GET ") for asked in api.asked)
+    assert all(request.startswith("GET ") for request in api.requests)
 
     api.refused.add("jobs")
-    lines = seen(deployment, capsys)
+    lines = screen_lines(deployment, capsys)
     assert "jobs not known: Kubernetes: 403 Forbidden" in lines
     assert "claims 8 devices: qwen-vllm-1" in lines

@@ -28,12 +28,12 @@ SMALL_DRAFT: Final[dict[str, Any]] = {
 
 
 def model(
-    name: str, digit: str, vocabulary: int, layers: int, hidden: int, gib: float, **others: Any
+    name: str, digit: str, vocabulary: int, layers: int, hidden: int, gib: float, **extra: Any
 ) -> dict[str, Any]:
-    """A model as a file has it: with Llama's family and heads, unless ``others`` say another."""
+    """A model as a file has it: with Llama's family and heads, unless ``extra`` say another."""
     figures = {"vocabulary": vocabulary, "layers": layers, "hidden": hidden, "checkpoint_gib": gib}
-    rest = {"family": "llama", "kv_heads": 8, "head_dim": 128, "tied_embeddings": False}
-    architecture = figures | rest | {"max_length": 131072} | others
+    defaults = {"family": "llama", "kv_heads": 8, "head_dim": 128, "tied_embeddings": False}
+    architecture = figures | defaults | {"max_length": 131072} | extra
     return {"id": name, "revision": digit * 40, "architecture": architecture}
 
 
@@ -83,15 +83,15 @@ def edited_data(changes: Mapping[str, Any]) -> Any:
     for field, value in changes.items():
         new = [] if value is ABSENT else [copy.deepcopy(value)]
         *parents, last = field.split(".")
-        where = data
+        node = data
         for parent in parents:
-            where = where[int(parent)] if isinstance(where, list) else where[parent]
-        if isinstance(where, list):
-            where[int(last) : int(last) + 1] = new
+            node = node[int(parent)] if isinstance(node, list) else node[parent]
+        if isinstance(node, list):
+            node[int(last) : int(last) + 1] = new
         elif new:
-            where[last] = new[0]
+            node[last] = new[0]
         else:
-            where.pop(last, None)
+            node.pop(last, None)
     return data
 
 

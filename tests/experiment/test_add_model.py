@@ -23,7 +23,7 @@ from tests.experiment.files import ARTICLE_TEXT, ROOT
 
 
 def decoder(
-    kind: str, vocabulary: int, layers: int, hidden: int, length: int, **others: Any
+    kind: str, vocabulary: int, layers: int, hidden: int, length: int, **fields: Any
 ) -> dict[str, Any]:
     """A config.json as published, of a model with 64 query heads unless it says otherwise."""
     return {
@@ -34,7 +34,7 @@ def decoder(
         "hidden_size": hidden,
         "num_attention_heads": 64,
         "max_position_embeddings": length,
-    } | others
+    } | fields
 
 
 KV_HEADS: Final = {"num_key_value_heads": 8, "tie_word_embeddings": False}
@@ -316,7 +316,7 @@ def test_weights_that_cannot_be_read_leave_what_config_json_says(
 def test_the_command_prints_several_and_ends_with_1_if_one_is_refused(tmp_path: Path) -> None:
     good, missing = checkpoint(tmp_path / "good", QWEN3_32B), tmp_path / "missing"
     command = [sys.executable, "-m", "experiment", "add-model", str(good), str(missing), str(good)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr == f"{missing}: cannot be read: No such file or directory\n"
-    assert done.stdout == f"{add_model(good)}\n" * 2
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert completed.returncode == 1
+    assert completed.stderr == f"{missing}: cannot be read: No such file or directory\n"
+    assert completed.stdout == f"{add_model(good)}\n" * 2

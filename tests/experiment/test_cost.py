@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from experiment import Experiment, ExperimentError, load
 from experiment.cost import (
     Cost,
-    Standing,
+    CostGroup,
     compile_guard_hours,
     cost,
     durations,
@@ -53,7 +53,7 @@ TWO: Final = [
 ]
 RUNNING: Final = {"start", "serve", "benchmark", "stop"}
 """The stages of services in which Trainium nodes run."""
-APART: Final = RUNNING - {"serve"}
+ISOLATED: Final = RUNNING - {"serve"}
 """The same of variants that are measured by themselves: each starts its own server."""
 
 
@@ -74,16 +74,15 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> set[str]:
 def rates(costs: Cost) -> dict[str, float]:
     """Dollars an hour by what comes and goes together."""
     return {
-        standing: sum(p.usd_per_hour for p in costs.parts if p.standing is standing)
-        for standing in Standing
+        group: sum(p.usd_per_hour for p in costs.parts if p.group is group) for group in CostGroup
     }
 
 
 @pytest.mark.parametrize(
     ("base", "change", "moves_hours", "moves_rates", "moves_dollars"),
     [
-        ({}, {"capacity.price.usd_per_hour": 10.0}, set(), {Standing.TRAINIUM}, RUNNING),
-        ({}, {"capacity.nodes": 2}, set(), {Standing.TRAINIUM}, RUNNING),
+        ({}, {"capacity.price.usd_per_hour": 10.0}, set(), {CostGroup.TRAINIUM}, RUNNING),
+        ({}, {"capacity.nodes": 2}, set(), {CostGroup.TRAINIUM}, RUNNING),
         ({}, {"benchmark.rounds": 7}, {"benchmark"}, set(), {"benchmark"}),
         ({}, {"benchmark.mean_output_tokens": 300}, {"benchmark"}, set(), {"benchmark"}),
         ({}, {"benchmark.timeout_seconds": 20}, {"benchmark"}, set(), {"benchmark"}),
@@ -91,11 +90,11 @@ def rates(costs: Cost) -> dict[str, float]:
         ({}, {"benchmark.mean_input_tokens": 128, "capacity.max_hours": 3}, set(), set(), set()),
         ({}, {"models.draft": SMALL_DRAFT}, {"download"}, set(), {"download"}),
         # A third graph compiles beside the two, on a node of its own.
-        ({}, {"speculation": TWO}, set(), {Standing.COMPILE}, {"compile"}),
+        ({}, {"speculation": TWO}, set(), {CostGroup.COMPILE}, {"compile"}),
         ({"speculation": TWO}, {"serving.batch": 2}, {"benchmark"}, set(), {"benchmark"}),
-        ({}, ON_TRAINIUM, {"compile"}, {Standing.COMPILE}, {"compile"}),
+        ({}, ON_TRAINIUM, {"compile"}, {CostGroup.COMPILE}, {"compile"}),
         # Nodes share the variants of a sweep out.
-        (SWEEP, {"capacity.nodes": 2}, {"benchmark"}, {Standing.TRAINIUM}, APART),
+        (SWEEP, {"capacity.nodes": 2}, {"benchmark"}, {CostGroup.TRAINIUM}, ISOLATED),
         (
             SWEEP,
             {"sweep.windows": [3, 5, 7, 15]},
@@ -103,7 +102,7 @@ def rates(costs: Cost) -> dict[str, float]:
             set(),
             {"compile", "benchmark"},
         ),
-        (VANILLA, {"capacity.nodes": 2}, set(), {Standing.TRAINIUM}, APART),
+        (VANILLA, {"capacity.nodes": 2}, set(), {CostGroup.TRAINIUM}, ISOLATED),
     ],
 )
 def test_a_field_moves_these_figures_and_no_others(
@@ -141,21 +140,21 @@ def test_a_total_is_the_sum_of_its_stages_and_more_rounds_take_longer(
     costed = priced(nodes, rounds)
     assert costed.usd == pytest.approx(sum(costed.by_part.values()))
     for stage in costed.stages:
-        running = sum(p.usd_per_hour for p in costed.parts if p.standing in stage.standing)
+        running = sum(p.usd_per_hour for p in costed.parts if p.group in stage.groups)
         assert stage.usd == pytest.approx(stage.hours * running)
-        assert stage.standing >= ALWAYS
+        assert stage.groups >= ALWAYS
     assert priced(nodes + 1, rounds).hours <= costed.hours
     if shape is not VANILLA:  # a job has no rounds
         assert priced(nodes, rounds + 1).usd > costed.usd
 
 
 def test_graphs_are_compiled_before_a_trainium_node_runs() -> None:
-    trainium, compiling = Standing.TRAINIUM, Standing.COMPILE
+    trainium, compiling = CostGroup.TRAINIUM, CostGroup.COMPILE
     stages = costs({}).stages
     names = [stage.name for stage in stages]
     assert names == ["deploy", "download", "compile", "start", "serve", "benchmark", "stop"]
-    assert {stage.name for stage in stages if trainium in stage.standing} == RUNNING
-    assert {stage.name for stage in stages if compiling in stage.standing} == {"compile"}
+    assert {stage.name for stage in stages if trainium in stage.groups} == RUNNING
+    assert {stage.name for stage in stages if compiling in stage.groups} == {"compile"}
     # docs/cost.md: a turn takes 37 s, of 6 rounds of ten test cases; and one warm-up.
     assert stages[5].seconds == pytest.approx((6 * 10 + 1) * 37)
 
@@ -220,27 +219,27 @@ def test_jobs_run_one_after_the_other_and_have_time(mode: str, tokens: int) -> N
 
 def test_a_guard_ends_nodes_after_three_estimates_or_when_a_sweep_is_paid_off() -> None:
     article = load(EXPERIMENTS / "article.yaml")
-    for standing, hours in (
-        (Standing.TRAINIUM, guard_hours(article)),
-        (Standing.COMPILE, compile_guard_hours(article)),
+    for group, hours in (
+        (CostGroup.TRAINIUM, guard_hours(article)),
+        (CostGroup.COMPILE, compile_guard_hours(article)),
     ):
-        assert hours == math.ceil(3 * cost(article).hours_of(standing))
+        assert hours == math.ceil(3 * cost(article).hours_of(group))
     long = swept(at_most_usd=1000) | {"capacity.max_hours": 100}
     one_node, two_nodes = guard_hours(of(long)), guard_hours(of(long | {"capacity.nodes": 2}))
     assert one_node == pytest.approx((1000 - 3 * COMPILE_INSTANCE.usd_per_hour) / PRICE)
     assert two_nodes == pytest.approx(one_node / 2)
 
 
-@pytest.mark.parametrize("where", [{}, ON_TRAINIUM])
-def test_a_sweep_may_cost_its_estimate_and_no_less(where: dict[str, Any]) -> None:
-    needed = math.ceil(estimate(of(SWEEP | where)).usd)
-    enough = of(swept(at_most_usd=needed) | where)
+@pytest.mark.parametrize("changes", [{}, ON_TRAINIUM])
+def test_a_sweep_may_cost_its_estimate_and_no_less(changes: dict[str, Any]) -> None:
+    needed = math.ceil(estimate(of(SWEEP | changes)).usd)
+    enough = of(swept(at_most_usd=needed) | changes)
     assert guard_hours(enough) >= estimate(enough).node_hours
     with pytest.raises(ExperimentError, match=f"must be at least {needed}, the estimate"):
-        of(swept(at_most_usd=needed - 1) | where)
+        of(swept(at_most_usd=needed - 1) | changes)
     # It pays for compiles and measurements, but not for the start of nodes.
     for usd, noted in ((needed, True), (needed + 20, False)):
-        text = "\n".join(notes(of(swept(at_most_usd=usd) | where)))
+        text = "\n".join(notes(of(swept(at_most_usd=usd) | changes)))
         assert (f"sweep.at_most_usd = {usd}, which pays for " in text) is noted
 
 
@@ -286,7 +285,7 @@ def test_a_capacity_block_is_paid_by_the_day_in_every_total(
         assert costed.usd_to_pay == costed.usd
         assert "to pay" not in text
         return
-    node_usd = PRICE * costed.hours_of(Standing.TRAINIUM)
+    node_usd = PRICE * costed.hours_of(CostGroup.TRAINIUM)
     to_pay = f"{costed.usd - node_usd + 24 * PRICE:.2f}"
     assert f"({to_pay} with the whole Capacity Block) by estimate" in text.partition("\n")[0]
     assert re.search(rf"\n +to pay +{to_pay}\n", text)
@@ -311,7 +310,7 @@ def test_a_capacity_block_holds_the_hours_and_lasts_whole_days_or_weeks(
 
 def test_a_guard_before_the_end_is_named() -> None:
     enough, short = (of({"capacity.max_hours": hours}) for hours in (3, 1))
-    needed = cost(enough).hours_of(Standing.TRAINIUM)
+    needed = cost(enough).hours_of(CostGroup.TRAINIUM)
     text = "\n".join(page(enough, "mine.yaml", 400))
     assert "at most 3 h x 35.82 = 107.45 USD" in text
     assert "so the guard ends them before the run ends" not in text

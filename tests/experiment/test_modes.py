@@ -13,8 +13,8 @@ from tests.experiment.files import edited, of_file
 
 
 def test_the_tables_name_every_mode_on_every_runtime() -> None:
-    who, how, _ = modes().split("\n\n")
-    assert [line.split("`")[1] for line in who.splitlines()[2:]] == [*Mode]
+    meanings, how, _ = modes().split("\n\n")
+    assert [line.split("`")[1] for line in meanings.splitlines()[2:]] == [*Mode]
     named = {tuple(line.split("`")[1:4:2]) for line in how.splitlines()[2:]}
     assert named == {(mode, name) for name, runtime in RUNTIMES.items() for mode in runtime.modes}
     assert all(line.endswith(") |") for line in how.splitlines()[2:]), "a mode without a source"

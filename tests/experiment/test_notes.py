@@ -19,7 +19,7 @@ INDIA = BLOCK | {
     "aws.availability_zones": ["ap-south-2a", "ap-south-2b"],
     "capacity.availability_zone": "ap-south-2b",
 }
-OWN = {"capacity.purchase": "spot", "capacity.price.purchase": "on-demand"}
+SPOT = {"capacity.purchase": "spot", "capacity.price.purchase": "on-demand"}
 NXDI = of_file("eagle3-nxdi")
 UNSEEN = {
     "runtime": "vllm-0.16-nxdi",
@@ -44,7 +44,11 @@ def noted(changes: dict[str, Any]) -> list[str]:
     [
         ({}, "no price of", f"{NO_PRICE}on-demand in us-east-2 is given"),
         (INDIA, "no price of", f"{NO_PRICE}capacity-block in ap-south-2 is given"),
-        (OWN, "no price of spot", "capacity.price: costs use the price of on-demand in us-east-2"),
+        (
+            SPOT,
+            "no price of spot",
+            "capacity.price: costs use the price of on-demand in us-east-2",
+        ),
         ({}, "none to buy", "capacity.purchase = on-demand: no on-demand price of trn2.48xlarge"),
         ({"benchmark.rounds": 2}, "at least 3", "benchmark.rounds = 2: there will be no verdict"),
         (

@@ -14,7 +14,7 @@ from experiment import ExperimentError, load
 from experiment.notes import notes
 from tests.experiment.files import edited
 
-OWN = {"name": "own", "file": "prompts.jsonl"}
+FILE_CASE = {"name": "own", "file": "prompts.jsonl"}
 CASE = "benchmark.test_cases.3"
 TOOL = {
     "type": "function",
@@ -32,7 +32,7 @@ def write(tmp_path: Path) -> Write:
         text = (line if isinstance(line, str) else json.dumps(line) for line in lines)
         (tmp_path / "prompts.jsonl").write_text("\n".join(text) + "\n", encoding="utf-8")
         path = tmp_path / "mine.yaml"
-        path.write_text(edited({CASE: OWN | case}), encoding="utf-8")
+        path.write_text(edited({CASE: FILE_CASE | case}), encoding="utf-8")
         return path
 
     return write
@@ -59,7 +59,7 @@ def test_every_bad_line_is_named_with_its_number(write: Write, tmp_path: Path) -
 
 def test_a_file_that_two_test_cases_name_is_refused_once(write: Write) -> None:
     path = write(["no JSON", {"prompt": "fine"}])
-    changes = {CASE: OWN, "benchmark.test_cases.4": OWN | {"name": "again"}}
+    changes = {CASE: FILE_CASE, "benchmark.test_cases.4": FILE_CASE | {"name": "again"}}
     path.write_text(edited(changes), encoding="utf-8")
     assert _refused(path).count("\n") == 0
 

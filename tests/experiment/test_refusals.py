@@ -138,8 +138,8 @@ def _spelt(field: str) -> str:
 
 def _row(line: str) -> tuple[dict[str, Any], str, str]:
     base, changes, field, word = line.split(" | ")
-    given = YAML(typ="safe", pure=True).load(f"{{{changes}}}")
-    dotted = {re.sub(r"\[(\d+)\]", r".\1", _spelt(key)): _resolved(v) for key, v in given.items()}
+    parsed = YAML(typ="safe", pure=True).load(f"{{{changes}}}")
+    dotted = {re.sub(r"\[(\d+)\]", r".\1", _spelt(key)): _resolved(v) for key, v in parsed.items()}
     return BASES[base] | dotted, _spelt(field), word
 
 

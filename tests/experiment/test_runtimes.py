@@ -137,11 +137,11 @@ def test_what_dflash_needs_goes_to_all_variants_of_its_experiment() -> None:
 def test_the_tree_is_the_published_one_and_each_cut_of_it_is_a_tree() -> None:
     """63 nodes on four levels (``examples/medusa_mc_sim_7b_63.json`` of NxDI v0.6.10598)."""
     assert Counter(map(len, medusa_tree(4))) == {1: 6, 2: 15, 3: 21, 4: 21}
-    assert max(rank for way in medusa_tree(4) for rank in way) == 9
+    assert max(rank for path in medusa_tree(4) for rank in path) == 9
     for heads in (1, 2, 3, 4):
-        ways = [tuple(way) for way in medusa_tree(heads)]
+        ways = [tuple(path) for path in medusa_tree(heads)]
         assert len(set(ways)) == len(ways) == medusa_nodes(heads) - 1
         assert max(map(len, ways)) == heads
-        assert {way[:-1] for way in ways} <= {(), *ways}
+        assert {path[:-1] for path in ways} <= {(), *ways}
         assert json.loads(medusa_tree_files()[f"medusa-tree-{heads}.json"]) == [*map(list, ways)]
-        assert max(rank for way in ways for rank in way) < CANDIDATES
+        assert max(rank for path in ways for rank in path) < CANDIDATES

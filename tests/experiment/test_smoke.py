@@ -8,7 +8,7 @@ import pytest
 
 from experiment import Experiment, ExperimentError
 from experiment.loader import parse
-from experiment.smoke import smoke
+from experiment.smoke import smoke_experiment
 from experiment.variants import variants
 from tests.experiment.files import ABSENT, SMALL_DRAFT, edited, of_file, swept
 
@@ -16,7 +16,7 @@ from tests.experiment.files import ABSENT, SMALL_DRAFT, edited, of_file, swept
 def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment, str]:
     """An experiment, its small one, and that one's text."""
     large = parse(edited(changes), "mine.yaml")
-    text = smoke(large, "mine.yaml")
+    text = smoke_experiment(large, "mine.yaml")
     return large, parse(text, "mine-smoke.yaml"), text
 
 
@@ -37,8 +37,8 @@ TWO = [
 )
 def test_it_has_the_same_stacks_node_claims_and_mode(changes: dict[str, Any]) -> None:
     large, little, text = small(changes)
-    for part in ("name", "aws", "capacity", "runtime", "speculation", "alerts"):
-        assert getattr(little, part) == getattr(large, part)
+    for field in ("name", "aws", "capacity", "runtime", "speculation", "alerts"):
+        assert getattr(little, field) == getattr(large, field)
     unchanged = large.serving.model_copy(update={"length": little.serving.length})
     assert little.serving == unchanged
     assert little.benchmark.concurrency == large.benchmark.concurrency
@@ -99,4 +99,4 @@ def test_the_window_of_one_head_is_one_that_a_draft_model_can_have() -> None:
 def test_a_runtime_without_a_small_pair_is_refused_in_one_line(name: str) -> None:
     large = parse(edited(of_file(name)), "mine.yaml")
     with pytest.raises(ExperimentError, match=r"^mine\.yaml: runtime = .*vllm-0\.9\.1-nxdi.*$"):
-        smoke(large, "mine.yaml")
+        smoke_experiment(large, "mine.yaml")

@@ -65,14 +65,14 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
     def played(experiment: Experiment, faults: Faults = NO_FAULTS) -> Rehearsed:
         folder = tmp_path_factory.mktemp("checkout")
         (folder / "spectap").symlink_to(ROOT / "spectap")
-        layout, here = Layout(folder), replace(aws, region=experiment.aws.region)
+        layout, regional = Layout(folder), replace(aws, region=experiment.aws.region)
         app = cdk.App(outdir=str(layout.assembly), context=CONTEXT)
         deployed = compose(app, experiment).deployed(aws.account)
         write_manifests(experiment, deployed, layout.manifests)
-        create(here, experiment)
+        create(regional, experiment)
         console = Console(9, stream := io.StringIO())
-        setting = Setting(experiment, "rehearsal-1", layout, here, QUICK, console)
-        outcome = isolated(setting, faults) if experiment.apart else compared(setting)
+        setting = Setting(experiment, "rehearsal-1", layout, regional, QUICK, console)
+        outcome = isolated(setting, faults) if experiment.isolated else compared(setting)
         outcome.write_stand_ins()
         return Rehearsed(outcome, layout, stream.getvalue() + outcome.summary(console))
 

@@ -21,10 +21,10 @@ class Entry(NamedTuple):
 def descendants(ancestor: int) -> set[int]:
     """All processes below ``ancestor``."""
     entries = _entries()
-    found = {ancestor}
-    while more := {entry.pid for entry in entries if entry.parent in found} - found:
-        found |= more
-    return found - {ancestor}
+    processes = {ancestor}
+    while more := {entry.pid for entry in entries if entry.parent in processes} - processes:
+        processes |= more
+    return processes - {ancestor}
 
 
 def alive(processes: set[int]) -> set[int]:
@@ -40,9 +40,9 @@ def in_group(group: int) -> set[int]:
 def left_in_group(group: int, seconds: float = 2.0) -> set[int]:
     """The processes of a group that are there after ``seconds``: a kill takes a moment."""
     deadline = time.monotonic() + seconds
-    while (left := in_group(group)) and time.monotonic() < deadline:
+    while (remaining := in_group(group)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return left
+    return remaining
 
 
 def _entries() -> list[Entry]:
@@ -58,8 +58,8 @@ def _rows_of_proc() -> Iterator[list[str]]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # "pid (name) state parent group ...", and a name may hold anything.
-            pid, _, rest = stat.read_text().partition(" (")
-            yield [pid, *rest.rpartition(") ")[2].split()[:3]]
+            pid, _, fields = stat.read_text().partition(" (")
+            yield [pid, *fields.rpartition(") ")[2].split()[:3]]
 
 
 def _rows_of_ps() -> Iterator[list[str]]:

@@ -27,9 +27,9 @@ def record(variant: str, *, round: int = 1, request: str = "r") -> Record:
     return replace(samples.record(), variant=variant, round=round, request=request)
 
 
-def run(folder: Path, whole: dict[str, list[Record]], merged: list[Record]) -> Path:
+def run(folder: Path, by_variant: dict[str, list[Record]], merged: list[Record]) -> Path:
     """A merged run's folder, with the variants' own."""
-    for name, records in whole.items():
+    for name, records in by_variant.items():
         (folder / "variants" / name).mkdir(parents=True)
         (folder / "variants" / name / "ledger.jsonl").write_text(ledger(*records))
     (folder / "ledger.jsonl").write_text(ledger(*merged))
@@ -38,16 +38,16 @@ def run(folder: Path, whole: dict[str, list[Record]], merged: list[Record]) -> P
 
 
 def test_every_request_is_there(tmp_path: Path) -> None:
-    whole = {name: [record(name, request="1"), record(name, request="2")] for name in NAMES}
+    by_variant = {name: [record(name, request="1"), record(name, request="2")] for name in NAMES}
     # What is in no figure need not be there.
-    more = {name: [record(name, round=-1), *records] for name, records in whole.items()}
-    folder = run(tmp_path, more, [*whole["Base"], *whole["SD"]])
+    more = {name: [record(name, round=-1), *records] for name, records in by_variant.items()}
+    folder = run(tmp_path, more, [*by_variant["Base"], *by_variant["SD"]])
     assert merged.holds_all(folder, NAMES) == "4 requests of 2 variants, all there"
 
 
 def test_a_request_that_is_missing(tmp_path: Path) -> None:
-    whole = {name: [record(name, request="1"), record(name, request="2")] for name in NAMES}
-    folder = run(tmp_path, whole, [*whole["Base"], *whole["SD"][:1]])
+    by_variant = {name: [record(name, request="1"), record(name, request="2")] for name in NAMES}
+    folder = run(tmp_path, by_variant, [*by_variant["Base"], *by_variant["SD"][:1]])
     with pytest.raises(RehearsalError, match=r"1 requests of SD, .* round 1; .* ledger has 2$"):
         merged.holds_all(folder, NAMES)
 
@@ -82,7 +82,7 @@ def test_a_variant_has_records_once_a_turn_is_over(aws: Aws) -> None:
     key = f"results/{RUN}/variants/SD"
     s3.put_object(Bucket=bucket, Key=f"{key}/ledger.jsonl", Body=ledger(record("SD")).encode())
     assert not merged.has_records(aws, bucket, RUN, "SD")
-    for round, found in ((-1, False), (1, True)):
+    for round, has_records in ((-1, False), (1, True)):
         note = json.dumps({"round": round, "case": "counting", "failure": None}) + "\n"
         s3.put_object(Bucket=bucket, Key=f"{key}/progress.jsonl", Body=note.encode())
-        assert merged.has_records(aws, bucket, RUN, "SD") is found
+        assert merged.has_records(aws, bucket, RUN, "SD") is has_records

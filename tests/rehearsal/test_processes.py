@@ -125,7 +125,7 @@ def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("output", "expected"),
     [
         ("", "it printed nothing"),
         ("one\ntwo\n\n", "two"),
@@ -133,8 +133,8 @@ def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
         ("mine.yaml:6: name: is required\nSubprocess exited with error 1\n", "mine.yaml:6: name"),
     ],
 )
-def test_the_line_that_says_best_what_went_wrong(said: str, expected: str) -> None:
-    assert reason(said).startswith(expected)
+def test_the_line_that_says_best_what_went_wrong(output: str, expected: str) -> None:
+    assert reason(output).startswith(expected)
 
 
 def test_a_lasting_port_is_free_and_given_to_no_client() -> None:
@@ -148,9 +148,9 @@ def test_a_lasting_port_is_free_and_given_to_no_client() -> None:
 def test_no_port_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
-        taken = server.getsockname()[1]
-        monkeypatch.setattr(processes, "_LASTING", range(taken, taken + 1))
-        with pytest.raises(OSError, match=f"no port of 127.0.0.1 from {taken} to {taken} is free"):
+        port = server.getsockname()[1]
+        monkeypatch.setattr(processes, "_LASTING", range(port, port + 1))
+        with pytest.raises(OSError, match=f"no port of 127.0.0.1 from {port} to {port} is free"):
             lasting_port()
 
 

@@ -117,8 +117,8 @@ def test_jobs_run_one_at_a_time_and_leave_their_reports(
     rehearse: Rehearse, variation: Vary
 ) -> None:
     jobs = rehearse(variation(VANILLA | {"name": "jobs"}))
-    shown = re.findall(r"^ +index (\d), \S+: (?:started|complete)", jobs.printed, re.M)
-    assert shown == ["0", "0", "1", "1"]
+    indexes = re.findall(r"^ +index (\d), \S+: (?:started|complete)", jobs.printed, re.M)
+    assert indexes == ["0", "0", "1", "1"]
     for variant, recorded in (("Base", "baseline"), ("SD", "vanilla")):
         report = jobs.outcome.run_dir / "inference_demo" / f"{variant}.json"
         assert report.read_bytes() == (RECORDED / f"{recorded}.json").read_bytes()

@@ -60,9 +60,9 @@ def test_an_experiment_with_two_errors_is_two_lines(
     file = edited(tmp_path, changes)
     assert status_of(monkeypatch, str(file)) == 1
     first, second = capsys.readouterr().err.splitlines()
-    place = rf"rehearsal: {re.escape(str(file))}:\d+: "
-    assert re.match(rf"{place}serving\.tensor_parallel = 16: must be 32", first)
-    assert re.match(rf"{place}benchmark\.concurrency = 5: must be at most", second)
+    prefix = rf"rehearsal: {re.escape(str(file))}:\d+: "
+    assert re.match(rf"{prefix}serving\.tensor_parallel = 16: must be 32", first)
+    assert re.match(rf"{prefix}benchmark\.concurrency = 5: must be at most", second)
 
 
 def test_an_interruption_leaves_nothing() -> None:

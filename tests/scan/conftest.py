@@ -49,11 +49,11 @@ def scanned(
     """
     folder = tmp_path_factory.mktemp("scanned")
     for number, name in enumerate(SCANNED):
-        own = folder / str(number)
-        own.mkdir()
+        subfolder = folder / str(number)
+        subfolder.mkdir()
         beside = of_matrix(name).directory.parent
         for file in (*beside.glob("cdk.out/*.template.json"), *beside.glob("dist/*.k8s.yaml")):
-            shutil.copy(file, own)
+            shutil.copy(file, subfolder)
     shutil.copytree(ROOT / ".github", folder / ".github")
     shutil.copy(ROOT / "spectap" / "Dockerfile", folder)
     (folder / CARELESS).mkdir()

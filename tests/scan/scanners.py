@@ -21,8 +21,8 @@ Record = dict[str, Any]
 def checkov(folder: Path) -> list[Record]:
     """Every failed and skipped check of the files below ``folder``, all in one run: it takes
     seconds to start."""
-    said = _run("checkov", "--directory", folder, "--output", "json", "--framework", *FRAMEWORKS)
-    reports = json.loads(said.stdout)
+    result = _run("checkov", "--directory", folder, "--output", "json", "--framework", *FRAMEWORKS)
+    reports = json.loads(result.stdout)
     assert sorted(report["check_type"] for report in reports) == sorted(FRAMEWORKS)
     assert not any(report["summary"]["parsing_errors"] for report in reports)
     return [
@@ -35,8 +35,8 @@ def checkov(folder: Path) -> list[Record]:
 
 def line(record: Record) -> str:
     """A check of checkov in one line."""
-    found = f"{record['check_id']} {record['check_name']}"
-    return f"{found}: {record['file_path']}, {record['resource']}"
+    check = f"{record['check_id']} {record['check_name']}"
+    return f"{check}: {record['file_path']}, {record['resource']}"
 
 
 def kube_score(manifests: list[Path]) -> list[str]:
@@ -45,7 +45,7 @@ def kube_score(manifests: list[Path]) -> list[str]:
     A CPU limit is no finding: see ``charts.acknowledge.NO_CPU_LIMIT``. Its check is also that of
     memory, so it is told by a flag and not by an annotation, which would leave out both.
     """
-    said = _run(
+    result = _run(
         "kube-score",
         "score",
         f"--kubernetes-version=v{KUBERNETES_VERSION}",
@@ -53,26 +53,26 @@ def kube_score(manifests: list[Path]) -> list[str]:
         "--output-format=ci",
         *manifests,
     )
-    lines = said.stdout.splitlines()
-    assert any(found.startswith("[OK]") for found in lines), said.stderr
-    return sorted(found for found in lines if re.match(r"\[(CRITICAL|WARNING)\]", found))
+    lines = result.stdout.splitlines()
+    assert any(finding.startswith("[OK]") for finding in lines), result.stderr
+    return sorted(finding for finding in lines if re.match(r"\[(CRITICAL|WARNING)\]", finding))
 
 
 def gitleaks(repository: Path) -> list[Record]:
     """Secrets in the commits of a repository, by the rules of this one."""
     rules = ROOT / ".gitleaks.toml"
     report = "--report-format=json", "--report-path=-"
-    said = _run(
+    result = _run(
         "gitleaks", "git", repository, "--no-banner", "--redact", f"--config={rules}", *report
     )
-    assert "commits scanned" in said.stderr, said.stderr
-    found: list[Record] = json.loads(said.stdout)
-    return found
+    assert "commits scanned" in result.stderr, result.stderr
+    secrets: list[Record] = json.loads(result.stdout)
+    return secrets
 
 
 def _run(tool: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Runs a scanner. It ends with 0 if it finds nothing and with 1 if it does."""
     command = [str(TOOLS / tool), *map(str, arguments)]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert said.returncode in (0, 1), said.stderr
-    return said
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode in (0, 1), result.stderr
+    return result

@@ -24,8 +24,8 @@ def failed(record: Record) -> bool:
 
 def test_checkov_finds_nothing(checked: list[Record]) -> None:
     """In templates, manifests, the benchmark's Dockerfile and the workflows."""
-    found = {line(record) for record in checked if failed(record) and not careless(record)}
-    assert sorted(found) == []
+    findings = {line(record) for record in checked if failed(record) and not careless(record)}
+    assert sorted(findings) == []
 
 
 def test_what_checkov_skips_has_a_reason(checked: list[Record]) -> None:
@@ -36,8 +36,8 @@ def test_what_checkov_skips_has_a_reason(checked: list[Record]) -> None:
 
 
 def test_checkov_would_find_an_open_bucket_and_a_low_user(checked: list[Record]) -> None:
-    found = {record["check_id"] for record in checked if failed(record) and careless(record)}
-    assert found >= {"CKV_AWS_53", "CKV_K8S_40"}
+    ids = {record["check_id"] for record in checked if failed(record) and careless(record)}
+    assert ids >= {"CKV_AWS_53", "CKV_K8S_40"}
 
 
 def test_kube_score_finds_nothing(scanned: Path) -> None:
@@ -46,12 +46,12 @@ def test_kube_score_finds_nothing(scanned: Path) -> None:
 
 
 def test_kube_score_would_find_a_low_user(scanned: Path) -> None:
-    found = kube_score([scanned / CARELESS / "job.yaml"])
-    assert any("low user ID" in one for one in found)
+    findings = kube_score([scanned / CARELESS / "job.yaml"])
+    assert any("low user ID" in finding for finding in findings)
 
 
 def test_gitleaks_finds_nothing() -> None:
-    assert [(found["File"], found["StartLine"], found["RuleID"]) for found in gitleaks(ROOT)] == []
+    assert [(leak["File"], leak["StartLine"], leak["RuleID"]) for leak in gitleaks(ROOT)] == []
 
 
 def test_gitleaks_would_find_a_key_that_was_taken_out_again(tmp_path: Path) -> None:
@@ -59,6 +59,6 @@ def test_gitleaks_would_find_a_key_that_was_taken_out_again(tmp_path: Path) -> N
     for text in (f"key = {key}\n", "key = none\n"):
         (tmp_path / "settings.ini").write_text(text)
         for command in ("init --quiet", "add .", "commit --quiet --message more"):
-            who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-            subprocess.run(["git", *who, *command.split()], cwd=tmp_path, check=True)
-    assert [found["RuleID"] for found in gitleaks(tmp_path)] == ["aws-access-token"]
+            author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+            subprocess.run(["git", *author, *command.split()], cwd=tmp_path, check=True)
+    assert [leak["RuleID"] for leak in gitleaks(tmp_path)] == ["aws-access-token"]

@@ -47,7 +47,7 @@ def test_a_run_and_a_stage_show_what_others_sent_as_text(
     Console(1, stream).say(f"{HOSTILE}\nx")
     assert stream.getvalue() == f"[0/1] {HARMLESS}\ufffdx\n      {HARMLESS}\ufffdx\n"
     with Console(1, stream).stage("results") as stage:
-        stage.found = f"{HOSTILE}\nx"
+        stage.result = f"{HOSTILE}\nx"
     assert f"{HARMLESS}\ufffdx, " in stream.getvalue()
     print_table([("run", f"{HOSTILE}\nrun", "x")])
     assert capsys.readouterr().out == f"run  {HARMLESS}\ufffdrun  x\n"

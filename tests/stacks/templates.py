@@ -16,18 +16,18 @@ def widgets(synthesised: Synthesised) -> Iterator[dict[str, Any]]:
         if "comparison" in dashboard["Properties"]["DashboardName"]:
             body = dashboard["Properties"]["DashboardBody"]
             parts = [body] if isinstance(body, str) else body["Fn::Join"][1]
-            text = "".join(part if isinstance(part, str) else "us-east-2" for part in parts)
+            text = "".join(piece if isinstance(piece, str) else "us-east-2" for piece in parts)
             yield from json.loads(text)["widgets"]
 
 
 def node_group(synthesised: Synthesised, label: str) -> dict[str, Any]:
     """Properties of the node group whose nodes have the project's label with that value."""
-    (found,) = (
+    (group,) = (
         resource["Properties"]
         for _, resource in synthesised.resources("AWS::EKS::Nodegroup")
         if resource["Properties"].get("Labels") == {NODE_GROUP_LABEL: label}
     )
-    properties: dict[str, Any] = found
+    properties: dict[str, Any] = group
     return properties
 
 
@@ -47,8 +47,8 @@ def sized(
 
 def outputs(synthesised: Synthesised, stack: str) -> dict[str, Any]:
     """Values of a stack's outputs."""
-    found = synthesised.template(stack)["Outputs"]
-    return {name: output["Value"] for name, output in found.items()}
+    values = synthesised.template(stack)["Outputs"]
+    return {name: output["Value"] for name, output in values.items()}
 
 
 def statements(synthesised: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:

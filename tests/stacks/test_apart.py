@@ -30,19 +30,21 @@ OF: Final = {
 
 
 @pytest.fixture(params=OF)
-def apart(request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]) -> Synthesised:
+def isolated(
+    request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
+) -> Synthesised:
     return of_matrix(request.param)
 
 
-def _of(apart: Synthesised) -> tuple[str, set[tuple[str, str]], str]:
-    return OF[SWEEP if apart.experiment.sweep else VANILLA]
+def _of(isolated: Synthesised) -> tuple[str, set[tuple[str, str]], str]:
+    return OF[SWEEP if isolated.experiment.sweep else VANILLA]
 
 
-def test_one_role_does_all_and_no_other_is_there(apart: Synthesised) -> None:
-    account, expected, _ = _of(apart)
+def test_one_role_does_all_and_no_other_is_there(isolated: Synthesised) -> None:
+    account, expected, _ = _of(isolated)
     granted = {
         (action, below_bucket(resource))
-        for role, statement in statements(apart)
+        for role, statement in statements(isolated)
         for action in listed(statement["Action"])
         for resource in listed(statement["Resource"])
         # Of the key see test_model_store, of the stopper test_guard.
@@ -51,29 +53,29 @@ def test_one_role_does_all_and_no_other_is_there(apart: Synthesised) -> None:
         not in ("s3:ListBucket", "secretsmanager:GetSecretValue", "states:StartExecution")
     }
     assert granted == expected
-    accounts = {found["metadata"]["name"] for found in apart.objects("ServiceAccount")}
+    accounts = {o["metadata"]["name"] for o in isolated.objects("ServiceAccount")}
     identities = {
         identity["Properties"]["ServiceAccount"]
-        for _, identity in apart.resources("AWS::EKS::PodIdentityAssociation")
+        for _, identity in isolated.resources("AWS::EKS::PodIdentityAssociation")
     }
-    roles = {role.lower() for role, _ in statements(apart)}
+    roles = {role.lower() for role, _ in statements(isolated)}
     assert roles == accounts == identities == {"prepare", account}
-    conditions = [s["Condition"] for _, s in statements(apart) if s["Sid"] == "PublishMetrics"]
+    conditions = [s["Condition"] for _, s in statements(isolated) if s["Sid"] == "PublishMetrics"]
     namespaces = [{"StringEquals": {"cloudwatch:namespace": "Qwen/LLMPerf"}}]
     assert conditions == (namespaces if account == "sweep" else [])
 
 
-def test_outputs_are_about_indexes(apart: Synthesised) -> None:
-    outputs = apart.template("serving")["Outputs"]
+def test_outputs_are_about_indexes(isolated: Synthesised) -> None:
+    outputs = isolated.template("serving")["Outputs"]
     commands = {name: json.dumps(outputs[name]["Value"]) for name in outputs if "Command" in name}
     names = ("Kubeconfig", "Watch", "Preparation", "Indexes", "Index", "Results", "Again")
     assert [*commands] == [f"Command{number}{name}" for number, name in enumerate(names, 1)]
     for name in ("Command4Indexes", "Command5Index", "Command7Again"):
-        assert f"--selector app={indexed_job(apart.experiment)}" in commands[name]
-    assert f"/results/{run_id(apart.experiment)}/" in commands["Command6Results"]
-    streams = max(10, 1 + 4 * len(variants(apart.experiment)))
+        assert f"--selector app={indexed_job(isolated.experiment)}" in commands[name]
+    assert f"/results/{run_id(isolated.experiment)}/" in commands["Command6Results"]
+    streams = max(10, 1 + 4 * len(variants(isolated.experiment)))
     assert f"--max-log-requests {streams} " in commands["Command3Preparation"]
-    assert _of(apart)[2] in outputs["Command5Index"]["Description"]
+    assert _of(isolated)[2] in outputs["Command5Index"]["Description"]
     assert not [text for text in commands.values() if "llmperf" in text or "lmeval" in text]
 
 
@@ -81,17 +83,17 @@ def test_variants_of_a_sweep_are_drawn_over_the_time_range(
     of_matrix: Callable[[str], Synthesised],
 ) -> None:
     """They are measured one after the other, so no curve would meet its baseline's."""
-    shown = [*widgets(of_matrix(SWEEP))]
-    graphs = [w["properties"] for w in shown if w["type"] == "metric"]
+    drawn = [*widgets(of_matrix(SWEEP))]
+    graphs = [w["properties"] for w in drawn if w["type"] == "metric"]
     assert {graph["view"] for graph in graphs} == {"bar", "singleValue"}
     assert all(graph["setPeriodToTimeRange"] for graph in graphs)
-    (first, *_) = (w["properties"]["markdown"] for w in shown if w["type"] == "text")
+    (first, *_) = (w["properties"]["markdown"] for w in drawn if w["type"] == "text")
     assert "a time range that holds the whole sweep" in first
     # Jobs publish no metric.
     assert not [*widgets(of_matrix(VANILLA))]
 
 
-def test_no_alarm_waits_for_variants_that_do_not_stand(apart: Synthesised) -> None:
-    alarms = [a["Properties"]["AlarmName"] for _, a in apart.resources("AWS::CloudWatch::Alarm")]
+def test_no_alarm_waits_for_variants_that_do_not_stand(isolated: Synthesised) -> None:
+    alarms = [a["Properties"]["AlarmName"] for _, a in isolated.resources("AWS::CloudWatch::Alarm")]
     kinds = ("ecc-errors", "guard-drops", "guard-fails", "node-idle")
-    assert sorted(alarms) == [f"{apart.experiment.name}-{kind}" for kind in kinds]
+    assert sorted(alarms) == [f"{isolated.experiment.name}-{kind}" for kind in kinds]

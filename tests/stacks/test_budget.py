@@ -19,10 +19,10 @@ def test_tells_the_alarm_topic_which_it_finds_by_name(synthesised: Synthesised) 
 
 
 @pytest.mark.parametrize(
-    ("region", "where"), [("us-east-2", "us-east-2"), ("ap-southeast-4", "us-east-1")]
+    ("region", "expected"), [("us-east-2", "us-east-2"), ("ap-southeast-4", "us-east-1")]
 )
-def test_is_made_where_cloudformation_can(region: str, where: str) -> None:
-    assert budget_region(region) == where
+def test_is_made_where_cloudformation_can(region: str, expected: str) -> None:
+    assert budget_region(region) == expected
 
 
 def test_regions_are_those_of_the_resource_registry() -> None:

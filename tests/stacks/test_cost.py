@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from experiment.cost.prices import VOLUMES, Standing, most_nodes, parts
+from experiment.cost.prices import VOLUMES, CostGroup, most_nodes, parts
 from tests.synthesis import Synthesised
 
 GROUPS: Final = {
-    "SystemNodes": (Standing.CLUSTER, "SystemNodeTemplate"),
-    "CompileNodes": (Standing.COMPILE, "CompileNodes"),
-    "Nodes": (Standing.TRAINIUM, "LaunchTemplate"),
+    "SystemNodes": (CostGroup.CLUSTER, "SystemNodeTemplate"),
+    "CompileNodes": (CostGroup.COMPILE, "CompileNodes"),
+    "Nodes": (CostGroup.TRAINIUM, "LaunchTemplate"),
 }
 """How the logical ids begin of each node group, and of its launch template."""
 
 
 def counted(synthesised: Synthesised) -> Counter[str]:
     """How many there are of what AWS bills by the hour, by the name that costs give it."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for part in parts(synthesised.experiment):
-        found[part.name] += part.count
-    return found
+        counts[part.name] += part.count
+    return counts
 
 
 def of_type(synthesised: Synthesised, type_: str) -> list[dict[str, Any]]:
@@ -29,36 +29,36 @@ def of_type(synthesised: Synthesised, type_: str) -> list[dict[str, Any]]:
 
 
 def test_what_stands_always_is_counted(each: Synthesised) -> None:
-    found = counted(each)
+    counts = counted(each)
     gateways = len(of_type(each, "AWS::EC2::NatGateway"))
-    assert (found["NAT gateway"], found["its address"]) == (gateways, gateways)
+    assert (counts["NAT gateway"], counts["its address"]) == (gateways, gateways)
     interfaces = [
         len(endpoint["SubnetIds"])  # each is billed once in each zone
         for endpoint in of_type(each, "AWS::EC2::VPCEndpoint")
         if endpoint["VpcEndpointType"] == "Interface"
     ]
-    assert found["interface endpoints"] == sum(interfaces)
-    assert found["EKS control plane"] == len(of_type(each, "AWS::EKS::Cluster"))
-    assert found["keys"] == len(of_type(each, "AWS::KMS::Key"))
+    assert counts["interface endpoints"] == sum(interfaces)
+    assert counts["EKS control plane"] == len(of_type(each, "AWS::EKS::Cluster"))
+    assert counts["keys"] == len(of_type(each, "AWS::KMS::Key"))
 
 
 def test_each_node_group_is_counted_with_its_instances_and_volumes(each: Synthesised) -> None:
     nodes = most_nodes(each.experiment)
-    instances = {
-        part.standing: part.kind for part in parts(each.experiment) if " nodes" in part.name
-    }
+    instances = {part.group: part.kind for part in parts(each.experiment) if " nodes" in part.name}
     groups = 0
     for logical_id, group in each.resources("AWS::EKS::Nodegroup"):
         begin = next(begin for begin in GROUPS if logical_id.startswith(begin))
-        standing, template = GROUPS[begin]
+        cost_group, template = GROUPS[begin]
         sizes = group["Properties"]["ScalingConfig"]
         # Of system nodes, so many stand; of the others at most so many.
-        assert nodes[standing] == sizes["MinSize" if standing is Standing.CLUSTER else "MaxSize"]
+        assert (
+            nodes[cost_group] == sizes["MinSize" if cost_group is CostGroup.CLUSTER else "MaxSize"]
+        )
         data = _launch(each, template)
         (instance,) = group["Properties"].get("InstanceTypes", [data.get("InstanceType")])
-        assert instances[standing] == instance
+        assert instances[cost_group] == instance
         (disk,) = (mapping["Ebs"] for mapping in data["BlockDeviceMappings"])
-        volume = VOLUMES[standing]
+        volume = VOLUMES[cost_group]
         assert disk["VolumeType"] == "gp3"
         assert (disk["VolumeSize"], disk.get("Iops", 3000), disk.get("Throughput", 125)) == (
             volume.gib,
@@ -71,12 +71,12 @@ def test_each_node_group_is_counted_with_its_instances_and_volumes(each: Synthes
 
 
 def _launch(synthesised: Synthesised, begin: str) -> dict[str, Any]:
-    (found,) = (
+    (launch_template,) = (
         template["Properties"]["LaunchTemplateData"]
         for logical_id, template in synthesised.resources("AWS::EC2::LaunchTemplate")
         if logical_id.startswith(begin)
     )
-    data: dict[str, Any] = found
+    data: dict[str, Any] = launch_template
     return data
 
 
@@ -88,7 +88,7 @@ def test_nothing_else_is_billed_by_the_hour(each: Synthesised) -> None:
         *("AWS::EFS", "AWS::EC2::TransitGateway", "AWS::EC2::VPNGateway", "AWS::AutoScaling"),
         *("AWS::Kinesis", "AWS::MSK", "AWS::APS", "AWS::EMR"),
     )
-    found = Counter(
+    billed = Counter(
         resource["Type"] for _, resource in each.resources() if resource["Type"].startswith(dear)
     )
-    assert found == {"AWS::EC2::NatGateway": 1, "AWS::EC2::EIP": 1}
+    assert billed == {"AWS::EC2::NatGateway": 1, "AWS::EC2::EIP": 1}

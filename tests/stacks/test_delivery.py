@@ -52,12 +52,12 @@ def statements(template: dict[str, Any], role: str) -> Iterator[dict[str, Any]]:
 
 def allowed(template: dict[str, Any], role: str) -> dict[str, list[Any]]:
     """Resources by action."""
-    found: dict[str, list[Any]] = {}
+    resources: dict[str, list[Any]] = {}
     for statement in statements(template, role):
         assert statement["Effect"] == "Allow"
         for action in listed(statement["Action"]):
-            found.setdefault(action, []).extend(listed(statement["Resource"]))
-    return found
+            resources.setdefault(action, []).extend(listed(statement["Resource"]))
+    return resources
 
 
 def test_it_is_sound(tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_a_role_is_for_one_subject(
     (statement,) = document["Statement"]
     assert statement["Action"] == "sts:AssumeRoleWithWebIdentity"
     assert statement["Principal"] == {"Federated": {"Fn::GetAtt": ["GitHub", "Arn"]}}
-    told = {"aud": AUDIENCE} | conditions
+    claims = {"aud": AUDIENCE} | conditions
     assert statement["Condition"] == {
-        "StringEquals": {f"{ISSUER}:{claim}": value for claim, value in told.items()}
+        "StringEquals": {f"{ISSUER}:{claim}": value for claim, value in claims.items()}
     }
 
 

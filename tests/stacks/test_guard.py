@@ -97,29 +97,29 @@ def test_what_measures_may_start_the_stopper_where_it_is_told_to(each: Synthesis
         for consumer, statement in statements(each)
         if statement.get("Sid") == "StopNodes"
     }
-    told = _told(each)
+    config = _benchmark_config(each)
     if not stops:
         assert allowed == {}
-        assert "stopper" not in told
+        assert "stopper" not in config
         return
     assert allowed.keys() <= {"Benchmark", "Sweep", "Offline"}
     ((resource,),) = allowed.values()
     name = f"stateMachine:{each.experiment.name}-stop"
     assert json.dumps(resource).rstrip('"]}').endswith(name)
-    assert told["stopper"] == stopper_arn(each.experiment, ACCOUNT)
-    assert told["stopper"].endswith(name)
+    assert config["stopper"] == stopper_arn(each.experiment, ACCOUNT)
+    assert config["stopper"].endswith(name)
     assert _machine(each)["Properties"]["StateMachineName"] == f"{each.experiment.name}-stop"
 
 
-def _told(synthesised: Synthesised) -> dict[str, Any]:
+def _benchmark_config(synthesised: Synthesised) -> dict[str, Any]:
     """What the benchmark of any kind is told."""
-    (found,) = (
+    (parsed,) = (
         json.loads(config_map["data"]["config.json"])
         for config_map in synthesised.objects("ConfigMap")
         if "config.json" in config_map.get("data", {})
     )
-    told: dict[str, Any] = found
-    return told
+    config: dict[str, Any] = parsed
+    return config
 
 
 def _machine(synthesised: Synthesised) -> dict[str, Any]:

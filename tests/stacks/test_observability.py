@@ -46,7 +46,7 @@ def test_everything_that_is_published_is_drawn_and_nothing_else(each: Synthesise
 
 
 def test_metrics_are_those_the_benchmark_publishes(each: Synthesised) -> None:
-    published = {one.name for one in (*catalogue.METRICS, *catalogue.TOTALS)}
+    published = {metric.name for metric in (*catalogue.METRICS, *catalogue.TOTALS)}
     for metric in _measured(each):
         target = each.experiment.models.target.id
         assert metric["namespace"] == names.namespace(target)
@@ -76,13 +76,13 @@ def test_speed_up_is_the_baseline_over_the_variant(variation: Callable[..., Expe
     for widget in speed_ups:
         operand = {m[-1]["id"]: _metric(m) for m in widget["metrics"] if len(m) > 1}
         quotients = [m[0] for m in widget["metrics"] if len(m) == 1]
-        found = {}
+        compared = {}
         for quotient in quotients:
             above, below = (operand[name] for name in quotient["expression"].split(" / "))
             assert above["TestCase"] == below["TestCase"]
             assert above["name"] == below["name"] == catalogue.TIME_PER_OUTPUT_TOKEN.name
-            found[quotient["label"]] = (above["Variant"], below["Variant"])
-        assert found == {
+            compared[quotient["label"]] = (above["Variant"], below["Variant"])
+        assert compared == {
             "SD over Base": ("Base", "SD"),
             "SD-8 over Base-batch-8": ("Base-batch-8", "SD-8"),
         }
@@ -93,7 +93,7 @@ def test_cost_is_the_price_of_the_request_time_over_the_tokens_served(each: Synt
     experiment = each.experiment
     usd = experiment.capacity.price.usd_per_hour / 3600 * 1e6  # for a million seconds
     share = experiment.serving.devices / experiment.capacity.instance.devices
-    found = []
+    costs = []
     for widget in _graphs(each, "Comparison"):
         if not widget["title"].startswith("USD per million"):
             continue
@@ -112,8 +112,8 @@ def test_cost_is_the_price_of_the_request_time_over_the_tokens_served(each: Synt
             for dimension in ("Experiment", "Variant", "TestCase", "Load"):
                 assert above.get(dimension) == below.get(dimension)
             assert quotient["label"].split(", ")[-1] == above["Variant"]
-            found.append((above["TestCase"], load, above["Variant"]))
-    assert found == [
+            costs.append((above["TestCase"], load, above["Variant"]))
+    assert costs == [
         (case.name, point.name, variant.name)
         for case in experiment.benchmark.test_cases
         for point in experiment.benchmark.points
@@ -198,14 +198,14 @@ def test_two_experiments_share_no_name(of_matrix: Callable[[str], Synthesised]) 
 
 def _names(synthesised: Synthesised) -> set[str]:
     """The names that the stacks give to what they make."""
-    given = ("AlarmName", "BucketName", "BudgetName", "DashboardName", "LogGroupName", "TopicName")
+    keys = ("AlarmName", "BucketName", "BudgetName", "DashboardName", "LogGroupName", "TopicName")
     return {
         json.dumps([key, value])
         for _, resource in synthesised.resources()
         for properties in (resource.get("Properties", {}),)
         for key, value in (properties | properties.get("Budget", {})).items()
         # A name made of that of a resource is as unique as that is.
-        if key in given and not re.search('"Ref": "(?!AWS::)', json.dumps(value))
+        if key in keys and not re.search('"Ref": "(?!AWS::)', json.dumps(value))
     }
 
 

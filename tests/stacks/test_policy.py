@@ -32,8 +32,8 @@ def test_every_stack_has_its_region_and_the_tag_it_is_found_by(each: Synthesised
     stacks = {n: a for n, a in artifacts.items() if a["type"] == "aws:cloudformation:stack"}
     assert len(stacks) == len(STACKS)
     for name, stack in stacks.items():
-        where = budget_region(region) if name.endswith("budget") else region
-        assert stack["environment"] == f"aws://unknown-account/{where}", name
+        expected = budget_region(region) if name.endswith("budget") else region
+        assert stack["environment"] == f"aws://unknown-account/{expected}", name
         assert stack["properties"].get("tags") == {"Experiment": each.experiment.name}, name
 
 
@@ -142,7 +142,7 @@ NAMES = {"AWS::S3::Bucket": "BucketName", "AWS::Logs::LogGroup": "LogGroupName"}
 def test_what_outlives_the_stacks_is_the_bucket_and_logs_that_return(each: Synthesised) -> None:
     logs = {
         resource["Properties"]["LogGroupName"]
-        for resource in kept(each)
+        for resource in retained(each)
         if resource["Type"] == "AWS::Logs::LogGroup"
     }
     # EKS and the agents make these again while a cluster is being deleted.
@@ -150,7 +150,7 @@ def test_what_outlives_the_stacks_is_the_bucket_and_logs_that_return(each: Synth
     kinds = ("application", "dataplane", "host", "performance")
     insights = {f"/aws/containerinsights/{name}/{kind}" for kind in kinds}
     assert logs == {f"/aws/eks/{name}/cluster", *insights}
-    assert {resource["Type"] for resource in kept(each)} == set(NAMES)
+    assert {resource["Type"] for resource in retained(each)} == set(NAMES)
 
 
 def test_with_an_account_a_deploy_takes_back_all_that_an_earlier_one_left(
@@ -163,13 +163,13 @@ def test_with_an_account_a_deploy_takes_back_all_that_an_earlier_one_left(
     app.synth()
     assert "missing" not in json.loads((tmp_path / "manifest.json").read_text())
     deployed = Synthesised(experiment, tmp_path)
-    names = [resource["Properties"][NAMES[resource["Type"]]] for resource in kept(deployed)]
+    names = [resource["Properties"][NAMES[resource["Type"]]] for resource in retained(deployed)]
     assert f"{experiment.name}-models-{ACCOUNT}-{experiment.aws.region}" in names
-    assert [found for found in names if not isinstance(found, str) or "$" in found] == []
-    assert {resource["DeletionPolicy"] for resource in kept(deployed)} == {"Retain"}
+    assert [name for name in names if not isinstance(name, str) or "$" in name] == []
+    assert {resource["DeletionPolicy"] for resource in retained(deployed)} == {"Retain"}
 
 
-def kept(synthesised: Synthesised) -> list[dict[str, Any]]:
+def retained(synthesised: Synthesised) -> list[dict[str, Any]]:
     """Resources that stay when their stack goes."""
     return [
         resource

@@ -18,7 +18,9 @@ BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-us-east-2"
 
 
 @pytest.fixture(scope="module", params=[{}, swept()], ids=["services", "sweep"])
-def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
+def with_file(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Synthesised:
     """An experiment with a test case of a file."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own.jsonl").write_text(json.dumps({"prompt": SECRET}, ensure_ascii=False) + "\n")
@@ -27,44 +29,47 @@ def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return synthesise(load(folder / "mine.yaml"), folder)
 
 
-def digest(own: Synthesised) -> str:
-    return own.experiment.prompt_files["own.jsonl"].digest
+def digest(with_file: Synthesised) -> str:
+    return with_file.experiment.prompt_files["own.jsonl"].digest
 
 
-def test_a_deploy_uploads_the_file_under_its_digest(own: Synthesised) -> None:
-    (path,) = own.directory.glob("*-model-store.assets.json")
-    asset = json.loads(path.read_text())["files"][digest(own)]
+def test_a_deploy_uploads_the_file_under_its_digest(with_file: Synthesised) -> None:
+    (path,) = with_file.directory.glob("*-model-store.assets.json")
+    asset = json.loads(path.read_text())["files"][digest(with_file)]
     (destination,) = asset["destinations"].values()
-    assert destination["objectKey"] == digest(own)
+    assert destination["objectKey"] == digest(with_file)
     assert destination["bucketName"].startswith("cdk-hnb659fds-assets-")
-    content = (own.directory / asset["source"]["path"]).read_bytes()
+    content = (with_file.directory / asset["source"]["path"]).read_bytes()
     assert SECRET.encode() in content
-    assert hashlib.sha256(content).hexdigest() == digest(own)
+    assert hashlib.sha256(content).hexdigest() == digest(with_file)
 
 
-def test_the_benchmark_is_told_the_digest_and_where_it_lies(own: Synthesised) -> None:
-    (told,) = (
-        json.loads(found["data"]["config.json"])
-        for found in own.objects("ConfigMap")
-        if "config.json" in found["data"]
+def test_the_benchmark_is_told_the_digest_and_where_it_lies(with_file: Synthesised) -> None:
+    (config,) = (
+        json.loads(config_map["data"]["config.json"])
+        for config_map in with_file.objects("ConfigMap")
+        if "config.json" in config_map["data"]
     )
-    assert told["prompts_bucket"] == BUCKET
-    source = told["test_cases"][3]["prompts"]
-    assert (source["file"], source["digest"]) == ("own.jsonl", digest(own))
+    assert config["prompts_bucket"] == BUCKET
+    source = config["test_cases"][3]["prompts"]
+    assert (source["file"], source["digest"]) == ("own.jsonl", digest(with_file))
 
 
-def test_templates_and_manifests_have_the_digest_and_no_prompt(own: Synthesised) -> None:
-    written = [*own.directory.glob("*.template.json"), *(own.directory.parent / "dist").iterdir()]
+def test_templates_and_manifests_have_the_digest_and_no_prompt(with_file: Synthesised) -> None:
+    written = [
+        *with_file.directory.glob("*.template.json"),
+        *(with_file.directory.parent / "dist").iterdir(),
+    ]
     texts = [path.read_text(encoding="utf-8") for path in written]
-    assert any(digest(own) in text for text in texts)
+    assert any(digest(with_file) in text for text in texts)
     assert not any("geheim" in text or "binaryData" in text for text in texts)
 
 
-def test_only_what_measures_may_read_it(own: Synthesised) -> None:
+def test_only_what_measures_may_read_it(with_file: Synthesised) -> None:
     readers: dict[str, Any] = {
         name: statement
-        for name, statement in statements(own)
-        if digest(own) in json.dumps(statement)
+        for name, statement in statements(with_file)
+        if digest(with_file) in json.dumps(statement)
     }
     (name,) = readers
     assert name in ("Benchmark", "Sweep")

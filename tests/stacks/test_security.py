@@ -78,9 +78,9 @@ def test_what_pods_may_start_only_scales_to_zero(each: Synthesised) -> None:
 
 def tasks(machine: dict[str, Any]) -> list[dict[str, Any]]:
     """The states that call something, of a definition whose references are of no matter here."""
-    told = machine["Properties"]["DefinitionString"]
-    parts = [told] if isinstance(told, str) else told["Fn::Join"][1]
-    text = "".join(part if isinstance(part, str) else "reference" for part in parts)
+    definition = machine["Properties"]["DefinitionString"]
+    parts = [definition] if isinstance(definition, str) else definition["Fn::Join"][1]
+    text = "".join(piece if isinstance(piece, str) else "reference" for piece in parts)
     return [state for state in json.loads(text)["States"].values() if state["Type"] == "Task"]
 
 
@@ -97,7 +97,7 @@ def test_nothing_outside_the_cluster_can_reach_a_pod(each: Synthesised) -> None:
 def test_pods_reach_the_internet_by_https_alone_and_no_instance_metadata(
     each: Synthesised,
 ) -> None:
-    found = {
+    peers = {
         (peer["ipBlock"]["cidr"], port["port"])
         for policy in each.objects("NetworkPolicy")
         for rule in policy["spec"].get("egress", [])
@@ -106,4 +106,4 @@ def test_pods_reach_the_internet_by_https_alone_and_no_instance_metadata(
         for port in rule["ports"]
     }
     # The second is EKS Pod Identity's agent.
-    assert found == {("0.0.0.0/0", 443), ("169.254.170.23/32", 80)}
+    assert peers == {("0.0.0.0/0", 443), ("169.254.170.23/32", 80)}

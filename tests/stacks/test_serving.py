@@ -18,17 +18,17 @@ def test_applies_every_chart_in_order(synthesised: Synthesised) -> None:
     first = [m for m in manifests.values() if not set(_needs(m)) & set(manifests)]
     assert [_kinds(m) for m in first] == [["Namespace"]]
     # One after the other, in the order of the charts.
-    order, done = [], set(_needs(first[0]))
+    order, applied = [], set(_needs(first[0]))
     while following := [
-        (i, m) for i, m in manifests.items() if i not in done and done.issuperset(_needs(m))
+        (i, m) for i, m in manifests.items() if i not in applied and applied.issuperset(_needs(m))
     ]:
         ((logical_id, manifest),) = following
         order.append(_first(manifest))
-        done.add(logical_id)
+        applied.add(logical_id)
     chart_of = {
-        _identity(found): number
+        _identity(manifest): number
         for number, chart in enumerate(synthesised.manifests.values())
-        for found in chart
+        for manifest in chart
     }
     assert len(order) == len(manifests)
     assert [chart_of[identity] for identity in order] == sorted(chart_of[i] for i in order)
@@ -85,9 +85,9 @@ def test_the_image_gets_the_benchmark_and_nothing_besides(synthesised: Synthesis
     assets = json.loads((synthesised.directory / "article-serving.assets.json").read_text())
     (image,) = assets["dockerImages"].values()
     context = synthesised.directory / image["source"]["directory"]
-    own = {path for path in _files(ROOT / "spectap") if "__pycache__" not in path.parts}
-    assert _files(context) == own
-    assert Path("Dockerfile") in own
+    files = {path for path in _files(ROOT / "spectap") if "__pycache__" not in path.parts}
+    assert _files(context) == files
+    assert Path("Dockerfile") in files
 
 
 def _files(folder: Path) -> set[Path]:
@@ -106,7 +106,7 @@ def _objects(resource: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _kinds(resource: dict[str, Any]) -> list[str]:
-    return [found["kind"] for found in _objects(resource)]
+    return [manifest["kind"] for manifest in _objects(resource)]
 
 
 def _first(resource: dict[str, Any]) -> tuple[str, str]:
@@ -122,14 +122,14 @@ def _resolved(value: Any) -> str:
     if isinstance(value, str):
         return value
     _, parts = value["Fn::Join"]
-    return "".join(part if isinstance(part, str) else ACCOUNT for part in parts)
+    return "".join(piece if isinstance(piece, str) else ACCOUNT for piece in parts)
 
 
 def _without_prune_label(manifest: dict[str, Any]) -> dict[str, Any]:
     """``manifest`` without the label by which the CDK finds objects that are gone."""
     labels = manifest["metadata"]["labels"]
-    kept = {k: v for k, v in labels.items() if not k.startswith("aws.cdk.eks/prune-")}
+    remaining = {k: v for k, v in labels.items() if not k.startswith("aws.cdk.eks/prune-")}
     del manifest["metadata"]["labels"]
-    if kept:
-        manifest["metadata"]["labels"] = kept
+    if remaining:
+        manifest["metadata"]["labels"] = remaining
     return manifest

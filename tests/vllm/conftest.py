@@ -25,7 +25,7 @@ class Rehearsed(NamedTuple):
     """What the command left: its results, what it said, how long it took."""
 
     run: Results
-    said: str
+    output: str
     seconds: float
 
     @property
@@ -55,16 +55,16 @@ def rehearse(experiment: Path, *, vllm: bool = True) -> Rehearsed:
     )
     with interruptible():
         try:
-            said, _ = process.communicate(timeout=SECONDS)
+            output, _ = process.communicate(timeout=SECONDS)
         except BaseException:
             process.terminate()  # and not kill: it has servers to end
             process.wait()
             raise
     seconds = time.monotonic() - start
-    assert process.returncode == 0, said
-    print(said)
+    assert process.returncode == 0, output
+    print(output)
     (folder,) = _runs() - before
-    return Rehearsed(results.read(folder), said, seconds)
+    return Rehearsed(results.read(folder), output, seconds)
 
 
 def _runs() -> set[Path]:

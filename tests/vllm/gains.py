@@ -29,7 +29,7 @@ def speedup(case: Case, variant: str = "SD") -> Interval:
 def prefill(case: Case, variant: str) -> Interval:
     """TTFT by that of Base, with every value that the two intervals allow."""
     samples = [case.cell(name).measure(TTFT) for name in (variant, "Base")]
-    own, base = (sample.typical for sample in samples if sample)
-    assert own is not None
+    ttft, base = (sample.typical for sample in samples if sample)
+    assert ttft is not None
     assert base is not None
-    return Interval(own.point / base.point, own.low / base.high, own.high / base.low)
+    return Interval(ttft.point / base.point, ttft.low / base.high, ttft.high / base.low)

@@ -29,16 +29,16 @@ def test_each_variant_has_a_row_in_every_case_held_against_the_baseline() -> Non
     concurrency = experiment.benchmark.points[0].concurrency
     assert concurrency is not None
     cases = rehearsed.run.summary.cases
-    for case, asked in zip(cases, experiment.benchmark.test_cases, strict=True):
-        assert asked.structure is not None
+    for case, test_case in zip(cases, experiment.benchmark.test_cases, strict=True):
+        assert test_case.structure is not None
         assert [cell.variant for cell in case.cells] == ["Base", "k3", "k7"]
         for (_, comparison), variant in zip(case.compared, windows, strict=True):
             assert comparison.baseline == base.name
             measured = comparison.by_time_per_output_token
             assert measured is not None
-            times = (scheduled_time(one, asked.structure, concurrency) for one in (base, variant))
+            times = (scheduled_time(v, test_case.structure, concurrency) for v in (base, variant))
             assert measured.point == pytest.approx(next(times) / next(times), rel=0.15), case.name
-    rows = [line for line in rehearsed.said.splitlines() if re.search(r" \d+/16( |$)", line)]
+    rows = [line for line in rehearsed.output.splitlines() if re.search(r" \d+/16( |$)", line)]
     assert len(rows) == 3 * len(cases)
 
 

@@ -108,9 +108,9 @@ def _torch() -> Iterator[None]:
 
 
 def run(script: Path, *arguments: str | Path, status: int = 0) -> str:
-    ended, said = _workers[0].ask("run", script, *arguments)
-    assert ended == status, said
-    return str(said)
+    ended, output = _workers[0].ask("run", script, *arguments)
+    assert ended == status, output
+    return str(output)
 
 
 def filled(rows: int, columns: int, value: float) -> tuple[str, list[list[float]]]:
@@ -126,9 +126,9 @@ def checkpoint(folder: Path, config: Mapping[str, Any], **files: Tensors) -> Pat
     return folder
 
 
-def shown(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = _workers[0].ask("show", path)
-    return found
+def tensors_of(path: Path) -> dict[str, Any]:
+    tensors: dict[str, Any] = _workers[0].ask("show", path)
+    return tensors
 
 
 EAGLE: Final[dict[str, tuple[str, Any]]] = {
@@ -187,11 +187,11 @@ def test_an_eagle_head_gets_its_targets_output_head(
     weights = {file.replace(".", "__"): EAGLE | bias}
     head = checkpoint(tmp_path / "head", LLAMA | {"bias": False}, **weights)
     assert "lm_head.weight new" in run(DRAFT, tmp_path, "eagle", head, targets[target])
-    made = shown(tmp_path / "draft" / "model.safetensors")
-    assert set(made) == {*EAGLE, "fc.bias", "lm_head.weight"}
-    assert {kind for kind, _ in made.values()} == {"bfloat16"}
-    assert made["lm_head.weight"][1] == [[output] * HIDDEN] * VOCABULARY
-    assert made["fc.weight"][1] == EAGLE["fc.weight"][1]
+    prepared = tensors_of(tmp_path / "draft" / "model.safetensors")
+    assert set(prepared) == {*EAGLE, "fc.bias", "lm_head.weight"}
+    assert {kind for kind, _ in prepared.values()} == {"bfloat16"}
+    assert prepared["lm_head.weight"][1] == [[output] * HIDDEN] * VOCABULARY
+    assert prepared["fc.weight"][1] == EAGLE["fc.weight"][1]
     config = json.loads((tmp_path / "draft" / "config.json").read_text())
     assert config["fc_bias"] is True
     assert config["tie_word_embeddings"] is False
@@ -203,11 +203,11 @@ def test_an_eagle3_head_gets_an_output_head_for_the_whole_vocabulary(
 ) -> None:
     head = checkpoint(tmp_path / "head", config, pytorch_model__bin=EAGLE3)
     run(DRAFT, tmp_path, "eagle3", head, targets["untied"])
-    made = shown(tmp_path / "draft" / "model.safetensors")
+    prepared = tensors_of(tmp_path / "draft" / "model.safetensors")
     mean = [3.0, 4.0]
-    assert made["lm_head.weight"][1] == [[1, 2], mean, [3, 4], mean, mean, [5, 6]]
-    assert made["embed_tokens.weight"][1] == [[7.0] * HIDDEN] * VOCABULARY
-    assert set(made) == {
+    assert prepared["lm_head.weight"][1] == [[1, 2], mean, [3, 4], mean, mean, [5, 6]]
+    assert prepared["embed_tokens.weight"][1] == [[7.0] * HIDDEN] * VOCABULARY
+    assert set(prepared) == {
         *("fc.weight", "layers.0.hidden_norm.weight", "norm.weight"),
         *("lm_head.weight", "embed_tokens.weight"),
     }
@@ -225,14 +225,14 @@ SHAPE: Final = LLAMA | {
     **{"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2},
     **{"num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 2048},
 }
-OWN: Final = SHAPE | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32}
+FLAT: Final = SHAPE | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32}
 NESTED: Final = SPECULATORS | {"transformer_layer_config": SHAPE}
 
 
 @pytest.mark.parametrize(
     ("config", "fails"),
     [
-        (OWN, "['EagleLlamaForCausalLMEagle3'] are not supported"),
+        (FLAT, "['EagleLlamaForCausalLMEagle3'] are not supported"),
         (NESTED, "Should have a `model_type`"),
     ],
 )
@@ -254,18 +254,18 @@ def test_an_eagle3_head_is_served_with_what_it_was_prepared_to(
 def test_an_eagle3_head_that_has_everything_keeps_it(
     targets: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    own = {
+    weights = {
         "fc.weight": EAGLE3["fc.weight"],
         "embed_tokens.weight": filled(VOCABULARY, HIDDEN, 1),
         "lm_head.weight": filled(VOCABULARY, HIDDEN, 2),
     }
     # The layers that NxDI hands out, said aloud.
     config = LLAMA | {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 4, 5]}}
-    head = checkpoint(tmp_path / "head", config, model__safetensors=own)
+    head = checkpoint(tmp_path / "head", config, model__safetensors=weights)
     run(DRAFT, tmp_path, "eagle3", head, targets["untied"])
-    made = shown(tmp_path / "draft" / "model.safetensors")
-    assert {name: values for name, (_, values) in made.items()} == {
-        name: values for name, (_, values) in own.items()
+    prepared = tensors_of(tmp_path / "draft" / "model.safetensors")
+    assert {name: values for name, (_, values) in prepared.items()} == {
+        name: values for name, (_, values) in weights.items()
     }
 
 
@@ -274,7 +274,7 @@ WITHOUT_D2T: Final = {name: value for name, value in EAGLE3.items() if name != "
 
 
 @pytest.mark.parametrize(
-    ("kind", "config", "weights", "said"),
+    ("kind", "config", "weights", "message"),
     [
         ("eagle", {}, EAGLE | NORMED, "normalises its input"),
         ("eagle", {}, EAGLE3, "is no eagle head: fc joins 3 hidden states, not 2"),
@@ -307,14 +307,14 @@ def test_a_head_that_nxdi_would_run_as_another_is_refused(
     kind: str,
     config: dict[str, Any],
     weights: Tensors,
-    said: str,
+    message: str,
     targets: Mapping[str, Path],
     tmp_path: Path,
 ) -> None:
     head = checkpoint(tmp_path / "head", LLAMA | config, model__safetensors=weights)
     (line,) = run(DRAFT, tmp_path, kind, head, targets["untied"], status=1).splitlines()
     assert line.startswith(f"prepare_draft: {head}: ")
-    assert said in line
+    assert message in line
     assert not (tmp_path / "draft").exists()
 
 
@@ -322,28 +322,28 @@ def test_a_head_without_weights_is_said_in_one_line(
     targets: Mapping[str, Path], tmp_path: Path
 ) -> None:
     head = checkpoint(tmp_path / "head", LLAMA)
-    said = run(DRAFT, tmp_path, "eagle", head, targets["tied"], status=1)
-    assert said == f"prepare_draft: {head}: {head} has no .safetensors, .bin or .pt file\n"
+    output = run(DRAFT, tmp_path, "eagle", head, targets["tied"], status=1)
+    assert output == f"prepare_draft: {head}: {head} has no .safetensors, .bin or .pt file\n"
     (head / "pytorch_model.bin").write_bytes(b"half of it")
-    said = run(DRAFT, tmp_path, "eagle", head, targets["tied"], status=1)
-    assert said.startswith(f"prepare_draft: {head}: ")
-    assert said.count("\n") == 1
+    output = run(DRAFT, tmp_path, "eagle", head, targets["tied"], status=1)
+    assert output.startswith(f"prepare_draft: {head}: ")
+    assert output.count("\n") == 1
 
 
 def test_the_command_ends_with_the_status(tmp_path: Path) -> None:
     folders = [str(tmp_path / name) for name in ("scratch", "head", "target")]
     command = [str(PYTHON), str(DRAFT), folders[0], "eagle", *folders[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("prepare_draft: ")
-    assert done.stderr.count("\n") == 1
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert completed.returncode == 1
+    assert completed.stderr.startswith("prepare_draft: ")
+    assert completed.stderr.count("\n") == 1
 
 
 def test_a_target_without_the_tensor_is_said(targets: Mapping[str, Path], tmp_path: Path) -> None:
     bare = checkpoint(tmp_path / "bare", LLAMA)
     head = checkpoint(tmp_path / "head", LLAMA, model__safetensors=EAGLE)
-    said = run(DRAFT, tmp_path, "eagle", head, bare, status=1)
-    assert f"its target {bare} has no lm_head.weight and no embed_tokens.weight" in said
+    output = run(DRAFT, tmp_path, "eagle", head, bare, status=1)
+    assert f"its target {bare} has no lm_head.weight and no embed_tokens.weight" in output
 
 
 def test_nothing_is_prepared_for_an_artifact_that_is_there(tmp_path: Path) -> None:
@@ -360,9 +360,9 @@ def medusa(
 ) -> dict[str, tuple[str, Any]]:
     """Heads as Medusa's authors publish them; ``parts`` replace those of the first one."""
     return {
-        f"{prefix}{number}.{part}": value
+        f"{prefix}{number}.{tensor}": value
         for number in range(count)
-        for part, value in (
+        for tensor, value in (
             {
                 "0.linear.weight": filled(HIDDEN, HIDDEN, number),
                 "0.linear.bias": ("float32", [0.5, 0.5]),
@@ -383,13 +383,13 @@ def test_medusa_heads_are_put_beside_their_target(
     run(MEDUSA, tmp_path, heads, targets["untied"], "4")
     run(MEDUSA, tmp_path, heads, targets["untied"], "4")  # again, after an interruption
     prepared = tmp_path / "target"
-    made = shown(prepared / "medusa_heads.pt")
-    assert set(made) == {
-        f"medusa_head_{number}.{part}"
+    heads_file = tensors_of(prepared / "medusa_heads.pt")
+    assert set(heads_file) == {
+        f"medusa_head_{number}.{tensor}"
         for number in range(4)
-        for part in ("0.linear.weight", "0.linear.bias", "1.weight")
+        for tensor in ("0.linear.weight", "0.linear.bias", "1.weight")
     }
-    assert made["medusa_head_3.1.weight"] == [*filled(VOCABULARY, HIDDEN, 3)]
+    assert heads_file["medusa_head_3.1.weight"] == [*filled(VOCABULARY, HIDDEN, 3)]
     for file in targets["untied"].iterdir():
         assert (prepared / file.name).read_bytes() == file.read_bytes()
 
@@ -400,12 +400,12 @@ def test_a_medusa_head_without_a_bias_gets_one_of_nothing(
     weights = medusa(1, parts={"0.linear.bias": None})
     heads = checkpoint(tmp_path / "heads", {}, model__safetensors=weights)
     run(MEDUSA, tmp_path, heads, targets["tied"], "1")
-    made = shown(tmp_path / "target" / "medusa_heads.pt")
-    assert made["medusa_head_0.0.linear.bias"] == ["float32", [0.0, 0.0]]
+    heads_file = tensors_of(tmp_path / "target" / "medusa_heads.pt")
+    assert heads_file["medusa_head_0.0.linear.bias"] == ["float32", [0.0, 0.0]]
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "message"),
     [
         (medusa(3), "has 3 heads, not 4: use num_speculative_tokens as few"),
         (medusa(4, parts={"1.weight": None}), "head 0 has no 1.weight"),
@@ -413,10 +413,10 @@ def test_a_medusa_head_without_a_bias_gets_one_of_nothing(
     ],
 )
 def test_medusa_heads_that_nxdi_has_no_room_for_are_refused(
-    weights: Tensors, said: str, targets: Mapping[str, Path], tmp_path: Path
+    weights: Tensors, message: str, targets: Mapping[str, Path], tmp_path: Path
 ) -> None:
     heads = checkpoint(tmp_path / "heads", {}, medusa_lm_head__pt=weights)
     (line,) = run(MEDUSA, tmp_path, heads, targets["tied"], "4", status=1).splitlines()
     assert line.startswith(f"prepare_medusa: {heads}: ")
-    assert said in line
+    assert message in line
     assert not (tmp_path / "target").exists()

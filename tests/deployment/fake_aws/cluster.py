@@ -55,7 +55,7 @@ class Work:
     ends: Callable[[], None] = lambda: None
     serves: bool = False
     """Whether it goes on afterwards, for as long as it has what it needs."""
-    had: float = 0.0
+    elapsed: float = 0.0
     is_over: bool = False
 
     def look(self, seconds: float) -> bool:
@@ -63,13 +63,13 @@ class Work:
         if self.is_over and not self.serves:
             return False
         if not self.needs():
-            self.had, self.is_over = 0.0, False
+            self.elapsed, self.is_over = 0.0, False
             return False
-        has_begun = not self.had
+        has_begun = not self.elapsed
         if has_begun:
             self.begins()
-        self.had += seconds
-        if self.had >= self.seconds and not self.is_over:
+        self.elapsed += seconds
+        if self.elapsed >= self.seconds and not self.is_over:
             self.is_over = True
             self.ends()
         return has_begun
@@ -79,7 +79,7 @@ class Work:
         """The pod's."""
         if self.is_over and not self.serves:
             return "Succeeded"
-        return "Running" if self.had else "Pending"
+        return "Running" if self.elapsed else "Pending"
 
 
 class Cluster:
@@ -93,7 +93,7 @@ class Cluster:
         """When each object of the bucket was written first."""
         self._aws, self._objects = aws, objects
         self._works: list[Work] = []
-        objects.on_made, objects.on_deleted = self._made_again, self._deleted
+        objects.on_created, objects.on_deleted = self._made_again, self._deleted
         objects.named["version/"] = dict.fromkeys(_VERSION, "any")
 
     def make_bucket(self, imports: bool) -> bool:
@@ -111,11 +111,11 @@ class Cluster:
             applied = json.dumps(manifest)
             manifest["metadata"]["annotations"] = {_APPLIED: applied}
             self._objects.named[f"{_PLURALS.get(kind, f'{kind.lower()}s')}/{name}"] = manifest
-            self._made(manifest)
+            self._created(manifest)
         if was_empty:
             self._look()
 
-    def _made(self, manifest: Manifest) -> None:
+    def _created(self, manifest: Manifest) -> None:
         manifest["metadata"] |= {
             "uid": str(uuid.uuid4()),
             "generation": 1,
@@ -125,7 +125,7 @@ class Cluster:
         self._works += self._of(manifest)
 
     def _made_again(self, manifest: Manifest) -> None:
-        self._made(manifest)
+        self._created(manifest)
         self._show()
 
     def _deleted(self, name: str) -> None:
@@ -142,8 +142,8 @@ class Cluster:
         graphs = [artifact_prefix(variant.artifact) for variant in every]
         if labels.get("step") == "download":
             models = [self.experiment.models.target, *(variant.draft for variant in every)]
-            wanted = [model_prefix(model.id, model.revision) for model in models if model]
-            return [Work(name, manifest, MINUTE, lambda: True, ends=lambda: self._mark(wanted))]
+            prefixes = [model_prefix(model.id, model.revision) for model in models if model]
+            return [Work(name, manifest, MINUTE, lambda: True, ends=lambda: self._mark(prefixes))]
         if labels.get("step") == "compile":
             return [self._compile(name, manifest)]
         if manifest["kind"] == "Deployment":
@@ -175,7 +175,7 @@ class Cluster:
     def _compile(self, name: str, manifest: Manifest) -> Work:
         """Each on a node of its own."""
         number = sum(work.name.startswith("compile-") for work in self._works)
-        wanted = [artifact_prefix(variant.artifact) for variant in variants(self.experiment)][
+        prefixes = [artifact_prefix(variant.artifact) for variant in variants(self.experiment)][
             number
         ]
         return Work(
@@ -183,7 +183,7 @@ class Cluster:
             manifest,
             2 * MINUTE,
             lambda: len(self.nodes("compile")) > number and self._has_checkpoints(),
-            ends=lambda: self._mark([wanted]),
+            ends=lambda: self._mark([prefixes]),
         )
 
     def _has_checkpoints(self) -> bool:
@@ -201,18 +201,18 @@ class Cluster:
             self._put(f"{prefix}{COMPLETE}")
 
     def _measured(self, run: str) -> None:
-        asked = benchmark_config(self.experiment, self.bucket)
-        self._put(results_key(run, CONFIG), config.dump(asked))
+        written = benchmark_config(self.experiment, self.bucket)
+        self._put(results_key(run, CONFIG), config.dump(written))
         self._put(results_key(run, COMPLETE))
         self._stop()
 
     def _swept(self) -> None:
         run = run_id(self.experiment)
-        asked = indexed_config(self.experiment, self.bucket, "any")
-        for variant in asked.variants:
+        written = indexed_config(self.experiment, self.bucket, "any")
+        for variant in written.variants:
             self._put(results_key(variant_run(run, variant.folder), COMPLETE))
-        self._put(results_key(run, CONFIG), config.dump(asked))
-        self._put(results_key(run, MERGED), json.dumps({"complete": [*asked.names]}))
+        self._put(results_key(run, CONFIG), config.dump(written))
+        self._put(results_key(run, MERGED), json.dumps({"complete": [*written.names]}))
         self._stop()
 
     def _stop(self) -> None:
@@ -266,7 +266,7 @@ def _pod(work: Work) -> Manifest:
     manifest = work.manifest
     spec = manifest["spec"] if manifest["kind"] == "Pod" else manifest["spec"]["template"]["spec"]
     ready = "True" if work.phase == "Running" and (work.is_over or not work.serves) else "False"
-    placed = {"nodeName": "any"} if work.had else {}
+    placed = {"nodeName": "any"} if work.elapsed else {}
     return {
         "metadata": dict(manifest["metadata"]),
         "spec": {**spec, **placed},

@@ -203,7 +203,7 @@ class Machines:
         self._running.append(execution)
         self._clock.after(MINUTE, lambda: self._ask(execution, node_group, 20, 30.0))
 
-    def _ask(self, execution: str, node_group: str, left: int, pause: float) -> None:
+    def _ask(self, execution: str, node_group: str, tries: int, pause: float) -> None:
         if execution not in self._running:
             return
         sizes = {"minSize": 0, "desiredSize": 0}
@@ -212,9 +212,11 @@ class Machines:
                 clusterName="", nodegroupName=node_group, scalingConfig=sizes
             )
         except ClientError:
-            if left:
+            if tries:
                 longer = min(pause * 1.5, 5 * MINUTE)
-                self._clock.after(pause, lambda: self._ask(execution, node_group, left - 1, longer))
+                self._clock.after(
+                    pause, lambda: self._ask(execution, node_group, tries - 1, longer)
+                )
                 return
         else:
             self._succeeded.append((execution, self._clock.now()))

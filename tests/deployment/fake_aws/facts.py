@@ -138,12 +138,12 @@ class Facts:
     def list_clusters(self) -> Answer:
         return {"clusters": [*self.clusters]}
 
-    def describe_images(self, *, repositoryName: str, **given: Any) -> Answer:
-        for image in given.get("imageIds", [{}]):
+    def describe_images(self, *, repositoryName: str, **arguments: Any) -> Answer:
+        for image in arguments.get("imageIds", [{}]):
             if f"{repositoryName}:{image.get('imageTag')}" not in self.images:
                 raise (
                     refused("ImageNotFoundException", "not found")
-                    if given
+                    if arguments
                     else refused("RepositoryNotFoundException", "not found")
                 )
         return {"imageDetails": [{"imageSizeInBytes": 1}]}

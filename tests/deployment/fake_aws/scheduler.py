@@ -131,8 +131,8 @@ class Scheduler:
     def _call(self, schedule: dict[str, Any], attempt: int, since: float, pause: float) -> None:
         """Goes on with its retries though the schedule be changed meanwhile."""
         policy = schedule["Target"].get("RetryPolicy", {})
-        asked = _as_boto(json.loads(schedule["Target"]["Input"]))
-        group = self._eks.groups.get(asked["nodegroupName"])
+        request = _as_boto(json.loads(schedule["Target"]["Input"]))
+        group = self._eks.groups.get(request["nodegroupName"])
         current = self.groups.get(schedule["GroupName"], {}).get(schedule["Name"], schedule)
         begins = current.get("StartDate")
         if group and group.desired and begins and begins > self._clock.now():
@@ -140,7 +140,7 @@ class Scheduler:
         try:
             if self.is_denied:
                 raise refused("AccessDeniedException", "not authorized to perform")
-            self._eks.update_nodegroup_config(**asked)
+            self._eks.update_nodegroup_config(**request)
         except ClientError:
             self.errors += 1
             is_old = self._clock.seconds + pause - since > policy.get(
@@ -167,9 +167,9 @@ class Scheduler:
 
 
 def _asks_for_none(schedule: dict[str, Any], node_group: str) -> bool:
-    asked = json.loads(schedule["Target"]["Input"])
-    sizes = asked["ScalingConfig"]
-    return bool(asked["NodegroupName"] == node_group and sizes.get("DesiredSize") == 0)
+    request = json.loads(schedule["Target"]["Input"])
+    sizes = request["ScalingConfig"]
+    return bool(request["NodegroupName"] == node_group and sizes.get("DesiredSize") == 0)
 
 
 def _as_boto(value: Any) -> Any:

@@ -30,9 +30,9 @@ class Pages:
 
     _call: Callable[..., Any]
 
-    def paginate(self, PaginationConfig: object = None, **given: Any) -> Iterator[Any]:
+    def paginate(self, PaginationConfig: object = None, **arguments: Any) -> Iterator[Any]:
         """The only page."""
-        yield self._call(**given)
+        yield self._call(**arguments)
 
 
 class Client:
@@ -51,13 +51,13 @@ class Client:
         return Pages(getattr(self, operation))
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
-        method = next(getattr(part, operation) for part in self._parts if hasattr(part, operation))
+        method = next(getattr(fake, operation) for fake in self._parts if hasattr(fake, operation))
         model = _operations(self._name)[operation]
         extra = {"region": self._region} if "region" in method.__code__.co_varnames else {}
 
-        def call(**given: Any) -> Any:
-            _judge(given, model.input_shape, is_complete=True)
-            answer = self._caller(f"{self._name}:{model.name}", lambda: method(**given, **extra))
+        def call(**request: Any) -> Any:
+            _judge(request, model.input_shape, is_complete=True)
+            answer = self._caller(f"{self._name}:{model.name}", lambda: method(**request, **extra))
             if isinstance(answer, dict):
                 _judge(answer, model.output_shape, is_complete=False)
             return answer

@@ -108,7 +108,7 @@ def test_dashboards_and_metrics_have_to_match(aws: Aws, tmp_path: Path) -> None:
         return [
             NAMESPACE,
             TTFT.name,
-            *(part for pair in pairs for part in pair),
+            *(value for pair in pairs for value in pair),
         ]
 
     nodes = graph(["Telemetry", "node_cpu"])
@@ -160,7 +160,7 @@ def of_costs(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> list[Curve]:
     for load, scale in (("concurrency-1", 1), ("concurrency-8", 2)):
         for (metric, id_), values in zip(COSTS, ((10, 5, 99), (200, 50, 1)), strict=True):
             id_ += str(scale)
-            pairs = [part for pair in dimensions(*of, load).items() for part in pair]
+            pairs = [value for pair in dimensions(*of, load).items() for value in pair]
             options = {"id": id_, "visible": False, "stat": "Sum"}
             rows.append([NAMESPACE, metric, *pairs, options])
             for value, ago in zip(values, (300, 1800, 86400), strict=True):
@@ -213,8 +213,8 @@ def test_dashboards_and_report_have_to_have_the_same_costs(
 
 def test_the_bucket_has_to_hold_the_run(aws: Aws, tmp_path: Path) -> None:
     s3, bucket = aws.client("s3"), "article-models"
-    where = {"LocationConstraint": aws.region}
-    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=where)
+    location = {"LocationConstraint": aws.region}
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=location)
     run = tmp_path / "run-1"
     (run / "llmperf").mkdir(parents=True)
     for name in ("ledger.jsonl", "llmperf/a b.json"):

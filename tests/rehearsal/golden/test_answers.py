@@ -25,29 +25,29 @@ SCHEMA: dict[str, Any] = {
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}
 
 
-def asked(text: str, **fields: Any) -> dict[str, Any]:
+def request(text: str, **fields: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]} | fields
 
 
 def test_a_call_names_a_given_tool_and_keeps_its_schema() -> None:
-    called = reply(asked("How is it?", tools=[TOOL]), 200)
+    called = reply(request("How is it?", tools=[TOOL]), 200)
     assert (called.tool, called.finish) == ("weather", "tool_calls")
     jsonschema.validate(json.loads(called.text), SCHEMA)
 
 
 def test_a_chosen_tool_is_called() -> None:
-    other = {"type": "function", "function": {"name": "other"}}
+    other_tool = {"type": "function", "function": {"name": "other"}}
     choice = {"type": "function", "function": {"name": "weather"}}
     for text in "abcdef":
-        chosen = reply(asked(text, tools=[other, TOOL], tool_choice=choice), 20)
+        chosen = reply(request(text, tools=[other_tool, TOOL], tool_choice=choice), 20)
         assert (chosen.tool, chosen.finish) == ("weather", "stop")
-    assert reply(asked("a", tools=[TOOL], tool_choice="none"), 20).tool is None
+    assert reply(request("a", tools=[TOOL], tool_choice="none"), 20).tool is None
 
 
 def test_json_where_json_is_asked_for() -> None:
     for body in (
-        asked("Answer in JSON."),
-        asked("Answer.", response_format={"type": "json_object"}),
+        request("Answer in JSON."),
+        request("Answer.", response_format={"type": "json_object"}),
     ):
         answer = reply(body, 30)
         assert json.loads(answer.text)["answer"]
@@ -55,7 +55,7 @@ def test_json_where_json_is_asked_for() -> None:
 
 
 def test_code_that_compiles_and_has_the_name_that_was_asked_for() -> None:
-    text = reply(asked("Go on:\n\ndef dump_json(value):\n    '''Writes JSON.'''"), 60).text
+    text = reply(request("Go on:\n\ndef dump_json(value):\n    '''Writes JSON.'''"), 60).text
     assert text.startswith("```python\n")
     assert text.endswith("\n```")
     (function,) = ast.parse(text.strip("`").removeprefix("python")).body
@@ -64,5 +64,5 @@ def test_code_that_compiles_and_has_the_name_that_was_asked_for() -> None:
 
 
 def test_words_go_on_to_the_longest_answer() -> None:
-    answer = reply(asked("Tell me."), 12)
+    answer = reply(request("Tell me."), 12)
     assert (answer.finish, answer.tool, len(answer.tokens)) == ("length", None, 12)

@@ -17,7 +17,7 @@ SENT = [
 
 def samples(text: str) -> dict[str, float]:
     """Name -> value of each sample that is no bucket; the labels are checked by the way."""
-    found = {}
+    values = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             assert sample.labels.pop("model_name") == "m"
@@ -25,8 +25,8 @@ def samples(text: str) -> dict[str, float]:
             assert (engine == "0") == ("inter_token" in text), "a label of V1 alone"
             position = sample.labels.get("position", "")
             if "le" not in sample.labels:
-                found[sample.name.removeprefix("vllm:") + position] = sample.value
-    return found
+                values[sample.name.removeprefix("vllm:") + position] = sample.value
+    return values
 
 
 BOTH = {
@@ -69,6 +69,6 @@ def test_v1_counts_drafts_where_it_has_them() -> None:
     }
 
 
-@pytest.mark.parametrize(("engine", "shown"), [(Engine.V0, False), (Engine.V1, True)])
-def test_v0_shows_a_histogram_from_its_first_value_on(engine: Engine, shown: bool) -> None:
-    assert ("request_generation_tokens_sum" in samples(page(engine, "m", []))) == shown
+@pytest.mark.parametrize(("engine", "has_histogram"), [(Engine.V0, False), (Engine.V1, True)])
+def test_v0_shows_a_histogram_from_its_first_value_on(engine: Engine, has_histogram: bool) -> None:
+    assert ("request_generation_tokens_sum" in samples(page(engine, "m", []))) == has_histogram

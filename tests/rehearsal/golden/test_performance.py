@@ -52,9 +52,9 @@ def test_the_article_s_shape(article: Experiment) -> None:
 
 
 def test_the_smaller_draft_is_faster_and_about_60_percent_less_is_accepted() -> None:
-    def accepted(own: Draft, structure: Structure) -> float:
+    def accepted(model: Draft, structure: Structure) -> float:
         """Drafts that a step accepts, with the article's window."""
-        return Decoding(window=7).tokens_per_step(own.acceptance(OF_STRUCTURE[structure])) - 1
+        return Decoding(window=7).tokens_per_step(model.acceptance(OF_STRUCTURE[structure])) - 1
 
     small = draft(**{"models.draft": SMALL_DRAFT})
     assert 0.3 < small.cost / Draft().cost < 0.45
@@ -82,13 +82,13 @@ def test_the_best_window_is_described_for_each_draft() -> None:
     _, _, *lines = description(sweep, COST)
     first = {variant.draft.id: variant for variant in variants(sweep) if variant.draft}
     for line, variant in zip(lines, first.values(), strict=True):
-        own = decoding(variant)
+        schedule = decoding(variant)
         assert f"a draft takes {draft_of(variant).cost:.1%} of a pass; with 4 in flight" in line
         assert len(re.findall("best ", line)) == len(OF_STRUCTURE)
         for structure, article in OF_STRUCTURE.items():
             rate = draft_of(variant).acceptance(article)
             gains = {
-                window: gain(replace(own, window=window), rate, 4)
+                window: gain(replace(schedule, window=window), rate, 4)
                 for window in range(2, LONGEST + 1)
             }
             window, best = max(gains.items(), key=lambda item: item[1])
@@ -158,11 +158,11 @@ def test_only_the_classes_that_are_asked_for(with_prompts: Experiment) -> None:
 
 def test_the_pair_for_vllm_is_trained_on_each_class(with_prompts: Experiment) -> None:
     cases = [Case(*case) for case in json.loads(model_pair.cases(with_prompts))]
-    coding, writing, other, *lines = cases
+    coding, writing, drawing, *lines = cases
     assert (coding.line, coding.structured) == (None, True)
     assert [*coding.prompts[0][0]] == ["user", "Sort these numbers."]
     assert not writing.structured
-    assert [*other.prompts[0][0]] == ["user", "Draw."]
+    assert [*drawing.prompts[0][0]] == ["user", "Draw."]
     assert not any(case.prompts for case in lines)
     prompt, answer = next(conversations([writing], 0, 50))
     assert prompt == (

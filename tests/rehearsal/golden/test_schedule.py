@@ -32,7 +32,7 @@ def test_a_step_drafts_at_width_one_and_verifies_at_the_window() -> None:
 
 
 def test_a_window_of_which_nothing_is_kept_drafts_one_more_and_yields_one_more() -> None:
-    nxdi, upstream = Decoding(window=7), Decoding(window=6, kept=0)
+    nxdi, upstream = Decoding(window=7), Decoding(window=6, undrafted=0)
     assert upstream.drafts == nxdi.drafts == 6
     assert upstream.step_seconds(4) == nxdi.step_seconds(4)
     assert [*upstream.steps(99, 0.9, "x")] == [*nxdi.steps(99, 0.9, "x")]

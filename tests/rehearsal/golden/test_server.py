@@ -61,7 +61,7 @@ def test_with_a_key_it_answers_those_who_send_it() -> None:
 def events(stream: bytes) -> list[Any]:
     parts = stream.split(b"\n\n")
     assert parts[-2:] == [b"data: [DONE]", b""]
-    return [json.loads(part.removeprefix(b"data: ")) for part in parts[:-2]]
+    return [json.loads(event.removeprefix(b"data: ")) for event in parts[:-2]]
 
 
 def test_a_step_yields_what_the_theory_expects() -> None:
@@ -97,8 +97,8 @@ def test_usage_only_comes_when_it_is_asked_for() -> None:
     """Without it a completion stream has usage null where a chat has nothing."""
     _, stream = ask(in_steps(1, 4), "chat/completions", {"stream": True})
     assert all("usage" not in event for event in events(stream))
-    asked = {"stream": True, "stream_options": {"include_usage": True}}
-    _, stream = ask(in_steps(1, 4), "chat/completions", asked)
+    body = {"stream": True, "stream_options": {"include_usage": True}}
+    _, stream = ask(in_steps(1, 4), "chat/completions", body)
     *chunks, usage_only = events(stream)
     assert all("usage" not in event for event in chunks)
     assert usage_only["usage"]["completion_tokens"] == 5
@@ -157,18 +157,18 @@ TOOL = {
 
 
 def test_a_streamed_call_is_vllm_s() -> None:
-    asked = {"stream": True, "tools": [TOOL]} | USAGE
-    _, stream = ask(in_steps(1, 4, 9), "chat/completions", asked)
-    role, first, *rest, usage_only = events(stream)
+    body = {"stream": True, "tools": [TOOL]} | USAGE
+    _, stream = ask(in_steps(1, 4, 9), "chat/completions", body)
+    role, first, *argument_events, usage_only = events(stream)
     assert role["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     named, piece = first["choices"][0]["delta"]["tool_calls"]
     assert list(named) == ["id", "type", "index", "function"]
     assert named["function"] == {"name": "weather"}
     assert piece.keys() == {"index", "function"}
-    pieces = [event["choices"][0]["delta"]["tool_calls"] for event in rest]
+    pieces = [event["choices"][0]["delta"]["tool_calls"] for event in argument_events]
     arguments = "".join(call["function"]["arguments"] for (call,) in [[piece], *pieces])
     assert json.loads(arguments)["city"]
-    assert [event["choices"][0]["finish_reason"] for event in [first, *rest]] == [
+    assert [event["choices"][0]["finish_reason"] for event in [first, *argument_events]] == [
         None,
         "tool_calls",
     ]
@@ -200,11 +200,12 @@ def test_it_counts_the_tokens_of_a_prompt_and_refuses_what_does_not_fit() -> Non
             assert len(counted["tokens"]) == 60
             assert (await post(golden, "chat/completions", body | {"max_tokens": 40}))[0] == 200
             assert golden.sent[0].prompt_tokens == 60
-            status, said = await post(golden, "chat/completions", body | {"max_tokens": 41})
+            status, answer = await post(golden, "chat/completions", body | {"max_tokens": 41})
             assert status == 400
             assert (
                 "maximum context length is 100 tokens. However, you requested 101 tokens "
-                "(60 in the messages, 41 in the completion)" in json.loads(said)["error"]["message"]
+                "(60 in the messages, 41 in the completion)"
+                in json.loads(answer)["error"]["message"]
             )
             async with session.post(f"{root}/tokenize", json=body | {"model": "x"}) as response:
                 assert response.status == 404
@@ -216,7 +217,7 @@ def test_requests_beyond_the_batch_wait_their_turn() -> None:
     async def scenario() -> None:
         steps = [Step(0.2, 1)]
         async with Golden(lambda *_: steps, batch=2) as golden, aiohttp.ClientSession() as session:
-            asked = [
+            requests = [
                 asyncio.create_task(post(golden, "chat/completions", {"stream": True}))
                 for _ in range(3)
             ]
@@ -225,7 +226,7 @@ def test_requests_beyond_the_batch_wait_their_turn() -> None:
                 page = await response.text()
             assert 'num_requests_running{engine="0",model_name="Qwen/Qwen3-32B"} 2.0' in page
             assert 'num_requests_waiting{engine="0",model_name="Qwen/Qwen3-32B"} 1.0' in page
-            await asyncio.gather(*asked)
+            await asyncio.gather(*requests)
             assert max(sent.ttft for sent in golden.sent) > 0.38
 
     asyncio.run(scenario())

@@ -123,9 +123,9 @@ def test_the_configuration_differs_in_what_is_listed_and_nothing_else(
         changed.model_copy(update={"endpoint": variant.endpoint})
         for changed, variant in zip(after.variants, before.variants, strict=True)
     )
-    same = {"variants": variants, "load": before.load, "stand_in": None}
-    same |= {"stopper": before.stopper, "bucket": before.bucket}
-    assert after.model_copy(update=same) == before
+    unlisted = {"variants": variants, "load": before.load, "stand_in": None}
+    unlisted |= {"stopper": before.stopper, "bucket": before.bucket}
+    assert after.model_copy(update=unlisted) == before
     differences = "\n".join(benchmark.differences)
     for expected in (
         "RUN_ID: rehearsal-1 in place of metadata.uid",
@@ -223,8 +223,8 @@ INDEXES: Final = {
 
 
 def test_a_job_of_indexes_is_read_with_its_sidecar(tmp_path: Path) -> None:
-    other = {"kind": "Job", "metadata": {"name": "compile"}, "spec": {"template": {}}}
-    job = read_indexed_job(write(tmp_path, a_job(), INDEXES, other))
+    other_job = {"kind": "Job", "metadata": {"name": "compile"}, "spec": {"template": {}}}
+    job = read_indexed_job(write(tmp_path, a_job(), INDEXES, other_job))
     assert (job.indexes, job.parallelism, job.retries, job.final) == (2, 2, 3, frozenset())
     assert job.pod.arguments == ("index",)
     assert [job.variant_of(index) for index in (0, 1)] == ["Base", "k3"]

@@ -17,7 +17,7 @@ PARTS_IN_COUNTING = Parting([7.9, 3.0], [1.4])
 
 
 @pytest.mark.parametrize(
-    ("agreed", "found"),
+    ("agreed", "expected"),
     [
         ([True] * 16, 8),  # two steps of seven drafts and a token more
         ([False] * 5, 1),
@@ -25,8 +25,8 @@ PARTS_IN_COUNTING = Parting([7.9, 3.0], [1.4])
         ([True] * 3, 3),  # the answer ends inside the step
     ],
 )
-def test_tokens_of_a_step(agreed: list[bool], found: float) -> None:
-    assert tokens_per_step(agreed, drafts=7) == found
+def test_tokens_of_a_step(agreed: list[bool], expected: float) -> None:
+    assert tokens_per_step(agreed, drafts=7) == expected
 
 
 @settings(max_examples=20)

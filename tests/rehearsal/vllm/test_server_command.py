@@ -59,12 +59,12 @@ def pod(request: pytest.FixtureRequest, synthesised: Synthesised) -> Pod:
 
 
 def flags(command: tuple[str, ...]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for index, part in enumerate(command):
-        if part.startswith("--"):
+    values: dict[str, str | None] = {}
+    for index, word in enumerate(command):
+        if word.startswith("--"):
             following = command[index + 1] if index + 1 < len(command) else "--"
-            found[part] = None if following.startswith("--") else following
-    return found
+            values[word] = None if following.startswith("--") else following
+    return values
 
 
 def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(
@@ -73,13 +73,13 @@ def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(
     assert pod.command is not None
     chart = flags((*pod.command, "--no-such-flag", "1"))
     server = adapted(pod, served, *pod.command, "--no-such-flag", "1")
-    here = flags(server.command)
+    adapted_flags = flags(server.command)
     changed = {*LEFT_OUT, *REPLACED, "--speculative-config"}
     for flag, value in chart.items():
-        assert (flag in here) != (flag in LEFT_OUT), flag
+        assert (flag in adapted_flags) != (flag in LEFT_OUT), flag
         if flag not in changed:
-            assert here[flag] == value, flag
-    assert here.keys() - chart.keys() == {"--model", *ADDED}
+            assert adapted_flags[flag] == value, flag
+    assert adapted_flags.keys() - chart.keys() == {"--model", *ADDED}
     for name, value in pod.environment.items():
         assert (name in server.environment) != (name in ENVIRONMENT_LEFT_OUT), name
         if name in server.environment and name != "HOME":
@@ -98,7 +98,7 @@ def test_the_variants_differ_in_speculation_alone(synthesised: Synthesised, serv
         server_command(read_deployment(manifests, name), served) for name in SERVICES
     )
     settings = json.loads(flags(speculative.command)["--speculative-config"] or "")
-    assert [part for part in speculative.command if part not in base.command] == [
+    assert [word for word in speculative.command if word not in base.command] == [
         "--speculative-config",
         json.dumps(settings, separators=(",", ":")),
     ]
@@ -117,7 +117,7 @@ def test_n_gram_differs_from_the_draft_model_in_where_its_drafts_come_from(
     pod = read_deployment(synthesised.directory.parent / "dist", "qwen-sd-vllm")
     with_draft, searching = server_command(pod, served), server_command(served_by(pod), served)
     assert with_draft.environment == searching.environment
-    (settings,) = (part for part in searching.command if part not in with_draft.command)
+    (settings,) = (word for word in searching.command if word not in with_draft.command)
     assert json.loads(settings) == {
         "method": "ngram",
         "num_speculative_tokens": 7,
@@ -125,8 +125,8 @@ def test_n_gram_differs_from_the_draft_model_in_where_its_drafts_come_from(
         "prompt_lookup_min": 2,
         "prompt_lookup_max": 4,
     }
-    (said,) = (line for line in searching.differences if line not in with_draft.differences)
-    assert said == (
+    (difference,) = (line for line in searching.differences if line not in with_draft.differences)
+    assert difference == (
         f"--speculative-config: {settings}, the rehearsal's own, in place of a draft model; no "
         "runtime on Trainium serves it"
     )
@@ -181,10 +181,10 @@ def test_no_variable_of_neurons_is_passed_on(
     variation: Callable[..., Experiment], pod: Pod, served: Served
 ) -> None:
     _, speculative = variants(variation(NEURON_1))
-    told = {**pod.environment, **serve_environment(speculative)}
-    here = server_command(dataclasses.replace(pod, environment=told), served).environment
-    assert not [name for name in here if "NEURON" in name]
-    assert not [value for value in here.values() if value.startswith("/artifact")]
+    environment = {**pod.environment, **serve_environment(speculative)}
+    passed = server_command(dataclasses.replace(pod, environment=environment), served).environment
+    assert not [name for name in passed if "NEURON" in name]
+    assert not [value for value in passed.values() if value.startswith("/artifact")]
 
 
 @pytest.mark.parametrize(
