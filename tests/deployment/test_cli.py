@@ -6,14 +6,19 @@ What the roles of workflows may do: ``tests/stacks/test_delivery.py``.
 from __future__ import annotations
 
 import base64
+import importlib
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
+from unittest.mock import create_autospec
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from deployment import __main__ as commands
 from deployment import lifecycle
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import token as cluster_token
@@ -63,6 +68,27 @@ def test_a_deploy_leaves_the_number_of_nodes_alone_only_while_there_are_some(
     assert sizes(0) == none
     scale(aws, 1)
     assert sizes(1) == ["article-trainium:KeepTrainiumNodes=true", none[1]]
+
+
+def test_each_command_passes_its_function_what_it_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: str) -> None:
+        monkeypatch.setattr("sys.argv", ["deployment", *arguments])
+        commands.main()
+
+    with pytest.raises(SystemExit):
+        run("--help")
+    names = re.findall(r"^    ([a-z]+)", capsys.readouterr().out, re.MULTILINE)
+    assert len(names) > 10
+    import_module = importlib.import_module
+    specified = SimpleNamespace(
+        import_module=lambda name: create_autospec(import_module(name), spec_set=True)
+    )
+    monkeypatch.setattr(commands, "importlib", specified)
+    monkeypatch.setattr(Deployment, "of", lambda file: at({}))
+    for name in names:
+        run(name, "--experiment", "experiments/article.yaml")
 
 
 def test_delivery_is_off_unless_the_file_asks_for_it(cli: Callable[[str], Path]) -> None:
