@@ -63,9 +63,9 @@ def test_each_graph_is_compiled_on_a_cpu_node_of_its_own(
 ) -> None:
     assert deployment
 
-    def placed() -> list[str]:
+    def placed() -> list[str] | None:
         nodes = [pod["spec"].get("nodeName") for pod in pods(cluster, "step", "compile")]
-        return sorted(nodes) if all(nodes) else []
+        return sorted(nodes) if nodes and all(nodes) else None
 
     assert cluster.until(placed, "places for both compilers") == ["compile-0", "compile-1"]
 
@@ -95,11 +95,11 @@ def test_one_graph_is_compiled_beside_the_services_at_a_time(
 ) -> None:
     names = on_trainium
 
-    def placed() -> list[Manifest]:
-        return [p for p in compiling() if p["spec"].get("nodeName")]
+    def placed() -> list[Manifest] | None:
+        return [p for p in compiling() if p["spec"].get("nodeName")] or None
 
-    def waiting() -> list[str]:
-        return [reason for p in compiling() if (reason := refusal(p))]
+    def waiting() -> list[str] | None:
+        return [reason for p in compiling() if (reason := refusal(p))] or None
 
     def compiling() -> list[Manifest]:
         compilers = pods(cluster, "step", "compile")
