@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from deployment.console import Console
 from experiment import DEFAULT_FILE, ExperimentError
-from rehearsal.errors import RehearsalError
+from rehearsal import RehearsalError
 from rehearsal.golden.endpoints import GOLDEN
 from rehearsal.indexes import Faults
 from rehearsal.processes import Interrupted, ProcessError, interruptible

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from rehearsal.errors import RehearsalError
+from rehearsal import RehearsalError
 from rehearsal.processes import Process
 
 _POLL_SECONDS: Final = 0.1

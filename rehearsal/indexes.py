@@ -16,9 +16,8 @@ from deployment.console import Console, Stage
 from experiment.cost.durations import estimate
 from experiment.runtimes import Workload
 from experiment.variants import variants
-from rehearsal import merged
+from rehearsal import RehearsalError, merged
 from rehearsal.controller import Attempt, control
-from rehearsal.errors import RehearsalError
 from rehearsal.outcome import Outcome
 from rehearsal.pod.as_process import BenchmarkProcess, Sandbox, as_process
 from rehearsal.pod.manifest import IndexedJob, read_indexed_job

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
-from rehearsal.errors import RehearsalError
 from spectap import config
 from spectap.errors import JournalError
 from spectap.ledger import read_ledger

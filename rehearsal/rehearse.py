@@ -15,9 +15,9 @@ from deployment.console import Console
 from experiment import Experiment, load
 from experiment.runtimes import Workload
 from experiment.variants import variants
+from rehearsal import RehearsalError
 from rehearsal.aws import checks, dashboards
 from rehearsal.aws.client import Aws, embedded_aws
-from rehearsal.errors import RehearsalError
 from rehearsal.indexes import NO_FAULTS, Faults, isolated
 from rehearsal.outcome import Outcome
 from rehearsal.pod.as_process import BenchmarkProcess, as_process

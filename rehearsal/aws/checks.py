@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
 from rehearsal.aws.dashboards import Curve, Identity
-from rehearsal.errors import RehearsalError
 from spectap.load_points import LoadPoint
 from spectap.metrics import SERVED_TOKENS
 from spectap.names import (

@@ -20,7 +20,7 @@ from experiment import Experiment
 from experiment.known_models import KNOWN_MODELS, ModelKind
 from experiment.measurement import TestCase
 from experiment.variants import Variant, variants
-from rehearsal.errors import RehearsalError
+from rehearsal import RehearsalError
 from rehearsal.golden.cost import Cost, Linear
 from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, crossover, speed_up
 from spectap.config import PromptSource, Structure

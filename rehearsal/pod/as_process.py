@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from experiment import ACCOUNT_PLACEHOLDER
-from rehearsal.errors import RehearsalError
+from rehearsal import RehearsalError
 from rehearsal.pod.caps import Caps, differences
 from rehearsal.pod.manifest import Pod
 from spectap import config

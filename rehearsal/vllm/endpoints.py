@@ -16,7 +16,7 @@ from typing import Final
 from experiment import Experiment
 from experiment.runtimes import Mode
 from experiment.variants import Variant, variants
-from rehearsal.errors import RehearsalError
+from rehearsal import RehearsalError
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob, read_deployment
 from rehearsal.processes import START_SECONDS, Process, lasting_port

@@ -16,7 +16,7 @@ import json
 from typing import Any, Final
 
 from experiment.variants import Variant
-from rehearsal.errors import RehearsalError
+from rehearsal import RehearsalError
 from rehearsal.pod.manifest import Pod
 from spectap import config
 

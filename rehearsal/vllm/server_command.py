@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rehearsal.errors import RehearsalError
+from rehearsal import RehearsalError
 from rehearsal.pod.manifest import Pod
 from rehearsal.vllm import ngram
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal import RehearsalError
 from rehearsal.controller import Attempt, control
-from rehearsal.errors import RehearsalError
 from rehearsal.processes import Process, running
 from tests.rehearsal.left import left_in_group
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import merged
+from rehearsal import RehearsalError, merged
 from rehearsal.aws.client import Aws
-from rehearsal.errors import RehearsalError
 from spectap import config
 from spectap.record import Record
 from tests.spectap import samples

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws, embedded_aws, environment
-from rehearsal.errors import RehearsalError
 from tests.rehearsal.conftest import REGION
 
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
+from rehearsal import RehearsalError
 from rehearsal.aws import checks, dashboards
 from rehearsal.aws.client import Aws
 from rehearsal.aws.dashboards import Curve, Identity
-from rehearsal.errors import RehearsalError
 from spectap import names
 from spectap.metrics import TTFT
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
-from rehearsal.errors import RehearsalError
+from rehearsal import RehearsalError
 from rehearsal.golden.endpoints import GOLDEN
 from rehearsal.pod.as_process import BenchmarkProcess, Sandbox, as_process
 from rehearsal.pod.caps import Caps

@@ -17,8 +17,8 @@ from charts.server import serve_environment
 from deployment.console import Console
 from experiment import Experiment
 from experiment.variants import variants
+from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
-from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod, read_deployment
 from rehearsal.processes import await_line, running
 from rehearsal.setting import Layout, Setting
