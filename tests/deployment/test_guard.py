@@ -343,6 +343,15 @@ def test_an_interrupted_stop_goes_on_without_its_terminal(office: Office) -> Non
     assert office.group(Kind.TRAINIUM).nodes == []
 
 
+def test_nodes_that_somebody_gave_a_minimum_are_stopped(office: Office) -> None:
+    office.start(Kind.TRAINIUM, HOUR)
+    office.group(Kind.TRAINIUM).minimum = 1
+    group = nodes.find(office.deployment, Kind.TRAINIUM)
+    assert group is not None
+    assert nodes.resize(office.deployment, group, 0)
+    assert office.group(Kind.TRAINIUM).desired == 0
+
+
 def test_after_a_stop_it_asks_on_every_hour(office: Office) -> None:
     office.start(Kind.TRAINIUM, HOUR)
     office.stop()

@@ -43,6 +43,7 @@ class NodeGroup:
     name: str
     maximum: int = 4
     status: str = "ACTIVE"
+    minimum: int = 0
     desired: int = 0
     """What EKS has accepted last."""
     scaled: int = 0
@@ -78,7 +79,11 @@ class Eks:
     def describe_nodegroup(self, *, clusterName: str, nodegroupName: str) -> dict[str, Any]:
         """Reports the size late."""
         group = self._group(nodegroupName)
-        sizes = {"minSize": 0, "maxSize": group.maximum, "desiredSize": group.reported}
+        sizes = {
+            "minSize": group.minimum,
+            "maxSize": group.maximum,
+            "desiredSize": group.reported,
+        }
         return {
             "nodegroup": {
                 "nodegroupName": group.name,
@@ -98,7 +103,8 @@ class Eks:
         if group.is_busy or group.status != "ACTIVE":
             raise refused("ResourceInUseException", f"{group.name} is being updated")
         size, before = scalingConfig.get("desiredSize", group.desired), group.desired
-        if not 0 <= size <= scalingConfig.get("maxSize", group.maximum):
+        minimum = scalingConfig.get("minSize", group.minimum)
+        if not minimum <= size <= scalingConfig.get("maxSize", group.maximum):
             raise refused("InvalidParameterException", f"desired size {size} is out of bounds")
         if self._pace.refuses_no_change and size == before and "maxSize" not in scalingConfig:
             raise refused("InvalidParameterException", "No changes needed")
@@ -115,7 +121,7 @@ class Eks:
         }
         group.updates.append(update)
         group.maximum = scalingConfig.get("maxSize", group.maximum)
-        group.desired = size
+        group.minimum, group.desired = minimum, size
         if size:
             group.asked_at = self._clock.seconds
         self._clock.after(self._pace.update, lambda: self._carry_out(group, update, before))
