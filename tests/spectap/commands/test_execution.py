@@ -8,10 +8,14 @@ import signal
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
+from spectap.aws import bucket, calls
+from spectap.commands import execution, recorded
 from spectap.commands.execution import Ended, Pause
+from spectap.run.run import Patience, Run
 from tests.spectap import parts, samples
 from tests.spectap.commands.processes import Benchmark, started
 
@@ -57,6 +61,23 @@ def test_each_error_of_a_configuration_has_its_line(tmp_path: Path, benchmark: B
         f"spectap: {path}: {field}: String should have at least 1 character"
         for field in ("model", "bucket")
     ]
+
+
+@pytest.mark.parametrize("failures", [[], ["counting, round 1: all requests failed"]])
+def test_a_run_ends_the_nodes_once_all_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[str]
+) -> None:
+    stopped: list[str] = []
+    measured = execution.Measured(create_autospec(Run), failures, None, None, Pause())
+    monkeypatch.setattr(execution, "measure", lambda *_, **__: measured)
+    monkeypatch.setattr(recorded, "draw", lambda folder: None)
+    results = create_autospec(bucket.Bucket)
+    results.return_value.fetch_evaluation.return_value = None
+    monkeypatch.setattr(bucket, "Bucket", results)
+    monkeypatch.setattr(calls, "start_stopper", lambda arn, *_: stopped.append(arn))
+    config = samples.config(stopper="arn:stop")
+    status = execution.execute(config, tmp_path, Patience(), files=tmp_path)
+    assert (status, stopped) == ((1, []) if failures else (0, ["arn:stop"]))
 
 
 def test_sigterm_ends_a_run_and_keeps_what_there_is(tmp_path: Path) -> None:
