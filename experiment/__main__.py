@@ -3,8 +3,7 @@
 ``python -m experiment check FILE...`` validates files and prints notes on them; ``notes FILE``
 prints only the notes; ``cost FILE`` prints what it costs, with its formulas; ``smoke FILE`` prints
 a small experiment of the same shape; ``add-model PATH...`` prints what an experiment file must say
-about downloaded models; ``modes`` prints the tables of docs/modes.md; ``schema`` prints the JSON
-Schema.
+about downloaded models; ``schema`` prints the JSON Schema.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from typing import Final
 from experiment import Experiment, ExperimentError, load
 from experiment.add_model import add_model
 from experiment.cost.page import page
-from experiment.modes import modes
 from experiment.notes import notes
 from experiment.smoke import smoke_experiment
 
-_OF_FILES: Final = {
-    "check": "Validate files",
-    "notes": "Print notes on what may surprise",
-    "cost": "Print what it costs by hour, by stage and in all",
-    "smoke": "Print a small experiment of the same shape",
+_COMMANDS: Final = {
+    "check": "validate files",
+    "notes": "print notes on what may surprise",
+    "cost": "print what it costs by hour, by stage and in all",
+    "smoke": "print a small experiment of the same shape",
+    "add-model": "print the architecture of the models in these folders, or of their config.json",
 }
 
 
@@ -43,24 +42,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiment", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("schema", help="print the JSON Schema")
-    commands.add_parser("modes", help="print who runs which mode, and how, in Markdown")
-    adding = commands.add_parser("add-model", help="print the architecture of downloaded models")
-    adding.add_argument("paths", nargs="+", metavar="PATH", help="a folder, or its config.json")
-    adding.add_argument("--target", type=Path, help="folder of the target of Medusa heads")
-    for name, command_help in _OF_FILES.items():
+    for name, command_help in _COMMANDS.items():
         commands.add_parser(name, help=command_help).add_argument(
-            "paths", nargs="+", metavar="FILE"
+            "paths", nargs="+", metavar="PATH"
         )
     arguments = parser.parse_args()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads only the beginning ends this quietly
-    if arguments.command in ("schema", "modes"):
-        print(json_schema() if arguments.command == "schema" else modes(), end="")
+    if arguments.command == "schema":
+        print(json_schema(), end="")
         return 0
     status = 0
     for path in arguments.paths:
         try:
             # All of them before the first is shown, or the error that ends them.
-            lines = [*_lines(arguments, path)]
+            lines = [*_lines(arguments.command, path)]
         except ExperimentError as error:
             print(error, file=sys.stderr)
             status = 1
@@ -69,22 +63,23 @@ def main() -> int:
     return status
 
 
-def _lines(arguments: argparse.Namespace, path: str) -> Iterator[str]:
+def _lines(command: str, path: str) -> Iterator[str]:
     """What the command prints of one path."""
-    if arguments.command == "add-model":
-        yield add_model(Path(path), arguments.target)
+    if command == "add-model":
+        yield add_model(Path(path))
         return
     experiment = load(path)
-    match arguments.command:
+    match command:
         case "cost":
             yield from page(experiment, path, shutil.get_terminal_size((100, 24)).columns)
         case "smoke":
             yield smoke_experiment(experiment, path).rstrip("\n")
-        case command:
+        case _:
             if command == "check":
                 yield f"{path}: {experiment.name} is valid"
             yield from (f"{path}: {note}" for note in notes(experiment))
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads only the beginning ends this quietly
     sys.exit(main())
