@@ -71,7 +71,7 @@ def _lines(command: str, path: str) -> Iterator[str]:
     experiment = load(path)
     match command:
         case "cost":
-            yield from page(experiment, path, shutil.get_terminal_size((100, 24)).columns)
+            yield page(experiment, path, shutil.get_terminal_size((100, 24)).columns).rstrip()
         case "smoke":
             yield smoke_experiment(experiment, path).rstrip("\n")
         case _:

@@ -125,8 +125,8 @@ def _measured_apart(experiment: Experiment) -> Iterator[str]:
     yield (
         f"{'jobs' if jobs else 'sweep'}: {needs.variants} variants, {turns}: by estimate "
         f"{needs.variants} compiles{on_cpu}, {needs.node_hours:.1f} hours of Trainium nodes and "
-        f"{math.ceil(needs.usd)} USD{with_block}, mostly for {needs.driver}; the Trainium nodes "
-        f"are ended after {guard:.1f} hours, or {guard_usd} USD, whatever runs on them"
+        f"{math.ceil(needs.usd)} USD{with_block}; the Trainium nodes are "
+        f"ended after {guard:.1f} hours, or {guard_usd} USD, whatever runs on them"
     )
     if jobs:
         yield (

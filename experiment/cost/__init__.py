@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from experiment.cost.durations import GENEROUS, Stage, estimate, stages
-from experiment.cost.prices import ALWAYS, HOURS_PER_MONTH, CostGroup, Part, parts, usd_per_hour
+from experiment.cost.prices import ALWAYS, HOURS_PER_MONTH, CostGroup, Part, parts
 from experiment.schema import Experiment, Purchase
 
 __all__ = ["Block", "Cost", "CostGroup", "Part", "Stage", "cost", "guard_hours"]
@@ -76,8 +76,6 @@ class Cost:
 
     parts: tuple[Part, ...]
     stages: tuple[Stage, ...]
-    idle_usd_per_hour: float
-    """What stands between runs: no Trainium node and no compile node."""
     block: Block | None
     """What must be bought for the Trainium nodes, if they are sold by the day."""
 
@@ -101,8 +99,13 @@ class Cost:
     @property
     def amount(self) -> str:
         """Every total, e.g. ``55.89 USD (870.87 with the whole Capacity Block)``."""
-        bought = f" ({self.usd_to_pay:.2f} with the whole Capacity Block)" if self.block else ""
-        return f"{self.usd:.2f} USD{bought}"
+        with_block = f" ({self.usd_to_pay:.2f} with the whole Capacity Block)" if self.block else ""
+        return f"{self.usd:.2f} USD{with_block}"
+
+    @property
+    def idle_usd_per_hour(self) -> float:
+        """What stands between runs: no Trainium node and no compile node."""
+        return sum(part.usd_per_hour for part in self.parts if part.group in ALWAYS)
 
     @property
     def idle_usd_per_month(self) -> float:
@@ -123,8 +126,7 @@ def cost(experiment: Experiment) -> Cost:
     """What ``experiment`` costs by estimate."""
     in_order = stages(experiment)
     hours = sum(stage.hours for stage in in_order if CostGroup.TRAINIUM in stage.groups)
-    idle = usd_per_hour(experiment, ALWAYS)
-    return Cost(parts(experiment), in_order, idle, smallest(experiment, hours))
+    return Cost(parts(experiment), in_order, smallest(experiment, hours))
 
 
 def guard_hours(experiment: Experiment) -> float:

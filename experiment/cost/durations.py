@@ -1,9 +1,7 @@
 """How long each stage of ``make experiment`` takes, and variants that are measured apart.
 
 If nothing is there yet: a stage that finds what it makes takes no time. The constants are
-assumptions: this project has measured none of them on Trainium. So notes and refusals are
-estimates, and what holds the limit is the guard that ends the nodes (``guard_hours``). The deadline
-of a Job only ends what would otherwise wait for ever.
+assumptions: this project has measured none of them on Trainium (docs/cost.md).
 """
 
 from __future__ import annotations
@@ -82,10 +80,8 @@ STOP_SECONDS: Final = 5 * 60
 class Estimate:
     """What it takes if nothing of it is in the bucket yet, from the first compile to the end.
 
-    All compiles come before all measurements: on CPU nodes because the Trainium nodes start after
-    them, and on a Trainium node because it compiles or measures, never both
-    (charts/preparation.py). Left out are the making of the cluster and the download of the
-    checkpoints, and so is what the nodes cost if they stay for longer.
+    All compiles come before all measurements (charts/preparation.py). Left out are the making of
+    the cluster and the download of the checkpoints.
     """
 
     variants: int
@@ -100,8 +96,6 @@ class Estimate:
     """Of CPU nodes, which stay until the last compile ends; 0 where the Trainium nodes compile."""
     usd: float
     """Hours of CPU and of Trainium nodes, each x the price of one."""
-    driver: str
-    """What takes most of the hours, in words: compiling, or measuring."""
 
     @property
     def compile_usd(self) -> float:
@@ -113,22 +107,14 @@ def estimate(experiment: Experiment) -> Estimate:
     """What the variants of ``experiment`` take, of which each must be measured by itself."""
     capacity, claims = experiment.capacity, _claims(experiment)
     seconds = [index_seconds(variant) for variant in variants(experiment)]
-    count, at_once = len(seconds), min(claims, len(seconds))
+    count = len(seconds)
     cpu_nodes = compile_nodes(count) if experiment.compile_node is CompileNode.CPU else 0
-    compiled_at_once = cpu_nodes or capacity.nodes
-    compiling = math.ceil(count / compiled_at_once) * COMPILE_SECONDS / 3600
-    running, measuring = _measuring(seconds, claims) / 3600, sum(seconds) / 3600
+    compiling = math.ceil(count / (cpu_nodes or capacity.nodes)) * COMPILE_SECONDS / 3600
+    running = _measuring(seconds, claims) / 3600
     node_hours = capacity.nodes * (running if cpu_nodes else compiling + running)
     cpu_hours = cpu_nodes * compiling
-    if count * COMPILE_SECONDS / 3600 / compiled_at_once >= measuring / at_once:
-        minutes = COMPILE_SECONDS // 60
-        driver = f"{count} compiles of {minutes} minutes, {compiled_at_once} at a time"
-    else:
-        minutes = math.ceil(measuring / count * 60)
-        driver = f"{count} measurements of {minutes} minutes, {at_once} at a time"
     usd = cpu_hours * COMPILE_INSTANCE.usd_per_hour + node_hours * capacity.price.usd_per_hour
-    hours = compiling + running
-    return Estimate(count, at_once, hours, node_hours, cpu_hours, usd, driver)
+    return Estimate(count, min(claims, count), compiling + running, node_hours, cpu_hours, usd)
 
 
 def measuring_seconds(experiment: Experiment) -> float:
@@ -244,27 +230,28 @@ def stages(experiment: Experiment) -> tuple[Stage, ...]:
 
 def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[CostGroup], str]]:
     trainium, node = ALWAYS | {CostGroup.TRAINIUM}, experiment.compile_node
-    yield "deploy", DEPLOY_SECONDS, ALWAYS, _minutes(DEPLOY_SECONDS)
     gib = checkpoints_gib(experiment)
+    nodes = most_nodes(experiment)[CostGroup.COMPILE] or experiment.capacity.nodes
+    graphs = len({variant.artifact for variant in variants(experiment)})
+    compiling = math.ceil(graphs / nodes) * COMPILE_SECONDS
+    why = f"{graphs} graphs, {min(graphs, nodes)} at a time, {_minutes(COMPILE_SECONDS)} each"
+    yield "deploy", DEPLOY_SECONDS, ALWAYS, ""
     at = f"{gib:.1f} GiB at {DOWNLOAD_MIBPS} MiB a second"
     yield "download", gib * 1024 / DOWNLOAD_MIBPS, ALWAYS, at
     if node is CompileNode.CPU:
-        seconds, why = _compiling(experiment, most_nodes(experiment)[CostGroup.COMPILE])
-        why = f"{why}, after {_minutes(CPU_NODE_SECONDS)} for the nodes"
-        yield "compile", CPU_NODE_SECONDS + seconds, ALWAYS | {CostGroup.COMPILE}, why
-    yield "start", TRAINIUM_NODE_SECONDS, trainium, _minutes(TRAINIUM_NODE_SECONDS)
+        why += f", after {_minutes(CPU_NODE_SECONDS)} for the nodes"
+        yield "compile", CPU_NODE_SECONDS + compiling, ALWAYS | {CostGroup.COMPILE}, why
+    yield "start", TRAINIUM_NODE_SECONDS, trainium, "until the devices are offered"
     if node is CompileNode.TRAINIUM:
-        seconds, why = _compiling(experiment, experiment.capacity.nodes)
-        yield "compile", seconds, trainium, why
+        yield "compile", compiling, trainium, why
     if not experiment.isolated and node is None:
-        most = f"at most {FIRST_START_SECONDS / 3600:g} h"
-        why = f"a first start: {_minutes(FIRST_START_USUAL_SECONDS)}, and {most}"
+        why = f"a first start, at most {FIRST_START_SECONDS / 3600:g} h"
         yield "serve", FIRST_START_USUAL_SECONDS, trainium, why
     elif not experiment.isolated:
-        why = f"{_minutes(START_SECONDS)}: graph and weights to local disk, and loading"
+        why = "graph and weights to local disk, and loading"
         yield "serve", START_SECONDS, trainium, why
     yield "benchmark", measuring_seconds(experiment), trainium, _measured(experiment)
-    yield "stop", STOP_SECONDS, trainium, _minutes(STOP_SECONDS)
+    yield "stop", STOP_SECONDS, trainium, ""
 
 
 def checkpoints_gib(experiment: Experiment) -> float:
@@ -274,31 +261,19 @@ def checkpoints_gib(experiment: Experiment) -> float:
     return sum(model.known.checkpoint_gib for model in checkpoints.values())
 
 
-def _compiling(experiment: Experiment, nodes: int) -> tuple[float, str]:
-    """Each node compiles one graph at a time."""
-    graphs = len({variant.artifact for variant in variants(experiment)})
-    at_once = min(graphs, nodes)
-    why = f"{_counted(graphs, 'graph')}, {at_once} at a time, {_minutes(COMPILE_SECONDS)} each"
-    return math.ceil(graphs / nodes) * COMPILE_SECONDS, why
-
-
 def _measured(experiment: Experiment) -> str:
     """What is measured, and how long each takes."""
     load, measured = experiment.benchmark, variants(experiment)
     if experiment.isolated:
-        longest = max(map(index_seconds, measured))
-        at_once = estimate(experiment).at_once
-        return f"{len(measured)} variants, {at_once} at a time, up to {_minutes(longest)} each"
+        longest = _minutes(max(map(index_seconds, measured)))
+        at_once = min(_claims(experiment), len(measured))
+        return f"{len(measured)} variants, {at_once} at a time, up to {longest} each"
     turns = " + ".join(f"{seconds:.0f}" for seconds in max(map(_turns, measured), key=sum))
     most = load.rounds.at_most
-    rounds = _counted(most, "round") if load.rounds.at_least == most else f"up to {most} rounds"
-    cases = _counted(len(load.test_cases), "test case")
-    return f"{rounds} x {cases} x ({turns} s), and a warm-up"
+    rounds = str(most) if load.rounds.at_least == most else f"up to {most}"
+    cases = len(load.test_cases)
+    return f"rounds x test cases x turns: {rounds} x {cases} x ({turns} s), and a warm-up"
 
 
 def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

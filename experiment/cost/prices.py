@@ -8,7 +8,6 @@ both.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,15 +26,11 @@ SYSTEM_NODES: Final = 2
 
 @dataclass(frozen=True)
 class ListPrice:
-    """A price, where it was read, and when."""
+    """A price as commonly quoted for us-east-2 on 2026-11-22."""
 
     usd: float
     unit: str
-    """What it buys: ``hour``, ``GiB-month``, ``month``, ``GB``."""
-    page: str
-    """AWS's own, which says what it is today: a path of aws.amazon.com."""
-    as_of: datetime.date = datetime.date(2026, 11, 22)
-    source: str = "as commonly quoted for us-east-2"
+    """What it buys: ``hour``, ``GiB-month``, ``month``."""
 
     @property
     def usd_per_hour(self) -> float:
@@ -43,35 +38,32 @@ class ListPrice:
         return self.usd if self.unit == "hour" else self.usd / HOURS_PER_MONTH
 
 
-# This list is of us-east-1. In us-east-2 these families are commonly quoted at the same prices.
-_LISTED: Final = (datetime.date.fromisoformat(COMPILE_INSTANCE.as_of), COMPILE_INSTANCE.source)
-SYSTEM_NODE: Final = ListPrice(0.2016, "hour", "ec2/pricing/on-demand", *_LISTED)
-COMPILE_NODE: Final = ListPrice(
-    COMPILE_INSTANCE.usd_per_hour, "hour", "ec2/pricing/on-demand", *_LISTED
-)
+# As listed for us-east-1 by the source of COMPILE_INSTANCE. In us-east-2 these families are
+# commonly quoted at the same prices.
+SYSTEM_NODE: Final = ListPrice(0.2016, "hour")
+COMPILE_NODE: Final = ListPrice(COMPILE_INSTANCE.usd_per_hour, "hour")
 
 SPOT_USD: Final = (8.60, 15.34)
 """Lowest and highest that were seen for a trn2.48xlarge an hour on spot: in us-east-2, the lowest
 in us-east-2c, before 2026-11-21."""
 
-CONTROL_PLANE: Final = ListPrice(0.10, "hour", "eks/pricing")
+CONTROL_PLANE: Final = ListPrice(0.10, "hour")
 """A Kubernetes version in standard support. After it, 0.60: of 1.35, from 2027-03-27 on."""
-NAT_GATEWAY: Final = ListPrice(0.045, "hour", "vpc/pricing")
-PUBLIC_ADDRESS: Final = ListPrice(0.005, "hour", "vpc/pricing")
-INTERFACE_ENDPOINT: Final = ListPrice(0.01, "hour", "privatelink/pricing")
+NAT_GATEWAY: Final = ListPrice(0.045, "hour")
+PUBLIC_ADDRESS: Final = ListPrice(0.005, "hour")
+INTERFACE_ENDPOINT: Final = ListPrice(0.01, "hour")
 """In one zone."""
-GP3: Final = ListPrice(0.08, "GiB-month", "ebs/pricing")
+GP3: Final = ListPrice(0.08, "GiB-month")
 """With the 3,000 operations and 125 MiB a second that it comes with."""
-GP3_THROUGHPUT: Final = ListPrice(0.04, "MiBps-month", "ebs/pricing")
+GP3_THROUGHPUT: Final = ListPrice(0.04, "MiBps-month")
 """Each MiB a second above 125."""
-GP3_OPERATIONS: Final = ListPrice(0.005, "IOPS-month", "ebs/pricing")
+GP3_OPERATIONS: Final = ListPrice(0.005, "IOPS-month")
 """Each operation a second above 3,000."""
-KEY: Final = ListPrice(1.0, "month", "kms/pricing")
+KEY: Final = ListPrice(1.0, "month")
 
-NAT_TRAFFIC: Final = ListPrice(0.045, "GB", "vpc/pricing")
-STORAGE: Final = ListPrice(0.023, "GiB-month", "s3/pricing")
-IMAGES: Final = ListPrice(0.10, "GiB-month", "ecr/pricing")
-LOGS: Final = ListPrice(0.03, "GiB-month", "cloudwatch/pricing")
+STORAGE: Final = ListPrice(0.023, "GiB-month")
+IMAGES: Final = ListPrice(0.10, "GiB-month")
+LOGS: Final = ListPrice(0.03, "GiB-month")
 """Stored, after they were taken in."""
 
 
@@ -140,6 +132,7 @@ def parts(experiment: Experiment) -> tuple[Part, ...]:
     """All that an experiment ever runs, with as many nodes as it ever has at once."""
     capacity, counts = experiment.capacity, most_nodes(experiment)
     network, cluster = CostGroup.NETWORK, CostGroup.CLUSTER
+    price = capacity.price.usd_per_hour
 
     def nodes(name: str, instance: str, usd: float, group: CostGroup) -> Iterator[Part]:
         """A group's instances and their volumes, if it ever has any."""
@@ -149,7 +142,6 @@ def parts(experiment: Experiment) -> tuple[Part, ...]:
             yield Part(f"{name} nodes", instance, count, usd, group)
             yield Part("their volumes", disk, count, volume.usd_per_hour, group)
 
-    price = capacity.price.usd_per_hour
     return (
         Part("EKS control plane", "cluster", 1, CONTROL_PLANE.usd_per_hour, cluster),
         *nodes("system", SYSTEM_INSTANCE, SYSTEM_NODE.usd, cluster),

@@ -99,8 +99,7 @@ def _affordable(experiment: Experiment) -> Refusals:
     if sweep is not None and (cost := estimate(experiment)).usd > sweep.at_most_usd:
         yield Refusal(
             "sweep.at_most_usd",
-            f"must be at least {math.ceil(cost.usd)}, the estimate, mostly for {cost.driver}; "
-            "or sweep less",
+            f"must be at least {math.ceil(cost.usd)}, the estimate; or sweep less",
         )
 
 

@@ -128,7 +128,7 @@ def test_a_field_moves_these_figures_and_no_others(
 SHAPES: Final = [{}, SWEEP, VANILLA, ON_TRAINIUM, SWEEP | ON_TRAINIUM]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=15)
 @given(st.sampled_from(SHAPES), st.floats(0.01, 1000), st.integers(1, 7), st.integers(1, 99))
 def test_a_total_is_the_sum_of_its_stages_and_more_rounds_take_longer(
     shape: dict[str, Any], price: float, nodes: int, rounds: int
@@ -139,22 +139,18 @@ def test_a_total_is_the_sum_of_its_stages_and_more_rounds_take_longer(
 
     costed = priced(nodes, rounds)
     assert costed.usd == pytest.approx(sum(costed.by_part.values()))
-    for stage in costed.stages:
-        running = sum(p.usd_per_hour for p in costed.parts if p.group in stage.groups)
-        assert stage.usd == pytest.approx(stage.hours * running)
-        assert stage.groups >= ALWAYS
+    assert all(stage.groups >= ALWAYS for stage in costed.stages)
     assert priced(nodes + 1, rounds).hours <= costed.hours
     if shape is not VANILLA:  # a job has no rounds
         assert priced(nodes, rounds + 1).usd > costed.usd
 
 
 def test_graphs_are_compiled_before_a_trainium_node_runs() -> None:
-    trainium, compiling = CostGroup.TRAINIUM, CostGroup.COMPILE
     stages = costs({}).stages
     names = [stage.name for stage in stages]
     assert names == ["deploy", "download", "compile", "start", "serve", "benchmark", "stop"]
-    assert {stage.name for stage in stages if trainium in stage.groups} == RUNNING
-    assert {stage.name for stage in stages if compiling in stage.groups} == {"compile"}
+    assert {s.name for s in stages if CostGroup.TRAINIUM in s.groups} == RUNNING
+    assert {s.name for s in stages if CostGroup.COMPILE in s.groups} == {"compile"}
     # docs/cost.md: a turn takes 37 s, of 6 rounds of ten test cases; and one warm-up.
     assert stages[5].seconds == pytest.approx((6 * 10 + 1) * 37)
 
@@ -243,14 +239,11 @@ def test_a_sweep_may_cost_its_estimate_and_no_less(changes: dict[str, Any]) -> N
         assert (f"sweep.at_most_usd = {usd}, which pays for " in text) is noted
 
 
-@pytest.mark.parametrize("name", ["article", "eagle3"])
-def test_the_page_fits_the_terminal_and_has_the_figures(name: str) -> None:
-    experiment = load(EXPERIMENTS / f"{name}.yaml")
+def test_the_page_fits_the_terminal_and_has_the_figures() -> None:
+    experiment = load(EXPERIMENTS / "article.yaml")
     costed = cost(experiment)
-    for width in (76, 200):
-        longer = [line for line in page(experiment, "mine.yaml", width) if len(line) > width]
-        assert all("https://" in line for line in longer), longer
-    text = "\n".join(page(experiment, "mine.yaml", 100))
+    assert max(map(len, page(experiment, "mine.yaml", 76).splitlines())) <= 76
+    text = page(experiment, "mine.yaml", 100)
     for stage in costed.stages:
         figures = f"{stage.hours:.2f} +{stage.usd_per_hour:.2f} +{stage.usd:.2f}"
         assert re.search(f"{stage.name} +{figures}", text)
@@ -280,7 +273,7 @@ def test_a_capacity_block_is_paid_by_the_day_in_every_total(
     changes: dict[str, Any], by_the_day: bool
 ) -> None:
     costed = cost(of(changes))
-    text = "\n".join(page(of(changes), "mine.yaml", 400))
+    text = page(of(changes), "mine.yaml", 400)
     if not by_the_day:
         assert costed.usd_to_pay == costed.usd
         assert "to pay" not in text
@@ -310,14 +303,11 @@ def test_a_capacity_block_holds_the_hours_and_lasts_whole_days_or_weeks(
 
 def test_a_guard_before_the_end_is_named() -> None:
     enough, short = (of({"capacity.max_hours": hours}) for hours in (3, 1))
-    needed = cost(enough).hours_of(CostGroup.TRAINIUM)
-    text = "\n".join(page(enough, "mine.yaml", 400))
+    text = page(enough, "mine.yaml", 400)
     assert "at most 3 h x 35.82 = 107.45 USD" in text
-    assert "so the guard ends them before the run ends" not in text
-    assert not [note for note in notes(enough) if "guard" in note]
-    assert "so the guard ends them before the run ends" in "\n".join(page(short, "mine.yaml", 400))
-    (note,) = (note for note in notes(short) if note.startswith("capacity.max_hours = 1: "))
-    assert f"needed for {needed:.1f} hours" in note
+    early = "so the guard ends them before the run ends"
+    assert early not in text
+    assert early in page(short, "mine.yaml", 400)
 
 
 PAGE: Final = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
