@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -13,8 +13,6 @@ from experiment.fields import Commit, ModelId, Strict, ToolParser
 
 FILE: Final = Path(__file__).with_suffix(".toml")
 """Says where its figures come from. A new model is an entry there."""
-
-PINNED: Final = "public repositories that pin it or list it in a cache of the Hub"
 
 
 class ModelKind(StrEnum):
@@ -89,29 +87,21 @@ class Architecture(Strict):
         return self.family is Family.QWEN3
 
 
-class Revision(NamedTuple):
-    """A commit on the Hugging Face Hub, and where it was read."""
-
-    commit: str
-    read: str
-
-
 _ENTRIES: Final[dict[str, dict[str, Any]]] = {
     model: group.get("all", {}) | figures
     for group in tomllib.loads(FILE.read_text(encoding="utf-8")).values()
     for model, figures in group.items()
     if model != "all"
 }
-REVISIONS: Final = {
-    model: Revision(figures["commit"], figures.get("read", PINNED))
-    for model, figures in _ENTRIES.items()
-    if "commit" in figures
+REVISIONS: Final[dict[str, str]] = {
+    model: figures["commit"] for model, figures in _ENTRIES.items() if "commit" in figures
 }
-"""The revision that the figures are of, where one was seen in full."""
+"""The commit that the figures are of, where one was seen in full."""
 
 KNOWN_MODELS: Final = {
     model: Architecture.model_validate(
-        {key: value for key, value in figures.items() if key not in Revision._fields}, strict=False
+        {key: value for key, value in figures.items() if key not in ("commit", "read")},
+        strict=False,
     )
     for model, figures in _ENTRIES.items()
 }

@@ -50,9 +50,6 @@ def notes(experiment: Experiment) -> Iterator[str]:
     yield from _guarded(experiment)
     if experiment.isolated:
         yield from _measured_apart(experiment)
-    sweep, draft = experiment.sweep, experiment.models.draft
-    if sweep and sweep.drafts and draft and draft not in sweep.drafts:
-        yield f"models.draft = {draft.id}: is not used, since sweep.drafts lists the drafts"
     if experiment.workload is Workload.SERVICE:
         yield from _unsent(experiment)
 
@@ -61,15 +58,11 @@ def _revisions(experiment: Experiment) -> Iterator[str]:
     """Known models at a revision whose figures nobody has compared with the known ones."""
     for field, _, model in models_of(experiment):
         known = REVISIONS.get(model.id)
-        if model.id in KNOWN_MODELS and not (known and known.commit == model.revision):
-            figures = (
-                f"those of {known.commit}, read in {known.read}"
-                if known
-                else "not tied to a revision"
-            )
+        if model.id in KNOWN_MODELS and known != model.revision:
             yield (
                 f"{field}.revision = {model.revision}: the known figures of {model.id} are "
-                f"{figures}; compare them with this one's: python -m experiment add-model"
+                f"{f'those of {known}' if known else 'not tied to a revision'}; compare them with "
+                "this one's: python -m experiment add-model"
             )
 
 
@@ -134,10 +127,6 @@ def _measured_apart(experiment: Experiment) -> Iterator[str]:
             "round or load of benchmark is used, and the figures compare with each other and with "
             "no service's"
         )
-    yield (
-        f"alerts.minimum_speedup = {experiment.alerts.minimum_speedup:g}: has no effect, since "
-        "variants that are measured once, one after the other, are watched by no alarm"
-    )
 
 
 def _unsent(experiment: Experiment) -> Iterator[str]:

@@ -5,13 +5,12 @@ Also on what the training of a head has fixed: how it computes, and how many dra
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from experiment.errors import Refusal, Refusals, as_json
-from experiment.known_models import KNOWN_MODELS, Architecture, Model, ModelKind
+from experiment.known_models import KNOWN_MODELS, Model, ModelKind
 from experiment.runtimes import (
     RUNTIMES,
     ModeSupport,
@@ -127,8 +126,8 @@ def models_known(experiment: Experiment) -> Refusals:
         if known is None and model.architecture is None:
             yield Refusal(
                 field,
-                f"is required, since {model.id} is not known here{_close(model.id)}; python -m "
-                "experiment add-model FOLDER prints it",
+                f"is required, since {model.id} is not known here; python -m experiment add-model "
+                "FOLDER prints it",
             )
         if known is None or model.architecture is None:
             continue
@@ -143,14 +142,6 @@ def models_known(experiment: Experiment) -> Refusals:
                     f"{field}.{figure}",
                     f"must be {as_json(value)}, as in {model.id}; architecture can be left out",
                 )
-
-
-def _close(model: str) -> str:
-    """The known model that ``model`` probably misspells, as a question."""
-    known = {name.lower(): name for name in KNOWN_MODELS}
-    longer = [name for name in known if name.startswith(model.lower())]
-    close = longer or difflib.get_close_matches(model.lower(), known, n=1, cutoff=0.8)
-    return f" (did you mean {known[close[0]]}?)" if close else ""
 
 
 def _family(experiment: Experiment) -> Refusals:
@@ -176,38 +167,33 @@ def _kinds(experiment: Experiment) -> Refusals:
 
 
 def _pair(experiment: Experiment) -> Refusals:
-    """A draft is one for the target."""
-    target, runtime = experiment.models.target, experiment.serving_runtime
-    for _, field, model in _drafted(experiment):
-        whys = mismatches(model.known, target.id, target.known, one_family=runtime.one_family)
-        yield from (Refusal(field, why) for why in whys)
-
-
-def mismatches(
-    draft: Architecture, target_id: str, target: Architecture, *, one_family: bool
-) -> Iterator[str]:
-    """What keeps ``draft`` from drafting for ``target``, which is named ``target_id``.
+    """A draft is one for the target.
 
     The layers of published heads are not always of their target's family: those for Qwen3 by EAGLE3
     are Llama's, and those for Llama by DFlash are Qwen3's.
     """
-    if draft.trained_for not in (None, target_id):
-        yield f"is trained for {draft.trained_for}; must be for the target, {target_id}"
-        return  # what else differs follows from this
-    if draft.vocabulary != target.vocabulary:
-        yield f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}"
-    if one_family and draft.family != target.family:
-        yield (
-            f"is of family {draft.family}; must be the target's, {target.family}: NxDI builds the "
-            "draft with the target's model class"
-        )
-    if draft.kind is not ModelKind.CAUSAL_LM and draft.hidden != target.hidden:
-        yield f"has hidden size {draft.hidden}; a head must have the target's, {target.hidden}"
-    if draft.checkpoint_gib >= target.checkpoint_gib:
-        yield (
-            f"has {draft.checkpoint_gib} GiB of weights; must be smaller than the target's "
-            f"{target.checkpoint_gib} GiB"
-        )
+    target, one_family = experiment.models.target, experiment.serving_runtime.one_family
+    for _, field, model in _drafted(experiment):
+        draft, wanted = model.known, target.known
+        if draft.trained_for not in (None, target.id):
+            must = f"is trained for {draft.trained_for}; must be for the target, {target.id}"
+            yield Refusal(field, must)
+            continue  # what else differs follows from this
+        if draft.vocabulary != wanted.vocabulary:
+            must = f"must be the target's, {wanted.vocabulary}"
+            yield Refusal(field, f"has a vocabulary of {draft.vocabulary}; {must}")
+        if one_family and draft.family != wanted.family:
+            yield Refusal(
+                field,
+                f"is of family {draft.family}; must be the target's, {wanted.family}: NxDI builds "
+                "the draft with the target's model class",
+            )
+        if draft.kind is not ModelKind.CAUSAL_LM and draft.hidden != wanted.hidden:
+            must = f"a head must have the target's, {wanted.hidden}"
+            yield Refusal(field, f"has hidden size {draft.hidden}; {must}")
+        if draft.checkpoint_gib >= wanted.checkpoint_gib:
+            must = f"must be smaller than the target's {wanted.checkpoint_gib} GiB"
+            yield Refusal(field, f"has {draft.checkpoint_gib} GiB of weights; {must}")
 
 
 def _distinct(experiment: Experiment) -> Refusals:
