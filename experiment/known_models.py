@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -54,19 +54,20 @@ class Architecture(Strict):
         description="model_type of config.json, and --model-type of NxDI's inference_demo; of a "
         "head, the model_type of its own layers."
     )
-    vocabulary: Annotated[int, Field(gt=0, description="vocab_size of config.json.")]
-    layers: Annotated[int, Field(gt=0, description="num_hidden_layers of config.json.")]
-    hidden: Annotated[int, Field(gt=0, description="hidden_size of config.json.")]
-    kv_heads: Annotated[int, Field(gt=0, description="num_key_value_heads of config.json.")]
-    head_dim: Annotated[int, Field(gt=0, description="head_dim of config.json.")]
+    vocabulary: int = Field(gt=0, description="vocab_size of config.json.")
+    layers: int = Field(gt=0, description="num_hidden_layers of config.json.")
+    hidden: int = Field(gt=0, description="hidden_size of config.json.")
+    kv_heads: int = Field(gt=0, description="num_key_value_heads of config.json.")
+    head_dim: int = Field(gt=0, description="head_dim of config.json.")
     tied_embeddings: bool = Field(description="tie_word_embeddings of config.json.")
-    max_length: Annotated[int, Field(gt=0, description="max_position_embeddings of config.json.")]
-    checkpoint_gib: Annotated[float, Field(gt=0, description="Size of the weights, GiB.")]
+    max_length: int = Field(gt=0, description="max_position_embeddings of config.json.")
+    checkpoint_gib: float = Field(gt=0, description="Size of the weights, GiB.")
     trained_for: ModelId | None = Field(
         None, description="The target that a head was trained for; null where nobody says."
     )
-    drafts: Annotated[int, Field(gt=0)] | None = Field(
+    drafts: int | None = Field(
         None,
+        gt=0,
         description="Drafts of each step, where training fixes them: block_size - 1 of a DFlash "
         "draft, the number of Medusa heads.",
     )

@@ -185,15 +185,17 @@ class Benchmark(Strict):
     image: Image | None = Field(
         None, description="A ready image, with tag or digest; null builds one from spectap/."
     )
-    concurrency: Annotated[int, Field(ge=1)] | None = Field(
+    concurrency: int | None = Field(
         None,
+        ge=1,
         description="Requests in flight per service: short for a load of this concurrency alone.",
     )
-    load: Annotated[tuple[LoadPoint, ...], Field(min_length=1)] | None = Field(
-        None, description="The load points that every test case is measured at."
+    load: tuple[LoadPoint, ...] | None = Field(
+        None, min_length=1, description="The load points that every test case is measured at."
     )
-    requests: Annotated[int, Field(ge=1)] | None = Field(
+    requests: int | None = Field(
         None,
+        ge=1,
         description="Requests per case, round and service, at least as many as are in flight. "
         "Needed unless every load point has its own.",
     )
@@ -205,14 +207,12 @@ class Benchmark(Strict):
         None, description="Of a line's prompt, which needs it. Sets and files are sent as they are."
     )
     stddev_input_tokens: Annotated[int, Field(ge=0)] = 0
-    mean_output_tokens: Annotated[
-        int, Field(ge=2, description="Also the longest answer to a prompt that names none.")
-    ]
+    mean_output_tokens: int = Field(
+        ge=2, description="Also the longest answer to a prompt that names none."
+    )
     stddev_output_tokens: Annotated[int, Field(ge=0)] = 0
-    timeout_seconds: Annotated[
-        int, Field(ge=1, description="For one case at one load point in one round.")
-    ]
-    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    timeout_seconds: int = Field(ge=1, description="For one case at one load point in one round.")
+    temperature: float = Field(0.0, ge=0, le=2)
     chat_template_kwargs: Mapping[str, JsonValue] = Field(
         default_factory=dict,
         description="Sent with each request to the model's chat template: {enable_thinking: false} "
@@ -264,3 +264,9 @@ class Benchmark(Strict):
             )
             for point in self.listed_points
         )
+
+
+class Quality(Strict):
+    """The lm-eval job: does speculation change the answers' correctness?"""
+
+    limit: int = Field(ge=1, le=1319, description="GSM8K questions (1319 in all).")

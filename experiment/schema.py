@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
@@ -25,7 +25,7 @@ from experiment.fields import (
 )
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.known_models import Models
-from experiment.measurement import Benchmark, PromptFile, TestCase, one_of
+from experiment.measurement import Benchmark, PromptFile, Quality, TestCase, one_of
 from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
 from experiment.speculation import Fields, Serving, Speculation, Speculations, Sweep, placed
 from spectap.load import sets
@@ -37,16 +37,12 @@ class Aws(Strict):
     """Where the experiment runs."""
 
     region: Region = Field(description="AWS region that offers the instance type.")
-    availability_zones: Annotated[
-        tuple[Zone, ...],
-        Field(
-            min_length=2,
-            max_length=3,
-            description="Zones of the VPC. The EKS control plane needs two; "
-            "one of them must be capacity.availability_zone.",
-        ),
-        DISTINCT,
-    ]
+    availability_zones: Annotated[tuple[Zone, ...], DISTINCT] = Field(
+        min_length=2,
+        max_length=3,
+        description="Zones of the VPC. The EKS control plane needs two; one of them must be "
+        "capacity.availability_zone.",
+    )
     api_access: tuple[Cidr, ...] = Field(
         (),
         description="CIDR blocks that may reach the Kubernetes API. Empty: from the VPC only.",
@@ -70,14 +66,13 @@ class Purchase(StrEnum):
 
     @property
     def reserved(self) -> bool:
-        """Whether this option needs the identifier of something bought beforehand."""
+        """Whether something is bought beforehand, and has an identifier."""
         return self in (Purchase.RESERVATION, Purchase.CAPACITY_BLOCK)
 
 
 def _past(day: datetime.date) -> datetime.date:
-    # UTC+14 is the easternmost time zone: a later date is in the future everywhere.
-    easternmost = datetime.timezone(datetime.timedelta(hours=14))
-    if day > datetime.datetime.now(easternmost).date():
+    # A day more: elsewhere it may be tomorrow already.
+    if day > datetime.date.today() + datetime.timedelta(days=1):
         raise ValueError("is in the future; must be the day the price was read")
     return day
 
@@ -85,7 +80,7 @@ def _past(day: datetime.date) -> datetime.date:
 class Price(Strict):
     """What one node costs. It is one purchase option's and one region's, and it changes."""
 
-    usd_per_hour: Annotated[float, Field(gt=0, description="One node, USD per hour.")]
+    usd_per_hour: float = Field(gt=0, description="One node, USD per hour.")
     purchase: Purchase = Field(
         description="The purchase option whose price this is. Another than capacity.purchase is "
         "named wherever a cost is shown."
@@ -111,7 +106,7 @@ class Capacity(Strict):
     """The Trainium nodes and how they are paid for."""
 
     instance_type: Literal["trn2.48xlarge"] = Field(description="EC2 instance type.")
-    nodes: Annotated[int, Field(ge=1, le=8, description="Nodes in the group.")]
+    nodes: int = Field(ge=1, le=8, description="Nodes in the group.")
     availability_zone: Zone = Field(description="The zone that has the capacity.")
     purchase: Purchase = Field(
         description="on-demand, spot, reservation (an on-demand capacity reservation) or "
@@ -121,19 +116,14 @@ class Capacity(Strict):
         None, description="Required with reservation and capacity-block."
     )
     price: Price
-    max_hours: (
-        Annotated[
-            float,
-            Field(
-                gt=0,
-                le=24 * 182,
-                description="Hours after which a schedule scales the Trainium nodes to 0, whatever "
-                "runs on them: from when they are ready, and while capacity is awaited from when "
-                "they were asked for. Default: three times what make cost estimates for them.",
-            ),
-        ]
-        | None
-    ) = None
+    max_hours: float | None = Field(
+        None,
+        gt=0,
+        le=24 * 182,
+        description="Hours after which a schedule scales the Trainium nodes to 0, whatever runs on "
+        "them: from when they are ready, and while capacity is awaited from when they were asked "
+        "for. Default: three times what make cost estimates for them.",
+    )
     after_run: Then | None = Field(
         None,
         description="stop: the Trainium nodes are scaled to 0 once the results are in the bucket. "
@@ -147,19 +137,17 @@ class Capacity(Strict):
 
     @model_validator(mode="after")
     def _bought_beforehand(self) -> Self:
-        if self.purchase.reserved and self.reservation_id is None:
-            raise refused("reservation_id", f"is required with purchase {self.purchase}")
-        if not self.purchase.reserved and self.reservation_id is not None:
-            allowed = "is allowed only with purchase reservation or capacity-block"
-            raise refused("reservation_id", allowed)
+        if self.purchase.reserved is (self.reservation_id is None):
+            required = f"is required with purchase {self.purchase}"
+            foreign = "is allowed only with purchase reservation or capacity-block"
+            raise refused("reservation_id", required if self.purchase.reserved else foreign)
         return self
 
     @property
     def stops_after_run(self) -> bool:
         """Whether the end of a run scales the nodes to 0."""
-        if self.after_run is None:
-            return not self.purchase.reserved
-        return self.after_run is Then.STOP
+        default = Then.KEEP if self.purchase.reserved else Then.STOP
+        return (self.after_run or default) is Then.STOP
 
     @property
     def instance(self) -> InstanceType:
@@ -184,31 +172,21 @@ class Compiling(Strict):
     )
 
 
-class Quality(Strict):
-    """The lm-eval job: does speculation change the answers' correctness?"""
-
-    limit: Annotated[int, Field(ge=1, le=1319, description="GSM8K questions (1319 in all).")]
-
-
 class Alerts(Strict):
     """Who is told, and when."""
 
     emails: Annotated[tuple[Email, ...], DISTINCT] = Field(
         (), description="Subscribers of the alarm topic."
     )
-    idle_minutes: Annotated[
-        int,
-        Field(ge=15, le=1440, multiple_of=5, description="A node idle this long raises an alarm."),
-    ]
-    minimum_speedup: Annotated[
-        float,
-        Field(
-            gt=0,
-            description="Below this on the structured headline case, or where there is none on the "
-            "first test case, at the first load point, speculation lost its benefit.",
-        ),
-    ]
-    budget_usd_per_month: Annotated[float, Field(gt=0)]
+    idle_minutes: int = Field(
+        ge=15, le=1440, multiple_of=5, description="A node idle this long raises an alarm."
+    )
+    minimum_speedup: float = Field(
+        gt=0,
+        description="Below this on the structured headline case, or where there is none on the "
+        "first test case, at the first load point, speculation lost its benefit.",
+    )
+    budget_usd_per_month: float = Field(gt=0)
 
 
 class Provider(StrEnum):
@@ -223,7 +201,7 @@ class Delivery(Strict):
 
     repository: Repository = Field(
         description="The repository on github.com as its tokens name it: OWNER/NAME, or "
-        "OWNER@ID/NAME@ID if it was made after July 15, 2026 or has opted in.",
+        "OWNER@ID/NAME@ID if it was made after July 15, 2026 or has opted in."
     )
     branch: Ref = Field("main", description="The only branch whose workflows may deploy.")
     environment: Ref = Field(
@@ -236,24 +214,10 @@ class Delivery(Strict):
     )
 
 
-def _listed_or_swept(schema: dict[str, Any]) -> None:
-    """Has the JSON Schema say what rules refuse: neither of both, both, and quality's place."""
-    one_of("speculation", "sweep")(schema)
-    modes = [pair for runtime in RUNTIMES.values() for pair in runtime.modes.items()]
-    served = {mode for mode, support in modes if support.workload is Workload.SERVICE}
-    # Nothing is there for quality to ask.
-    jobs = sorted({mode.value for mode, _ in modes if mode not in served})
-    mode = {"properties": {"mode": {"enum": jobs}}, "required": ["mode"]}
-    listed = {"anyOf": [mode | {"type": "object"}, {"type": "array", "contains": mode}]}
-    schema["if"] = {"properties": {"speculation": listed}, "required": ["speculation"]}
-    schema["then"] = {"not": {"required": ["quality"]}}
-    schema["else"] = {"dependentRequired": {"speculation": ["quality"], "quality": ["speculation"]}}
-
-
 class Experiment(Strict):
     """One comparison of vLLM servers on Trainium: baselines, and variants that speculate."""
 
-    model_config = ConfigDict(json_schema_extra=_listed_or_swept)
+    model_config = ConfigDict(json_schema_extra=one_of("speculation", "sweep"))
 
     name: Name = Field(description="Names and tags everything the experiment creates.")
     aws: Aws
@@ -273,14 +237,11 @@ class Experiment(Strict):
     serving: Serving
     benchmark: Benchmark
     quality: Quality | None = Field(
-        None,
-        description="Needed with services to ask, which a sweep and modes that run as jobs have "
-        "not.",
+        None, description="Needed with speculation, and absent with a sweep or modes run as jobs."
     )
     alerts: Alerts
     delivery: Delivery | None = Field(
-        None,
-        description="Roles for workflows on GitHub, which make delivery creates. None by default.",
+        None, description="Roles for workflows on GitHub, which make delivery creates."
     )
     _prompt_files: Mapping[str, PromptFile] = PrivateAttr(default_factory=dict)
 
@@ -292,9 +253,7 @@ class Experiment(Strict):
     @property
     def placed(self) -> tuple[tuple[Speculation, Fields], ...]:
         """The same, and where the file says what each is made of."""
-        if self.sweep:
-            return self.sweep.placed
-        return placed(self.speculation or ())
+        return self.sweep.placed if self.sweep else placed(self.speculation or ())
 
     @property
     def name_prefix(self) -> str:
@@ -304,15 +263,13 @@ class Experiment(Strict):
     @property
     def workload(self) -> Workload:
         """How its variants live in Kubernetes. ``rules`` refuses to have both services and jobs."""
-        modes = self.serving_runtime.modes
-        return modes[self.speculations[0].mode].workload
+        return self.serving_runtime.modes[self.speculations[0].mode].workload
 
     @property
     def compile_node(self) -> CompileNode | None:
         """Where its compile Jobs run. None for a runtime whose services compile when they start."""
-        if self.serving_runtime.preparation is Preparation.FIRST_START:
-            return None
-        return self.compiling.node
+        first_start = self.serving_runtime.preparation is Preparation.FIRST_START
+        return None if first_start else self.compiling.node
 
     @property
     def api_key_secret(self) -> str | None:
@@ -337,9 +294,9 @@ class Experiment(Strict):
 
     def prompts_of(self, case: TestCase) -> KnownSet | PromptFile | None:
         """The set or the file of ``case``; None of a line."""
-        if case.set is not None:
+        if case.set:
             return sets.KNOWN[case.set]
-        return self._prompt_files[case.file] if case.file is not None else None
+        return self._prompt_files[case.file] if case.file else None
 
     def has_tools(self, case: TestCase) -> bool:
         """Whether an answer to a prompt of ``case`` may be a call of a tool."""
@@ -359,10 +316,7 @@ class Experiment(Strict):
 
     @property
     def price_of(self) -> str:
-        """Which price the costs use, e.g. ``capacity-block in us-east-2``.
-
-        If the node is bought otherwise or elsewhere, it adds that no such price is given.
-        """
+        """Which price the costs use, e.g. ``capacity-block in us-east-2``, and which is missing."""
         price, bought = self.capacity.price, f"{self.capacity.purchase} in {self.aws.region}"
         missing = "" if self.priced_as_bought else f"; no price of {bought} is given"
         return f"{price.purchase} in {price.region}{missing}"
@@ -375,11 +329,10 @@ class Experiment(Strict):
 
     @property
     def served_length(self) -> int:
-        """Tokens of prompt and answer together that each service takes.
+        """Tokens of prompt and answer together that each service takes, all of them the same.
 
-        A window less than compiled: NxDI looks a window ahead of the last token, and an input that
-        leaves no room for it ends the engine (v0.6.10598, ``models/model_wrapper.py``,
-        ``get_target_bucket``). The largest decides, so that all take the same requests.
+        A window less than compiled: an input that leaves NxDI no room to look ahead ends the engine
+        (v0.6.10598, ``models/model_wrapper.py``, ``get_target_bucket``).
         """
         return self.serving.length - self.largest_look_ahead
 

@@ -65,7 +65,17 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
         for role, (name, revision) in (("target", TARGET), ("draft", DRAFT))
     }
     data["serving"]["length"] = LENGTH
-    data["benchmark"] |= small_load(experiment)
+    data["benchmark"] |= {
+        "concurrency": experiment.concurrency_without_a_queue,
+        "load": None,
+        "requests": REQUESTS,
+        "rounds": 1,
+        "mean_input_tokens": TOKENS,
+        "stddev_input_tokens": 0,
+        "mean_output_tokens": TOKENS,
+        "stddev_output_tokens": 0,
+        "test_cases": list(CASES),
+    }
     if experiment.quality:
         data["quality"]["limit"] = 1
     untried = sorted({str(s.mode) for s in experiment.speculations if s.mode is not mode})
@@ -80,18 +90,3 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
     yaml.default_flow_style = False
     yaml.dump(data, text)
     return text.getvalue()
-
-
-def small_load(experiment: Experiment) -> dict[str, Any]:
-    """Fields of ``benchmark`` with which ``experiment`` is measured in seconds."""
-    return {
-        "concurrency": experiment.concurrency_without_a_queue,
-        "load": None,
-        "requests": REQUESTS,
-        "rounds": 1,
-        "mean_input_tokens": TOKENS,
-        "stddev_input_tokens": 0,
-        "mean_output_tokens": TOKENS,
-        "stddev_output_tokens": 0,
-        "test_cases": list(CASES),
-    }

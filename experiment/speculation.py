@@ -35,14 +35,11 @@ class Serving(Strict):
         "a divisor of it."
     )
     batch: Batch = Field(description="Sequences decoded together.")
-    length: Annotated[
-        int,
-        Field(
-            ge=128,
-            description="Tokens of prompt and answer together that are compiled for; "
-            "the services take a window less.",
-        ),
-    ]
+    length: int = Field(
+        ge=128,
+        description="Tokens of prompt and answer together that are compiled for; the services take "
+        "a window less.",
+    )
     api_key: bool = Field(
         False,
         description="Whether the services ask for a key, which is made by the deploy and kept in "
@@ -126,12 +123,15 @@ class Sweep(Strict):
     batches: Annotated[tuple[Batch, ...], Field(min_length=1), DISTINCT] | None = Field(
         None, description="Null for serving.batch alone."
     )
-    at_most_usd: Annotated[float, Field(gt=0)] = Field(
+    at_most_usd: float = Field(
+        gt=0,
         description="A sweep that is estimated to cost more is refused, and the Trainium nodes are "
-        "scaled to 0 when it is spent, counted from their start."
+        "scaled to 0 when it is spent, counted from their start.",
     )
-    run: Annotated[int, Field(ge=1, le=9999)] = Field(
+    run: int = Field(
         1,
+        ge=1,
+        le=9999,
         description="Another number measures the same sweep anew. With the same one, what is "
         "complete is kept.",
     )

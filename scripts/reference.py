@@ -41,8 +41,8 @@ measured on Trainium.
 MODES: Final = """
 ## Modes
 
-Which runtime serves a mode, for which families of target; how each mode runs, where k is
-`num_speculative_tokens`; and which known drafts a known target has.
+Which runtime serves a mode, for which families of target, and how it runs, where k is
+`num_speculative_tokens`; and the models whose figures are known.
 """
 
 

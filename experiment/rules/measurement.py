@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from experiment.cost.durations import estimate
 from experiment.errors import Refusal, Refusals
-from experiment.measurement import TestCase
 from experiment.rules.models import Rule, listed_or_swept, mode_served, models_known, speculating
 from experiment.rules.serving import one_at_a_time, one_workload
 from experiment.runtimes import Workload
@@ -56,11 +55,8 @@ def _seconds(experiment: Experiment) -> Refusals:
     most = experiment.benchmark.timeout_seconds / 2
     for index, point in enumerate(experiment.benchmark.load or ()):
         if point.seconds and point.seconds > most:
-            yield Refusal(
-                f"benchmark.load[{index}].seconds",
-                f"must be at most {most:g}, half of benchmark.timeout_seconds: the last answers "
-                "need the rest",
-            )
+            why = "half of benchmark.timeout_seconds: the last answers need the rest"
+            yield Refusal(f"benchmark.load[{index}].seconds", f"must be at most {most:g}, {why}")
 
 
 def _concurrency(experiment: Experiment) -> Refusals:
@@ -71,11 +67,9 @@ def _concurrency(experiment: Experiment) -> Refusals:
         for index, point in enumerate(experiment.benchmark.listed_points)
         if point.concurrency is not None
     ]
-    if not closed:
-        return
-    lowest, field = min(closed)
     for speculation, fields in experiment.placed:
         batch = speculation.batch or experiment.serving.batch
+        lowest, field = min(closed, default=(0, ""))
         if lowest > batch:
             whose = fields.batch if speculation.batch else "serving.batch"
             yield Refusal(field, f"must be at most {batch}, {whose}: more would measure the queue")
@@ -126,29 +120,24 @@ def _headlines(experiment: Experiment) -> Refusals:
             yield Refusal(f"benchmark.test_cases[{index}].headline", only)
 
 
-def _cases(experiment: Experiment) -> Iterator[tuple[str, TestCase]]:
-    """Each test case with its field in the file."""
-    for index, case in enumerate(experiment.benchmark.test_cases):
-        yield f"benchmark.test_cases[{index}]", case
-
-
 def _classes(experiment: Experiment) -> Refusals:
-    for field, case in _cases(experiment):
+    for number, case in enumerate(experiment.benchmark.test_cases):
         prompts = experiment.prompts_of(case)
         known = [name for name in prompts.classes if name] if prompts else []
         for index, name in enumerate(case.classes):
             if name not in known:
                 allowed = f"one of {', '.join(known)}" if known else "absent: it has no classes"
                 no_class = f"is no class of {case.set or case.file}"
-                yield Refusal(f"{field}.classes[{index}]", f"{no_class}; must be {allowed}")
+                field = f"benchmark.test_cases[{number}].classes[{index}]"
+                yield Refusal(field, f"{no_class}; must be {allowed}")
 
 
 def _tools(experiment: Experiment) -> Refusals:
     target = experiment.models.target
-    for field, case in _cases(experiment):
+    for index, case in enumerate(experiment.benchmark.test_cases):
         if experiment.has_tools(case) and target.known.tool_parser is None:
             yield Refusal(
-                f"{field}.{'set' if case.set else 'file'}",
+                f"benchmark.test_cases[{index}].{'set' if case.set else 'file'}",
                 f"has tools, and no parser of {target.id}'s tool calls is known; give one in "
                 "models.target.architecture.tool_parser",
             )

@@ -35,20 +35,14 @@ def listed_or_swept(experiment: Experiment) -> Refusals:
 
 def _rounds(experiment: Experiment) -> Refusals:
     if experiment.sweep is not None and not experiment.benchmark.rounds.fixed:
-        yield Refusal(
-            "benchmark.rounds",
-            "must be a number with sweep: whether a range is enough is decided on both sides of a "
-            "comparison, and these are measured at different times",
-        )
+        why = "whether a range is enough is decided on variants that are measured together"
+        yield Refusal("benchmark.rounds", f"must be a number with sweep: {why}")
 
 
 def _compiled_ahead(experiment: Experiment) -> Refusals:
     if experiment.sweep and experiment.serving_runtime.preparation is Preparation.FIRST_START:
-        yield Refusal(
-            "runtime",
-            "must not be one that compiles at a service's first start, with sweep: a node would "
-            "compile one variant and measure another; list the variants under speculation",
-        )
+        why = "a node would compile one variant and measure another; list them under speculation"
+        yield Refusal("runtime", f"must not be one that compiles at a first start: {why}")
 
 
 def _names_distinct(experiment: Experiment) -> Refusals:
@@ -75,12 +69,9 @@ def mode_served(experiment: Experiment) -> Refusals:
     for speculation, fields in experiment.placed:
         mode = speculation.mode
         if mode not in runtime.modes:
-            able = serving_in_words(mode)
-            elsewhere = f"{mode} is served by {able}" if able else f"no runtime serves {mode}"
-            yield Refusal(
-                fields.mode,
-                f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}",
-            )
+            elsewhere = f"{mode} is served by {serving_in_words(mode)}"
+            serves = f"runtime {runtime.name} serves {', '.join(runtime.modes)}"
+            yield Refusal(fields.mode, f"{serves}; {elsewhere}")
 
 
 def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, Fields, ModeSupport]]:

@@ -35,37 +35,23 @@ def one_workload(experiment: Experiment) -> Refusals:
     jobs = [entry for entry in listed if entry[2].workload is Workload.JOB]
     for speculation, fields, _ in jobs:
         if experiment.sweep:
-            yield Refusal(
-                fields.mode,
-                "runs as a job, and a sweep serves what it measures; list the variants with "
-                "speculation instead",
-            )
+            why = "a sweep serves what it measures; list the variants with speculation instead"
+            yield Refusal(fields.mode, f"runs as a job, and {why}")
         elif len(jobs) < len(listed):
-            yield Refusal(
-                fields.mode,
-                "runs as a job, which is compared only with a baseline that runs as one; give it "
-                "an experiment file of its own",
-            )
+            why = "compared only with a baseline that runs as one; give it a file of its own"
+            yield Refusal(fields.mode, f"runs as a job, which is {why}")
         elif speculation.mode is not (first := jobs[0][0].mode):
-            yield Refusal(
-                fields.mode,
-                f"must be {first}, as of the first variant: jobs of one experiment have one "
-                "baseline, which is compiled as they are",
-            )
+            why = "as of the first variant: jobs of one experiment have one baseline"
+            yield Refusal(fields.mode, f"must be {first}, {why}")
 
 
 def _quality(experiment: Experiment) -> Refusals:
     """lm-eval asks servers that stand."""
-    if not experiment.isolated:
-        if experiment.quality is None:
-            yield Refusal("quality", "is required with speculation")
-    elif experiment.quality is not None and experiment.sweep:
-        yield Refusal(
-            "quality", "must be absent beside sweep, whose servers end with their measurement"
-        )
-    elif experiment.quality is not None:
-        no_server = "which runs as a job: there is no server to ask"
-        yield Refusal("quality", f"must be absent with mode {_job_mode(experiment)}, {no_server}")
+    if not experiment.isolated and experiment.quality is None:
+        yield Refusal("quality", "is required with speculation")
+    if experiment.isolated and experiment.quality is not None:
+        why = "a sweep or jobs, which leave no server to ask"
+        yield Refusal("quality", f"must be absent with {why}")
 
 
 def one_at_a_time(experiment: Experiment) -> Refusals:
@@ -76,7 +62,7 @@ def one_at_a_time(experiment: Experiment) -> Refusals:
     """
     if experiment.workload is not Workload.JOB:
         return
-    needs = f"mode {_job_mode(experiment)} runs as a job, which decodes one prompt at a time"
+    needs = "a job decodes one prompt at a time"
     benchmark = experiment.benchmark
     ones: dict[str, int | None] = {"serving.batch": experiment.serving.batch}
     ones |= {fields.batch: s.batch for s, fields in experiment.placed if fields.batch}
@@ -92,16 +78,11 @@ def one_at_a_time(experiment: Experiment) -> Refusals:
 
 def _jobs(experiment: Experiment) -> Refusals:
     """What services have and jobs have not: a server to guard, and nodes for all at once."""
-    if experiment.workload is not Workload.JOB:
-        return
-    mode = _job_mode(experiment)
-    if experiment.serving.api_key:
-        no_server = "which runs as a job: there is no server to guard"
-        yield Refusal("serving.api_key", f"must be false with mode {mode}, {no_server}")
-    if experiment.capacity.nodes > 1:
-        yield Refusal(
-            "capacity.nodes", "must be 1: jobs run one after the other; every node is billed"
-        )
+    if experiment.workload is Workload.JOB and experiment.serving.api_key:
+        yield Refusal("serving.api_key", "must be false with jobs: there is no server to guard")
+    if experiment.workload is Workload.JOB and experiment.capacity.nodes > 1:
+        why = "jobs run one after the other; every node is billed"
+        yield Refusal("capacity.nodes", f"must be 1: {why}")
 
 
 def _answers_fit(experiment: Experiment) -> Refusals:
@@ -109,7 +90,7 @@ def _answers_fit(experiment: Experiment) -> Refusals:
 
     neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``: ``get_sample_inputs``.
     """
-    if _job_mode(experiment) is not Mode.MEDUSA:
+    if experiment.speculations[0].mode is not Mode.MEDUSA:
         return
     most = experiment.serving.length // 2 - experiment.largest_look_ahead
     if experiment.benchmark.mean_output_tokens > most:
@@ -118,11 +99,6 @@ def _answers_fit(experiment: Experiment) -> Refusals:
             f"must be at most {most}, what is left of serving.length beside the prompts of "
             "inference_demo --benchmark, which take half of it",
         )
-
-
-def _job_mode(experiment: Experiment) -> Mode:
-    """The mode of its jobs, which have one."""
-    return experiment.speculations[0].mode
 
 
 def _zone(experiment: Experiment) -> Refusals:
@@ -149,32 +125,24 @@ def _parallelism(experiment: Experiment) -> Refusals:
             yield Refusal("serving.tensor_parallel", f"must {verb} {cores}: {layout}")
 
 
-def _claims_fit(experiment: Experiment) -> Refusals:
-    """All services are up at once. Variants measured apart take turns, and a node holds a claim."""
-    if experiment.isolated:
-        return
+def _nodes_are_used(experiment: Experiment) -> Refusals:
+    """All services are up at once. The variants of a sweep take turns, at most one to a node."""
     devices, capacity = experiment.serving.devices, experiment.capacity
-    claims = f"{len(variants(experiment))} claims of {devices} devices"
-    needed = math.ceil(len(variants(experiment)) / (capacity.instance.devices // devices))
-    if capacity.nodes > needed:
-        yield Refusal(
-            "capacity.nodes",
-            f"must be {needed}, which is enough for {claims}; every node is billed",
-        )
-    if capacity.nodes < needed:
+    count = len(variants(experiment))
+    claims = f"{count} claims of {devices} devices"
+    needed = math.ceil(count / (capacity.instance.devices // devices))
+    if experiment.sweep and capacity.nodes > count:
+        why = "the variants of the sweep; every node is billed"
+        yield Refusal("capacity.nodes", f"must be at most {count}, {why}")
+    if not experiment.isolated and capacity.nodes > needed:
+        why = f"which is enough for {claims}; every node is billed"
+        yield Refusal("capacity.nodes", f"must be {needed}, {why}")
+    if not experiment.isolated and capacity.nodes < needed:
         yield Refusal(
             "serving.devices",
             f"{claims} need more than {capacity.nodes} x {capacity.instance.name} with "
             f"{capacity.instance.devices} devices; use fewer devices or more capacity.nodes",
         )
-
-
-def _nodes_are_used(experiment: Experiment) -> Refusals:
-    """A node compiles one variant of a sweep at a time, so one for each is not too many."""
-    count = len(variants(experiment))
-    if experiment.sweep and experiment.capacity.nodes > count:
-        billed = "the variants of the sweep; every node is billed"
-        yield Refusal("capacity.nodes", f"must be at most {count}, {billed}")
 
 
 def _memory(experiment: Experiment) -> Refusals:
@@ -232,8 +200,7 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _answers_fit: (one_at_a_time,),
     _zone: (),
     _parallelism: (runtime_known,),
-    _claims_fit: (one_workload,),
-    _nodes_are_used: (mode_served,),
+    _nodes_are_used: (one_workload,),
     _memory: (mode_served, models_known, _parallelism),
     _length: (models_known,),
 }

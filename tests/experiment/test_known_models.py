@@ -9,16 +9,11 @@ import pytest
 from experiment.known_models import KNOWN_MODELS, REVISIONS, Model, ModelKind
 
 
-@pytest.mark.parametrize("model", REVISIONS)
-def test_a_revision_is_a_commit_of_a_known_model_and_says_where_it_was_read(model: str) -> None:
-    revision = REVISIONS[model]
-    assert Model(id=model, revision=revision.commit).known is KNOWN_MODELS[model]
-    assert revision.read.startswith(("https://huggingface.co/", "public repositories"))
-
-
 @pytest.mark.parametrize("model", KNOWN_MODELS)
 def test_a_model_fits_its_family_and_a_head_the_target_that_it_was_trained_for(model: str) -> None:
     known = KNOWN_MODELS[model]
+    if commit := REVISIONS.get(model):
+        assert Model(id=model, revision=commit).known is known
     for family, vocabulary in {"qwen3": 151936, "llama": 128256}.items():
         if re.search(family, model, re.IGNORECASE):
             assert known.vocabulary == vocabulary

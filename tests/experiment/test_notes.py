@@ -11,7 +11,7 @@ from experiment import load
 from experiment.cost.durations import estimate
 from experiment.loader import parse
 from experiment.notes import notes
-from tests.experiment.files import EXPERIMENTS, SMALL_DRAFT, edited, of_file, swept
+from tests.experiment.files import EXPERIMENTS, edited, of_file
 
 BLOCK = {"capacity.purchase": "capacity-block", "capacity.reservation_id": "cr-0123456789abcdef0"}
 INDIA = BLOCK | {
@@ -55,7 +55,7 @@ def noted(changes: dict[str, Any]) -> list[str]:
             {"models.draft.revision": "7" * 40},
             "add-model",
             f"models.draft.revision = {'7' * 40}: the known figures of Qwen/Qwen3-1.7B are those "
-            "of 70d244cc86ccca08cf5af4e1e306ecf908b1ad5e, read in ",
+            "of 70d244cc86ccca08cf5af4e1e306ecf908b1ad5e; compare",
         ),
         (NXDI, "gated", "meta-llama/Llama-3.1-8B-Instruct is gated: "),
         (
@@ -67,12 +67,6 @@ def noted(changes: dict[str, Any]) -> list[str]:
             UNSEEN,
             "norm_before_residual",
             "models.draft = RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3: if its config.json",
-        ),
-        (swept(), "has no effect", "alerts.minimum_speedup = "),
-        (
-            swept(drafts=[SMALL_DRAFT]),
-            "is not used",
-            "models.draft = Qwen/Qwen3-1.7B: is not used, since sweep.drafts lists the drafts",
         ),
         (of_file("medusa"), "random token ids", "jobs: inference_demo --benchmark measures them"),
     ],
@@ -92,7 +86,6 @@ def test_it_is_noted(changes: dict[str, Any], word: str, beginning: str) -> None
         (UNSEEN | {"runtime": "vllm-neuron-1.x"}, "norm_before_residual"),
         (of_file("vanilla"), "gated"),
         (of_file("vanilla"), "are sent at"),
-        (swept(), "is not used"),
     ],
 )
 def test_it_is_not_noted(changes: dict[str, Any], word: str) -> None:

@@ -38,6 +38,7 @@ def test_an_image_is_pinned_and_has_its_engine(
     runtime = RUNTIMES[name]
     assert runtime.image == f"public.ecr.aws/neuron/pytorch-inference-vllm-neuronx:{tag}"
     assert (runtime.engine, runtime.preparation) == (engine, Preparation(preparation))
+    assert all(mode.source.startswith("https://") for mode in runtime.modes.values())
 
 
 ARTIFACT = {"NEURON_COMPILED_ARTIFACTS": "/artifact", "NEURON_LOGICAL_NC_CONFIG": "2"}

@@ -35,7 +35,6 @@ def test_the_committed_schema_is_fresh() -> None:
         ({"sweep": swept()["sweep"]}, "$"),
         ({"speculation": ABSENT}, "$"),
         ({"speculation": ABSENT, "quality": ABSENT}, "$"),
-        (swept() | {"quality": {"limit": 50}}, "$"),
         (swept(windows=[16]), "$.sweep"),
         ({"serving.batchs": 4}, "$.serving"),
         ({"serving.batch": "4"}, "$.serving.batch"),
