@@ -1,35 +1,30 @@
 """What a change would do, without an AWS account.
 
-usage: python -m scripts.diff BASE EXPERIMENT [--with FILE] [--markdown FILE]
+usage: python -m scripts.diff BASE EXPERIMENT [--markdown FILE]
 
-Compares EXPERIMENT in the working tree with the same file in revision BASE or with another file of
-the working tree. Both sides are synthesised with the packages that are installed now, each from its
-own code. Prints which pods a deploy replaces, what differs in the file,
-``cdk diff --method=template`` of every stack, and what differs in the manifests; FILE of
-``--markdown`` gets the same as a comment for a pull request. Exit status 0 whether or not anything
-differs.
+Compares EXPERIMENT in the working tree with the same file in revision BASE. Both sides are
+synthesised with the packages that are installed now, each from its own code. Prints which pods a
+deploy replaces, what differs in the file, ``cdk diff --method=template`` of every stack, and what
+differs in the manifests; FILE gets the same as a comment for a pull request.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from scripts import restarts
-from scripts.restarts import Restart
+from ruamel.yaml import YAML
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 COMMENT_LIMIT: Final = 60_000
@@ -43,193 +38,120 @@ NOTICED: Final = {
 }
 """What the CDK CLI says of a change that a reviewer must not overlook."""
 
-_NAME: Final = re.compile(r"^name: *(.*?) *(#.*)?$", re.MULTILINE)
-_CUT: Final = "Cut to fit here; `make diff` and the log of the workflow have all of it."
-_FRAME: Final = 200
-"""Characters of a comment around a section's text."""
+_GRAPH: Final = re.compile(r'compiled/([^/"\s]+)/')
+"""The prefix of a compiled artifact in the bucket, wherever a manifest names it."""
+_DIGEST: Final = re.compile("-[0-9a-f]{8}$")
+"""The end of a Job's name. A Job cannot be changed: another specification is another Job."""
+
+_WORDS: Final = re.compile(r"[\w:.-]+")
+
+Manifest = Mapping[str, Any]
+Objects = Mapping[tuple[str, str], Manifest]
+"""By kind and name, of Jobs without their digest."""
 
 
 class DiffError(Exception):
     """There is nothing to compare; the message is one line."""
 
 
-@dataclass(frozen=True)
-class Section:
+class Restart(NamedTuple):
+    """A pod, or a maker of pods, that a deploy starts, replaces or ends."""
+
+    kind: str
+    name: str
+    effect: str
+
+
+class Section(NamedTuple):
     """What differs in one stack, in the manifests or in the file; without text nothing does."""
 
     title: str
-    text: str = ""
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        heading = ", ".join([*self.notes] if self.text else ["unchanged"])
-        return "\n".join(filter(None, [f"{self.title}: {heading}".removesuffix(": "), self.text]))
-
-
-@dataclass(frozen=True)
-class Side:
-    """An experiment file, and the code that synthesises it."""
-
-    title: str
-    tree: Path
-    file: Path
-
-    @property
-    def name(self) -> str:
-        """The experiment's, of which stacks have theirs. Raises DiffError."""
-        try:
-            match = _NAME.search(self.file.read_text(encoding="utf-8"))
-        except OSError:
-            raise DiffError(f"no such file: {self.file}") from None
-        if match is None:
-            raise DiffError(f"{self.file}: is no experiment: it has no name")
-        return match[1]
-
-    def renamed(self, name: str) -> Side:
-        """The same under another name, so that its stacks are compared with their counterparts."""
-        copy = self.file.with_name(f".{self.file.stem}-as-{name}.yaml")
-        text = _NAME.sub(f"name: {name}", self.file.read_text(encoding="utf-8"), count=1)
-        copy.write_text(text, encoding="utf-8")
-        return replace(self, file=copy)
-
-    def synthesise(self, output: Path) -> Path:
-        """Writes ``cdk.out`` and ``dist`` into the folder, and returns it. Raises DiffError."""
-        result = _cdk(
-            *("--context", f"experiment={self.file}", "--output", output / "cdk.out"),
-            *("synth", "--quiet"),
-            cwd=self.tree,
-        )
-        if result.returncode:
-            lines = [line for line in result.stderr.splitlines() if "Subprocess exited" not in line]
-            reason = lines[-1] if lines else "cdk synth failed"
-            raise DiffError(f"{self.title} does not synthesise: {reason}")
-        return output
+    text: str
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prints the difference; returns the exit status."""
+    """Prints the difference; returns the exit status, 0 whether or not anything differs."""
     parser = argparse.ArgumentParser(prog="python -m scripts.diff", description="What changes.")
     parser.add_argument("base", metavar="BASE", help="a commit, branch or tag")
-    parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="its file")
-    parser.add_argument("--with", dest="other", type=Path, help="another file, in place of BASE")
+    parser.add_argument("experiment", metavar="EXPERIMENT", help="its file")
     parser.add_argument("--markdown", metavar="FILE", type=Path, help="also write a comment")
     options = parser.parse_args(arguments)
-    is_coloured = sys.stdout.isatty() and not options.markdown and "NO_COLOR" not in os.environ
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves nothing behind
     with TemporaryDirectory(prefix="diff-") as directory:
-        scratch = Path(directory)
         try:
-            new = Side("the working tree", ROOT, ROOT / options.experiment)
-            if options.other:
-                old = Side(str(options.other), ROOT, ROOT / options.other)
-            else:
-                old = _base(options.base, new, scratch)
-            title = f"{old.title} to {options.experiment} in the working tree"
-            replaced, sections = compare(old, new, scratch, is_coloured=is_coloured)
+            rows, sections = compare(options.base, options.experiment, Path(directory))
         except DiffError as error:
             print(error, file=sys.stderr)
             return 1
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads only the beginning ends this quietly
-    print("\n\n".join([title, restarts.table(replaced), *map(str, sections)]))
+    title = f"{options.base} to {options.experiment} in the working tree"
+    print(f"{title}\n\nPods: {'what a deploy does' if rows else 'none is replaced'}")
+    for row in rows:
+        print(f"  {row.kind:10} {row.name}: {row.effect}")
+    for section in sections:
+        print(f"\n{section.title}:{chr(10) if section.text else ' '}{section.text or 'unchanged'}")
     if options.markdown:
-        comment = markdown(title, replaced, sections, COMMENT_LIMIT)
+        comment = markdown(title, rows, sections, COMMENT_LIMIT)
         options.markdown.write_text(comment, encoding="utf-8")
     return 0
 
 
-def compare(
-    old: Side, new: Side, scratch: Path, *, is_coloured: bool
-) -> tuple[list[Restart], list[Section]]:
+def compare(base: str, file: str, scratch: Path) -> tuple[list[Restart], list[Section]]:
     """Which pods are replaced, and what differs. Raises DiffError."""
-    git_diff = partial(_git_diff, is_coloured=is_coloured)
-    file = git_diff("The experiment file", old.file, new.file)
-    renamed = old.renamed(new.name) if old.name != new.name else old
-    try:
-        with ThreadPoolExecutor() as pool:
-            sides = pool.map(
-                Side.synthesise, (renamed, new), (scratch / "before", scratch / "after")
-            )
-            before, after = sides
-    finally:
-        if renamed is not old:
-            renamed.file.unlink()
-    replaced = restarts.restarts(restarts.read(before / "dist"), restarts.read(after / "dist"))
-    stacks = compare_stacks(before / "cdk.out", after / "cdk.out", is_coloured=is_coloured)
-    return replaced, [file, *stacks, git_diff("Manifests", before / "dist", after / "dist")]
+    tree, before, after = (scratch / name for name in ("tree", "before", "after"))
+    _extract(base, tree)
+    for folder in (tree, ROOT):
+        if not (folder / file).is_file():
+            raise DiffError(f"{base if folder is tree else 'the working tree'} has no {file}")
+    with ThreadPoolExecutor() as pool:
+        [*pool.map(_synthesise, (tree, ROOT), (file, file), (before, after))]
+        old, new = _templates(before), _templates(after)
+        (scratch / "none.json").write_text('{"Resources": {}}')
+        pairs = [(name, old.get(name, scratch / "none.json")) for name in new]
+        stacks = [*pool.map(lambda pair: _stack(*pair, after / "cdk.out"), pairs)]
+    stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
+    return [*restarts(read(before / "dist"), read(after / "dist"))], [
+        _git_diff("The experiment file", tree / file, ROOT / file),
+        *stacks,
+        _git_diff("Manifests", before / "dist", after / "dist"),
+    ]
 
 
-def _base(base: str, new: Side, scratch: Path) -> Side:
-    """The same file in another revision. Raises DiffError."""
+def _extract(base: str, tree: Path) -> None:
+    """Writes the files of a revision. Unlike a worktree, it leaves nothing in .git."""
     # A clone of another branch has no branch of this name, but knows that of where it comes from.
     for name in (base, f"origin/{base}"):
-        result = _run("git", "rev-parse", "--verify", "--short", f"{name}^{{commit}}")
-        if not result.returncode:
-            break
-    if result.returncode or base.startswith("-"):
-        raise DiffError(f"no such revision: {base}")
-    revision, tree = result.stdout.strip(), scratch / "tree"
-    tree.mkdir()
-    # Unlike a worktree, an archive leaves nothing in .git, however this ends.
-    archive = subprocess.run(
-        ["git", "archive", revision], cwd=ROOT, stdout=subprocess.PIPE, check=True
-    )
-    subprocess.run(["tar", "--extract"], cwd=tree, input=archive.stdout, check=True)
-    path = new.file.resolve()
-    old = tree / path.relative_to(ROOT) if path.is_relative_to(ROOT) else None
-    if old is None or not old.exists():
-        raise DiffError(f"{base} has no {new.file.name}: compare it with another, WITH=FILE")
-    return Side(f"{base} ({revision})", tree, old)
+        archive = subprocess.run(
+            ["git", "archive", f"{name}^{{commit}}"], cwd=ROOT, capture_output=True, check=False
+        )
+        if not archive.returncode:
+            tree.mkdir()
+            subprocess.run(["tar", "--extract"], cwd=tree, input=archive.stdout, check=True)
+            return
+    raise DiffError(f"no such revision: {base}")
 
 
-def _git_diff(title: str, old: Path, new: Path, *, is_coloured: bool) -> Section:
-    colour = f"--color={'always' if is_coloured else 'never'}"
-    result = _run(
-        *("git", "diff", "--no-index", "--no-ext-diff", "--no-prefix", colour),
-        *(os.path.relpath(old), os.path.relpath(new)),
-        cwd=Path.cwd(),
-    )
-    return Section(title, result.stdout.strip("\n"))
+def _synthesise(tree: Path, file: str, output: Path) -> None:
+    """Writes ``cdk.out`` and ``dist`` below ``output``. Raises DiffError."""
+    options = ("--context", f"experiment={file}", "--output", output / "cdk.out")
+    result = _cdk(*options, "synth", "--quiet", cwd=tree)
+    if result.returncode:
+        lines = [line for line in result.stderr.splitlines() if "Subprocess exited" not in line]
+        side = "the working tree" if tree == ROOT else "the base"
+        reason = lines[-1] if lines else "cdk synth failed"
+        raise DiffError(f"{side} does not synthesise: {reason}")
 
 
-def compare_stacks(base: Path, head: Path, *, is_coloured: bool) -> list[Section]:
-    """A section for each stack of either assembly. Rewrites both. Raises DiffError."""
-    old, new = _templates(base), _templates(head)
-    for name, file in new.items():
-        counterpart = old.setdefault(name, base / file.name)
-        before = counterpart.read_text() if counterpart.exists() else '{"Resources": {}}'
-        counterpart.write_text(json.dumps(unfold(json.loads(before))))
-        file.write_text(json.dumps(unfold(json.loads(file.read_text()))))
-    with ThreadPoolExecutor() as pool:
-        compared = partial(_compare_stack, old, head, is_coloured=is_coloured)
-        sections = list(pool.map(compared, new))
-    removed = (name for name in old if name not in new)
-    return [*sections, *(Section(name, "a deploy deletes no stack", ("gone",)) for name in removed)]
-
-
-def _templates(assembly: Path) -> dict[str, Path]:
-    """The template's file of each stack."""
+def _templates(output: Path) -> dict[str, Path]:
+    """The template's file of each stack, with what it carries as text taken apart."""
+    assembly = output / "cdk.out"
     artifacts = json.loads((assembly / "manifest.json").read_text())["artifacts"]
-    return {
+    files = {
         name: assembly / artifact["properties"]["templateFile"]
         for name, artifact in artifacts.items()
         if artifact["type"] == "aws:cloudformation:stack"
     }
-
-
-def _compare_stack(old: Mapping[str, Path], head: Path, name: str, *, is_coloured: bool) -> Section:
-    result = _cdk(
-        *("--color" if is_coloured else "--no-color", "--app", head, "diff", name, "--exclusively"),
-        *("--method=template", "--template", old[name]),
-        FORCE_COLOR="1" if is_coloured else "0",
-    )
-    if result.returncode:
-        raise DiffError(f"cdk diff failed for {name}: {' '.join(result.stderr.split())}")
-    if "There were no differences" in result.stdout:
-        return Section(name)
-    # The CLI's own first and last line name and count the stacks.
-    text = re.sub(r"\A(.*\n)*?.*Stack .*\n|\n.*✨ .*\s*\Z", "", result.stdout).strip("\n")
-    notes = dict.fromkeys(note for words, note in NOTICED.items() if words in text)
-    return Section(name, text, tuple(notes))
+    for file in files.values():
+        file.write_text(json.dumps(unfold(json.loads(file.read_text()))))
+    return files
 
 
 def unfold(value: Any) -> Any:
@@ -240,15 +162,15 @@ def unfold(value: Any) -> Any:
     """
     if isinstance(value, list):
         return [unfold(item) for item in value]
+    if isinstance(value, dict) and "Fn::Join" not in value:
+        return {key: unfold(item) for key, item in value.items()}
     text = value
     if isinstance(value, dict):
-        separator, parts = value.get("Fn::Join", (None, None))
-        if separator is None or not isinstance(parts, list):
-            return {key: unfold(item) for key, item in value.items()}
-        text = separator.join(
-            part if isinstance(part, str) else "${" + ".".join(_leaves(part)) + "}"
-            for part in parts
+        separator, parts = value["Fn::Join"]
+        words = (
+            p if isinstance(p, str) else f"${{{'.'.join(_WORDS.findall(str(p)))}}}" for p in parts
         )
+        text = separator.join(words)
     if isinstance(text, str) and text.lstrip()[:1] in ("{", "["):
         try:
             return unfold(json.loads(text))
@@ -257,66 +179,121 @@ def unfold(value: Any) -> Any:
     return text.splitlines() if isinstance(text, str) and "\n" in text else value
 
 
-def _leaves(value: Any) -> Iterator[str]:
-    """Every scalar inside ``value``."""
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(item)
-    else:
-        yield str(value)
-
-
-def markdown(
-    title: str, replaced: Sequence[Restart], sections: Sequence[Section], limit: int
-) -> str:
-    """Everything that fits into ``limit`` characters, for a comment."""
-    rows = [f"### {title}", "", restarts.markdown(replaced), ""]
-    for note in dict.fromkeys(NOTICED.values()):
-        if titles := [section.title for section in sections if note in section.notes]:
-            rows += [f"> :warning: **{note}** in {', '.join(titles)}", ""]
-    rows += [f"{section.title}: unchanged  " for section in sections if not section.text]
-    comment = "\n".join(rows)
-    # The shortest first, so that long ones are cut.
-    differing = sorted((s for s in sections if s.text), key=lambda section: len(section.text))
-    for number, section in enumerate(differing):
-        room = (limit - len(comment)) // (len(differing) - number) - _FRAME
-        comment += _folded(section, max(room, 0))
-    return comment
-
-
-def _folded(section: Section, room: int) -> str:
-    """A section, cut to so many characters, in a fence that nothing in the text can end."""
-    text, note = section.text, ""
-    if len(text) > room:
-        text, note = text[:room].rpartition("\n")[0], f"\n\n{_CUT}"
-    fence = "`" * max([3, *(len(ticks) + 1 for ticks in re.findall("`+", section.text))])
-    summary = f"\n<details><summary>{section.title}</summary>\n\n"
-    return f"{summary}{fence}diff\n{text}\n{fence}{note}\n\n</details>\n"
-
-
-def _run(
-    *command: str | Path, cwd: Path = ROOT, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Runs ``command`` without AWS credentials; returns its result."""
-    clean = {key: item for key, item in os.environ.items() if not key.startswith("AWS_")}
-    return subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env=clean | {"AWS_EC2_METADATA_DISABLED": "true"} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
+def _stack(name: str, old: Path, assembly: Path) -> Section:
+    command = ("--no-color", "--app", assembly, "diff", name, "--exclusively")
+    result = _cdk(*command, "--method=template", "--template", old)
+    if result.returncode:
+        raise DiffError(f"cdk diff failed for {name}: {' '.join(result.stderr.split())}")
+    if "There were no differences" in result.stdout:
+        return Section(name, "")
+    # The CLI's own first and last line name and count the stacks.
+    return Section(
+        name, re.sub(r"\A(.*\n)*?.*Stack .*\n|\n.*✨ .*\s*\Z", "", result.stdout).strip("\n")
     )
 
 
-def _cdk(
-    *arguments: str | Path, cwd: Path = ROOT, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Runs the CDK CLI; returns its result. Standard error holds what the app prints."""
+def _git_diff(title: str, old: Path, new: Path) -> Section:
+    options = ("--no-index", "--no-ext-diff", "--no-prefix", "--no-color")
+    return Section(title, _run("git", "diff", *options, old, new).stdout.strip("\n"))
+
+
+def read(folder: Path) -> Objects:
+    """The objects of ``*.k8s.yaml``."""
+    yaml, objects = YAML(typ="safe", pure=True), {}
+    for file in sorted(folder.glob("*.k8s.yaml")):
+        for manifest in filter(None, yaml.load_all(file)):
+            kind, name = manifest["kind"], manifest["metadata"]["name"]
+            objects[kind, _DIGEST.sub("", name) if kind == "Job" else name] = manifest
+    return objects
+
+
+def restarts(old: Objects, new: Objects) -> Iterator[Restart]:
+    """A row for each pod, or maker of pods, that a deploy starts, replaces or ends."""
+    ready = _graphs(old.values())
+    compiled = _graphs(manifest for (kind, _), manifest in new.items() if kind == "Job")
+    for kind, name in dict.fromkeys([*new, *old]):
+        if kind not in ("Deployment", "Job", "Pod"):
+            continue
+        before, after = old.get((kind, name)), new.get((kind, name))
+        if before is None or after is None:
+            effect = "starts" if before is None else "ends"
+        elif kind == "Pod":
+            configurations = [side.get(("ConfigMap", name), {}).get("data") for side in (old, new)]
+            effect = _of_pod(before, after, is_configured_anew=len({*map(str, configurations)}) > 1)
+        elif kind == "Job":
+            # Its name has the digest of its specification.
+            effect = "runs again" if before["metadata"] != after["metadata"] else ""
+        else:
+            is_replaced = before["spec"]["template"] != after["spec"]["template"]
+            effect = "restarts" if is_replaced else ""
+        if kind == "Deployment" and after is not None and effect:
+            missing = _graphs([after]) - ready
+            by_itself = ", once its graph is compiled" if missing & compiled else ", and compiles"
+            effect += by_itself if missing else ", its graph is there"
+        if effect:
+            yield Restart(kind, name, effect)
+
+
+def _of_pod(before: Manifest, after: Manifest, *, is_configured_anew: bool) -> str:
+    """Of a bare pod, which runs once. Kubernetes lets only its image be changed."""
+    (images, spec), (new_images, new_spec) = _without_images(before), _without_images(after)
+    if spec != new_spec:
+        return "keeps its specification: a new run needs AGAIN=1"
+    if images != new_images:
+        return "restarts with another image, if it still runs"
+    return "is configured anew: the next make experiment begins a new run" * is_configured_anew
+
+
+def _without_images(pod: Manifest) -> tuple[list[str], Any]:
+    """A pod's images, and its specification without them."""
+    spec = copy.deepcopy(pod["spec"])
+    containers = (*spec.get("initContainers", ()), *spec["containers"])
+    return [container.pop("image") for container in containers], spec
+
+
+def _graphs(manifests: Iterable[Manifest]) -> set[str]:
+    """Keys of the compiled artifacts that are named in them."""
+    return set(_GRAPH.findall(json.dumps([*manifests])))
+
+
+def markdown(title: str, rows: Sequence[Restart], sections: Sequence[Section], limit: int) -> str:
+    """A comment of at most ``limit`` characters: each section gets an equal part of it."""
+    lines = [f"### {title}", "", "| Pods of | | What a deploy does |", "| --- | --- | --- |"]
+    lines += [f"| {' | '.join(row)} |" for row in rows or [("none", "", "")]]
+    for note in dict.fromkeys(NOTICED.values()):
+        words = [words for words, meaning in NOTICED.items() if meaning == note]
+        if titles := [s.title for s in sections if any(word in s.text for word in words)]:
+            lines += ["", f"> :warning: **{note}** in {', '.join(titles)}"]
+    lines += ["", *(f"{section.title}: unchanged  " for section in sections if not section.text)]
+    comment = "\n".join(lines)
+    differing = [section for section in sections if section.text]
+    room = (limit - len(comment)) // max(len(differing), 1) - 300
+    for section in differing:
+        # Nothing in the text can end the fence.
+        fence = "`" * max([3, *(len(ticks) + 1 for ticks in re.findall("`+", section.text))])
+        text, cut = section.text, ""
+        if len(text) > room:
+            text, cut = text[:room].rpartition("\n")[0], "Cut to fit here; `make diff` has all.\n"
+        comment += f"\n<details><summary>{section.title}</summary>\n\n"
+        comment += f"{fence}diff\n{text}\n{fence}\n{cut}\n</details>\n"
+    return comment
+
+
+def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Runs ``command`` without AWS credentials."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    quiet = {"AWS_EC2_METADATA_DISABLED": "true", "CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}
+    words = [str(word) for word in command]
+    return subprocess.run(
+        words, cwd=cwd, env=clean | quiet, capture_output=True, text=True, check=False
+    )
+
+
+def _cdk(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Runs the CDK CLI. Standard error holds what the app prints."""
     if not shutil.which("cdk"):
         raise DiffError("no cdk on the PATH: `make diff` brings it")
-    quiet = {"CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true", **environment}
-    return _run("cdk", "--no-lookups", "--no-notices", *arguments, cwd=cwd, **quiet)
+    return _run("cdk", "--no-lookups", "--no-notices", *arguments, cwd=cwd)
 
 
 if __name__ == "__main__":

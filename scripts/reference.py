@@ -62,11 +62,9 @@ def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _table(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
-    yield f"### {name}"
-    yield ""
+    yield f"### {name}\n"
     if name != "Top level" and "description" in definition:
-        yield f"{definition['description']}"
-        yield ""
+        yield f"{definition['description']}\n"
     yield from _head("Field", "Value", "Default", "Meaning")
     for field, value in definition["properties"].items():
         default = _literal(value["default"]) if "default" in value else ""
@@ -95,22 +93,12 @@ def _value(field: Mapping[str, Any]) -> str:
 def _section(reference: str) -> str:
     name = reference.rpartition("/")[2]
     definition = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"][name]
-    if "properties" in definition:
-        return f"[{name}](#{name.lower()})"
-    if "enum" in definition:
-        return ", ".join(map(_literal, definition["enum"]))
-    return name
+    return f"[{name}](#{name.lower()})" if "properties" in definition else _value(definition)
 
 
 def _limits(field: Mapping[str, Any], least: str, most: str) -> str:
-    exclusive = field.get(f"exclusive{least[0].upper()}{least[1:]}")
-    low, high = field.get(least), field.get(most)
-    parts = [
-        f"above {exclusive}" if exclusive is not None else "",
-        f"at least {low}" if low is not None else "",
-        f"at most {high}" if high is not None else "",
-    ]
-    limits = " and ".join(limit for limit in parts if limit)
+    words = {f"exclusive{least[0].upper()}{least[1:]}": "above", least: "at least", most: "at most"}
+    limits = " and ".join(f"{word} {field[key]}" for key, word in words.items() if key in field)
     return f", {limits}" if limits else ""
 
 

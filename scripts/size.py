@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -25,48 +24,29 @@ BARS: Final = {
 
 def main() -> None:
     """Prints each count beside its bar, and the rooms of the product, largest first."""
-    files = _tracked("*.py", "*.md")
-    python = [path for path in files if path.suffix == ".py"]
-    product = [path for path in python if path.parts[0] != "tests"]
-    tests = [path for path in python if path.parts[0] == "tests"]
-    prose = [path for path in files if path.suffix == ".md" and path != GENERATED]
-    counts = {
-        "product, lines": sum(map(_lines, product)),
-        "product, modules": len(product),
-        "tests, lines": sum(map(_lines, tests)),
-        "prose, words": sum(map(_words, prose)),
-        "README, words": _words(Path("README.md")),
-    }
+    counts, rooms = Counter[str](), Counter[str]()
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for path in map(Path, listed.stdout.splitlines()):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        lines, words = len(text.splitlines()), len(text.split())
+        if path.suffix == ".md" and path != GENERATED:
+            counts["prose, words"] += words
+            counts["README, words"] += words if path == Path("README.md") else 0
+        elif path.suffix == ".py" and path.parts[0] == "tests":
+            counts["tests, lines"] += lines
+        elif path.suffix == ".py":
+            counts["product, lines"] += lines
+            counts["product, modules"] += 1
+            rooms[path.parts[0]] += lines
     print(f"{'':18} {'now':>8} {'bar':>8}")
     for name, bar in BARS.items():
         over = f"  {counts[name] - bar:+,}" if counts[name] > bar else ""
         print(f"{name:18} {counts[name]:8,} {bar:8,}{over}")
     print()
-    rooms = _by_room(product)
     for room, lines in rooms.most_common():
         print(f"{room:18} {lines:8,}")
-
-
-def _tracked(*patterns: str) -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return [Path(name) for name in listed.stdout.split("\0") if name]
-
-
-def _by_room(paths: Iterable[Path]) -> Counter[str]:
-    rooms: Counter[str] = Counter()
-    for path in paths:
-        rooms[path.parts[0]] += _lines(path)
-    return rooms
-
-
-def _lines(path: Path) -> int:
-    return len((ROOT / path).read_text(encoding="utf-8").splitlines())
-
-
-def _words(path: Path) -> int:
-    return len((ROOT / path).read_text(encoding="utf-8").split())
 
 
 if __name__ == "__main__":
