@@ -75,16 +75,11 @@ $(CLI): package.json package-lock.json $(READY)
 install: $(READY_DEV) $(CLI) ## Install what the commands need; each does so by itself, too
 
 .PHONY: synth
-synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT
+synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT, with ACCOUNT filled in if given
 	@rm -rf cdk.out dist
-	@$(CDK) synth --quiet 2>&1 | $(WITHOUT_ADVICE)
+	@$(CDK) synth --quiet $${ACCOUNT:+--context "account=$$ACCOUNT"} 2>&1 | $(WITHOUT_ADVICE)
 	@echo "cdk.out/: $$(ls cdk.out/*.template.json | wc -l) templates; dist/: $$(ls dist/*.k8s.yaml | wc -l) manifests"
 	@python -m experiment notes "$$EXPERIMENT"
-
-.PHONY: manifests
-manifests: $(CLI) ## Write cdk.out/ and dist/, with ACCOUNT filled in if given, and list dist/
-	@$(CDK) synth --quiet $${ACCOUNT:+--context "account=$$ACCOUNT"} 2>&1 | $(WITHOUT_ADVICE)
-	@ls dist
 
 .PHONY: rehearse
 rehearse: $(READY_DEV) $(CLI) ## Run the whole experiment on this machine: embedded AWS, golden endpoints
@@ -191,8 +186,8 @@ audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned pac
 		{ echo "audit: something was found, or a registry did not answer: see above" >&2; exit 1; }
 
 .PHONY: diff
-diff: $(CLI) ## Say what EXPERIMENT changes against BASE (default: main), or against another file WITH=
-	@python -m scripts.diff $${WITH:+--with="$$WITH"} $${MARKDOWN:+--markdown="$$MARKDOWN"} \
+diff: $(CLI) ## Say what EXPERIMENT changes against BASE (default: main)
+	@python -m scripts.diff $${MARKDOWN:+--markdown="$$MARKDOWN"} \
 		-- "$${BASE:-main}" "$$EXPERIMENT"
 
 # A command that acts on an account must name its experiment: the default may be the wrong one, at

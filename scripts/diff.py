@@ -43,7 +43,7 @@ _GRAPH: Final = re.compile(r'compiled/([^/"\s]+)/')
 _DIGEST: Final = re.compile("-[0-9a-f]{8}$")
 """The end of a Job's name. A Job cannot be changed: another specification is another Job."""
 
-_WORDS: Final = re.compile(r"[\w:.-]+")
+_WORDS: Final = re.compile(r"\w[\w:.-]*")
 
 Manifest = Mapping[str, Any]
 Objects = Mapping[tuple[str, str], Manifest]

@@ -31,7 +31,7 @@ class Unschedulable(Exception):
 
 @dataclass(frozen=True)
 class Manifests:
-    """A folder of manifests, as ``make manifests ACCOUNT=...`` leaves them in ``dist/``."""
+    """A folder of manifests, as ``make synth ACCOUNT=...`` leaves them in ``dist/``."""
 
     directory: Path
 
