@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +13,10 @@ from typing import Any, Final
 import pytest
 
 from experiment import DEFAULT_FILE
+from rehearsal.aws.client import environment
 from tests.made import ROOT, checkout, make
 
-INSTALLED = (
-    *(".venv/ready", ".venv/prompt-sets/ready", ".venv/ready-dev"),
-    "node_modules/.package-lock.json",
-)
+FILE: Final = "experiments/article.yaml"
 
 
 def recipes(*targets: str, **environment: str) -> list[str]:
@@ -29,46 +26,19 @@ def recipes(*targets: str, **environment: str) -> list[str]:
     return result.stdout.splitlines()
 
 
-def installs(lines: list[str]) -> list[tuple[str, str]]:
-    """Each line that installs something, after the one before it."""
-    return [
-        (before, line)
-        for before, line in itertools.pairwise(lines)
-        if "pip install" in line or "npm ci" in line
-    ]
-
-
 def test_what_is_installed_is_said_before() -> None:
-    installing = installs(recipes(*INSTALLED))
-    assert len(installing) == len(INSTALLED)
-    assert all(before.startswith('echo "Installing ') for before, _ in installing)
+    lines = recipes("install")
+    installing = [n for n, line in enumerate(lines) if "pip install" in line or "npm ci" in line]
+    assert len(installing) == 4
+    assert all(lines[n - 1].startswith('echo "Installing ') for n in installing)
 
 
-def test_pip_and_npm_show_how_far_they_are_on_a_terminal_only() -> None:
-    in_a_log = installs(recipes(*INSTALLED))
-    # By this name make tells that its output is a terminal.
-    on_a_terminal = installs(recipes(*INSTALLED, MAKE_TERMOUT="/dev/tty"))
-    assert len(on_a_terminal) == len(in_a_log)
-    quiet = re.compile(r"--quiet|--loglevel=error > /dev/null$")
-    assert all(quiet.search(line) for _, line in in_a_log)
-    assert not any(quiet.search(line) for _, line in on_a_terminal)
-
-
-def test_npm_says_what_went_wrong(tmp_path: Path) -> None:
-    for name in ("Makefile", "package.json", "package-lock.json", ".npmrc"):
-        shutil.copy(ROOT / name, tmp_path)
-    environment = {
-        "npm_config_registry": "http://127.0.0.1:9/",  # where nobody listens
-        "npm_config_noproxy": "127.0.0.1",
-        "npm_config_cache": str(tmp_path / "cache"),
-        "npm_config_fetch_retries": "0",
-    }
-    result = make(
-        tmp_path, environment, "--old-file=.venv/ready", "node_modules/.package-lock.json"
+def test_an_experiment_hears_that_it_is_to_end() -> None:
+    """make tells its child alone."""
+    assert any(
+        line.startswith("exec python -m deployment")
+        for line in recipes("experiment", EXPERIMENT=FILE)
     )
-    assert result.returncode != 0
-    assert "npm error code ECONNREFUSED" in result.stderr
-    assert not (tmp_path / "node_modules" / ".package-lock.json").exists()
 
 
 def test_cleaning_keeps_results() -> None:
@@ -102,22 +72,11 @@ def ran(folder: Path, *arguments: str, **environment: str) -> list[list[str]]:
     return [json.loads(line) for line in (folder / "ran.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("variables", "endpoints"),
-    [
-        (["BASE=http://a", "SD=http://b"], ["Base=http://a", "SD=http://b"]),
-        (["VARIANTS=Base=http://a k3=http://b"], ["Base=http://a", "k3=http://b"]),
-        (["BASE=http://a", "VARIANTS=k3=http://b"], ["Base=http://a", "k3=http://b"]),
-    ],
-)
-def test_endpoints_are_measured_by_name(
-    folder: Path, variables: list[str], endpoints: list[str]
-) -> None:
-    plain, settings = ["-m", "spectap", "measure"], ["CASES=my cases", "OPTIONS=--rounds 2"]
-    assert ran(folder, "measure", *variables) == [[*plain, "--", *endpoints]]
-    assert ran(folder, "measure", *variables, *settings)[1:] == [
-        [*plain, "--cases=my cases", "--rounds", "2", "--", *endpoints]
-    ]
+def test_endpoints_are_measured_by_name(folder: Path) -> None:
+    settings = ["CASES=my cases", "OPTIONS=--rounds 2", "BASE=http://a", "VARIANTS=k3=http://b"]
+    (words,) = ran(folder, "measure", *settings)
+    endpoints = ["--", "Base=http://a", "k3=http://b"]
+    assert words == ["-m", "spectap", "measure", "--cases=my cases", "--rounds", "2", *endpoints]
 
 
 def test_an_experiment_of_vllm_is_small_unless_one_is_given(folder: Path) -> None:
@@ -132,9 +91,8 @@ exit 3
 """
 
 
-@pytest.mark.parametrize("target", ["synth", "manifests"])
-def test_the_cli_fails_as_itself_and_advises_nothing(tmp_path: Path, target: str) -> None:
-    result = make(checkout(tmp_path, CLI), {}, target)
+def test_the_cli_fails_as_itself_and_advises_nothing(tmp_path: Path) -> None:
+    result = make(checkout(tmp_path, CLI), {}, "synth")
     assert result.returncode == 2
     assert result.stderr.startswith("refused\nmake: ")
     assert "Error 3" in result.stderr
@@ -144,10 +102,9 @@ def test_the_cli_fails_as_itself_and_advises_nothing(tmp_path: Path, target: str
 HOSTILE = """`touch ran`$(touch ran)$(shell touch ran)${shell touch ran}";touch ran;' |touch ran
 \ttouch ran #\\\x1b[2J$$x$(info made)"""
 """Of it shells and make run every part, if they get to."""
-FILE = "experiments/article.yaml"
 TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "synth": ("EXPERIMENT", ["--context", "experiment={}"]),
-    "manifests": ("ACCOUNT", ["--context", "account={}"]),
+    "synth ACCOUNT": ("ACCOUNT", ["--context", "account={}"]),
     "rehearse": ("EXPERIMENT", ["rehearsal", "{}"]),
     "rehearse FAULTS": ("FAULTS", [FILE, ...]),
     "rehearse-vllm": ("EXPERIMENT", ["--vllm", "{}"]),
@@ -167,7 +124,6 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "measure OPTIONS": ("OPTIONS", ["measure", ...]),
     "diff": ("BASE", ["--", "{}", FILE]),
     "diff EXPERIMENT": ("EXPERIMENT", ["main", "{}"]),
-    "diff WITH": ("WITH", ["--with={}"]),
     "diff MARKDOWN": ("MARKDOWN", ["--markdown={}"]),
     **{
         target: ("EXPERIMENT", [target, "--experiment={}"])
@@ -196,26 +152,21 @@ NEEDED: Final = {
 }
 
 
-@pytest.mark.parametrize("by", ["command line", "environment"])
 @pytest.mark.parametrize("case", TEXTS)
-def test_what_a_user_gives_is_text(folder: Path, case: str, by: str) -> None:
+def test_what_a_user_gives_is_text(folder: Path, case: str) -> None:
     target, (variable, expected) = case.partition(" ")[0], TEXTS[case]
-    values = NEEDED.get(target, {}) | {variable: HOSTILE}
-    if target not in NEEDED:
-        values = {"EXPERIMENT": FILE} | values
-    if by == "environment":
-        make(folder, values, target)
-    else:
-        make(folder, {}, target, *(f"{name}={value}" for name, value in values.items()))
+    values = NEEDED.get(target, {"EXPERIMENT": FILE}) | {variable: HOSTILE}
+    make(folder, values, target)
+    make(folder, {}, target, *(f"{name}={value}" for name, value in values.items()))
     assert not (folder / "ran").exists()
-    arguments = json.loads((folder / "ran.jsonl").read_text().splitlines()[0])
-    spread: list[str] = []
+    lines = (folder / "ran.jsonl").read_text().splitlines()
+    by_environment, by_command_line = (json.loads(lines[at]) for at in (0, len(lines) // 2))
+    assert by_environment == by_command_line
+    words: list[str] = []
     for each in expected:
-        spread += HOSTILE.split() if each is ... else [str(each).replace("{}", HOSTILE)]
-    begins = [
-        index for index in range(len(arguments)) if arguments[index : index + len(spread)] == spread
-    ]
-    assert begins, arguments
+        words += HOSTILE.split() if each is ... else [str(each).replace("{}", HOSTILE)]
+    begins = range(len(by_environment) - len(words) + 1)
+    assert any(by_environment[n : n + len(words)] == words for n in begins), by_environment
 
 
 def test_a_small_experiment_is_written_beside_any(folder: Path) -> None:
@@ -234,6 +185,13 @@ def test_no_value_of_a_user_is_expanded_by_make() -> None:
     assert expanded - assigned == {"CURDIR", "MAKEFILE_LIST"}
 
 
+NAMED: Final = (
+    *("preflight", "bootstrap", "deploy", "experiment", "start", "stop", "destroy"),
+    *("status", "logs", "results", "delivery", "changes"),
+)
+"""Commands that act on an account."""
+
+
 @pytest.mark.parametrize(
     ("target", "message"),
     [
@@ -241,9 +199,38 @@ def test_no_value_of_a_user_is_expanded_by_make() -> None:
         ("read", "FILES is needed: make read FILES=results/..."),
         ("compare", 'RUNS is needed: make compare RUNS="OLD NEW"'),
         ("measure", "Endpoints are needed: make measure BASE=http://HOST:PORT SD=http://HOST:PORT"),
+        *(
+            (name, f"EXPERIMENT is needed: make {name} EXPERIMENT=experiments/NAME.yaml")
+            for name in NAMED
+        ),
     ],
 )
-def test_what_a_target_needs_is_said(target: str, message: str) -> None:
-    result = make(ROOT, {}, "--old-file=.venv/ready-dev", target)
-    assert result.returncode == 2
-    assert result.stderr.startswith(f"{message}\n")
+def test_what_a_target_needs_is_said(folder: Path, target: str, message: str) -> None:
+    for given in ([], ["EXPERIMENT="] if target in NAMED else []):
+        result = make(folder, {}, target, *given)
+        assert result.returncode == 2
+        assert result.stderr.startswith(f"{message}\n")
+
+
+@pytest.mark.parametrize(
+    ("variables", "line_begin"),
+    [
+        ({}, 'AWS: Could not connect to the endpoint URL: "http://127.0.0.1:9/"'),
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "AWS: no credentials; set "),
+    ],
+)
+def test_an_account_that_cannot_be_asked_is_one_line(
+    variables: dict[str, str], line_begin: str
+) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "deployment", "destroy", "--experiment", FILE],
+        cwd=ROOT,
+        env=environment("http://127.0.0.1:9", "us-east-2") | variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(line_begin)

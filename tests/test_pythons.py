@@ -51,16 +51,13 @@ def test_make_says_what_it_takes(tmp_path: Path, version: str, status: int, mess
     assert result.stderr.partition(f" {python}")[0] == message
 
 
-def test_the_oldest_and_the_newest_are_tried() -> None:
+def test_the_oldest_and_the_newest_are_tried_and_checks_are_for_the_oldest() -> None:
     job = load(FOLDER / "main.yml")["jobs"]["make"]
     matrix = job["strategy"]["matrix"]
     assert matrix["python"] == [OLDEST]
     assert matrix["include"] == [{"target": "test", "python": NEWEST}]
     (setup,) = (s["with"] for s in job["steps"] if "setup-python" in s.get("uses", ""))
     assert setup["python-version"] == "${{ matrix.python }}"
-
-
-def test_checks_are_for_the_oldest() -> None:
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     assert tool["mypy"]["python_version"] == OLDEST
     assert tool["ruff"]["target-version"] == f"py{OLDEST.replace('.', '')}"
