@@ -143,11 +143,7 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     listed: list[Variant] = []
     for batch in sorted(batches, key=lambda batch: batch != usual):
         baseline = "Base" if batch == usual else f"Base-batch-{batch}"
-        listed.append(
-            Variant(
-                baseline, service(experiment.name_prefix, baseline), experiment, None, None, batch
-            )
-        )
+        listed.append(Variant(baseline, service(prefix, baseline), experiment, None, None, batch))
         listed += (
             Variant(s.name, service(prefix, s.name), experiment, s, baseline, batch)
             for s in experiment.speculations

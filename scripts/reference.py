@@ -15,7 +15,18 @@ from typing import Any, Final
 
 from experiment import load
 from experiment.cost import CostGroup, cost
-from experiment.modes import modes
+from experiment.known_models import KNOWN_MODELS, ModelKind
+from experiment.runtimes import (
+    RUNTIMES,
+    Engine,
+    Mode,
+    ModeSupport,
+    Preparation,
+    Runtime,
+    Workload,
+    families,
+)
+from experiment.speculation import LARGEST_WINDOW
 
 ROOT: Final = Path(__file__).parents[1]
 SCHEMA: Final = ROOT / "experiments" / "experiment.schema.json"
@@ -45,12 +56,17 @@ Which runtime serves a mode, for which families of target, and how it runs, wher
 `num_speculative_tokens`; and the models whose figures are known.
 """
 
+_MODES = (
+    *("Mode", "Runtime", "Families", "Draft", "Window k", "Tokens a step", "Limits"),
+    *("Prepared by", "Measured by", "Documented by"),
+)
+
 
 def page() -> str:
     """The whole page, in Markdown."""
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     files = sorted(path for path in SCHEMA.parent.glob("*.yaml") if path.name != REHEARSED)
-    return "\n".join([TITLE, *_fields(schema), EXPERIMENTS, *_costs(files), MODES, modes()])
+    return "\n".join([TITLE, *_fields(schema), EXPERIMENTS, *_costs(files), MODES, *_modes(), ""])
 
 
 def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
@@ -132,6 +148,55 @@ def _purpose(file: Path) -> str:
     comments = takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
     text = " ".join(line.lstrip("# ") for line in islice(comments, 1, None)).strip()
     return re.split(r"(?<=[.?]) ", text, maxsplit=1)[0]
+
+
+def _modes() -> Iterator[str]:
+    """Who runs a mode and how, and which models are known."""
+    yield from _head(*_MODES)
+    for mode in Mode:
+        for runtime in RUNTIMES.values():
+            if support := runtime.modes.get(mode):
+                yield _row([f"`{mode}`", f"`{runtime.name}`", *_details(runtime, support)])
+    yield ""
+    yield from _head("Known model", "Kind", "Family", "Trained for")
+    for name, model in KNOWN_MODELS.items():
+        target = f"`{model.trained_for}`" if model.trained_for else "-"
+        yield _row([f"`{name}`", f"`{model.kind}`", model.family, target])
+
+
+def _details(runtime: Runtime, support: ModeSupport) -> Sequence[str]:
+    window = f"{support.minimum_tokens} to {support.maximum_tokens or LARGEST_WINDOW}"
+    if support.draft is ModelKind.DFLASH_DRAFT:
+        window = "the draft's `block_size` - 1"
+    first_start = runtime.preparation is Preparation.FIRST_START
+    return (
+        families(support),
+        f"`{support.draft}`" if support.draft else "none",
+        window,
+        "up to k + 1" if support.undrafted == 0 else "up to k",
+        ", ".join(_mode_limits(runtime, support)) or "-",
+        "the first start, whose cache is kept" if first_start else "a compile Job",
+        _measured(runtime, support),
+        f"[{support.source.rpartition('/')[2].partition('#')[0]}]({support.source})",
+    )
+
+
+def _mode_limits(runtime: Runtime, support: ModeSupport) -> Iterator[str]:
+    if support.workload is Workload.JOB:
+        yield "batch 1"
+    if support.tensor_parallel:
+        yield f"`tensor_parallel` {' or '.join(map(str, support.tensor_parallel))}"
+    if runtime.lengths:
+        yield f"`length` a power of two, {runtime.lengths[0]} to {runtime.lengths[-1]}"
+
+
+def _measured(runtime: Runtime, support: ModeSupport) -> str:
+    if support.workload is Workload.JOB:
+        return "`inference_demo --benchmark`, on random token ids"
+    if runtime.counts_drafts:
+        return "the tap; the server's counters of tokens and drafts"
+    counts = "steps" if runtime.engine is Engine.V0 else "tokens"
+    return f"the tap; the server's counters of {counts}, none of drafts"
 
 
 def _head(*columns: str) -> Iterator[str]:

@@ -34,9 +34,8 @@ _LEVELS: Final = (
     "1000 1001 2000 3000",
 )
 """The tree of candidates that Medusa's heads fill: ``medusa_mc_sim_7b_63`` (FasterDecoding/Medusa
-v1.0, ``medusa_choices.py``; NxDI, ``examples/medusa_mc_sim_7b_63.json``), which Medusa's authors
-chose by its acceptance on Vicuna 7B. A node is the way to it: for each head, the rank of its
-candidate, one digit each. With fewer heads the tree is cut to their number."""
+v1.0, ``medusa_choices.py``; NxDI, ``examples/medusa_mc_sim_7b_63.json``). A node is the way to it:
+for each head, the rank of its candidate, one digit each."""
 
 CANDIDATES: Final = 16
 """Candidates of each head that the device hands out: more than the largest rank, and a multiple of
@@ -69,10 +68,8 @@ class CompiledMode(ModeSupport):
     minimum_tokens: int = 2
     """NxDI verifies a window of k positions with k - 1 draft tokens: a window of 1 drafts none.
 
-    neuronx-distributed-inference v0.6.10598, ``models/model_base.py``: ``_token_gen_forward``
-    (fused) runs the draft k times, the last time for its KV cache alone, and hands the target k - 1
-    drafts; ``_eagle_token_gen_forward`` runs it k - 1 times. ``utils/hf_adapter.py``,
-    ``_standard_assisted_decoding`` (vanilla): as fused."""
+    neuronx-distributed-inference v0.6.10598, ``models/model_base.py`` (``_token_gen_forward``,
+    ``_eagle_token_gen_forward``) and ``utils/hf_adapter.py`` (``_standard_assisted_decoding``)."""
     greedy_only: bool = True
     prepared_by: str | None = None
     """The script of ``PREPARATIONS`` that makes of a draft, as published, what NxDI takes."""
@@ -116,9 +113,8 @@ class CompiledMode(ModeSupport):
 class JobMode(CompiledMode):
     """A mode that ``inference_demo`` also runs, since no server does.
 
-    At batch 1 and without buckets: what verifies Medusa's tree has none (``model_base.py``,
-    ``enable_medusa_speculation``), so a baseline with buckets would have the advantage. A prompt is
-    therefore padded to the whole length, on both sides.
+    At batch 1 and without buckets on both sides: what verifies Medusa's tree has none
+    (``model_base.py``, ``enable_medusa_speculation``).
     """
 
     workload: Workload = Workload.JOB
@@ -137,7 +133,7 @@ class JobMode(CompiledMode):
         )
 
     def run_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """Flags that say what is run. The weights are the artifact's."""
+        """Flags that say what is run."""
         return self.compiled_folders(variant, paths)
 
     def program(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
@@ -149,8 +145,8 @@ class JobMode(CompiledMode):
 class VanillaMode(JobMode):
     """Target and draft are compiled apart, and take turns.
 
-    The tokens are chosen on the host, on both sides: with ``--on-device-sampling`` the target hands
-    out no logits, which drafting needs (``utils/hf_adapter.py``, ``_standard_assisted_decoding``).
+    Tokens are chosen on the host: with ``--on-device-sampling`` the target hands out no logits,
+    which drafting needs (``utils/hf_adapter.py``, ``_standard_assisted_decoding``).
     """
 
     @override
@@ -194,11 +190,10 @@ class MedusaMode(JobMode):
 
     @override
     def own_flags(self, variant: Variant) -> tuple[str, ...]:
-        """The length is that of the tree and its root, exactly.
+        """``--global-topk`` is how many candidates of each head the device hands out.
 
-        ``--global-topk`` is how many candidates of each head the device hands out. The code that
-        fills the tree takes it to be ``TOPK`` of neuronx_distributed 2.26, ``medusa_utils.py``:
-        ``benchmark_medusa.py`` sets that to this.
+        ``benchmark_medusa.py`` sets ``TOPK`` of neuronx_distributed 2.26, ``medusa_utils.py``, to
+        the same.
         """
         heads = variant.window or 0
         return (
@@ -232,10 +227,7 @@ class MedusaMode(JobMode):
 
     @override
     def further_flags(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """The tree, which is read at run time; the tokens of an answer, which its loop counts.
-
-        The tree is a file to ``inference_demo`` even where it only compiles.
-        """
+        """The tree, which is read at run time; the tokens of an answer, which its loop counts."""
         tokens = str(variant.experiment.benchmark.mean_output_tokens)
         tree = f"{paths.scripts}/medusa-tree-{variant.window}.json"
         tree_flag = ("--medusa-tree-json", tree) if variant.mode else ()

@@ -23,15 +23,7 @@ from experiment.runtimes.inference_demo import (
     MedusaMode,
     VanillaMode,
 )
-from experiment.runtimes.runtime import (
-    IMAGES,
-    Engine,
-    Paths,
-    Runtime,
-    compact,
-    serve,
-    tools,
-)
+from experiment.runtimes.runtime import IMAGES, Engine, Paths, Runtime, compact, serve, tools
 
 _ANY: Final = frozenset(Family)
 _LLAMA: Final = frozenset({Family.LLAMA})
@@ -59,20 +51,16 @@ class ServedMode(CompiledMode):
     """``method`` of ``--speculative-config``; None leaves it to vLLM. It is no part of what is
     compiled."""
     overrides: tuple[str, ...]
-    """Keys that switch the mode on, both where it is compiled (``inference_demo`` has a flag of the
-    same name for each) and where it is served. All of them are set to true: the fork sets each over
-    NxDI's own configuration, and a mapping would replace an object of NxDI by something that it
-    cannot read (``model_loader/neuronx_distributed.py``)."""
+    """Keys set to true, which switch the mode on where it is served; ``inference_demo`` has a flag
+    of the same name for each."""
 
     @override
     def shared_flags(self, variant: Variant) -> tuple[str, ...]:
-        """NxDI writes them into ``neuron_config.json``.
+        """NxDI writes them into ``neuron_config.json``, from which a service takes them.
 
-        A service takes its configuration from there. All variants are compiled to sample greedily
-        on the device and without sequence parallelism, as the article's were: the loader's defaults
-        would differ between a baseline and a variant that speculates. Prefill has a batch of 1, as
-        the loader's. Sharded checkpoints make a start read shards instead of sharding again, and
-        avoid NxDI's failure on tied embeddings ("Cannot copy out of meta tensor").
+        All variants are compiled to sample greedily on the device and without sequence parallelism:
+        the loader's defaults would differ between a baseline and a variant that speculates. Sharded
+        checkpoints avoid NxDI's failure on tied embeddings ("Cannot copy out of meta tensor").
         """
         serving, batch = variant.experiment.serving, str(variant.batch)
         return (
@@ -96,11 +84,7 @@ class ServedMode(CompiledMode):
 
     @override
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """Makes of an EAGLE head, as published, the draft that NxDI takes.
-
-        It has what a head leaves to its target: an EAGLE v1 head the output head, an EAGLE3 head
-        the rows of the output head that its own lacks, or the embeddings.
-        """
+        """Adds to a published EAGLE head what it leaves to its target, and NxDI wants."""
         if self.prepared_by is None or self.draft is None or paths.draft is None:
             return []
         return [self.prepared_by, _HEADS[self.draft], paths.draft, paths.target]
@@ -114,9 +98,7 @@ class ServedMode(CompiledMode):
     def served_draft(self, paths: Paths) -> str | None:
         """The folder that vLLM is told, of which it reads ``config.json`` alone.
 
-        Not the published one where the draft was prepared. vLLM puts ``Eagle`` before the name of
-        an architecture and knows no ``EagleLlamaForCausalLMEagle3``; and the plugin wants a
-        ``model_type``, which the configuration of a speculators head does not have.
+        It cannot read that of a published head, so a prepared draft has one of its own.
         """
         return f"{paths.artifact}/{DRAFT}" if self.prepared_by else paths.draft
 
@@ -147,7 +129,6 @@ class Nxdi(Runtime):
 
     @override
     def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """NxDI's ``inference_demo`` with the configuration the variant will run with."""
         mode = self._mode(variant)
         return [
             *(PROGRAM, *_task(variant)),
@@ -160,7 +141,7 @@ class Nxdi(Runtime):
 
     @override
     def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """There is no device to ask, so the environment says what to compile for."""
+        # There is no device to ask what to compile for.
         return {
             "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2",
             **_cores(variant),
@@ -178,11 +159,7 @@ class Nxdi(Runtime):
 
     @override
     def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """Measures what was compiled. ``generate.sh`` adds where the report goes.
-
-        All flags again: it reads its configuration from the command line, and does not look whether
-        that is the artifact's (``run_inference``).
-        """
+        """All flags again: it does not look whether they are the artifact's (``run_inference``)."""
         mode = self._mode(variant)
         if not isinstance(mode, JobMode):
             return super().generate_command(variant, paths)
@@ -198,7 +175,7 @@ class Nxdi(Runtime):
 
     @override
     def generate_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """The logical cores it was compiled for; this wins over the flag of the same meaning."""
+        # This wins over the flag of the same meaning.
         return _cores(variant)
 
     @override
@@ -216,22 +193,15 @@ class Nxdi(Runtime):
 
     @override
     def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        return {
-            **self.environment,
-            "NEURON_COMPILED_ARTIFACTS": paths.artifact,
-            **_cores(variant),
-        }
+        artifact = {"NEURON_COMPILED_ARTIFACTS": paths.artifact}
+        return {**self.environment, **artifact, **_cores(variant)}
 
     def _mode(self, variant: Variant) -> CompiledMode:
         """The mode of ``variant``; of a baseline, the one it is compared with."""
         return self.modes[variant.speculation_mode]
 
     def _speculation(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """Flags that say which mode the artifact is of, and add the draft model.
-
-        The draft's context must be the target's: the published sample's README gives the draft
-        2048 tokens beside a target of 1024.
-        """
+        """The mode that the artifact is of, and a draft with the target's context."""
         support = self.modes[variant.mode] if variant.mode else None
         if not isinstance(support, ServedMode):
             return ()

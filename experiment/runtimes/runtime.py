@@ -93,16 +93,13 @@ class Runtime(ABC):
     name: str
     image: str
     ami_release: str
-    """Release of the EKS AMI for its nodes, whose Neuron driver suits the image's runtime library.
-
-    Driver 2.29 ends the start (``nrt_init``) of a library before 2.33, and library 2.32 does not
-    work with driver 2.26 (aws-neuron-sdk 81ce03ae, ``release-notes/components/runtime.rst``). Which
-    release has which driver: awslabs/amazon-eks-ami 15822511, ``CHANGELOG.md``."""
+    """Release of the EKS AMI for its nodes, whose Neuron driver suits the image's runtime library
+    (aws-neuron-sdk 81ce03ae, ``release-notes/components/runtime.rst``; awslabs/amazon-eks-ami
+    15822511, ``CHANGELOG.md``)."""
     engine: Engine
     """Decides which counters ``/metrics`` fills."""
     counts_drafts: bool = False
-    """Whether it fills V1's counters of drafts, ``vllm:spec_decode_*``. NxDI drafts and verifies
-    inside its graphs, and vLLM is told nothing of it."""
+    """Whether it fills V1's counters of drafts, ``vllm:spec_decode_*``."""
     modes: Mapping[Mode, ModeSupport]
     speculates_without: str | None = None
     """What it turns off where a variant speculates, in words. A baseline is served with it."""
@@ -138,17 +135,11 @@ class Runtime(ABC):
         return {}
 
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """A script of ``charts/scripts`` and its arguments, which prepares the draft.
-
-        Empty where the draft is compiled as it was downloaded.
-        """
+        """A script of ``charts/scripts`` that prepares the draft, and its arguments, if any does."""
         return []
 
     def draft_version(self, variant: Variant) -> tuple[str, ...]:
-        """What makes the draft of the published one, and its version: a part of the artifact's key.
-
-        Empty where the draft is compiled as it was downloaded.
-        """
+        """That script and its version, for the artifact's key."""
         return ()
 
     def generate_command(self, variant: Variant, paths: Paths) -> list[str]:

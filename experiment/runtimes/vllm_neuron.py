@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from typing_extensions import override
+
 from experiment.known_models import Family, Mode, ModelKind
 from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import (
@@ -66,18 +68,17 @@ class VllmNeuron(Runtime):
 
     modes: Mapping[Mode, HeadMode]
 
+    @override
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:
-        """Flags that decide its graphs.
+        """All of a prompt is prefilled at once, and prefixes are not cached.
 
-        All of a prompt is prefilled at once. Prefixes are not cached, since the second of two equal
-        prompts would be answered without a prefill. Async scheduling, which is on by default, is
-        off where vLLM turns it off itself, and for a matched baseline. The number of blocks is
-        given: it is a shape of the graphs, and would otherwise follow the memory that is free at
-        the start.
+        The number of blocks is given: it is a shape of the graphs, and would otherwise follow the
+        memory that is free at the start.
         """
         serving, batch = variant.experiment.serving, variant.batch
         blocks = -(-serving.length * batch // _BLOCK) + _SPARE_BLOCKS
-        used = self._used(variant)
+        modes = dict.fromkeys(s.mode for s in variant.experiment.speculations)
+        used = [self.modes[mode] for mode in modes]
         neuron_config = {
             "num_seqs_buckets": [batch],
             "on_device_sampling_config": {"all_greedy": True},
@@ -97,8 +98,8 @@ class VllmNeuron(Runtime):
             *self._speculation(variant, None),
         )
 
+    @override
     def serve_command(self, variant: Variant, paths: Paths, port: int) -> list[str]:
-        """The flags that decide the graphs, and those that do not."""
         graphs = self.compile_flags(variant)
         decoding = len(self._speculation(variant, None))
         return [
@@ -109,10 +110,9 @@ class VllmNeuron(Runtime):
         ]
 
     def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """Where the cache is; and time for a first start.
+        """Where the cache is, by the names of two releases; and time for a first start.
 
-        Two names of one root: the cache's code moved to another package between releases. Pods have
-        no EFA device, which its workers otherwise look for (``run_tp4.sh`` of the examples).
+        Pods have no EFA device, which its workers otherwise look for (``run_tp4.sh``).
         """
         cache = f"{paths.artifact}/vllm"
         return {
@@ -122,11 +122,6 @@ class VllmNeuron(Runtime):
             "NEURON_SKIP_EFA_AFFINITY": "1",
             **dict.fromkeys(_TIMEOUTS, str(_PATIENCE_SECONDS)),
         }
-
-    def _used(self, variant: Variant) -> tuple[HeadMode, ...]:
-        """The modes of the experiment."""
-        modes = dict.fromkeys(s.mode for s in variant.experiment.speculations)
-        return tuple(self.modes[mode] for mode in modes)
 
     def _speculation(self, variant: Variant, draft: str | None) -> tuple[str, ...]:
         """The flag that switches a mode on; without the draft's path, what decides the graphs."""
