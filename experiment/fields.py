@@ -19,10 +19,8 @@ class Strict(BaseModel):
 
 
 def matching(pattern: str, words: str) -> Any:
-    """A constraint on text: a regular expression, and what it allows in words.
-
-    The words stand in refusals and, by the JSON Schema's ``patternErrorMessage``, in editors
-    (redhat-developer/yaml-language-server, ``src/languageservice/jsonSchema.ts``).
+    """A regular expression, and what it allows in words: those of refusals, and of editors
+    (``patternErrorMessage`` of redhat-developer/yaml-language-server).
     """
     PATTERN_MESSAGES[pattern] = f"must be {words}"
     extra: dict[str, JsonValue] = {"patternErrorMessage": PATTERN_MESSAGES[pattern]}
@@ -47,16 +45,9 @@ DISTINCT: Final = AfterValidator(_distinct)
 WIDEST_API_ACCESS: Final = 8
 """No organisation has more addresses than one /8. The whole internet is also two blocks of /1."""
 
-PRIVATE: Final = tuple(
-    ipaddress.IPv4Network(block)
-    for block in (
-        "10.0.0.0/8",
-        "100.64.0.0/10",
-        "127.0.0.0/8",
-        "169.254.0.0/16",
-        "172.16.0.0/12",
-        "192.168.0.0/16",
-    )
+PRIVATE: Final = (
+    *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8"),
+    *("169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"),
 )
 
 OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
@@ -68,7 +59,7 @@ def _public(block: str) -> str:
     network = ipaddress.IPv4Network(block)
     if network.prefixlen < WIDEST_API_ACCESS:
         raise ValueError(f"must be /{WIDEST_API_ACCESS} or narrower; list your own addresses")
-    if any(network.overlaps(private) for private in PRIVATE):
+    if any(network.overlaps(ipaddress.IPv4Network(private)) for private in PRIVATE):
         raise ValueError("is private; EKS sees your public address")
     return block
 

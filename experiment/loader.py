@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import ConstructorError, SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning
@@ -73,14 +72,10 @@ def _invalid(error: ValidationError, document: Document) -> Iterator[str]:
         # A list also counts as too short where some of its items are refused.
         if kind == "too_short" and len(problem["input"]) >= problem["ctx"]["min_length"]:
             continue
-        steps = (*problem["loc"], *_steps(problem.get("ctx", {}).get("field", "")))
-        yield document.line_of(steps, _allowed(problem), of_key=kind == "extra_forbidden")
-
-
-def _allowed(problem: ErrorDetails) -> str:
-    if problem["type"] == "string_pattern_mismatch":
-        return PATTERN_MESSAGES[problem["ctx"]["pattern"]]
-    return allowed(problem, Experiment)
+        context = problem.get("ctx", {})
+        words = PATTERN_MESSAGES.get(context.get("pattern")) or allowed(problem, Experiment)
+        steps = (*problem["loc"], *_steps(context.get("field", "")))
+        yield document.line_of(steps, words, of_key=kind == "extra_forbidden")
 
 
 def _prompt_files(experiment: Experiment, document: Document) -> dict[str, PromptFile]:
@@ -178,13 +173,10 @@ class Document:
         return f" = {as_json(value)}"
 
     def _locate(self, path: Steps, *, of_key: bool) -> tuple[Steps, int]:
-        """``path`` as the file spells it, and the line of its value, from 1.
+        """``path`` as the file spells it, and the line of its value (or of its key), from 1.
 
-        - A position in a list is left out where the file has a single mapping in place of a list,
-          and a key where it has a single value in place of a mapping.
-        - A value that an alias or a merge key brings has the line where it is written. With
-          ``of_key``, the line is that of the last key instead.
-        - A value that is not in the file has the line of the nearest mapping or list around it.
+        A position is left out where the file has a single mapping in place of a list. An aliased
+        value has the line where it is written, an absent one that of the mapping around it.
         """
         node: Node | None = self.root
         line, spelt = _line(self.root), []
@@ -218,12 +210,11 @@ def _line(node: Node) -> int:
 
 def _dotted(path: Steps) -> str:
     """``("test_cases", 0, "name")`` as ``test_cases[0].name``."""
-    steps = (f"[{step}]" if isinstance(step, int) else f".{_key(step)}" for step in path)
-    return "".join(steps).removeprefix(".")
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[\w-]+", key) else as_json(key)
+    text = ""
+    for step in path:
+        is_plain = re.fullmatch(r"[\w-]+", str(step))
+        text += f"[{step}]" if isinstance(step, int) else f".{step if is_plain else as_json(step)}"
+    return text.removeprefix(".")
 
 
 def _steps(field: str) -> Steps:

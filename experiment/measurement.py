@@ -154,14 +154,15 @@ class LoadPoint(load_points.Loop, Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.rate is None and self.seconds is not None:
-            raise refused("seconds", "must be absent with concurrency")
-        if self.rate is not None and self.requests is not None:
+        if self.rate is None:
+            if self.seconds is not None:
+                raise refused("seconds", "must be absent with concurrency")
+            return self
+        if self.requests is not None:
             raise refused("requests", "must be absent with rate, which sends rate x seconds")
-        if self.rate is not None and self.seconds is None:
-            raise refused("seconds", "is required with rate")
-        if self.rate and self.seconds and self.rate * self.seconds < 1:
-            raise refused("seconds", f"must be at least {1 / self.rate:g}, or nothing is sent")
+        if self.seconds is None or self.rate * self.seconds < 1:
+            least = f"must be at least {1 / self.rate:g} with rate, or nothing is sent"
+            raise refused("seconds", least)
         return self
 
 

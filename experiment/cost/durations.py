@@ -23,20 +23,16 @@ COMPILE_SECONDS: Final = 45 * 60
 """One graph: field reports of compiles on Trainium say 25 to 45 minutes, none of Qwen3-32B."""
 
 FIRST_START_SECONDS: Final = 4 * 60 * 60
-"""The most that a service may compile when it first starts, until its probe ends it. One that is
-ended goes on from the graphs that it has finished."""
+"""The most that a service may compile when it first starts, until its probe ends it."""
 
 START_SECONDS: Final = 15 * 60
-"""One server, from a graph that is there to the first request: it copies the artifact, about the
-size of the checkpoints, to local disk, and loads it. Nobody has published a time for 65 GiB."""
+"""One server, from a graph that is there to the first request."""
 
 TOKEN_SECONDS: Final = 0.045
-"""One output token of one request, in a full batch. The article's inter-token latency of
-open-ended prompts, Qwen3-32B at concurrency 4, where speculation gains nothing."""
+"""One output token of one request, in a full batch, without speculation (the article)."""
 
 DRIVER_SECONDS: Final = 10
-"""The load generator's own start in each turn: llmperf loads its libraries and starts Ray
-(docs/cost.md; not timed on m7i.xlarge)."""
+"""The load generator's own start in each turn."""
 
 UNCOUNTED_WAVES: Final = 3
 """A warm-up, and a control load at either end. Each is one wave at the largest concurrency."""
@@ -46,15 +42,14 @@ WARM_UPS: Final = 1
 
 DEMO_ANSWERS: Final = 22
 """What ``inference_demo --benchmark`` generates: the answer to its prompt, a warm-up and 20 runs
-(neuronx-distributed-inference v0.6.10598, ``inference_demo.py`` and ``utils/benchmark.py``). Each
-is at most as long as was compiled, or as Medusa's command line says."""
+(neuronx-distributed-inference v0.6.10598, ``inference_demo.py`` and ``utils/benchmark.py``)."""
 
 GENEROUS: Final = 3
 """How many times longer than its estimate a job may take, and nodes may stand."""
 
 PREPARING_SECONDS: Final = 7 * 24 * 60 * 60
-"""Of the deadline of a Job with devices, for what comes before its nodes. It counts from the
-deploy, and nodes may be started days later. A Job that waits for them costs nothing."""
+"""Of the deadline of a Job with devices, which counts from the deploy: nodes may start days later.
+A Job that waits for them costs nothing."""
 
 DEPLOY_SECONDS: Final = 30 * 60
 """All stacks: a control plane of EKS takes 10 to 15 minutes, and what follows waits for it."""
@@ -69,8 +64,7 @@ TRAINIUM_NODE_SECONDS: Final = 15 * 60
 """The same, until its devices are offered."""
 
 FIRST_START_USUAL_SECONDS: Final = 20 * 60
-"""Longest of what is documented for a model of 70 billion parameters; the probe allows
-``FIRST_START_SECONDS``."""
+"""Longest of what is documented for a model of 70 billion parameters."""
 
 STOP_SECONDS: Final = 5 * 60
 """From the last result to the end of the instance."""
@@ -118,10 +112,7 @@ def estimate(experiment: Experiment) -> Estimate:
 
 
 def measuring_seconds(experiment: Experiment) -> float:
-    """How long the measurements take, all graphs being there and all services ready.
-
-    Variants that are measured apart start their servers meanwhile, each its own.
-    """
+    """How long the measurements take, all graphs being there and all services ready."""
     if experiment.isolated:
         return _measuring([*map(index_seconds, variants(experiment))], _claims(experiment))
     # All at once: a turn takes as long as its slowest service.
@@ -139,10 +130,7 @@ def index_deadline_seconds(experiment: Experiment) -> int:
 
 
 def index_seconds(variant: Variant) -> float:
-    """How long one variant holds its claim.
-
-    It starts, and then runs rounds x test cases x load points turns, and ``UNCOUNTED_WAVES`` more.
-    """
+    """How long one variant holds its claim: its start, its turns, and ``UNCOUNTED_WAVES``."""
     experiment = variant.experiment
     if experiment.workload is not Workload.JOB:
         return START_SECONDS + _load_seconds(variant, UNCOUNTED_WAVES)
@@ -177,8 +165,7 @@ def _turns(variant: Variant) -> list[float]:
 def _turn_seconds(variant: Variant, point: LoadPoint) -> float:
     """One test case at one load point in one round, cut off by the timeout.
 
-    A closed loop comes in waves of the concurrency, or of the batch where that is less. An open
-    loop lasts as long as it sends, and one answer longer.
+    A closed loop comes in waves of the concurrency, or of the batch where that is less.
     """
     load = variant.experiment.benchmark
     answer = load.mean_output_tokens * TOKEN_SECONDS

@@ -135,7 +135,7 @@ class Runtime(ABC):
         return {}
 
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """A script of ``charts/scripts`` that prepares the draft, and its arguments, if any does."""
+        """A script of ``charts/scripts`` that prepares the draft, if any, and its arguments."""
         return []
 
     def draft_version(self, variant: Variant) -> tuple[str, ...]:
