@@ -106,7 +106,7 @@ def compare(base: str, file: str, scratch: Path) -> tuple[list[Restart], list[Se
         old, new = _templates(before), _templates(after)
         (scratch / "none.json").write_text('{"Resources": {}}')
         pairs = [(name, old.get(name, scratch / "none.json")) for name in new]
-        stacks = [*pool.map(lambda pair: _stack(*pair, after / "cdk.out"), pairs)]
+        stacks = [*pool.map(lambda pair: _stack(pair[0], pair[1], after / "cdk.out"), pairs)]
     stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
     return [*restarts(read(before / "dist"), read(after / "dist"))], [
         _git_diff("The experiment file", tree / file, ROOT / file),
@@ -259,7 +259,7 @@ def _graphs(manifests: Iterable[Manifest]) -> set[str]:
 def markdown(title: str, rows: Sequence[Restart], sections: Sequence[Section], limit: int) -> str:
     """A comment of at most ``limit`` characters: each section gets an equal part of it."""
     lines = [f"### {title}", "", "| Pods of | | What a deploy does |", "| --- | --- | --- |"]
-    lines += [f"| {' | '.join(row)} |" for row in rows or [("none", "", "")]]
+    lines += [f"| {' | '.join(row)} |" for row in rows or [Restart("none", "", "")]]
     for note in dict.fromkeys(NOTICED.values()):
         words = [words for words, meaning in NOTICED.items() if meaning == note]
         if titles := [s.title for s in sections if any(word in s.text for word in words)]:

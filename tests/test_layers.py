@@ -26,10 +26,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "deployment": frozenset({"stacks", "charts", "experiment"}) | CONTRACT,
     "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
     "charts": frozenset({"experiment"}) | CONTRACT,
-    "experiment": frozenset(f"spectap.{name}" for name in ("config", "load_points", "names"))
-    # Prompts are read, and the known sets' names and classes looked up, before synthesis.
-    | {"spectap.errors", "spectap.prompt", "spectap.load.sets"}
-    | {"spectap.printing"},
+    "experiment": CONTRACT - {"spectap.metrics", "spectap.palette"},
     "spectap": frozenset(),
     "rehearsal": CONTRACT
     | {
@@ -52,21 +49,8 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
 
 ROOMS: Final = (
     {
-        "errors",
-        "names",
-        "record",
-        "metrics",
-        "palette",
-        "journal",
-        "ledger",
-        "config",
-        "load_points",
-        "wording",
-        "printing",
-        "limits",
-        "prompt",
-        "answer",
-        "checks",
+        *("errors", "names", "record", "metrics", "palette", "journal", "ledger", "config"),
+        *("load_points", "wording", "printing", "limits", "prompt", "answer", "checks"),
         "inference_demo",
     },
     {"tap", "load", "endpoint", "aws"},

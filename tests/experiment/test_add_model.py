@@ -66,6 +66,12 @@ DFLASH: Final = decoder("Qwen3", 151936, 5, 2560, 40960, **KV_HEADS) | {
 }
 
 
+def verified_by(target: Any) -> dict[str, Any]:
+    """A head of speculators for the model of that name."""
+    verifier = {"algorithm": "eagle3", "verifier": {"name_or_path": target}}
+    return SPECULATORS | {"speculators_config": verifier}
+
+
 def checkpoint(folder: Path, config: Mapping[str, Any], **files: bytes) -> Path:
     """``folder`` with ``config`` as its config.json, and further files: __ stands for a dot."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -152,38 +158,23 @@ def test_heads_that_look_alike_are_told_apart(
     assert (read["kind"], read["layers"]) == (kind, 5 if kind == "dflash-draft" else 1)
 
 
-def test_a_block_inside_dflash_config_counts(tmp_path: Path) -> None:
-    config = DFLASH | {"block_size": None, "dflash_config": {"block_size": 10}}
-    assert printed(checkpoint(tmp_path, config))["drafts"] == 9
-
-
 @pytest.mark.parametrize(
-    ("config", "norm"),
+    ("config", "field", "value"),
     [
-        (SPECULATORS, True),
-        (SPECULATORS | {"norm_before_residual": False}, False),
-        (EAGLE3, False),
-        (EAGLE, None),
+        (DFLASH | {"block_size": None, "dflash_config": {"block_size": 10}}, "drafts", 9),
+        (SPECULATORS | {"norm_before_residual": False}, "norm_before_residual", False),
+        (EAGLE3, "norm_before_residual", False),
+        (EAGLE, "norm_before_residual", None),
+        # A verifier may be a path.
+        (verified_by("meta-llama/Llama-3.1-8B"), "trained_for", "meta-llama/Llama-3.1-8B"),
+        (verified_by("/model/from_s3"), "trained_for", None),
+        (verified_by(["x"]), "trained_for", None),
     ],
 )
-def test_where_a_head_has_its_norm_is_read(
-    tmp_path: Path, config: dict[str, Any], norm: bool | None
+def test_what_only_some_heads_say_is_read(
+    tmp_path: Path, config: dict[str, Any], field: str, value: Any
 ) -> None:
-    assert printed(checkpoint(tmp_path, config)).get("norm_before_residual") is norm
-
-
-@pytest.mark.parametrize(
-    ("named", "expected"),
-    [
-        ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
-        ("/model/from_s3", None),
-        (["x"], None),
-    ],
-)
-def test_a_verifier_may_be_a_path(tmp_path: Path, named: Any, expected: str | None) -> None:
-    verifier = {"algorithm": "eagle3", "verifier": {"name_or_path": named}}
-    read = printed(checkpoint(tmp_path, SPECULATORS | {"speculators_config": verifier}))
-    assert read.get("trained_for") == expected
+    assert printed(checkpoint(tmp_path, config)).get(field) == value
 
 
 @pytest.mark.parametrize(

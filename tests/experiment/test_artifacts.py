@@ -45,12 +45,6 @@ def test_what_prepares_a_draft_is_an_input(monkeypatch: pytest.MonkeyPatch) -> N
     assert _keys({}) == fused
 
 
-@pytest.mark.parametrize("field", ["draft", "draft_revision", "mode", "num_speculative_tokens"])
-def test_absent_is_an_input_of_its_own(field: str) -> None:
-    keys = {artifact_key(INPUTS | {field: value}) for value in (None, "None", "null", "", 0)}
-    assert len(keys) == 5
-
-
 def test_keys_stay_what_they_were() -> None:
     """If this fails, every artifact compiled so far is lost to its experiment."""
     assert artifact_key(INPUTS) == "qwen3-32b-fused-7-fb86ccb4825ad59c"
@@ -59,7 +53,7 @@ def test_keys_stay_what_they_were() -> None:
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(target=st.from_regex(f"{_WORD}/{_WORD}", fullmatch=True))
 def test_a_key_can_be_a_label_value_and_an_object_key(target: str) -> None:
     for mode in (None, "eagle3"):
@@ -87,7 +81,6 @@ US_WEST = {
     [
         ({}, {"models.target.id": "Qwen/Qwen3-14B"}, (True, True)),
         ({}, {"models.target.revision": "0" * 40}, (True, True)),
-        ({}, {"serving.devices": 4, "serving.tensor_parallel": 16}, (True, True)),
         ({}, {"serving.devices": 4, "serving.logical_core_size": 1}, (True, True)),
         ({}, {"serving.batch": 8}, (True, True)),
         ({}, {"serving.length": 2048}, (True, True)),

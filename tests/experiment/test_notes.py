@@ -19,7 +19,6 @@ INDIA = BLOCK | {
     "aws.availability_zones": ["ap-south-2a", "ap-south-2b"],
     "capacity.availability_zone": "ap-south-2b",
 }
-SPOT = {"capacity.purchase": "spot", "capacity.price.purchase": "on-demand"}
 NXDI = of_file("eagle3-nxdi")
 UNSEEN = {
     "runtime": "vllm-0.16-nxdi",
@@ -42,13 +41,7 @@ def noted(changes: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("changes", "word", "beginning"),
     [
-        ({}, "no price of", f"{NO_PRICE}on-demand in us-east-2 is given"),
         (INDIA, "no price of", f"{NO_PRICE}capacity-block in ap-south-2 is given"),
-        (
-            SPOT,
-            "no price of spot",
-            "capacity.price: costs use the price of on-demand in us-east-2",
-        ),
         ({}, "none to buy", "capacity.purchase = on-demand: no on-demand price of trn2.48xlarge"),
         ({"benchmark.rounds": 2}, "at least 3", "benchmark.rounds = 2: there will be no verdict"),
         (
@@ -80,9 +73,7 @@ def test_it_is_noted(changes: dict[str, Any], word: str, beginning: str) -> None
     ("changes", "word"),
     [
         (BLOCK, ""),
-        (BLOCK | {"benchmark.rounds": 3}, ""),
         (NXDI, "norm_before_residual"),
-        (NXDI, "first starts"),
         (UNSEEN | {"runtime": "vllm-neuron-1.x"}, "norm_before_residual"),
         (of_file("vanilla"), "gated"),
         (of_file("vanilla"), "are sent at"),

@@ -57,13 +57,6 @@ def test_every_bad_line_is_named_with_its_number(write: Write, tmp_path: Path) -
     assert {line.partition(": ")[0] for line in lines} == {f"{file}:{n}" for n in (2, 3, 4)}
 
 
-def test_a_file_that_two_test_cases_name_is_refused_once(write: Write) -> None:
-    path = write(["no JSON", {"prompt": "fine"}])
-    changes = {CASE: FILE_CASE, "benchmark.test_cases.4": FILE_CASE | {"name": "again"}}
-    path.write_text(edited(changes), encoding="utf-8")
-    assert _refused(path).count("\n") == 0
-
-
 def test_classes_are_those_of_the_file(write: Write) -> None:
     path = write([{"prompt": "Hello", "class": "short"}], classes=["long"])
     assert ": benchmark.test_cases[3].classes[0] = " in _refused(path)

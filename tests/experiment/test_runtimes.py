@@ -75,29 +75,23 @@ def test_a_server_has_this_environment(changes: dict[str, Any], expected: dict[s
     assert variant.runtime.serve_environment(variant, PATHS) == expected
 
 
-def test_a_complete_cache_is_not_added_to() -> None:
-    runtime = RUNTIMES[NEURON]
-    assert runtime.complete_environment == {"VLLM_NEURON_DISABLE_WARMUP_COMPILE": "1"}
-    assert runtime.cached_at == {"nki": "/var/tmp/nki-intermediate-cache"}
-
-
 @pytest.mark.parametrize(
-    ("name", "mode", "fewest", "most", "ahead"),
+    ("name", "mode", "fewest", "most", "drafts", "ahead"),
     [
         # NxDI keeps a position of the window for the token that the drafts follow.
-        *((FORK, mode, 2, None, 4) for mode in (Mode.FUSED, Mode.EAGLE, Mode.VANILLA)),
-        *((PLUGIN, mode, 2, None, 4) for mode in (Mode.EAGLE, Mode.EAGLE3)),
-        # The nodes of the tree, and its root.
-        (FORK, Mode.MEDUSA, 1, 4, 64),
-        *((NEURON, mode, 1, None, 4) for mode in (Mode.EAGLE3, Mode.DFLASH)),
+        *((FORK, mode, 2, None, 3, 4) for mode in (Mode.FUSED, Mode.EAGLE, Mode.VANILLA)),
+        *((PLUGIN, mode, 2, None, 3, 4) for mode in (Mode.EAGLE, Mode.EAGLE3)),
+        # One for each head; the nodes of the tree, and its root.
+        (FORK, Mode.MEDUSA, 1, 4, 4, 64),
+        *((NEURON, mode, 1, None, 4, 4) for mode in (Mode.EAGLE3, Mode.DFLASH)),
     ],
 )
-def test_which_windows_a_mode_takes_and_how_far_a_step_of_four_looks_ahead(
-    name: str, mode: Mode, fewest: int, most: int | None, ahead: int
+def test_which_windows_a_mode_takes_and_what_a_window_of_four_drafts_and_looks_ahead(
+    name: str, mode: Mode, fewest: int, most: int | None, drafts: int, ahead: int
 ) -> None:
     support = RUNTIMES[name].modes[mode]
     assert (support.minimum_tokens, support.maximum_tokens) == (fewest, most)
-    assert support.ahead(4) == ahead
+    assert (support.drafts_per_step(4), support.ahead(4)) == (drafts, ahead)
 
 
 def test_what_decides_a_graph_of_vllm_neuron_is_in_its_key_and_no_path_is() -> None:
