@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from experiment.errors import ExperimentError
+from experiment.fields import ExperimentError
 from experiment.loader import load
 from experiment.schema import Experiment
 

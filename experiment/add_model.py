@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from experiment.errors import ExperimentError, as_json
+from experiment.fields import ExperimentError, as_json
 from experiment.known_models import Architecture, Family, ModelKind
 
 CONFIG: Final = "config.json"

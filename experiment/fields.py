@@ -1,12 +1,38 @@
-"""What every mapping and every text of an experiment file is made of."""
+"""What every mapping and every text of an experiment file is made of, and how it is refused."""
 
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Any, Final
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
+
+from spectap.printing import printable
+
+
+class Refusal(NamedTuple):
+    """A field of an experiment file, and what is allowed in it."""
+
+    field: str
+    """Dotted path, e.g. ``benchmark.test_cases[0].name``."""
+    allowed: str
+
+
+Refusals = Iterator[Refusal]
+
+
+class ExperimentError(Exception):
+    """A file was refused. ``str()`` is what the user is shown: one line per error."""
+
+
+def as_json(value: Any) -> str:
+    """``value`` as JSON, which is YAML, short enough for one line."""
+    text = printable(json.dumps(value, ensure_ascii=False, default=str))
+    return text if len(text) <= 80 else text[:77] + "..."
+
 
 PATTERN_MESSAGES: Final[dict[str, str]] = {}
 """What each pattern allows, in words."""

@@ -54,8 +54,6 @@ class CompileInstance:
     memory_gib: int
     usd_per_hour: float
     """On demand."""
-    as_of: str
-    source: str
 
 
 COMPILE_INSTANCE: Final = CompileInstance(
@@ -63,10 +61,9 @@ COMPILE_INSTANCE: Final = CompileInstance(
     # Half the CPUs of a trn2.48xlarge, and room for the 600 GiB that a compile may take.
     vcpus=96,
     memory_gib=768,
+    # In us-east-1 on 2026-01-19: aws/karpenter-provider-aws 031e72b,
+    # pkg/providers/pricing/zz_generated.pricing_aws.go. us-east-2 is commonly quoted the same.
     usd_per_hour=6.3504,
-    as_of="2026-01-19",
-    # In us-east-1; us-east-2 is commonly quoted the same.
-    source="aws/karpenter-provider-aws 031e72b, pkg/providers/pricing/zz_generated.pricing_aws.go",
 )
 
 MOST_COMPILE_NODES: Final = 4

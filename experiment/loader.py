@@ -17,8 +17,7 @@ from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from experiment.errors import ExperimentError, as_json
-from experiment.fields import PATTERN_MESSAGES
+from experiment.fields import PATTERN_MESSAGES, ExperimentError, as_json
 from experiment.measurement import PromptFile
 from experiment.rules import refusals
 from experiment.schema import Experiment

@@ -50,8 +50,6 @@ def notes(experiment: Experiment) -> Iterator[str]:
     yield from _guarded(experiment)
     if experiment.isolated:
         yield from _measured_apart(experiment)
-    if experiment.workload is Workload.SERVICE:
-        yield from _unsent(experiment)
 
 
 def _revisions(experiment: Experiment) -> Iterator[str]:
@@ -127,24 +125,3 @@ def _measured_apart(experiment: Experiment) -> Iterator[str]:
             "round or load of benchmark is used, and the figures compare with each other and with "
             "no service's"
         )
-
-
-def _unsent(experiment: Experiment) -> Iterator[str]:
-    """Prompts that the smallest load point does not come to."""
-    rounds = experiment.benchmark.rounds.at_most
-    point = min(experiment.benchmark.points, key=lambda point: point.requests)
-    sent = point.requests * rounds
-    for index, case in enumerate(experiment.benchmark.test_cases):
-        if (prompts := experiment.prompts_of(case)) is None:
-            continue
-        available = sum(
-            count
-            for name, count in prompts.classes.items()
-            if name in case.classes or not case.classes
-        )
-        chosen = min(available, case.limit or available)
-        if sent < chosen:
-            yield (
-                f"benchmark.test_cases[{index}]: {sent} of {chosen} prompts are sent at {point}, "
-                f"{point.requests} in each of {rounds} rounds"
-            )

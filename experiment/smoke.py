@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from experiment.errors import ExperimentError
+from experiment.fields import ExperimentError
 from experiment.runtimes import Mode, Workload, serving_in_words
 from experiment.schema import Experiment
 

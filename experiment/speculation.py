@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, Final, Literal
@@ -83,13 +83,13 @@ def placed(listed: Sequence[Speculation]) -> tuple[tuple[Speculation, Fields], .
         (
             speculation,
             Fields(
-                mode=f"speculation[{index}].mode",
-                window=f"speculation[{index}].num_speculative_tokens",
-                draft=f"speculation[{index}].draft" if speculation.draft else None,
-                batch=f"speculation[{index}].batch" if speculation.batch else None,
+                mode=f"speculation[{n}].mode",
+                window=f"speculation[{n}].num_speculative_tokens",
+                draft=f"speculation[{n}].draft" if speculation.draft else None,
+                batch=f"speculation[{n}].batch" if speculation.batch else None,
             ),
         )
-        for index, speculation in enumerate(listed)
+        for n, speculation in enumerate(listed)
     )
 
 
@@ -143,9 +143,7 @@ class Sweep(Strict):
         They are named by what they differ in: ``Qwen3-1-7B-k7``, ``k7-b16``. No two names are the
         same, whatever the case.
         """
-        return tuple(self._combinations())
-
-    def _combinations(self) -> Iterator[tuple[Speculation, Fields]]:
+        placed: list[tuple[Speculation, Fields]] = []
         drafts, batches = self.drafts or (None,), self.batches or (None,)
         names = _names(self.drafts or ())
         for (d, draft), (b, batch), (w, window) in product(
@@ -165,7 +163,8 @@ class Sweep(Strict):
                 draft=f"sweep.drafts[{d}]" if draft else None,
                 batch=f"sweep.batches[{b}]" if batch else None,
             )
-            yield speculation, fields
+            placed.append((speculation, fields))
+        return tuple(placed)
 
 
 def _names(drafts: Sequence[Model]) -> list[str]:

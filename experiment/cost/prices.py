@@ -38,8 +38,7 @@ class ListPrice:
         return self.usd if self.unit == "hour" else self.usd / HOURS_PER_MONTH
 
 
-# As listed for us-east-1 by the source of COMPILE_INSTANCE. In us-east-2 these families are
-# commonly quoted at the same prices.
+# By the source of COMPILE_INSTANCE.
 SYSTEM_NODE: Final = ListPrice(0.2016, "hour")
 COMPILE_NODE: Final = ListPrice(COMPILE_INSTANCE.usd_per_hour, "hour")
 

@@ -1,19 +1,14 @@
-"""What must hold between the sections of an experiment. Each rule is one function.
+"""What must hold between the sections of an experiment: a function for each rule.
 
-What must hold within one section is said by the section's own class.
-
-A rule yields its refusals. A rule can depend on others: it is skipped when one of those has refused
-something.
-
-A rule names the item of a list by its position, also in a file that has a mapping in place of a
-list: the loader turns ``speculation[0].mode`` into what that file says, and adds line and value.
+A rule yields its refusals, and is skipped when one that it depends on has refused something. It
+names the item of a list by its position; the loader spells that as the file does.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from experiment.errors import Refusals
+from experiment.fields import Refusals
 from experiment.rules import measurement, models, serving
 from experiment.rules.models import Rule
 from experiment.schema import Experiment

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from experiment.cost.durations import estimate
-from experiment.errors import Refusal, Refusals
+from experiment.fields import Refusal, Refusals
 from experiment.rules.models import Rule, listed_or_swept, mode_served, models_known, speculating
 from experiment.rules.serving import one_at_a_time, one_workload
 from experiment.runtimes import Workload

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from experiment.errors import Refusal, Refusals, as_json
+from experiment.fields import Refusal, Refusals, as_json
 from experiment.known_models import KNOWN_MODELS, Model, ModelKind
 from experiment.runtimes import (
     RUNTIMES,

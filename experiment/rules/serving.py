@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from experiment.errors import Refusal, Refusals
+from experiment.fields import Refusal, Refusals
 from experiment.known_models import Architecture
 from experiment.rules.models import (
     Rule,

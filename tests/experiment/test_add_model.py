@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from experiment.__main__ import main
 from experiment.add_model import add_model
-from experiment.errors import ExperimentError
+from experiment.fields import ExperimentError
 from experiment.known_models import KNOWN_MODELS, Architecture
 from experiment.loader import parse
 from tests.experiment.files import ARTICLE_TEXT

@@ -14,7 +14,6 @@ from ruamel.yaml import YAML
 from charts.llmperf import benchmark_config
 from experiment import Experiment, load
 from experiment.loader import parse
-from experiment.notes import notes
 from experiment.runtimes import RUNTIMES, Mode
 from spectap.config import Structure
 from spectap.load_points import MINIMUM_INPUT_TOKENS
@@ -65,7 +64,6 @@ def test_a_prompt_of_llmperfs_own_minimum_is_long_enough() -> None:
 
 def test_real_prompts_are_all_sent_at_every_load_point() -> None:
     experiment = load(EXPERIMENTS / "real-prompts.yaml")
-    assert [note for note in notes(experiment) if "prompts" in note] == []
     rounds = experiment.benchmark.rounds.at_most
     assert {point.requests * rounds for point in experiment.benchmark.points} == {48}
     assert [case.limit for case in experiment.benchmark.test_cases] == [48, 48, 48]

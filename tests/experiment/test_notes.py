@@ -76,7 +76,6 @@ def test_it_is_noted(changes: dict[str, Any], word: str, beginning: str) -> None
         (NXDI, "norm_before_residual"),
         (UNSEEN | {"runtime": "vllm-neuron-1.x"}, "norm_before_residual"),
         (of_file("vanilla"), "gated"),
-        (of_file("vanilla"), "are sent at"),
     ],
 )
 def test_it_is_not_noted(changes: dict[str, Any], word: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from experiment import ExperimentError, load
-from experiment.notes import notes
 from tests.experiment.files import edited
 
 FILE_CASE = {"name": "own", "file": "prompts.jsonl"}
@@ -67,24 +66,6 @@ def test_tools_of_a_file_need_a_parser_as_a_set_s_do(write: Write) -> None:
     experiment = load(write([{"prompt": "Hello", "tools": [TOOL]}]))
     assert experiment.calls_tools
     assert not load(write([{"prompt": "Hello"}])).calls_tools
-
-
-@pytest.mark.parametrize(
-    ("case", "words"),
-    [
-        ({}, ["benchmark.test_cases[3]: 24 of 30"]),
-        ({"limit": 25}, ["benchmark.test_cases[3]: 24 of 25"]),
-        ({"limit": 24}, []),
-        ({"classes": ["even"]}, []),
-    ],
-)
-def test_prompts_that_are_never_sent_are_noted(
-    write: Write, case: dict[str, Any], words: list[str]
-) -> None:
-    lines = [{"prompt": str(n), "class": ("even", "odd")[n % 2]} for n in range(30)]
-    noted = notes(load(write(lines, **case)))
-    sent = " prompts are sent at concurrency 4, 4 in each of 6 rounds"
-    assert [note.removesuffix(sent) for note in noted if "prompts" in note] == words
 
 
 def _refused(path: Path) -> str:
