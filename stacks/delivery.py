@@ -6,7 +6,6 @@ Condition keys of the token: IAM User Guide, "Available keys for AWS OIDC federa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from charts.names import LOGS_PREFIX, bucket_name, stopper_name
 from experiment.schema import Experiment, Provider
 from stacks.acknowledge import acknowledge
 from stacks.regions import budget_region, budget_stack_name
+from stacks.roles import allow
 
 ISSUER: Final = "token.actions.githubusercontent.com"
 AUDIENCE: Final = "sts.amazonaws.com"
@@ -107,7 +107,7 @@ class DeliveryStack(Stack):
             Duration.hours(1),
         )
         actions = ["cloudformation:DescribeStacks", "cloudformation:GetTemplate"]
-        _allow(role, "Read", actions, self._stacks())
+        allow(role, "Read", actions, self._stacks())
 
     def _add_deploy(self) -> None:
         """For jobs in the protected environment, of workflows of one branch.
@@ -135,19 +135,19 @@ class DeliveryStack(Stack):
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, account)}"
         schedules = [f"scheduler:{action}Schedule" for action in ("Create", "Update")]
         versions = [self._arn("ssm", version, region=each) for each in regions]
-        _allow(role, "Cdk", ["sts:AssumeRole"], bootstrap)
-        _allow(role, "Administer", ["sts:AssumeRole"], [wild["administrator"]])
+        allow(role, "Cdk", ["sts:AssumeRole"], bootstrap)
+        allow(role, "Administer", ["sts:AssumeRole"], [wild["administrator"]])
         # What ``deployment.guard`` and ``deployment.nodes`` change.
-        _allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], [wild["node groups"]])
-        _allow(role, "Guards", schedules, [wild["schedules"]])
-        _allow(role, "ForGuards", ["iam:PassRole"], [wild["guards"]], to_scheduler)
-        _allow(role, "ListExecutions", ["states:ListExecutions"], [stopper])
-        _allow(role, "StopExecution", ["states:StopExecution"], [wild["executions"]])
-        _allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket])
-        _allow(role, "Results", ["s3:GetObject"], [wild["objects"]])
-        _allow(role, "Logs", ["s3:PutObject"], [wild["logs"]])
-        _allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
-        _allow(role, "Look", [*_LOOKS], ["*"])
+        allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], [wild["node groups"]])
+        allow(role, "Guards", schedules, [wild["schedules"]])
+        allow(role, "ForGuards", ["iam:PassRole"], [wild["guards"]], to_scheduler)
+        allow(role, "ListExecutions", ["states:ListExecutions"], [stopper])
+        allow(role, "StopExecution", ["states:StopExecution"], [wild["executions"]])
+        allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket])
+        allow(role, "Results", ["s3:GetObject"], [wild["objects"]])
+        allow(role, "Logs", ["s3:PutObject"], [wild["logs"]])
+        allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
+        allow(role, "Look", _LOOKS, ["*"])
 
     @property
     def _wild(self) -> dict[str, str]:
@@ -201,15 +201,3 @@ class DeliveryStack(Stack):
     def _arn(self, service: str, resource: str, *, region: str | None = None) -> str:
         effective_region = self._experiment.aws.region if region is None else region
         return f"arn:{self.partition}:{service}:{effective_region}:{self.account}:{resource}"
-
-
-def _allow(
-    role: iam.Role,
-    sid: str,
-    actions: list[str],
-    resources: list[str],
-    conditions: Mapping[str, Any] | None = None,
-) -> None:
-    role.add_to_policy(
-        iam.PolicyStatement(sid=sid, actions=actions, resources=resources, conditions=conditions)
-    )

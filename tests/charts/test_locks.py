@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from cdk8s import App
+from cdk8s import App, Chart
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from charts import scripts as pod_scripts
-from charts.preparation import PreparationChart
-from charts.quality import QualityChart
+from charts.preparation import add_preparation
+from charts.quality import add_quality
 from charts.scripts import Scripts
 from experiment import Experiment
 from experiment.images import PYTHON
@@ -85,11 +85,12 @@ def test_the_pod_installs_its_lock_and_no_more(name: str, synthesised: Synthesis
 
 @pytest.mark.parametrize("file", ["download.py", "download.lock", "quality.py", "quality.lock"])
 def test_another_script_or_lock_is_another_job(file: str, article: Experiment) -> None:
-    chart = PreparationChart if file.startswith("download") else QualityChart
+    add = add_preparation if file.startswith("download") else add_quality
 
     def jobs(scripts: Scripts) -> set[str]:
-        objects = chart(App(), "chart", experiment=article, scripts=scripts).to_json()
-        return {o["metadata"]["name"] for o in objects if o["kind"] == "Job"}
+        chart = Chart(App(), "chart")
+        add(chart, article, scripts)
+        return {o["metadata"]["name"] for o in chart.to_json() if o["kind"] == "Job"}
 
     assert len(jobs(pod_scripts.read()) - jobs({**pod_scripts.read(), file: "another"})) == 1
 
