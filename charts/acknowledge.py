@@ -7,8 +7,7 @@ those of a pod template, where another reason would be another pod.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cdk8s_plus_35 import k8s
 
@@ -60,19 +59,12 @@ def acknowledged(pod: k8s.PodSpec, *findings: Accepted) -> dict[str, str]:
     """
     manifest = k8s.KubePod.manifest(spec=pod)["spec"]
     containers = [*manifest.get("initContainers", []), *manifest["containers"]]
-    return _annotations([*_of_all(containers), *findings])
-
-
-def _of_all(containers: Iterable[dict[str, Any]]) -> Iterable[Accepted]:
-    yield from (NO_CPU_LIMIT, PULLED_ONCE)
+    accepted = [NO_CPU_LIMIT, PULLED_ONCE]
     if any("@" not in container["image"] for container in containers):
-        yield NO_DIGEST
+        accepted.append(NO_DIGEST)
     if not all(c["securityContext"]["readOnlyRootFilesystem"] for c in containers):
-        yield WRITES_TO_ROOT
-
-
-def _annotations(findings: Iterable[Accepted]) -> dict[str, str]:
-    accepted = list(findings)
+        accepted.append(WRITES_TO_ROOT)
+    accepted += findings
     skipped = [f"{rule}={finding.reason}" for finding in accepted for rule in finding.checkov]
     ignored = [rule for finding in accepted for rule in finding.kube_score]
     return {

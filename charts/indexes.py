@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
-from constructs import Construct
 
 from charts import scripts as all_scripts
-from charts.acknowledge import acknowledged
 from charts.llmperf import (
     BENCHMARK_ROOM,
     CONFIG_PATH,
@@ -21,14 +18,13 @@ from charts.llmperf import (
 )
 from charts.names import (
     DEVICES,
-    NAMESPACE,
     Component,
     Deployed,
     ServiceAccount,
     artifact_prefix,
     indexed_job,
 )
-from charts.pods import SCRIPTS_PATH, digest, job_name, mount, reference, scripts_mount
+from charts.pods import SCRIPTS_PATH, digest, job, mount, reference, scripts_mount
 from charts.preparation import COMPILES, not_beside
 from charts.scripts import Scripts
 from charts.server import (
@@ -36,10 +32,10 @@ from charts.server import (
     fetch,
     key_scripts,
     on_devices,
+    paths,
     serve_command,
     serve_environment,
     server,
-    serving_paths,
     serving_pod,
 )
 from experiment.cost.durations import index_deadline_seconds, job_deadline_seconds
@@ -53,9 +49,7 @@ NOT_YET: Final = 75
 
 NEVER: Final = 69
 """What a container ends with where another try would hold the devices as long and find the same:
-EX_UNAVAILABLE. ``devices``, where its user may not open them; ``fetch``, where it has looked in
-vain too often; the benchmark, where no vLLM came to serve; ``generate``, where the image has no
-``inference_demo`` that takes these arguments."""
+EX_UNAVAILABLE."""
 
 LOOKS: Final = 24
 """How often an index looks for its graph before it fails. It looks only while its node compiles
@@ -72,69 +66,52 @@ _MEASURED_FIELDS: Final = {"model", "load", "test_cases", "keep_answers"}
 """Fields of the configuration that decide what is measured of any variant."""
 _SHORT: Final = 12
 """Of a digest, which is the tag of an image that is built here, so many digits are shown."""
+_CONFIG_MOUNT: Final = mount("config", CONFIG_PATH, read_only=True)
 _BENCHMARK: Final = "benchmark-"
 """Prefix of the benchmark's volumes, where its neighbour has one of that name, too."""
 
 
-class IndexesChart(Chart):
+def add_indexes(chart: Chart, experiment: Experiment, deployed: Deployed, scripts: Scripts) -> None:
     """An Indexed Job, and a ConfigMap in which an index finds what it is.
 
     The pods of a Job have one specification. Those of a sweep are all made at the start, and wait
     for devices; jobs run one at a time, so that no variant is slowed by another.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        experiment: Experiment,
-        deployed: Deployed,
-        scripts: Scripts,
-    ) -> None:
-        super().__init__(scope, construct_id, namespace=NAMESPACE)
-        image = deployed.benchmark_image
-        # The account stands in the repository of an image that is built here, and must not change
-        # the Job's name.
-        stable = experiment.benchmark.image or image.rpartition(":")[2]
-        settings = indexed_config(
-            experiment, deployed.bucket, stable, deployed.stopper, deployed.prompts_bucket
-        )
-        name = indexed_job(experiment)
-        component = Component.SWEEP if experiment.sweep else Component.OFFLINE
-        labels = {"app": name, "component": component}
-        k8s.KubeConfigMap(
-            self,
-            "Config",
-            metadata=k8s.ObjectMeta(name=name),
-            data={"config.json": config.dump(settings), **_files(experiment, settings)},
-        )
-        used = {script: scripts[script] for script in _scripts(experiment)}
-        template = k8s.ObjectMeta(labels=labels, annotations={"scripts": digest(used)})
-        count = len(variants(experiment))
-
-        def spec(pod: k8s.PodSpec) -> k8s.JobSpec:
-            return k8s.JobSpec(
-                completion_mode="Indexed",
-                completions=count,
-                parallelism=count if experiment.sweep else 1,
-                backoff_limit_per_index=_RETRIES,
-                pod_failure_policy=_failure_policy("benchmark" if experiment.sweep else "generate"),
-                active_deadline_seconds=job_deadline_seconds(experiment),
-                template=k8s.PodTemplateSpec(metadata=template, spec=pod),
-            )
-
-        pod = _sweep_pod if experiment.sweep else _jobs_pod
-        k8s.KubeJob(
-            self,
-            "Job",
-            metadata=k8s.ObjectMeta(
-                name=job_name(name, spec(pod(experiment, stable))),
-                labels=labels,
-                annotations=acknowledged(pod(experiment, image)),
-            ),
-            spec=spec(pod(experiment, image)),
-        )
+    image = deployed.benchmark_image
+    # The account stands in the repository of an image that is built here, and must not change
+    # the Job's name.
+    stable = experiment.benchmark.image or image.rpartition(":")[2]
+    settings = indexed_config(
+        experiment, deployed.bucket, stable, deployed.stopper, deployed.prompts_bucket
+    )
+    name = indexed_job(experiment)
+    k8s.KubeConfigMap(
+        chart,
+        "Config",
+        metadata=k8s.ObjectMeta(name=name),
+        data={"config.json": config.dump(settings), **_files(experiment, settings)},
+    )
+    component, pod, measures = (
+        (Component.SWEEP, _sweep_pod, "benchmark")
+        if experiment.sweep
+        else (Component.OFFLINE, _jobs_pod, "generate")
+    )
+    count = len(variants(experiment))
+    job(
+        chart,
+        "Job",
+        name,
+        {"app": name, "component": component},
+        pod(experiment, image),
+        {script: scripts[script] for script in _scripts(experiment)},
+        stable=pod(experiment, stable),
+        completion_mode="Indexed",
+        completions=count,
+        parallelism=count if experiment.sweep else 1,
+        backoff_limit_per_index=_RETRIES,
+        pod_failure_policy=_failure_policy(measures),
+        active_deadline_seconds=job_deadline_seconds(experiment),
+    )
 
 
 def indexed_config(
@@ -169,22 +146,19 @@ def run_id(experiment: Experiment) -> str:
 
 def generate_command(variant: Variant) -> list[str]:
     """What generates with the variant of a job."""
-    return variant.runtime.generate_command(variant, serving_paths(variant))
+    return variant.runtime.generate_command(variant, paths(variant))
 
 
-def _command(variant: Variant) -> list[str]:
-    return serve_command(variant) if variant.experiment.sweep else generate_command(variant)
-
-
-def _environment(variant: Variant) -> Mapping[str, str]:
+def _program(variant: Variant) -> tuple[list[str], dict[str, str]]:
+    """Command and environment of what is measured."""
     if variant.experiment.sweep:
-        return serve_environment(variant)
-    environment = variant.runtime.generate_environment(variant, serving_paths(variant))
-    return {**environment, "HF_HUB_OFFLINE": "1"}
+        return serve_command(variant), serve_environment(variant)
+    environment = variant.runtime.generate_environment(variant, paths(variant))
+    return generate_command(variant), {**environment, "HF_HUB_OFFLINE": "1"}
 
 
-def _shared_environment(experiment: Experiment) -> Mapping[str, str]:
-    first, *rest = [_environment(variant) for variant in variants(experiment)]
+def _shared_environment(experiment: Experiment) -> dict[str, str]:
+    first, *rest = [_program(variant)[1] for variant in variants(experiment)]
     assert all(environment == first for environment in rest), "a Job's pods have one environment"
     return first
 
@@ -206,7 +180,7 @@ def _scripts(experiment: Experiment) -> tuple[str, ...]:
 def _served(variant: Variant) -> str:
     """Digest of all that decides what is measured of ``variant`` but for what it is asked."""
     measured_by = [all_scripts.read()[name] for name in _instruments(variant.experiment)]
-    return digest([variant.artifact, _command(variant), dict(_environment(variant)), *measured_by])
+    return digest([variant.artifact, *_program(variant), *measured_by])
 
 
 def _files(experiment: Experiment, settings: config.Config) -> dict[str, str]:
@@ -218,7 +192,7 @@ def _files(experiment: Experiment, settings: config.Config) -> dict[str, str]:
             ("variant", variant.name),
             ("folder", settings.variants[index].folder),
             ("artifact", artifact_prefix(variant.artifact)),
-            ("serve" if experiment.sweep else "generate", "\n".join(_command(variant))),
+            ("serve" if experiment.sweep else "generate", "\n".join(_program(variant)[0])),
         )
     }
 
@@ -235,14 +209,11 @@ def _sweep_pod(experiment: Experiment, image: str) -> k8s.PodSpec:
         ["/bin/bash", f"{SCRIPTS_PATH}/serve-index.sh", CONFIG_PATH, ARTIFACT_PATH],
         _shared_environment(experiment),
         beside=BENCHMARK_ROOM,
-        mounts=[_config_mount(), scripts_mount()],
+        mounts=[_CONFIG_MOUNT, scripts_mount()],
         restart_policy="Always",
     )
     patience = k8s.EnvVar(name="START_SECONDS", value=str(START_SECONDS))
-    measures = benchmark_container(
-        image, "benchmark", "index", references=[_run(experiment), patience], prefix=_BENCHMARK
-    )
-    return _pod(experiment, ServiceAccount.SWEEP, vllm, measures)
+    return _pod(experiment, ServiceAccount.SWEEP, vllm, image, ("benchmark", "index"), patience)
 
 
 def _jobs_pod(experiment: Experiment, image: str) -> k8s.PodSpec:
@@ -254,36 +225,43 @@ def _jobs_pod(experiment: Experiment, image: str) -> k8s.PodSpec:
         {**_shared_environment(experiment), "RUN_ID": run_id(experiment)},
         # It writes its tokenizer there (NxDI v0.6.10598, inference_demo.py, load_tokenizer).
         artifact=mount("artifact", ARTIFACT_PATH),
-        mounts=[_config_mount(), scripts_mount(), mount("results", RESULTS_PATH)],
-    )
-    collect = benchmark_container(
-        image, "collect", "collect", references=[_run(experiment)], prefix=_BENCHMARK
+        mounts=[_CONFIG_MOUNT, scripts_mount(), mount("results", RESULTS_PATH)],
     )
     # A generation that hangs would keep the devices until the Job's own deadline.
-    seconds = index_deadline_seconds(experiment)
-    account = ServiceAccount.OFFLINE
-    return _pod(experiment, account, generate, collect, active_deadline_seconds=seconds)
+    deadline = index_deadline_seconds(experiment)
+    return _pod(
+        experiment,
+        ServiceAccount.OFFLINE,
+        generate,
+        image,
+        ("collect", "collect"),
+        active_deadline_seconds=deadline,
+    )
 
 
 def _pod(
     experiment: Experiment,
     account: ServiceAccount,
     runs: k8s.Container,
-    measures: k8s.Container,
+    image: str,
+    benchmark: tuple[str, str],
+    *references: k8s.EnvVar,
     **settings: Any,
 ) -> k8s.PodSpec:
-    looks = [
-        _run(experiment),
-        # How often it has looked in vain. Kubernetes counts what it ignores in an annotation, which
-        # the first pod does not have: then the variable is empty.
-        reference("LOOKED", f"metadata.annotations['{_IGNORED}']"),
-        k8s.EnvVar(name="LOOKS", value=str(LOOKS)),
-    ]
+    """A pod of three containers: one fetches, ``runs``, and the benchmark (name and command)."""
+    run = k8s.EnvVar(name="RUN_ID", value=run_id(experiment))
+    # How often it has looked in vain. Kubernetes counts what it ignores in an annotation, which the
+    # first pod does not have: then the variable is empty.
+    looked = reference("LOOKED", f"metadata.annotations['{_IGNORED}']")
     brings = fetch(
         "fetch",
         ["fetch-index.sh", CONFIG_PATH, ARTIFACT_PATH],
-        references=looks,
-        mounts=[_config_mount()],
+        references=[run, looked, k8s.EnvVar(name="LOOKS", value=str(LOOKS))],
+        mounts=[_CONFIG_MOUNT],
+    )
+    name, command = benchmark
+    measures = benchmark_container(
+        image, name, command, references=[run, *references], prefix=_BENCHMARK
     )
     return serving_pod(
         experiment,
@@ -300,33 +278,25 @@ def _pod(
     )
 
 
-def _run(experiment: Experiment) -> k8s.EnvVar:
-    return k8s.EnvVar(name="RUN_ID", value=run_id(experiment))
-
-
-def _config_mount() -> k8s.VolumeMount:
-    return mount("config", CONFIG_PATH, read_only=True)
-
-
 def _failure_policy(measures: str) -> k8s.PodFailurePolicy:
     """What is no failure of an index, and what is its last. All else is tried again.
 
     No failures are a graph that is not there yet and a node that is taken away.
     """
+    statuses = [("Ignore", "fetch", NOT_YET)]
+    statuses += [("FailIndex", name, NEVER) for name in (DEVICES, "fetch", measures)]
     taken_away = k8s.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
     return k8s.PodFailurePolicy(
         rules=[
-            _on_status("Ignore", "fetch", NOT_YET),
-            *(_on_status("FailIndex", name, NEVER) for name in (DEVICES, "fetch", measures)),
+            *(
+                k8s.PodFailurePolicyRule(
+                    action=action,
+                    on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
+                        container_name=name, operator="In", values=[status]
+                    ),
+                )
+                for action, name, status in statuses
+            ),
             k8s.PodFailurePolicyRule(action="Ignore", on_pod_conditions=[taken_away]),
         ]
-    )
-
-
-def _on_status(action: str, container: str, status: int) -> k8s.PodFailurePolicyRule:
-    return k8s.PodFailurePolicyRule(
-        action=action,
-        on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
-            container_name=container, operator="In", values=[status]
-        ),
     )

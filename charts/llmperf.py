@@ -8,7 +8,6 @@ from typing import Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
-from constructs import Construct
 
 from charts.acknowledge import ENDS_BY_ITSELF, acknowledged
 from charts.names import (
@@ -21,7 +20,7 @@ from charts.names import (
 )
 from charts.pods import Room, config_volume, container, empty_dir, mount, pod, run_id
 from experiment.known_models import Model
-from experiment.measurement import Benchmark, TestCase
+from experiment.measurement import TestCase
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
@@ -29,52 +28,49 @@ from spectap import config, load_points
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"
+_SHARED_FIELDS: Final = {
+    "stddev_input_tokens",
+    "mean_output_tokens",
+    "stddev_output_tokens",
+    "timeout_seconds",
+}
+"""Of the load in the experiment and in the benchmark's input."""
 BENCHMARK_ROOM: Final = Room(cpu=2, memory=4, memory_limit=8, disk=4, disk_limit=24)
 
 
-class LlmperfChart(Chart):
+def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> None:
     """A bare pod, as in the article: it runs once.
 
     Kubernetes lets only the image of a pod be changed. So nothing else in the specification depends
     on the experiment, and all inputs come from the ConfigMap. A new run is a new pod.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        experiment: Experiment,
-        deployed: Deployed,
-    ) -> None:
-        super().__init__(scope, construct_id, namespace=NAMESPACE)
-        name = benchmark_pod(experiment)
-        labels = {"app": name, "component": Component.BENCHMARK}
-        settings = benchmark_config(
-            experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
-        )
-        k8s.KubeConfigMap(
-            self,
-            "Config",
-            metadata=k8s.ObjectMeta(name=name),
-            data={"config.json": config.dump(settings)},
-        )
-        image = deployed.benchmark_image
-        measures = pod(
-            ServiceAccount.BENCHMARK,
-            # A restarted container resumes the run that it finds in the results volume.
-            restart_policy="OnFailure",
-            containers=[benchmark_container(image, "llmperf", "run", references=[run_id()])],
-            volumes=benchmark_volumes(name),
-        )
-        k8s.KubePod(
-            self,
-            "Pod",
-            metadata=k8s.ObjectMeta(
-                name=name, labels=labels, annotations=acknowledged(measures, ENDS_BY_ITSELF)
-            ),
-            spec=measures,
-        )
+    name = benchmark_pod(experiment)
+    labels = {"app": name, "component": Component.BENCHMARK}
+    settings = benchmark_config(
+        experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
+    )
+    k8s.KubeConfigMap(
+        chart,
+        "Config",
+        metadata=k8s.ObjectMeta(name=name),
+        data={"config.json": config.dump(settings)},
+    )
+    image = deployed.benchmark_image
+    measures = pod(
+        ServiceAccount.BENCHMARK,
+        # A restarted container resumes the run that it finds in the results volume.
+        restart_policy="OnFailure",
+        containers=[benchmark_container(image, "llmperf", "run", references=[run_id()])],
+        volumes=benchmark_volumes(name),
+    )
+    k8s.KubePod(
+        chart,
+        "Pod",
+        metadata=k8s.ObjectMeta(
+            name=name, labels=labels, annotations=acknowledged(measures, ENDS_BY_ITSELF)
+        ),
+        spec=measures,
+    )
 
 
 def benchmark_config(
@@ -85,10 +81,11 @@ def benchmark_config(
 ) -> config.Config:
     """The benchmark's input: all variants. Of indexes, see ``charts.indexes``.
 
-    ``stopper`` is told only if the end of a run is to end the nodes, ``prompts_bucket`` only if it
-    has anything.
+    It has ``stopper`` only if the end of a run is to end the nodes.
     """
     load, objectives = experiment.benchmark, experiment.benchmark.objectives
+    arguments = dict(load.chat_template_kwargs)
+    template = {"chat_template_kwargs": arguments} if arguments else {}
     return config.Config(
         experiment=experiment.name,
         model=experiment.models.target.id,
@@ -96,7 +93,14 @@ def benchmark_config(
         region=experiment.aws.region,
         bucket=bucket,
         prompts_bucket=prompts_bucket if experiment.prompt_files else None,
-        load=_load(load),
+        load=load_points.Load(
+            # Of lines: where there are none, it is the length of nothing.
+            mean_input_tokens=load.mean_input_tokens or load_points.MINIMUM_INPUT_TOKENS,
+            **load.model_dump(include=_SHARED_FIELDS),
+            points=load.points,
+            rounds=load.rounds,
+            sampling={"temperature": load.temperature, **template},
+        ),
         test_cases=tuple(benchmark_case(experiment, case) for case in load.test_cases),
         objectives=config.Objectives(**objectives.model_dump()) if objectives else None,
         keep_answers=load.keep_answers,
@@ -124,10 +128,7 @@ def benchmark_case(experiment: Experiment, case: TestCase) -> config.TestCase:
 
 
 def endpoint(variant: Variant) -> str | None:
-    """Base URL of a variant for its benchmark, which in a sweep runs in the same pod.
-
-    None for a job, which serves nothing.
-    """
+    """Base URL of a variant for its benchmark, in a sweep in the same pod; None for a job."""
     if variant.experiment.workload is Workload.JOB:
         return None
     if variant.experiment.sweep:
@@ -165,24 +166,7 @@ def _variant(variant: Variant) -> config.Variant:
 
 
 def _checkpoint(model: Model) -> str:
-    """A model at its revision, short enough to read."""
     return f"{model.id} @ {model.revision[:8]}"
-
-
-def _load(load: Benchmark) -> load_points.Load:
-    template = load.chat_template_kwargs
-    sampling = {"chat_template_kwargs": dict(template)} if template else {}
-    return load_points.Load(
-        # Of lines: where there are none, it is the length of nothing.
-        mean_input_tokens=load.mean_input_tokens or load_points.MINIMUM_INPUT_TOKENS,
-        stddev_input_tokens=load.stddev_input_tokens,
-        mean_output_tokens=load.mean_output_tokens,
-        stddev_output_tokens=load.stddev_output_tokens,
-        points=load.points,
-        rounds=load.rounds,
-        timeout_seconds=load.timeout_seconds,
-        sampling={"temperature": load.temperature, **sampling},
-    )
 
 
 def _settings(experiment: Experiment) -> dict[str, str]:
@@ -194,13 +178,13 @@ def _settings(experiment: Experiment) -> dict[str, str]:
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
         "Length": f"{serving.length} tokens",
-        **_template(experiment),
+        **_chat_template(experiment),
         "Region": experiment.aws.region,
         "Price": f"{price.usd_per_hour} USD per hour ({price.price})",
     }
 
 
-def _template(experiment: Experiment) -> dict[str, str]:
+def _chat_template(experiment: Experiment) -> dict[str, str]:
     """The chat template's arguments. A model that thinks does so unless it is told not to."""
     arguments = dict(experiment.benchmark.chat_template_kwargs)
     settings = {}
@@ -215,18 +199,12 @@ def _template(experiment: Experiment) -> dict[str, str]:
 def benchmark_container(
     image: str, name: str, command: str, *, references: Sequence[k8s.EnvVar], prefix: str = ""
 ) -> k8s.Container:
-    """The benchmark, with one of its commands.
-
-    ``prefix`` begins the names of the volumes that another container of the pod has, too.
-    """
+    """The benchmark, with one of its commands; ``prefix`` is that of ``benchmark_volumes``."""
     return container(
         name,
         image,
         args=[command],
-        variables={
-            "BENCHMARK_CONFIG": f"{CONFIG_PATH}/config.json",
-            "RESULTS_DIR": RESULTS_PATH,
-        },
+        variables={"BENCHMARK_CONFIG": f"{CONFIG_PATH}/config.json", "RESULTS_DIR": RESULTS_PATH},
         references=references,
         room=BENCHMARK_ROOM,
         mounts=[
@@ -239,7 +217,7 @@ def benchmark_container(
 
 
 def benchmark_volumes(config_map: str, *, prefix: str = "") -> list[k8s.Volume]:
-    """What ``benchmark_container`` mounts."""
+    """What it mounts. ``prefix`` begins the names that another container of the pod has, too."""
     return [
         config_volume("config", config_map),
         empty_dir("results", "10Gi"),

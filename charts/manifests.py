@@ -7,34 +7,36 @@ from itertools import pairwise
 from cdk8s import App, Chart
 
 from charts import scripts
-from charts.indexes import IndexesChart
-from charts.llmperf import LlmperfChart
-from charts.names import Deployed
-from charts.namespace import ClaimsChart, ModelStoreChart, NamespaceChart
-from charts.preparation import PreparationChart
-from charts.quality import QualityChart
-from charts.vllm import VllmChart
+from charts.indexes import add_indexes
+from charts.llmperf import add_llmperf
+from charts.names import NAMESPACE, Deployed
+from charts.namespace import add_claims, add_model_store, add_namespace
+from charts.preparation import add_preparation
+from charts.quality import add_quality
+from charts.vllm import add_vllm
 from experiment.schema import Experiment
 from experiment.variants import variants
 
 
 def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
     """All charts of ``experiment``, in the order they must be applied in."""
-    read = scripts.read()
-    ordered: list[Chart] = [
-        NamespaceChart(app, "namespace", experiment=experiment),
-        ClaimsChart(app, "claims", experiment=experiment),
-        ModelStoreChart(app, "model-store", experiment=experiment, bucket=deployed.bucket),
-        PreparationChart(app, "preparation", experiment=experiment, scripts=read),
-    ]
+    read, ordered = scripts.read(), list[Chart]()
+
+    def chart(name: str) -> Chart:
+        ordered.append(Chart(app, name, namespace=NAMESPACE))
+        return ordered[-1]
+
+    add_namespace(chart("namespace"), experiment)
+    add_claims(chart("claims"), experiment)
+    add_model_store(chart("model-store"), experiment, deployed.bucket)
+    add_preparation(chart("preparation"), experiment, read)
     if experiment.isolated:
-        name = "sweep" if experiment.sweep else "offline"
-        measures = IndexesChart(app, name, experiment=experiment, deployed=deployed, scripts=read)
-        ordered.append(measures)
+        add_indexes(chart("sweep" if experiment.sweep else "offline"), experiment, deployed, read)
     else:
-        ordered += [VllmChart(app, v.service, variant=v) for v in variants(experiment)]
-        ordered.append(LlmperfChart(app, "llmperf", experiment=experiment, deployed=deployed))
-        ordered.append(QualityChart(app, "quality", experiment=experiment, scripts=read))
+        for variant in variants(experiment):
+            add_vllm(chart(variant.service), variant)
+        add_llmperf(chart("llmperf"), experiment, deployed)
+        add_quality(chart("quality"), experiment, read)
     for earlier, later in pairwise(ordered):
         later.add_dependency(earlier)
     return ordered

@@ -67,16 +67,12 @@ class ServiceAccount(StrEnum):
 
 def service_accounts(experiment: Experiment) -> tuple[ServiceAccount, ...]:
     """Those that ``experiment`` has pods of: a sweep or a job has one that does all."""
+    prepare, serve, benchmark, quality, sweep, offline = ServiceAccount
     if experiment.sweep:
-        return ServiceAccount.PREPARE, ServiceAccount.SWEEP
+        return prepare, sweep
     if experiment.workload is Workload.JOB:
-        return ServiceAccount.PREPARE, ServiceAccount.OFFLINE
-    return (
-        ServiceAccount.PREPARE,
-        ServiceAccount.SERVE,
-        ServiceAccount.BENCHMARK,
-        ServiceAccount.QUALITY,
-    )
+        return prepare, offline
+    return prepare, serve, benchmark, quality
 
 
 def benchmark_pod(experiment: Experiment) -> str:
@@ -111,10 +107,7 @@ def bucket_name(experiment: Experiment, account: str) -> str:
 
 
 def prompts_bucket_name(experiment: Experiment, account: str) -> str:
-    """The bucket of the CDK's bootstrap, to which the CLI uploads what a deploy needs.
-
-    Each file of prompts has its digest for a key.
-    """
+    """The CDK bootstrap's bucket. Each file of prompts has its digest for a key."""
     return f"cdk-hnb659fds-assets-{account}-{experiment.aws.region}"
 
 
@@ -124,10 +117,9 @@ def stopper_name(experiment: Experiment) -> str:
 
 
 def stopper_arn(experiment: Experiment, account: str) -> str:
-    """The same, as a pod that may start it is told."""
-    return (
-        f"arn:aws:states:{experiment.aws.region}:{account}:stateMachine:{stopper_name(experiment)}"
-    )
+    """Its ARN, for the pod that may start it."""
+    machine = f"stateMachine:{stopper_name(experiment)}"
+    return f"arn:aws:states:{experiment.aws.region}:{account}:{machine}"
 
 
 def model_prefix(model_id: str, revision: str) -> str:

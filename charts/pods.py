@@ -7,8 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
+from charts.acknowledge import acknowledged
 from charts.names import (
     DEVICES,
     MODEL_STORE_CONFIG,
@@ -46,10 +48,7 @@ def pod(
     volumes: Sequence[k8s.Volume],
     **settings: Any,
 ) -> k8s.PodSpec:
-    """A pod as Pod Security ``restricted`` asks, without a token for the API server.
-
-    ``settings`` are further fields.
-    """
+    """A pod as Pod Security ``restricted`` asks, without a token for the API server."""
     return k8s.PodSpec(
         service_account_name=account,
         automount_service_account_token=False,
@@ -82,9 +81,8 @@ def container(
 ) -> k8s.Container:
     """A container as Pod Security ``restricted`` asks.
 
-    ``references`` are environment variables that are no plain values, ``settings`` further fields.
-    ``HOME`` and ``USER`` are always set: the pods' user has no entry in the images' passwd, and
-    PyTorch asks for its name.
+    ``references`` are environment variables that are no plain values. ``HOME`` and ``USER`` are
+    always set: the pods' user has no entry in the images' passwd, and PyTorch asks for its name.
     """
     values = {"HOME": "/tmp", "USER": "nonroot"} | dict(variables or {})
     plain = [k8s.EnvVar(name=key, value=value) for key, value in values.items()]
@@ -99,18 +97,16 @@ def container(
         ),
         resources=k8s.ResourceRequirements(
             claims=[k8s.ResourceClaim(name=DEVICES)] if room.devices else None,
-            requests=_quantities(room.cpu, room.memory, room.disk),
-            limits=_quantities(None, room.memory_limit or room.memory, room.disk_limit),
+            requests=_quantities(room.memory, room.disk, cpu=str(room.cpu)),
+            limits=_quantities(room.memory_limit or room.memory, room.disk_limit),
         ),
         volume_mounts=[*mounts],
         **settings,
     )
 
 
-def _quantities(cpu: int | None, memory: int, disk: int) -> dict[str, k8s.Quantity]:
-    amounts = {"memory": f"{memory}Gi", "ephemeral-storage": f"{disk}Gi"}
-    if cpu is not None:
-        amounts["cpu"] = str(cpu)
+def _quantities(memory: int, disk: int, **others: str) -> dict[str, k8s.Quantity]:
+    amounts = {"memory": f"{memory}Gi", "ephemeral-storage": f"{disk}Gi", **others}
     return {name: k8s.Quantity.from_string(amount) for name, amount in amounts.items()}
 
 
@@ -150,22 +146,15 @@ def model_store_environment() -> list[k8s.EnvFromSource]:
 
 def empty_dir(name: str, size: str, medium: str | None = None) -> k8s.Volume:
     """Scratch space on the node's disk, or in memory with ``medium="Memory"``."""
-    return k8s.Volume(
-        name=name,
-        empty_dir=k8s.EmptyDirVolumeSource(
-            medium=medium, size_limit=k8s.Quantity.from_string(size)
-        ),
-    )
+    limit = k8s.Quantity.from_string(size)
+    source = k8s.EmptyDirVolumeSource(medium=medium, size_limit=limit)
+    return k8s.Volume(name=name, empty_dir=source)
 
 
 def models_volume() -> k8s.Volume:
     """The checkpoints of the model bucket, read-only."""
-    return k8s.Volume(
-        name="models",
-        persistent_volume_claim=k8s.PersistentVolumeClaimVolumeSource(
-            claim_name=MODELS_CLAIM, read_only=True
-        ),
-    )
+    claim = k8s.PersistentVolumeClaimVolumeSource(claim_name=MODELS_CLAIM, read_only=True)
+    return k8s.Volume(name="models", persistent_volume_claim=claim)
 
 
 def config_volume(name: str, config_map: str) -> k8s.Volume:
@@ -174,7 +163,7 @@ def config_volume(name: str, config_map: str) -> k8s.Volume:
 
 
 def scripts_volume() -> k8s.Volume:
-    """The scripts of ``charts/scripts``."""
+    """The files of ``charts/scripts``."""
     return config_volume("scripts", SCRIPTS_CONFIG)
 
 
@@ -197,18 +186,39 @@ def scripts_mount() -> k8s.VolumeMount:
     return mount("scripts", SCRIPTS_PATH, read_only=True)
 
 
-def neuron_toleration() -> k8s.Toleration:
-    """Lets a pod onto the tainted Trainium nodes."""
-    return k8s.Toleration(key=NEURON_TAINT, operator="Exists", effect="NoSchedule")
+def toleration(taint: str = NEURON_TAINT) -> k8s.Toleration:
+    """Lets a pod onto the nodes that have the taint."""
+    return k8s.Toleration(key=taint, operator="Exists", effect="NoSchedule")
 
 
-def job_name(prefix: str, spec: k8s.JobSpec) -> str:
-    """``prefix`` and a digest of ``spec``.
+def job(
+    chart: Chart,
+    construct_id: str,
+    prefix: str,
+    labels: Mapping[str, str],
+    pod: k8s.PodSpec,
+    scripts: Any,
+    *,
+    stable: k8s.PodSpec | None = None,
+    **settings: Any,
+) -> None:
+    """Adds a Job of ``pod``, whose name is ``prefix`` and a digest of the Job's specification.
 
-    A Job cannot be changed. With the digest in its name a changed one is a new object, and the
-    old one is pruned, instead of a deploy that fails on an immutable field.
+    A Job cannot be changed. With the digest in its name a changed one is a new object, and the old
+    one is pruned, instead of a deploy that fails on an immutable field. So does another value of
+    ``scripts``, in JSON. ``stable`` is the pod for the digest, if ``pod`` has what must not change
+    it.
     """
-    return f"{prefix}-{digest(k8s.KubeJob.manifest(spec=spec))}"
+
+    def spec(pod: k8s.PodSpec) -> k8s.JobSpec:
+        metadata = k8s.ObjectMeta(labels=labels, annotations={"scripts": digest(scripts)})
+        template = k8s.PodTemplateSpec(metadata=metadata, spec=pod)
+        return k8s.JobSpec(template=template, **settings)
+
+    name = f"{prefix}-{digest(k8s.KubeJob.manifest(spec=spec(stable or pod)))}"
+    annotations = acknowledged(pod)
+    metadata = k8s.ObjectMeta(name=name, labels=labels, annotations=annotations)
+    k8s.KubeJob(chart, construct_id, metadata=metadata, spec=spec(pod))
 
 
 def digest(value: Any) -> str:

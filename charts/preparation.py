@@ -6,16 +6,15 @@ idempotent: a second run finds the completion marker and does nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
-from constructs import Construct
 
-from charts.acknowledge import acknowledged
 from charts.names import (
     COMPILE_NODES,
-    NAMESPACE,
+    NEURON_TAINT,
     NODE_GROUP_LABEL,
     SCRIPTS_CONFIG,
     TRAINIUM_NODES,
@@ -30,18 +29,17 @@ from charts.pods import (
     SCRIPTS_PATH,
     Room,
     container,
-    digest,
     empty_dir,
-    job_name,
+    job,
     model_store_environment,
     models_volume,
     mount,
-    neuron_toleration,
     pod,
     python_command,
     scratch_mounts,
     scripts_mount,
     scripts_volume,
+    toleration,
 )
 from charts.scripts import Scripts
 from charts.server import paths
@@ -70,46 +68,20 @@ _SCRIPTS: Final = {
 }
 
 
-class PreparationChart(Chart):
-    """The download Job and one compile Job per variant that needs one."""
-
-    def __init__(
-        self, scope: Construct, construct_id: str, *, experiment: Experiment, scripts: Scripts
-    ) -> None:
-        super().__init__(scope, construct_id, namespace=NAMESPACE)
-        self._scripts = scripts
-        k8s.KubeConfigMap(
-            self,
-            "Scripts",
-            metadata=k8s.ObjectMeta(name=SCRIPTS_CONFIG),
-            data=dict(scripts),
-        )
-        self._job("Download", "download", "download", _download(experiment))
-        if experiment.serving_runtime.preparation is Preparation.FIRST_START:
-            return
-        for variant in variants(experiment):
-            name = f"compile-{variant.service}"
-            self._job(f"Compile-{variant.service}", name, "compile", compile_pod(variant))
-
-    def _job(self, construct_id: str, name: str, step: str, pod: k8s.PodSpec) -> None:
-        labels = {"component": Component.PREPARE, "step": step}
+def add_preparation(chart: Chart, experiment: Experiment, scripts: Scripts) -> None:
+    """The download Job, and a compile Job for each variant that needs one."""
+    k8s.KubeConfigMap(
+        chart, "Scripts", metadata=k8s.ObjectMeta(name=SCRIPTS_CONFIG), data=dict(scripts)
+    )
+    jobs = {"download": ("download", _download(experiment))}
+    if experiment.serving_runtime.preparation is not Preparation.FIRST_START:
+        compiles = {v.service: ("compile", compile_pod(v)) for v in variants(experiment)}
+        jobs |= {f"compile-{service}": value for service, value in compiles.items()}
+    for name, (step, prepares) in jobs.items():
         # A Job that failed in a script runs again, under a new name, once the script is fixed.
-        scripts = {script: self._scripts[script] for script in _SCRIPTS[step]}
-        spec = k8s.JobSpec(
-            backoff_limit=3,
-            template=k8s.PodTemplateSpec(
-                metadata=k8s.ObjectMeta(labels=labels, annotations={"scripts": digest(scripts)}),
-                spec=pod,
-            ),
-        )
-        k8s.KubeJob(
-            self,
-            construct_id,
-            metadata=k8s.ObjectMeta(
-                name=job_name(name, spec), labels=labels, annotations=acknowledged(pod)
-            ),
-            spec=spec,
-        )
+        used = {script: scripts[script] for script in _SCRIPTS[step]}
+        labels = {"component": Component.PREPARE, "step": step}
+        job(chart, name.capitalize(), name, labels, prepares, used, backoff_limit=3)
 
 
 def _download(experiment: Experiment) -> k8s.PodSpec:
@@ -174,33 +146,17 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
     if command := runtime.draft_command(variant, places):
         # A draft that the runtime cannot compile as published. Its image has PyTorch.
         script, *arguments = command
-        steps.append(
-            _neuron(
-                variant,
-                "draft",
-                command=["python3", f"{SCRIPTS_PATH}/{script}", SCRATCH_PATH],
-                args=arguments,
-                room=Room(cpu=1, memory=16, memory_limit=64, disk=20, disk_limit=_DISK),
-            )
-        )
+        room = Room(cpu=1, memory=16, memory_limit=64, disk=20, disk_limit=_DISK)
+        steps.append(_neuron(variant, "draft", ["python3", script], arguments, room))
+    # The request fits beside the services on a Trainium node, where they idle until this is done
+    # and indexes are kept off. No limit of CPU: the compiler uses all cores.
+    room = Room(cpu=16, memory=400, memory_limit=600, disk=200, disk_limit=_DISK)
+    variables = {**runtime.compile_environment(variant, places), "HF_HUB_OFFLINE": "1"}
+    arguments = runtime.compile_command(variant, places)
     steps.append(
-        _neuron(
-            variant,
-            "compile",
-            command=["/bin/bash", f"{SCRIPTS_PATH}/compile.sh", SCRATCH_PATH],
-            args=runtime.compile_command(variant, places),
-            variables={**runtime.compile_environment(variant, places), "HF_HUB_OFFLINE": "1"},
-            # The request fits beside the services on a Trainium node, where they idle until this is
-            # done and indexes are kept off. No limit of CPU: the compiler uses all cores.
-            room=Room(cpu=16, memory=400, memory_limit=600, disk=200, disk_limit=_DISK),
-        )
+        _neuron(variant, "compile", ["/bin/bash", "compile.sh"], arguments, room, variables)
     )
-    group, toleration = (
-        COMPILE_NODES,
-        k8s.Toleration(key=COMPILE_NODES, operator="Exists", effect="NoSchedule"),
-    )
-    if experiment.compile_node is CompileNode.TRAINIUM:
-        group, toleration = TRAINIUM_NODES, neuron_toleration()
+    on_cpus = experiment.compile_node is CompileNode.CPU
     parts = runtime.artifact_parts(variant)
     return pod(
         ServiceAccount.PREPARE,
@@ -216,8 +172,8 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
             empty_dir("scratch", "500Gi"),
             empty_dir("tmp", "100Gi"),
         ],
-        node_selector={NODE_GROUP_LABEL: group},
-        tolerations=[toleration],
+        node_selector={NODE_GROUP_LABEL: COMPILE_NODES if on_cpus else TRAINIUM_NODES},
+        tolerations=[toleration(COMPILE_NODES if on_cpus else NEURON_TAINT)],
     )
 
 
@@ -269,18 +225,18 @@ def _aws(name: str, script: str, *arguments: str) -> k8s.Container:
 def _neuron(
     variant: Variant,
     name: str,
-    *,
-    command: list[str],
-    args: list[str],
+    program: list[str],
+    arguments: list[str],
     room: Room,
-    variables: dict[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> k8s.Container:
-    """A container of the runtime's own image, with checkpoints and scratch."""
+    """Runs ``program``, an interpreter and a script, in the runtime's own image."""
+    interpreter, script = program
     return container(
         name,
         pinned(variant.runtime.image),
-        command=command,
-        args=args,
+        command=[interpreter, f"{SCRIPTS_PATH}/{script}", SCRATCH_PATH],
+        args=arguments,
         working_dir="/tmp",
         variables=variables,
         read_only_root=False,

@@ -6,17 +6,14 @@ from typing import Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
-from constructs import Construct
 
-from charts.acknowledge import acknowledged
 from charts.llmperf import endpoint
-from charts.names import NAMESPACE, Component, ServiceAccount, quality_job
+from charts.names import Component, ServiceAccount, quality_job
 from charts.pods import (
     Room,
     container,
-    digest,
     empty_dir,
-    job_name,
+    job,
     model_store_environment,
     pod,
     python_command,
@@ -34,34 +31,12 @@ MAX_ANSWER_TOKENS: Final = 512
 """Room for a brief solution, as in the published sample. A question is shorter."""
 
 
-class QualityChart(Chart):
+def add_quality(chart: Chart, experiment: Experiment, scripts: Scripts) -> None:
     """A Job to start by hand, since it loads the services. The stack's output says how."""
-
-    def __init__(
-        self, scope: Construct, construct_id: str, *, experiment: Experiment, scripts: Scripts
-    ) -> None:
-        super().__init__(scope, construct_id, namespace=NAMESPACE)
-        # Another script or lock makes another Job, under a new name.
-        annotations = {"scripts": digest([scripts["quality.py"], scripts["quality.lock"]])}
-        name = quality_job(experiment)
-        labels = {"app": name, "component": Component.QUALITY}
-        asks = _pod(experiment)
-        spec = k8s.JobSpec(
-            suspend=True,
-            backoff_limit=1,
-            template=k8s.PodTemplateSpec(
-                metadata=k8s.ObjectMeta(labels=labels, annotations=annotations),
-                spec=asks,
-            ),
-        )
-        k8s.KubeJob(
-            self,
-            "Job",
-            metadata=k8s.ObjectMeta(
-                name=job_name(name, spec), labels=labels, annotations=acknowledged(asks)
-            ),
-            spec=spec,
-        )
+    name = quality_job(experiment)
+    labels = {"app": name, "component": Component.QUALITY}
+    used = [scripts["quality.py"], scripts["quality.lock"]]
+    job(chart, "Job", name, labels, _pod(experiment), used, suspend=True, backoff_limit=1)
 
 
 def _pod(experiment: Experiment) -> k8s.PodSpec:

@@ -29,10 +29,10 @@ from charts.pods import (
     model_store_environment,
     models_volume,
     mount,
-    neuron_toleration,
     pod,
     scripts_mount,
     scripts_volume,
+    toleration,
 )
 from experiment.images import AWS_CLI, pinned
 from experiment.known_models import Model
@@ -53,38 +53,30 @@ _DISK: Final = 410
 """GiB: a pod's volumes, and what its containers write beside them."""
 
 
-def paths(variant: Variant, *, artifact: str, scratch: str) -> Paths:
-    """Where the containers of ``variant`` find what their command lines name."""
-    target, draft = variant.experiment.models.target, variant.draft
+def paths(variant: Variant, *, artifact: str = ARTIFACT_PATH, scratch: str = "/tmp") -> Paths:
+    """Where a container finds what its command line names; by default one that serves."""
+
+    def checkpoint(model: Model) -> str:
+        below_mount = model_prefix(model.id, model.revision).removeprefix(MODELS_PREFIX)
+        return f"{MODELS_PATH}/{below_mount}".rstrip("/")
+
     return Paths(
-        target=_checkpoint_path(target),
-        draft=_checkpoint_path(draft) if draft else None,
+        target=checkpoint(variant.experiment.models.target),
+        draft=checkpoint(variant.draft) if variant.draft else None,
         artifact=artifact,
         scratch=scratch,
         scripts=SCRIPTS_PATH,
     )
 
 
-def _checkpoint_path(model: Model) -> str:
-    """Where a checkpoint is mounted, e.g. ``/models/Qwen/Qwen3-32B/<revision>``."""
-    below_mount = model_prefix(model.id, model.revision).removeprefix(MODELS_PREFIX)
-    return f"{MODELS_PATH}/{below_mount}".rstrip("/")
-
-
 def serve_command(variant: Variant) -> list[str]:
     """What serves ``variant``."""
-    return variant.runtime.serve_command(variant, serving_paths(variant), VLLM_PORT)
+    return variant.runtime.serve_command(variant, paths(variant), VLLM_PORT)
 
 
-def serve_environment(variant: Variant) -> Mapping[str, str]:
+def serve_environment(variant: Variant) -> dict[str, str]:
     """The environment of ``serve_command``."""
-    environment = variant.runtime.serve_environment(variant, serving_paths(variant))
-    return {**environment, "HF_HUB_OFFLINE": "1"}
-
-
-def serving_paths(variant: Variant) -> Paths:
-    """The same in a pod that serves or generates."""
-    return paths(variant, artifact=ARTIFACT_PATH, scratch="/tmp")
+    return {**variant.runtime.serve_environment(variant, paths(variant)), "HF_HUB_OFFLINE": "1"}
 
 
 def serving_pod(
@@ -99,7 +91,7 @@ def serving_pod(
 ) -> k8s.PodSpec:
     """A pod on a Trainium node, with a claim of its own and the volumes that ``server`` mounts.
 
-    ``scratch`` is the size of its ``/tmp``; ``settings`` are further fields.
+    ``scratch`` is the size of its ``/tmp``.
     """
     devices = container(
         DEVICES,
@@ -116,7 +108,7 @@ def serving_pod(
         init_containers = [fetch("fetch-key", words, mounts=mounts, cpu=1), *init_containers]
         volumes = [*volumes, empty_dir("key", "1Mi", medium="Memory")]
     template = claim_template(experiment)
-    shared_memory = experiment.serving.devices * _SHARED_MEMORY_GIB
+    shared_memory = f"{experiment.serving.devices * _SHARED_MEMORY_GIB}Gi"
     return pod(
         account,
         # Shorter than the ten minutes after which Mountpoint's own pod ends.
@@ -129,12 +121,12 @@ def serving_pod(
             scripts_volume(),
             # Compiled graph and sharded weights, on the node's NVMe.
             empty_dir("artifact", "300Gi"),
-            empty_dir("shared-memory", f"{shared_memory}Gi", medium="Memory"),
+            empty_dir("shared-memory", shared_memory, medium="Memory"),
             empty_dir("tmp", scratch),
             *volumes,
         ],
         node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
-        tolerations=[neuron_toleration()],
+        tolerations=[toleration()],
         **settings,
     )
 
@@ -145,7 +137,7 @@ def key_scripts(experiment: Experiment) -> tuple[str, ...]:
 
 
 def key_mount(*, read_only: bool = True) -> k8s.VolumeMount:
-    """Where the key is, in pods of services that ask for one."""
+    """Where the key is."""
     return mount("key", KEY_FILE.rpartition("/")[0], read_only=read_only)
 
 
@@ -158,10 +150,7 @@ def fetch(
     cpu: int = 4,
     **settings: Any,
 ) -> k8s.Container:
-    """An init container that brings graph and shards with ``script``, a script's name and words.
-
-    ``settings`` are further fields.
-    """
+    """An init container that brings graph and shards with ``script``, a script's name and words."""
     file, *words = script
     return container(
         name,
@@ -182,7 +171,7 @@ def server(
     variables: Mapping[str, str],
     **settings: Any,
 ) -> k8s.Container:
-    """The container with vLLM that loads what is compiled. Read as ``on_devices``.
+    """The container with vLLM that loads what is compiled; see ``on_devices``.
 
     The artifact is read-only: the loader compiles again what it cannot read, for hours and with its
     own defaults, and begins by writing there. This makes it fail instead.
@@ -212,8 +201,7 @@ def on_devices(
 ) -> k8s.Container:
     """The container of the runtime's image that has the devices, and gets their part of the node.
 
-    ``beside`` is what another container of the pod takes of that, ``disk`` what it asks for of the
-    node's in GiB; ``settings`` are further fields.
+    ``beside`` is what another container of the pod takes of that; ``disk`` is in GiB.
     """
     devices = experiment.serving.devices
     cpu, memory = devices * _CPU, devices * _MEMORY_GIB

@@ -6,11 +6,9 @@ from typing import Any, Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
-from constructs import Construct
 
 from charts.acknowledge import ONE_ON_ITS_DEVICES, acknowledged
 from charts.names import (
-    NAMESPACE,
     VLLM_PORT,
     Component,
     ServiceAccount,
@@ -38,65 +36,58 @@ _NOTES: Final = "/tmp/first-start"
 _POD: Final = reference("POD", "metadata.name")
 
 
-class VllmChart(Chart):
+def add_vllm(chart: Chart, variant: Variant) -> None:
     """The service of one variant."""
-
-    def __init__(self, scope: Construct, construct_id: str, *, variant: Variant) -> None:
-        super().__init__(scope, construct_id, namespace=NAMESPACE)
-        labels = {"app": variant.service, "component": Component.VLLM}
-        k8s.KubeService(
-            self,
-            "Service",
-            metadata=k8s.ObjectMeta(name=variant.service, labels=labels),
-            spec=k8s.ServiceSpec(
-                # The clients' policies select by these labels: the VPC CNI lets a pod reach a
-                # ClusterIP only if the policy selects the Service's own selector.
-                selector=labels,
-                ports=[
-                    k8s.ServicePort(
-                        name="http",
-                        port=VLLM_PORT,
-                        target_port=k8s.IntOrString.from_number(VLLM_PORT),
-                    )
-                ],
-            ),
-        )
-        compiles = variant.runtime.preparation is Preparation.FIRST_START
-        serves = _compiles_at_first_start(variant) if compiles else _loads_what_is_compiled(variant)
-        k8s.KubeDeployment(
-            self,
-            "Deployment",
-            metadata=k8s.ObjectMeta(
-                name=variant.service,
-                labels=labels,
-                annotations=acknowledged(serves, ONE_ON_ITS_DEVICES),
-            ),
-            spec=k8s.DeploymentSpec(
-                replicas=1,
-                selector=k8s.LabelSelector(match_labels={"app": variant.service}),
-                # The services hold the devices of their nodes: a pod started beside the old one
-                # would wait for ever.
-                strategy=k8s.DeploymentStrategy(type="Recreate"),
-                # Until a pod serves: it waits for checkpoints and graphs. A first start compiles
-                # them itself, or waits for another pod that does.
-                progress_deadline_seconds=6 * 60 * 60 + (FIRST_START_SECONDS if compiles else 0),
-                revision_history_limit=2,
-                template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=serves),
-            ),
-        )
+    labels = {"app": variant.service, "component": Component.VLLM}
+    k8s.KubeService(
+        chart,
+        "Service",
+        metadata=k8s.ObjectMeta(name=variant.service, labels=labels),
+        spec=k8s.ServiceSpec(
+            # The clients' policies select by these labels: the VPC CNI lets a pod reach a
+            # ClusterIP only if the policy selects the Service's own selector.
+            selector=labels,
+            ports=[
+                k8s.ServicePort(
+                    name="http",
+                    port=VLLM_PORT,
+                    target_port=k8s.IntOrString.from_number(VLLM_PORT),
+                )
+            ],
+        ),
+    )
+    compiles = variant.runtime.preparation is Preparation.FIRST_START
+    serves = _compiles_at_first_start(variant) if compiles else _loads_what_is_compiled(variant)
+    k8s.KubeDeployment(
+        chart,
+        "Deployment",
+        metadata=k8s.ObjectMeta(
+            name=variant.service,
+            labels=labels,
+            annotations=acknowledged(serves, ONE_ON_ITS_DEVICES),
+        ),
+        spec=k8s.DeploymentSpec(
+            replicas=1,
+            selector=k8s.LabelSelector(match_labels={"app": variant.service}),
+            # The services hold the devices of their nodes: a pod started beside the old one
+            # would wait for ever.
+            strategy=k8s.DeploymentStrategy(type="Recreate"),
+            # Until a pod serves: it waits for checkpoints and graphs. A first start compiles
+            # them itself, or waits for another pod that does.
+            progress_deadline_seconds=6 * 60 * 60 + (FIRST_START_SECONDS if compiles else 0),
+            revision_history_limit=2,
+            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=serves),
+        ),
+    )
 
 
 def _loads_what_is_compiled(variant: Variant) -> k8s.PodSpec:
+    prefix = artifact_prefix(variant.artifact)
     return serving_pod(
         variant.experiment,
         ServiceAccount.SERVE,
         # Waits for the compile Job's completion marker.
-        init_containers=[
-            fetch(
-                "fetch-artifact",
-                ["fetch-artifact.sh", artifact_prefix(variant.artifact), ARTIFACT_PATH],
-            )
-        ],
+        init_containers=[fetch("fetch-artifact", ["fetch-artifact.sh", prefix, ARTIFACT_PATH])],
         containers=[
             server(
                 variant.experiment,
@@ -118,10 +109,12 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
     """
     experiment, runtime = variant.experiment, variant.runtime
     prefix = artifact_prefix(variant.artifact)
-    models = [model for model in (experiment.models.target, variant.draft) if model]
+    target = experiment.models.target
+    models = [model for model in (target, variant.draft) if model]
     checkpoints = [model_prefix(model.id, model.revision) for model in models]
     settings = [f"{name}={value}" for name, value in runtime.complete_environment.items()]
     cached = [mount("artifact", path, folder=name) for name, path in runtime.cached_at.items()]
+    serve_cached = ["/bin/bash", f"{SCRIPTS_PATH}/serve-cached.sh", _NOTES, *settings]
     keyed = experiment.serving.api_key
     key_file = [k8s.EnvVar(name="KEY_FILE", value=KEY_FILE)] if keyed else []
     return serving_pod(
@@ -137,10 +130,7 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
             # after it. It holds the key's lock.
             fetch(
                 "keep-cache",
-                [
-                    *("keep-cache.sh", prefix, ARTIFACT_PATH, _NOTES),
-                    *(str(VLLM_PORT), experiment.models.target.id),
-                ],
+                ["keep-cache.sh", prefix, ARTIFACT_PATH, _NOTES, str(VLLM_PORT), target.id],
                 references=[_POD, *key_file],
                 mounts=[key_mount()] if keyed else [],
                 cpu=1,
@@ -156,10 +146,7 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
             on_devices(
                 experiment,
                 "vllm",
-                [
-                    *("/bin/bash", f"{SCRIPTS_PATH}/serve-cached.sh", _NOTES, *settings),
-                    *serve_command(variant),
-                ],
+                [*serve_cached, *serve_command(variant)],
                 serve_environment(variant),
                 artifact=mount("artifact", ARTIFACT_PATH),
                 mounts=[scripts_mount(), *cached],

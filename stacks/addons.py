@@ -13,7 +13,7 @@ from aws_cdk import aws_logs as logs
 from constructs import IDependable
 
 from stacks.acknowledge import OUTLIVES_ITS_STACK, acknowledge, managed_policy, skip
-from stacks.roles import pod_identity_principal
+from stacks.roles import allow, pod_identity_principal
 
 VERSIONS: Final[Mapping[str, str]] = {
     "vpc-cni": "v1.22.4-eksbuild.3",
@@ -38,14 +38,8 @@ def networking_addons(stack: Stack, cluster: eks.ICluster, cluster_name: str) ->
         ),
     )
     role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKS_CNI_Policy"))
-    acknowledge(
-        role,
-        {
-            managed_policy(
-                "AmazonEKS_CNI_Policy"
-            ): "AWS keeps it in step with what each CNI version needs."
-        },
-    )
+    reason = "AWS keeps it in step with what each CNI version needs."
+    acknowledge(role, {managed_policy("AmazonEKS_CNI_Policy"): reason})
     return [
         _addon(
             stack,
@@ -92,23 +86,13 @@ def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> ek
     ]
     for group in groups:
         skip(group, "AWS::Logs::LogGroup", OUTLIVES_ITS_STACK)
+    insights = {"enhanced_container_insights": True, "accelerated_compute_metrics": True}
     addon = _addon(
         stack,
         "amazon-cloudwatch-observability",
         cluster,
         configuration={
-            "agent": {
-                "config": {
-                    "logs": {
-                        "metrics_collected": {
-                            "kubernetes": {
-                                "enhanced_container_insights": True,
-                                "accelerated_compute_metrics": True,
-                            }
-                        }
-                    }
-                }
-            },
+            "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": insights}}}},
             # Above all, the agents must run on the tainted Trainium nodes.
             "tolerations": [{"operator": "Exists"}],
         },
@@ -134,34 +118,18 @@ def _agent_role(stack: Stack, cluster_name: str, prefix: str) -> iam.Role:
             service_account="cloudwatch-agent",
         ),
     )
-    role.add_to_policy(
-        iam.PolicyStatement(
-            sid="WriteLogs",
-            actions=[
-                "logs:CreateLogGroup",
-                "logs:CreateLogStream",
-                "logs:DescribeLogStreams",
-                "logs:PutLogEvents",
-                "logs:PutRetentionPolicy",
-            ],
-            resources=[
-                stack.format_arn(
-                    service="logs",
-                    resource="log-group",
-                    resource_name=f"{prefix}/*",
-                    arn_format=ArnFormat.COLON_RESOURCE_NAME,
-                )
-            ],
-        )
+    actions = ("CreateLogGroup", "CreateLogStream", "DescribeLogStreams", "PutLogEvents")
+    groups = stack.format_arn(
+        service="logs",
+        resource="log-group",
+        resource_name=f"{prefix}/*",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
-    role.add_to_policy(
-        iam.PolicyStatement(
-            sid="DescribeNode",
-            # None of these supports resource-level permissions.
-            actions=["ec2:DescribeTags", "ec2:DescribeVolumes", "logs:DescribeLogGroups"],
-            resources=["*"],
-        )
-    )
+    logging = [f"logs:{action}" for action in (*actions, "PutRetentionPolicy")]
+    allow(role, "WriteLogs", logging, [groups])
+    # None of these supports resource-level permissions.
+    describing = ("ec2:DescribeTags", "ec2:DescribeVolumes", "logs:DescribeLogGroups")
+    allow(role, "DescribeNode", describing, ["*"])
     acknowledge(
         role,
         {

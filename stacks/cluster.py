@@ -15,17 +15,11 @@ from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct
 
 from experiment.schema import Experiment
-from stacks.acknowledge import (
-    HANDLER,
-    OUTLIVES_ITS_STACK,
-    acknowledge,
-    managed_policy,
-    skip,
-)
+from stacks.acknowledge import HANDLER, OUTLIVES_ITS_STACK, acknowledge, managed_policy, skip
 from stacks.addons import networking_addons, node_addons
 from stacks.network import VPC_CIDR
 from stacks.nodes import system_node_group
-from stacks.roles import node_role
+from stacks.roles import allow, node_role
 
 KUBERNETES_VERSION: Final = "1.35"
 """In standard support until 2027-03-27. DRA is generally available since 1.34. The kubectl layer,
@@ -71,7 +65,13 @@ class ClusterStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
         self.cluster_name = experiment.name
-        self.administrator = self._administrator()
+        # Anyone who may assume roles in this account can assume it.
+        self.administrator = iam.Role(
+            self,
+            "Administrator",
+            assumed_by=iam.AccountRootPrincipal(),
+            description="Administrator of the experiment's Kubernetes cluster",
+        )
         self.cluster = self._cluster(experiment, vpc)
         networking = networking_addons(self, self.cluster, self.cluster_name)
         nodes = system_node_group(self, self.cluster, self._system_node_role())
@@ -84,20 +84,10 @@ class ClusterStack(Stack):
             description="Role for kubectl",
         )
 
-    def _administrator(self) -> iam.Role:
-        """A role for kubectl. Anyone who may assume roles in this account can assume it."""
-        return iam.Role(
-            self,
-            "Administrator",
-            assumed_by=iam.AccountRootPrincipal(),
-            description="Administrator of the experiment's Kubernetes cluster",
-        )
-
     def _cluster(self, experiment: Experiment, vpc: ec2.Vpc) -> eks.ICluster:
         api_access = experiment.aws.api_access
-        # Kept after a destroy. EKS writes once more after the cluster is deleted. If the group were
-        # deleted, EKS would create it anew, and the next deploy, which imports only kept resources,
-        # would fail on it.
+        # Kept: EKS writes once more after the cluster is deleted. It would make the group anew, on
+        # which the next deploy, which imports only kept resources, would fail.
         log_group = logs.LogGroup(
             self,
             "ControlPlaneLogs",
@@ -133,13 +123,7 @@ class ClusterStack(Stack):
                 enable_key_rotation=True,
                 removal_policy=RemovalPolicy.DESTROY,
             ),
-            cluster_logging=[
-                eks.ClusterLoggingTypes.API,
-                eks.ClusterLoggingTypes.AUDIT,
-                eks.ClusterLoggingTypes.AUTHENTICATOR,
-                eks.ClusterLoggingTypes.CONTROLLER_MANAGER,
-                eks.ClusterLoggingTypes.SCHEDULER,
-            ],
+            cluster_logging=[*eks.ClusterLoggingTypes],
             kubectl_provider_options=eks.KubectlProviderOptions(
                 kubectl_layer=KubectlV35Layer(self, "Kubectl")
             ),
@@ -178,11 +162,7 @@ class ClusterStack(Stack):
         return cast(eks.ICluster, cluster)
 
     def _api_security_group(self, vpc: ec2.Vpc) -> ec2.SecurityGroup:
-        """Lets the VPC's own addresses reach the Kubernetes API.
-
-        EKS's cluster security group admits only its own members. Without this group, a bastion or a
-        CloudShell in the VPC would wait for ever.
-        """
+        """Lets the VPC's own addresses reach the API: EKS's own group admits only its members."""
         group = ec2.SecurityGroup(
             self,
             "ApiSecurityGroup",
@@ -199,23 +179,14 @@ class ClusterStack(Stack):
         """
         role = node_role(self, "SystemNodeRole")
         instances = self.format_arn(service="ec2", resource="instance", resource_name="*")
-        role.add_to_policy(
-            iam.PolicyStatement(
-                sid="Register", actions=["ssm:UpdateInstanceInformation"], resources=[instances]
-            )
-        )
-        role.add_to_policy(
-            iam.PolicyStatement(
-                sid="Sessions",
-                actions=[
-                    f"ssmmessages:{action}{channel}Channel"
-                    for action in ("Create", "Open")
-                    for channel in ("Control", "Data")
-                ],
-                # None of these supports resource-level permissions.
-                resources=["*"],
-            )
-        )
+        allow(role, "Register", ["ssm:UpdateInstanceInformation"], [instances])
+        # None of these supports resource-level permissions.
+        channels = [
+            f"ssmmessages:{action}{channel}Channel"
+            for action in ("Create", "Open")
+            for channel in ("Control", "Data")
+        ]
+        allow(role, "Sessions", channels, ["*"])
         acknowledge(
             role,
             {

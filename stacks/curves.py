@@ -18,8 +18,7 @@ from spectap.metrics import Metric, Published
 
 MINUTE: Final = 1
 SPEED_UP_MINUTES: Final = 5
-"""A variant and its baseline must both have finished a request in the same period. A request to the
-article's baseline takes half a minute."""
+"""A variant and its baseline must both have finished a request in the same period."""
 
 STATISTIC: Final = "p50"
 """A true percentile, because the benchmark publishes the value of every request."""
@@ -82,46 +81,24 @@ def speed_up(
 def cost_per_million_tokens(
     variant: Variant, case: TestCase, point: LoadPoint
 ) -> cloudwatch.MathExpression:
-    """USD per million output tokens of one variant: the report's formula.
+    """USD per million output tokens of one variant: the report's formula (docs/decisions/0018).
 
-    The price of the time that requests were in flight, each a part of the load's concurrency, over
-    the tokens that came of it. Both sums are of whole turns, so this holds in any period that cuts
-    no turn in two. ``point`` must be a concurrency.
+    Both sums are of whole turns, so this holds in any period that cuts no turn in two. ``point``
+    must be a concurrency: a service that waits for requests has no cost of a token.
     """
-    assert point.concurrency, f"{point}: a service that waits for requests has no cost of a token"
+    assert point.concurrency, str(point)
     usd = cost(variant.experiment).usd_per_million_seconds / point.concurrency
-    operands = _totals(variant, case, point)
-    time, tokens = operands
+    identifier = _identifier(variant, case, point)
+    time, tokens = f"{identifier}_time", f"{identifier}_tokens"
     return cloudwatch.MathExpression(
         expression=f"{usd:.6g} * {time} / {tokens}",
-        using_metrics=operands,
+        using_metrics={
+            name: _published(total, variant, case, point, statistic="Sum")
+            for name, total in ((time, metrics.REQUEST_TIME), (tokens, metrics.SERVED_TOKENS))
+        },
         label=named(variant, point, variant.name),
         color=_colour(variant),
     )
-
-
-def tokens_per_second_in_flight(
-    variant: Variant, case: TestCase, point: LoadPoint
-) -> cloudwatch.MathExpression:
-    """Output tokens for each second that a request was in flight, over all requests."""
-    operands = _totals(variant, case, point)
-    time, tokens = operands
-    return cloudwatch.MathExpression(
-        expression=f"{tokens} / {time}",
-        using_metrics=operands,
-        label=named(variant, point, variant.name),
-        color=_colour(variant),
-    )
-
-
-def _totals(variant: Variant, case: TestCase, point: LoadPoint) -> dict[str, cloudwatch.IMetric]:
-    """The sums of request time and of tokens, by their names in metric math."""
-    return {
-        f"{_identifier(variant, case, point)}_{word}": _published(
-            total, variant, case, point, statistic="Sum"
-        )
-        for word, total in (("time", metrics.REQUEST_TIME), ("tokens", metrics.SERVED_TOKENS))
-    }
 
 
 def node(
@@ -142,7 +119,7 @@ def node(
 
 
 def _published(
-    metric: Published, variant: Variant, case: TestCase, point: LoadPoint, **how: Any
+    metric: Published, variant: Variant, case: TestCase, point: LoadPoint, **settings: Any
 ) -> cloudwatch.Metric:
     """What the benchmark published for one variant and test case at one load point."""
     load = {names.LOAD_DIMENSION: point.name} if _on_a_ladder(variant) else {}
@@ -155,7 +132,7 @@ def _published(
             names.TEST_CASE_DIMENSION: case.name,
             **load,
         },
-        **how,
+        **settings,
     )
 
 
@@ -169,10 +146,6 @@ def named(variant: Variant, point: LoadPoint, words: str) -> str:
     return f"{point.name}, {words}" if _on_a_ladder(variant) else words
 
 
-def _position(variant: Variant) -> int:
-    return [each.name for each in variants(variant.experiment)].index(variant.name)
-
-
 def _colour(variant: Variant) -> str:
     return palette.of(each.name for each in variants(variant.experiment))[variant.name].light
 
@@ -182,5 +155,6 @@ def _identifier(variant: Variant, case: TestCase, point: LoadPoint) -> str:
 
     The variant's position keeps variant ``a-b``, case ``c`` apart from variant ``a``, case ``b-c``.
     """
+    position = [each.name for each in variants(variant.experiment)].index(variant.name)
     parts = [case.name, *([point.name] if _on_a_ladder(variant) else [])]
-    return f"v{_position(variant)}_" + re.sub(r"\W", "_", "_".join(parts))
+    return f"v{position}_" + re.sub(r"\W", "_", "_".join(parts))

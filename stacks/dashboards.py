@@ -14,8 +14,6 @@ from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 from spectap import metrics
-from spectap.load_points import LoadPoint
-from spectap.metrics import Metric
 from stacks import curves
 
 # A dashboard is 24 units wide.
@@ -74,8 +72,8 @@ _ON_TOKENS: Final = (
 def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[cloudwatch.Dashboard]:
     """The article's three figures, the speed-up in every case, then a section for each case.
 
-    The sections continue on further dashboards where one cannot hold them all. Jobs have none: they
-    publish no metric.
+    The sections continue on further dashboards where one cannot hold them all. Jobs publish no
+    metric.
     """
     if experiment.workload is Workload.JOB:
         return []
@@ -116,11 +114,28 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
 
 
 def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
-    """What concerns several test cases."""
-    cases = experiment.benchmark.test_cases
-    yield [_text(_introduction(experiment), height=6 + len(variants(experiment)))]
+    """What concerns several test cases; the article's figures are at the first load point."""
+    cases, points = experiment.benchmark.test_cases, experiment.benchmark.points
+    compared = variants(experiment)
+    yield [_text(_introduction(experiment), height=6 + len(compared))]
     if headlines := [case for case in cases if case.headline]:
-        yield [_figure(number, metric, experiment, headlines) for number, metric in _FIGURES]
+        at = f", at {points[0]}" if len(points) > 1 else ""
+        yield [
+            _graph(
+                f"Figure {number}. {metric.title}{at}",
+                [
+                    curves.measured(
+                        metric, variant, case, points[0], label=f"{case.structure}, {variant.name}"
+                    )
+                    for case in headlines
+                    for variant in compared
+                ],
+                axis=metric.axis,
+                width=_THIRD,
+                bars=experiment.isolated,
+            )
+            for number, metric in _FIGURES
+        ]
     yield [
         _graph(
             "Decoding speed-up of every test case: time per output token, baseline over variant",
@@ -132,8 +147,8 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
                     label=curves.named(variant, point, f"{case.name}, {variant.name}"),
                 )
                 for case in cases
-                for point in experiment.benchmark.points
-                for variant in variants(experiment)
+                for point in points
+                for variant in compared
                 if variant.baseline is not None
             ],
             axis="times",
@@ -142,24 +157,6 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
             bars=_over_range(experiment),
         )
     ]
-
-
-def _figure(
-    number: int, metric: Metric, experiment: Experiment, headlines: Sequence[TestCase]
-) -> cloudwatch.GraphWidget:
-    """One of the article's figures: each variant in each headline case, at the first load point."""
-    first, *later_points = experiment.benchmark.points
-    return _graph(
-        f"Figure {number}. {metric.title}" + (f", at {first}" if later_points else ""),
-        [
-            curves.measured(metric, variant, case, first, label=f"{case.structure}, {variant.name}")
-            for case in headlines
-            for variant in variants(experiment)
-        ],
-        axis=metric.axis,
-        width=_THIRD,
-        bars=experiment.isolated,
-    )
 
 
 def _over_range(experiment: Experiment) -> bool:
@@ -201,43 +198,20 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             bars=bars,
         ),
     ]
-    if _closed(points):
-        graphs.append(
-            _numbers(
-                "USD per million output tokens, over the time range",
-                [
-                    curves.cost_per_million_tokens(variant, case, point)
-                    for variant, point in cells
-                    if point.rate is None
-                ],
-            )
+    if closed := [(variant, point) for variant, point in cells if point.rate is None]:
+        # Over the whole range, as the report has it; a graph would show each turn.
+        costs = cloudwatch.SingleValueWidget(
+            title="USD per million output tokens, over the time range",
+            metrics=[curves.cost_per_million_tokens(v, case, point) for v, point in closed],
+            set_period_to_time_range=True,
+            width=_QUARTER,
+            height=_HEIGHT,
         )
-    if len(_closed(points)) < len(points):
-        graphs.append(
-            _numbers(
-                "Output tokens per second in flight, over the time range",
-                [
-                    curves.tokens_per_second_in_flight(variant, case, point)
-                    for variant, point in cells
-                    if point.rate is not None
-                ],
-            )
-        )
+        graphs.append(costs)
     # No word of the prompts: whoever may look at dashboards need not be who may read them.
     kind = case.structure or case.set or case.file
     yield [_text(f"## {case.name} ({kind})", height=1)]
     yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))
-
-
-def _numbers(title: str, series: Sequence[cloudwatch.IMetric]) -> cloudwatch.SingleValueWidget:
-    """Over the whole range, because that is what the report says; a graph would show each turn."""
-    return cloudwatch.SingleValueWidget(
-        title=title,
-        metrics=list(series),
-        set_period_to_time_range=True,
-        width=_QUARTER,
-        height=_HEIGHT,
-    )
 
 
 def _text(markdown: str, *, height: int) -> cloudwatch.TextWidget:
@@ -277,59 +251,33 @@ def _graph(
 
 def _introduction(experiment: Experiment) -> str:
     """What is compared, at which load, and what the figures mean. Markdown."""
-    points = experiment.benchmark.points
-    *earlier_points, last = map(str, points)
-    at = f"{', '.join(earlier_points)} and {last}" if earlier_points else last
-    sums = "cost" if _closed(points) else "tokens per second in flight"
-    over = ", of those in the time range at that load" if earlier_points else ""
+    price = cost(experiment)
+    at = ", ".join(map(str, experiment.benchmark.points))
     listed = "\n".join(f"- {_described(variant)}" for variant in variants(experiment))
+    hint = (
+        " Each variant was measured by itself: choose a time range that holds the whole sweep."
+        if experiment.isolated
+        else ""
+    )
     return f"""# {experiment.name}: does speculative decoding pay?
-**{experiment.models.target.id}** at {at}. Every figure but the {sums} is the median of \
-single requests{over}.{_measured(experiment)}
+**{experiment.models.target.id}** at {at}. Every figure but the cost is the median of single \
+requests in the time range.{hint}
 
 {listed}
 
 {_ON_TOKENS}
 
-{_on_cost(experiment)}"""
-
-
-def _measured(experiment: Experiment) -> str:
-    """How, where the variants did not stand side by side."""
-    if not experiment.isolated:
-        return ""
-    hint = "Choose a time range that holds the whole sweep."
-    return f"\n\nEach variant was measured by itself. {hint}"
-
-
-def _on_cost(experiment: Experiment) -> str:
-    """How a cost is made, and where there is none."""
-    price, points = cost(experiment), experiment.benchmark.points
-    loops = _closed(points)
-    at_once = f"{loops[0].concurrency}" if len(loops) == 1 else "as many as the load point says"
-    text = f"""*Cost* is {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which \
-each service is charged {price.denominator}. It is the price of the time that requests took, \
-{at_once} at once, divided by their output tokens, over the time range shown. Over the time range \
-of one run it is the report's figure."""
-    none = """At a request rate no token has a cost: a service that waits for requests is paid \
-for, too. Shown instead are output tokens per second that requests were in flight."""
-    if not loops:
-        return none
-    return text if len(loops) == len(points) else f"{text}\n\n{none}"
-
-
-def _closed(points: Sequence[LoadPoint]) -> list[LoadPoint]:
-    """The closed loops among ``points``: those at which a token has a cost."""
-    return [point for point in points if point.rate is None]
+*Cost* is at {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which each service \
+is charged {price.denominator}: the price of the time that requests took, divided by the load \
+point's concurrency and by their output tokens. Over the time range of one run it is the \
+report's figure. At a request rate no token has a cost: waiting is paid for, too."""
 
 
 def _described(variant: Variant) -> str:
     batch = f"at batch {variant.batch}"
-    if variant.matched:
-        without = f"without {variant.without}, as speculation"
-        return f"**{variant.name}**: plain decoding {batch}, {without}; it decides nothing"
     if variant.baseline is None:
-        return f"**{variant.name}**: plain decoding {batch}"
+        without = f", without {variant.without}; it decides nothing" if variant.matched else ""
+        return f"**{variant.name}**: plain decoding {batch}{without}"
     draft = f", draft {variant.draft.id}" if variant.draft else ""
     return (
         f"**{variant.name}**: {variant.mode}, window {variant.window}{draft}, {batch}; "

@@ -6,7 +6,7 @@ Condition keys of the token: IAM User Guide, "Available keys for AWS OIDC federa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Final
 
 from aws_cdk import CfnOutput, Duration, Stack, Token
@@ -17,6 +17,7 @@ from charts.names import LOGS_PREFIX, bucket_name, stopper_name
 from experiment.schema import Experiment, Provider
 from stacks.acknowledge import acknowledge
 from stacks.regions import budget_region, budget_stack_name
+from stacks.roles import allow
 
 ISSUER: Final = "token.actions.githubusercontent.com"
 AUDIENCE: Final = "sts.amazonaws.com"
@@ -69,13 +70,6 @@ class DeliveryStack(Stack):
         super().__init__(scope, construct_id, **kwargs)
         assert experiment.delivery is not None
         self._experiment, self._delivery = experiment, experiment.delivery
-        if self._delivery.provider is Provider.THERE:
-            self._issuer = self._arn("iam", f"oidc-provider/{ISSUER}", region="")
-        else:
-            # STS checks GitHub's certificate by its own authorities.
-            self._issuer = iam.CfnOIDCProvider(
-                self, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE]
-            ).attr_arn
         self._add_diff()
         self._add_deploy()
         account = "<AWS::AccountId>" if Token.is_unresolved(self.account) else self.account
@@ -89,24 +83,31 @@ class DeliveryStack(Stack):
             | {"AwsSolutions-IAM5[Resource::*]": "What only looks: most of it knows no resources."},
         )
 
+    @cached_property
+    def _issuer(self) -> str:
+        """The ARN of GitHub's identity provider, made here unless the account has one."""
+        if self._delivery.provider is Provider.THERE:
+            return self._arn("iam", f"oidc-provider/{ISSUER}", region="")
+        # STS checks GitHub's certificate by its own authorities.
+        return iam.CfnOIDCProvider(
+            self, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE]
+        ).attr_arn
+
     def _add_diff(self) -> None:
         """For pull requests of the repository itself: one of a fork gets no such token.
 
-        It reads templates and may not make a change set: CloudFormation makes one as the role that
-        deploys, and what a template of a pull request's own can read by that role is not known
-        (docs/assumptions.md). Nor may it assume one of the bootstrap's roles: the narrowest of them
-        reads all of the account. The CLI then goes on as this role (aws-cdk 2.1148.1,
-        ``forEnvironment``).
+        It may not make a change set, which CloudFormation makes as the role that deploys
+        (docs/assumptions.md), nor assume a role of the bootstrap, the narrowest of which reads all
+        of the account. The CLI then goes on as this role (aws-cdk 2.1148.1, ``forEnvironment``).
         """
         role = self._role(
             "Diff",
-            f"repo:{self._delivery.repository}:pull_request",
-            {},
+            "pull_request",
             "Pull requests: compares, and changes nothing",
             Duration.hours(1),
         )
         actions = ["cloudformation:DescribeStacks", "cloudformation:GetTemplate"]
-        self._allow(role, "Read", actions, self._stacks())
+        allow(role, "Read", actions, self._stacks())
 
     def _add_deploy(self) -> None:
         """For jobs in the protected environment, of workflows of one branch.
@@ -116,49 +117,43 @@ class DeliveryStack(Stack):
         """
         role = self._role(
             "Deploy",
-            f"repo:{self._delivery.repository}:environment:{self._delivery.environment}",
-            {f"{ISSUER}:ref": f"refs/heads/{self._delivery.branch}"},
+            f"environment:{self._delivery.environment}",
             "Deploys and measures the experiment",
             _JOB,
+            ref=f"refs/heads/{self._delivery.branch}",
         )
-        region, wild = self._experiment.aws.region, self._wild
+        region, wild, account = self._experiment.aws.region, self._wild, self.account
         regions = sorted({region, budget_region(region)})
         bootstrap = [
-            self._arn(
-                "iam",
-                f"role/cdk-{_QUALIFIER}-{kind}-role-{self.account}-{bootstrap_region}",
-                region="",
-            )
-            for bootstrap_region in regions
+            self._arn("iam", f"role/cdk-{_QUALIFIER}-{kind}-role-{account}-{each}", region="")
+            for each in regions
             for kind in _DEPLOYING
         ]
         version = f"parameter/cdk-bootstrap/{_QUALIFIER}/version"
-        schedules = [f"scheduler:{action}Schedule" for action in ("Create", "Update")]
         to_scheduler = {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
         stopper = self._arn("states", f"stateMachine:{stopper_name(self._experiment)}")
-        self._allow(role, "Cdk", ["sts:AssumeRole"], bootstrap)
-        self._allow(role, "Administer", ["sts:AssumeRole"], [wild["administrator"]])
+        bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, account)}"
+        schedules = [f"scheduler:{action}Schedule" for action in ("Create", "Update")]
+        versions = [self._arn("ssm", version, region=each) for each in regions]
+        allow(role, "Cdk", ["sts:AssumeRole"], bootstrap)
+        allow(role, "Administer", ["sts:AssumeRole"], [wild["administrator"]])
         # What ``deployment.guard`` and ``deployment.nodes`` change.
-        self._allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], [wild["node groups"]])
-        self._allow(role, "Guards", schedules, [wild["schedules"]])
-        self._allow(role, "ForGuards", ["iam:PassRole"], [wild["guards"]], to_scheduler)
-        self._allow(role, "ListExecutions", ["states:ListExecutions"], [stopper])
-        self._allow(role, "StopExecution", ["states:StopExecution"], [wild["executions"]])
-        self._allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [self._bucket])
-        self._allow(role, "Results", ["s3:GetObject"], [wild["objects"]])
-        self._allow(role, "Logs", ["s3:PutObject"], [wild["logs"]])
-        versions = [self._arn("ssm", version, region=version_region) for version_region in regions]
-        self._allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
-        self._allow(role, "Look", [*_LOOKS], ["*"])
-
-    @property
-    def _bucket(self) -> str:
-        return f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"
+        allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], [wild["node groups"]])
+        allow(role, "Guards", schedules, [wild["schedules"]])
+        allow(role, "ForGuards", ["iam:PassRole"], [wild["guards"]], to_scheduler)
+        allow(role, "ListExecutions", ["states:ListExecutions"], [stopper])
+        allow(role, "StopExecution", ["states:StopExecution"], [wild["executions"]])
+        allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket])
+        allow(role, "Results", ["s3:GetObject"], [wild["objects"]])
+        allow(role, "Logs", ["s3:PutObject"], [wild["logs"]])
+        allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
+        allow(role, "Look", _LOOKS, ["*"])
 
     @property
     def _wild(self) -> dict[str, str]:
         """Resources whose names nobody here knows to the last letter."""
         name = self._experiment.name
+        bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"
         return {
             # CloudFormation names it.
             "administrator": self._arn("iam", f"role/{name}-cluster-Administrator*", region=""),
@@ -168,24 +163,20 @@ class DeliveryStack(Stack):
             "node groups": self._arn("eks", f"nodegroup/{name}/*"),
             "schedules": self._arn("scheduler", f"schedule/{name}-guard/*"),
             "executions": self._arn("states", f"execution:{stopper_name(self._experiment)}:*"),
-            "objects": f"{self._bucket}/*",
-            "logs": f"{self._bucket}/{LOGS_PREFIX}*",
+            "objects": f"{bucket}/*",
+            "logs": f"{bucket}/{LOGS_PREFIX}*",
         }
 
     def _role(
-        self,
-        construct_id: str,
-        subject: str,
-        conditions: Mapping[str, str],
-        description: str,
-        longest: Duration,
+        self, construct_id: str, subject: str, description: str, longest: Duration, **claims: str
     ) -> iam.Role:
         """A role for one subject of GitHub's tokens, compared as a whole; and its output."""
-        claims = {f"{ISSUER}:aud": AUDIENCE, f"{ISSUER}:sub": subject, **conditions}
+        subjects = {"aud": AUDIENCE, "sub": f"repo:{self._delivery.repository}:{subject}"}
+        conditions = {f"{ISSUER}:{claim}": v for claim, v in (subjects | claims).items()}
         role = iam.Role(
             self,
             construct_id,
-            assumed_by=iam.WebIdentityPrincipal(self._issuer, {"StringEquals": claims}),
+            assumed_by=iam.WebIdentityPrincipal(self._issuer, {"StringEquals": conditions}),
             description=description,
             max_session_duration=longest,
         )
@@ -197,29 +188,14 @@ class DeliveryStack(Stack):
         )
         return role
 
-    def _allow(
-        self,
-        role: iam.Role,
-        sid: str,
-        actions: list[str],
-        resources: list[str],
-        conditions: Mapping[str, Any] | None = None,
-    ) -> None:
-        role.add_to_policy(
-            iam.PolicyStatement(
-                sid=sid, actions=actions, resources=resources, conditions=conditions
-            )
-        )
-
     def _stacks(self) -> list[str]:
         """All of the experiment's, but for this one."""
-        experiment = self._experiment
-        region = experiment.aws.region
-        names = {f"{experiment.name}-{stack}": region for stack in STACKS}
-        names[budget_stack_name(experiment)] = budget_region(region)
+        name, region = self._experiment.name, self._experiment.aws.region
+        regions = {f"{name}-{stack}": region for stack in STACKS}
+        regions[budget_stack_name(self._experiment)] = budget_region(region)
         return [
-            self._arn("cloudformation", f"stack/{name}/*", region=stack_region)
-            for name, stack_region in names.items()
+            self._arn("cloudformation", f"stack/{stack}/*", region=of_stack)
+            for stack, of_stack in regions.items()
         ]
 
     def _arn(self, service: str, resource: str, *, region: str | None = None) -> str:

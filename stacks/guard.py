@@ -18,6 +18,7 @@ from constructs import Construct
 from charts.names import stopper_name
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
+from stacks.roles import allow
 
 UPDATE_NODE_GROUP: Final = "eks:UpdateNodegroupConfig"
 TAG: Final = "Guarded"
@@ -33,9 +34,9 @@ class Guard(Construct):
     """An empty group of schedules, and roles for them.
 
     Whoever starts nodes makes the schedule that will end them (``deployment/guard.py``). Deleting
-    the group, so the stack, deletes its schedules. All of it is made before the node groups and
-    deleted after them: a deletion that fails half-way leaves no node without its guard. So a role
-    knows its node group by a tag, not by its ARN.
+    the group, so the stack, deletes its schedules. Node groups are made after all of it and deleted
+    before: a deletion that fails half-way leaves no node without its guard. So a role knows its
+    node group by a tag, not by its ARN.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
@@ -58,14 +59,8 @@ class Guard(Construct):
         groups = stack.format_arn(
             service="eks", resource="nodegroup", resource_name=f"{self._cluster}/*"
         )
-        role.add_to_policy(
-            iam.PolicyStatement(
-                sid="ScaleToZero",
-                actions=[UPDATE_NODE_GROUP],
-                resources=[groups],
-                conditions={"StringEquals": {f"aws:ResourceTag/{TAG}": kind}},
-            )
-        )
+        tagged = {"StringEquals": {f"aws:ResourceTag/{TAG}": kind}}
+        allow(role, "ScaleToZero", [UPDATE_NODE_GROUP], [groups], tagged)
         acknowledge(
             role,
             {
@@ -75,10 +70,6 @@ class Guard(Construct):
             },
         )
         return role
-
-    def outlives(self, nodes: eks.Nodegroup) -> None:
-        """Has the group of nodes made after all that guards it, and deleted before."""
-        nodes.node.add_dependency(self)
 
 
 class Stopper(Construct):

@@ -26,33 +26,28 @@ from experiment.runtimes import Preparation
 from experiment.schema import Experiment
 from spectap.names import RESULTS_PREFIX, namespace
 from stacks.acknowledge import acknowledge, skip
-from stacks.roles import pod_identity_principal
+from stacks.roles import allow, pod_identity_principal
 
-_HAVE_THE_KEY: Final = frozenset(
-    {
-        ServiceAccount.SERVE,
-        ServiceAccount.BENCHMARK,
-        ServiceAccount.QUALITY,
-        ServiceAccount.SWEEP,
-    }
-)
-"""Those that serve, and those that ask them."""
 _ASK: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
 """Those that publish metrics, and read a user's prompts."""
-_ALL: Final = (MODELS_PREFIX, COMPILED_PREFIX, RESULTS_PREFIX)
+_HAVE_THE_KEY: Final = _ASK | {ServiceAccount.SERVE, ServiceAccount.QUALITY}
+"""Those that serve, and those that ask them."""
+_STORE: Final = (MODELS_PREFIX, COMPILED_PREFIX)
 _WRITES: Final = {
-    ServiceAccount.PREPARE: (MODELS_PREFIX, COMPILED_PREFIX),
+    ServiceAccount.PREPARE: _STORE,
+    ServiceAccount.SERVE: (),
     ServiceAccount.BENCHMARK: (RESULTS_PREFIX,),
     ServiceAccount.QUALITY: (RESULTS_PREFIX,),
     ServiceAccount.SWEEP: (RESULTS_PREFIX,),
     ServiceAccount.OFFLINE: (RESULTS_PREFIX,),
 }
 _READS: Final = {
-    ServiceAccount.PREPARE: (MODELS_PREFIX, COMPILED_PREFIX),
-    ServiceAccount.SERVE: (MODELS_PREFIX, COMPILED_PREFIX),
+    ServiceAccount.PREPARE: _STORE,
+    ServiceAccount.SERVE: _STORE,
     ServiceAccount.BENCHMARK: (RESULTS_PREFIX,),
-    ServiceAccount.SWEEP: _ALL,
-    ServiceAccount.OFFLINE: _ALL,
+    ServiceAccount.QUALITY: (),
+    ServiceAccount.SWEEP: (*_STORE, RESULTS_PREFIX),
+    ServiceAccount.OFFLINE: (*_STORE, RESULTS_PREFIX),
 }
 
 
@@ -75,16 +70,14 @@ class ModelStoreStack(Stack):
                 self,
                 f"{account.capitalize()}Role",
                 assumed_by=pod_identity_principal(
-                    self,
-                    cluster=experiment.name,
-                    namespace=NAMESPACE,
-                    service_account=account,
+                    self, cluster=experiment.name, namespace=NAMESPACE, service_account=account
                 ),
                 description=f"Pods of service account {account}",
             )
             for account in service_accounts(experiment)
         }
-        self._grants(experiment)
+        for account in self.roles:
+            self._grant(account, experiment)
         self._prompts(experiment)
         if name := experiment.api_key_secret:
             self._api_key(name)
@@ -159,27 +152,36 @@ class ModelStoreStack(Stack):
         )
         for account in self.roles.keys() & _HAVE_THE_KEY:
             arns = [secret.secret_arn]
-            self._state(account, "ReadApiKey", ["secretsmanager:GetSecretValue"], arns)
+            allow(self.roles[account], "ReadApiKey", ["secretsmanager:GetSecretValue"], arns)
 
-    def _grants(self, experiment: Experiment) -> None:
+    def _grant(self, account: ServiceAccount, experiment: Experiment) -> None:
         first_start = experiment.serving_runtime.preparation is Preparation.FIRST_START
-        for account in self.roles:
-            writes = _WRITES.get(account, ())
-            # A service that compiles at its first start fills the cache of the next.
-            if account is ServiceAccount.SERVE and first_start:
-                writes = (COMPILED_PREFIX,)
-            if writes:
-                self._allow(account, "Write", ["s3:PutObject", "s3:AbortMultipartUpload"], writes)
-            if reads := _READS.get(account):
-                self._may_read(account, reads)
-            # Jobs have no metric.
-            if account in _ASK:
-                self._may_publish(account, experiment)
-            if account in (*_ASK, ServiceAccount.OFFLINE) and experiment.capacity.stops_after_run:
-                # What measures ends the Trainium nodes after a run. Their stack is another's, so by
-                # name.
-                arn = stopper_arn(experiment, self.account)
-                self._state(account, "StopNodes", ["states:StartExecution"], [arn])
+        writes, reads = _WRITES[account], _READS[account]
+        # A service that compiles at its first start fills the cache of the next.
+        if account is ServiceAccount.SERVE and first_start:
+            writes = (COMPILED_PREFIX,)
+        if writes:
+            self._allow(account, "Write", ["s3:PutObject", "s3:AbortMultipartUpload"], writes)
+        if reads:
+            self._allow(account, "Read", ["s3:GetObject"], reads)
+            below = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in reads]}}
+            allow(self.roles[account], "List", ["s3:ListBucket"], [self.bucket.bucket_arn], below)
+        # Jobs have no metric.
+        if account in _ASK:
+            # The action supports no resource-level permissions. A condition confines it.
+            target = namespace(experiment.models.target.id)
+            confined = {"StringEquals": {"cloudwatch:namespace": target}}
+            allow(
+                self.roles[account], "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], confined
+            )
+            acknowledge(
+                self.roles[account],
+                {"AwsSolutions-IAM5[Resource::*]": "PutMetricData, confined to one namespace."},
+            )
+        if account in (*_ASK, ServiceAccount.OFFLINE) and experiment.capacity.stops_after_run:
+            # What measures ends the Trainium nodes, which are another stack's: so by name.
+            arn = stopper_arn(experiment, self.account)
+            allow(self.roles[account], "StopNodes", ["states:StartExecution"], [arn])
 
     def _prompts(self, experiment: Experiment) -> None:
         """Has the CLI upload the user's files of prompts, for what measures and no other pod.
@@ -195,29 +197,13 @@ class ModelStoreStack(Stack):
         bucket = prompts_bucket_name(experiment, self.account)
         for account in self.roles.keys() & _ASK if keys else ():
             objects = [f"arn:{self.partition}:s3:::{bucket}/{key}" for key in keys]
-            self._state(account, "ReadPrompts", ["s3:GetObject"], objects)
-
-    def _may_publish(self, account: ServiceAccount, experiment: Experiment) -> None:
-        # The action supports no resource-level permissions. A condition confines it.
-        condition = {
-            "StringEquals": {"cloudwatch:namespace": namespace(experiment.models.target.id)}
-        }
-        self._state(account, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], condition)
-        acknowledge(
-            self.roles[account],
-            {"AwsSolutions-IAM5[Resource::*]": "PutMetricData, confined to one namespace."},
-        )
-
-    def _may_read(self, account: ServiceAccount, prefixes: tuple[str, ...]) -> None:
-        self._allow(account, "Read", ["s3:GetObject"], prefixes)
-        below = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
-        self._state(account, "List", ["s3:ListBucket"], [self.bucket.bucket_arn], below)
+            allow(self.roles[account], "ReadPrompts", ["s3:GetObject"], objects)
 
     def _allow(
         self, account: ServiceAccount, sid: str, actions: list[str], prefixes: tuple[str, ...]
     ) -> None:
         objects = [self.bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes]
-        self._state(account, sid, actions, objects)
+        allow(self.roles[account], sid, actions, objects)
         bucket_id = self.get_logical_id(cast(CfnElement, self.bucket.node.default_child))
         acknowledge(
             self.roles[account],
@@ -226,18 +212,4 @@ class ModelStoreStack(Stack):
                 "prefix of this consumer."
                 for prefix in prefixes
             },
-        )
-
-    def _state(
-        self,
-        account: ServiceAccount,
-        sid: str,
-        actions: list[str],
-        resources: list[str],
-        conditions: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.roles[account].add_to_policy(
-            iam.PolicyStatement(
-                sid=sid, actions=actions, resources=resources, conditions=conditions
-            )
         )

@@ -28,6 +28,7 @@ from stacks.guard import schedule_group_name
 IDLE_PERIOD_MINUTES: Final = 5
 GUARD_MINUTES: Final = 30
 """A guard calls three times in it (``deployment/guard.py``)."""
+_BELOW: Final = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 
 
 def alarm_topic_name(experiment: Experiment) -> str:
@@ -42,14 +43,9 @@ class ObservabilityStack(Stack):
         self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
-        dashboards = [
-            *comparison_dashboards(self, experiment),
-            nodes_dashboard(self, experiment),
-        ]
+        dashboards = [*comparison_dashboards(self, experiment), nodes_dashboard(self, experiment)]
         self._topic = self._alarm_topic(experiment)
-        self._alarm_if_idle(experiment)
-        self._alarm_on_failing_guard(experiment)
-        self._alarm_on_memory_errors(experiment)
+        self._alarms(experiment)
         # The variants of a sweep are measured once; nothing of them stands that could lose it.
         if not experiment.isolated:
             self._alarm_on_lost_benefit(experiment)
@@ -63,13 +59,6 @@ class ObservabilityStack(Stack):
 
     def _alarm_topic(self, experiment: Experiment) -> sns.Topic:
         """An encrypted topic. AWS's own key would not let alarms and budgets publish to it."""
-        publishers = [
-            iam.ServicePrincipal(
-                f"{service}.amazonaws.com",
-                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
-            )
-            for service in ("cloudwatch", "budgets")
-        ]
         key = kms.Key(
             self,
             "AlarmKey",
@@ -84,80 +73,80 @@ class ObservabilityStack(Stack):
             master_key=key,
             enforce_ssl=True,
         )
-        for publisher in publishers:
+        ours = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+        for service in ("cloudwatch", "budgets"):
             # Grants the use of the key, too.
-            topic.grant_publish(publisher)
+            topic.grant_publish(iam.ServicePrincipal(f"{service}.amazonaws.com", conditions=ours))
         for email in experiment.alerts.emails:
             topic.add_subscription(subscriptions.EmailSubscription(email))
         return topic
 
-    def _alarm(self, name: str, metric: cloudwatch.IMetric, **settings: Any) -> None:
+    def _alarm(
+        self,
+        name: str,
+        metric: cloudwatch.IMetric,
+        comparison: cloudwatch.ComparisonOperator,
+        threshold: float,
+        periods: int = 1,
+        **settings: Any,
+    ) -> None:
         """An alarm that stays quiet without data: there is no node, or no benchmark runs."""
         alarm = cloudwatch.Alarm(
             self,
             name,
             metric=metric,
+            comparison_operator=comparison,
+            threshold=threshold,
+            evaluation_periods=periods,
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
             **settings,
         )
         alarm.add_alarm_action(actions.SnsAction(self._topic))
 
-    def _alarm_if_idle(self, experiment: Experiment) -> None:
+    def _alarms(self, experiment: Experiment) -> None:
+        """On idle nodes, on the calls of a guard, and on memory errors."""
+        name = experiment.name
         price = experiment.capacity.price.usd_per_hour * experiment.capacity.nodes
+        period = Duration.minutes(IDLE_PERIOD_MINUTES)
         self._alarm(
             "NodeIdle",
-            curves.node(
-                experiment,
-                "node_neuroncore_utilization",
-                "Maximum",
-                period=Duration.minutes(IDLE_PERIOD_MINUTES),
-            ),
-            alarm_name=f"{experiment.name}-node-idle",
+            curves.node(experiment, "node_neuroncore_utilization", "Maximum", period=period),
+            _BELOW,
+            1,
+            experiment.alerts.idle_minutes // IDLE_PERIOD_MINUTES,
+            alarm_name=f"{name}-node-idle",
             alarm_description=f"No NeuronCore has worked for {experiment.alerts.idle_minutes} "
             f"minutes, at {price:.2f} USD an hour ({experiment.price_of}). End the nodes of "
-            f"experiment {experiment.name} (make stop EXPERIMENT=its file), or destroy it.",
-            threshold=1,
-            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
-            evaluation_periods=experiment.alerts.idle_minutes // IDLE_PERIOD_MINUTES,
+            f"experiment {name} (make stop EXPERIMENT=its file), or destroy it.",
         )
-
-    def _alarm_on_failing_guard(self, experiment: Experiment) -> None:
-        """On two failed calls in half an hour: one may meet another change of the group.
-
-        EventBridge Scheduler User Guide, "Monitoring with Amazon CloudWatch". After a stop that EKS
-        has carried out there is one call an hour, and no alarm.
-        """
-        for name, metric in (("fails", "TargetErrorCount"), ("drops", "InvocationDroppedCount")):
+        # On two failed calls in half an hour: one may meet another change of the group. After a
+        # stop that EKS has carried out there is one call an hour, and no alarm (EventBridge
+        # Scheduler User Guide, "Monitoring with Amazon CloudWatch").
+        for kind, metric in (("fails", "TargetErrorCount"), ("drops", "InvocationDroppedCount")):
             self._alarm(
-                f"Guard{name.capitalize()}",
+                f"Guard{kind.capitalize()}",
                 cloudwatch.Metric(
                     namespace="AWS/Scheduler",
                     metric_name=metric,
-                    dimensions_map={"ScheduleGroup": schedule_group_name(experiment.name)},
+                    dimensions_map={"ScheduleGroup": schedule_group_name(name)},
                     statistic="Sum",
                     period=Duration.minutes(GUARD_MINUTES),
                 ),
-                alarm_name=f"{experiment.name}-guard-{name}",
+                cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+                2,
+                alarm_name=f"{name}-guard-{kind}",
                 alarm_description="Two calls of the schedule that ends nodes of experiment "
-                f"{experiment.name} have failed, and the nodes may still run. End them: make stop "
+                f"{name} have failed, and the nodes may still run. End them: make stop "
                 "EXPERIMENT=its file, or the line of the stack's output Stop.",
-                threshold=2,
-                comparison_operator=(
-                    cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
-                ),
-                evaluation_periods=1,
             )
-
-    def _alarm_on_memory_errors(self, experiment: Experiment) -> None:
         self._alarm(
             "MemoryErrors",
             curves.node(experiment, "node_neurondevice_hw_ecc_events_total", "Sum"),
-            alarm_name=f"{experiment.name}-ecc-errors",
+            cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            0,
+            alarm_name=f"{name}-ecc-errors",
             alarm_description="A Neuron device reports ECC errors. Uncorrectable ones replace the "
             "node after ten minutes (node auto repair); measurements around them are suspect.",
-            threshold=0,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=1,
         )
 
     def _alarm_on_lost_benefit(self, experiment: Experiment) -> None:
@@ -174,13 +163,12 @@ class ObservabilityStack(Stack):
             self._alarm(
                 f"SpeculationLostItsBenefit{variant.name}",
                 curves.speed_up(variant, case, point, period=Duration.minutes(15)),
+                _BELOW,
+                minimum,
                 alarm_name=f"{experiment.name}-speculation-lost-its-benefit-{variant.name}",
                 alarm_description=f"On {case.name}{at}{why} {variant.name} decodes less than "
                 f"{minimum:g}x as fast as {variant.baseline}. Accuracy tests do not see this: look "
                 "at tokens per step, and at which artifact is served.",
-                threshold=minimum,
-                comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
-                evaluation_periods=1,
             )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -42,3 +45,18 @@ def node_role(scope: Construct, construct_id: str) -> iam.Role:
     reason = "EKS requires it of a node, and AWS keeps it current."
     acknowledge(role, {managed_policy(policy): reason for policy in policies})
     return role
+
+
+def allow(
+    role: iam.Role,
+    sid: str,
+    actions: Sequence[str],
+    resources: Sequence[str],
+    conditions: Mapping[str, Any] | None = None,
+) -> None:
+    """Adds a statement to the policy of ``role``."""
+    role.add_to_policy(
+        iam.PolicyStatement(
+            sid=sid, actions=[*actions], resources=[*resources], conditions=conditions
+        )
+    )

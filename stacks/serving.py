@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_ecr_assets as ecr_assets
@@ -32,24 +32,11 @@ from spectap.names import RESULTS_PREFIX, VARIANTS
 from stacks.acknowledge import HOLDS_LINES, acknowledge
 
 PRUNED: Final = frozenset(
-    {
-        "ConfigMap",
-        "CronJob",
-        "DaemonSet",
-        "Deployment",
-        "Endpoints",
-        "Ingress",
-        "Job",
-        "Namespace",
-        "PersistentVolume",
-        "PersistentVolumeClaim",
-        "Pod",
-        "ReplicaSet",
-        "ReplicationController",
-        "Secret",
-        "Service",
-        "StatefulSet",
-    }
+    (
+        *("ConfigMap", "CronJob", "DaemonSet", "Deployment", "Endpoints", "Ingress", "Job"),
+        *("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Pod", "ReplicaSet"),
+        *("ReplicationController", "Secret", "Service", "StatefulSet"),
+    )
 )
 """Kinds that ``kubectl apply --prune`` removes by default, as the CDK's handler runs it
 (kubernetes/kubectl v0.35.0, ``pkg/util/prune/prune.go``)."""
@@ -76,7 +63,19 @@ class ServingStack(Stack):
         super().__init__(scope, construct_id, **kwargs)
         self._experiment = experiment
         self._image = experiment.benchmark.image or self._build(benchmark_directory)
-        identities = self._identities(cluster, roles)
+        # ``cluster.add_service_account`` would also annotate the account for IRSA. Mountpoint tries
+        # IRSA first, and would fail.
+        identities = [
+            eks.CfnPodIdentityAssociation(
+                self,
+                f"{account.capitalize()}Identity",
+                cluster_name=cluster.cluster_name,
+                namespace=NAMESPACE,
+                service_account=account,
+                role_arn=role.role_arn,
+            )
+            for account, role in roles.items()
+        ]
         self._apply(cluster, identities)
         self._outputs(administrator)
 
@@ -102,76 +101,61 @@ class ServingStack(Stack):
         repository = f"cdk-hnb659fds-container-assets-{self.account}-{self.region}"
         return f"{self.account}.dkr.ecr.{self.region}.amazonaws.com/{repository}:{asset.image_tag}"
 
-    def _identities(
-        self, cluster: eks.ICluster, roles: Mapping[ServiceAccount, iam.Role]
-    ) -> list[eks.CfnPodIdentityAssociation]:
-        """A role for each service account, by EKS Pod Identity.
-
-        ``cluster.add_service_account`` would also annotate the account for IRSA. Mountpoint tries
-        IRSA first, and would fail.
-        """
-        return [
-            eks.CfnPodIdentityAssociation(
-                self,
-                f"{account.capitalize()}Identity",
-                cluster_name=cluster.cluster_name,
-                namespace=NAMESPACE,
-                service_account=account,
-                role_arn=role.role_arn,
-            )
-            for account, role in roles.items()
-        ]
-
-    def _apply(
-        self, cluster: eks.ICluster, identities: list[eks.CfnPodIdentityAssociation]
-    ) -> None:
+    def _apply(self, cluster: eks.ICluster, identities: Sequence[IDependable]) -> None:
         """One manifest resource for everything the handler prunes, and one for each other object.
 
         An object that is taken out of a chart must also be removed from the cluster. ``kubectl
         apply --prune`` removes its own kinds. For any other kind CloudFormation deletes the
-        resource (docs/decisions/0015).
+        resource (docs/decisions/0015). Its id contains the object's name: under another name it is
+        another resource, and not an update that would leave the old object behind.
         """
+        manifests = [
+            (name, objects)
+            for chart in charts(Cdk8sApp(), self._experiment, self.deployed(self.account))
+            for name, objects in _manifests(chart)
+        ]
         # One after the other: each runs two functions, and an account may be limited to ten.
-        earlier: list[IDependable] = [*identities]
-        for chart in charts(Cdk8sApp(), self._experiment, self.deployed(self.account)):
-            for name, objects in _manifests(chart):
-                manifest = eks.KubernetesManifest(
-                    self,
-                    name,
-                    cluster=cluster,
-                    manifest=objects,
-                    # Applied instead of created, so that an existing object is no error.
-                    overwrite=True,
-                )
-                acknowledge(manifest, HOLDS_LINES)
-                manifest.node.add_dependency(*earlier)
-                earlier = [manifest]
+        earlier = identities
+        for name, objects in manifests:
+            # Applied instead of created, so that an existing object is no error.
+            manifest = eks.KubernetesManifest(
+                self, name, cluster=cluster, manifest=objects, overwrite=True
+            )
+            acknowledge(manifest, HOLDS_LINES)
+            manifest.node.add_dependency(*earlier)
+            earlier = [manifest]
 
     def _outputs(self, administrator: iam.Role) -> None:
-        experiment, bucket = self._experiment, self.deployed(self.account).bucket
-        listed = [
-            *_first(experiment, self.region, administrator.role_arn),
+        """Lines for the shell, numbered in the order in which one needs them."""
+        experiment = self._experiment
+        commands = [
+            (
+                "Kubeconfig",
+                f"aws eks update-kubeconfig --name {experiment.name} --region {self.region} "
+                f"--role-arn {administrator.role_arn}",
+                "First: kubectl for this cluster",
+            ),
+            ("Watch", f"{_KUBECTL} get pods --watch", "Watch the pods"),
+            (
+                "Preparation",
+                f"{_KUBECTL} logs --selector component=prepare --all-containers --prefix "
+                # A download, and a compile Job a variant, which has four containers at most.
+                f"--follow --max-log-requests {max(10, 1 + 4 * len(variants(experiment)))} "
+                "--ignore-errors",
+                "Downloads and compiles",
+            ),
             *(
-                _of_indexes(experiment, run_id(experiment), bucket)
+                _for_indexes(experiment, self.deployed(self.account).bucket)
                 if experiment.isolated
-                else _of_services(experiment)
+                else _for_services(experiment)
             ),
         ]
-        for number, command in enumerate(listed, start=1):
-            CfnOutput(
-                self,
-                f"Command{number}{command.name}",
-                value=command.text,
-                description=command.description,
-            )
+        for number, (name, line, description) in enumerate(commands, start=1):
+            CfnOutput(self, f"Command{number}{name}", value=line, description=description)
 
 
 def _manifests(chart: Chart) -> Iterator[tuple[str, list[Any]]]:
-    """Name and objects of each manifest resource.
-
-    The name contains that of the object. So a renamed object is another resource, and not an update
-    that would leave the old object behind.
-    """
+    """Name and objects of each manifest resource."""
     objects: list[dict[str, Any]] = chart.to_json()
     if pruned := [manifest for manifest in objects if manifest["kind"] in PRUNED]:
         yield chart.node.id, pruned
@@ -185,79 +169,56 @@ _KUBECTL: Final = f"kubectl --namespace {NAMESPACE}"
 _REPLACE: Final = "kubectl replace --force --save-config -f -"
 
 
-class Command(NamedTuple):
-    """A line for the shell."""
-
-    name: str
-    text: str
-    description: str
-
-
-def _first(experiment: Experiment, region: str, role_arn: str) -> Iterator[Command]:
-    """Those that every experiment begins with."""
-    yield Command(
-        "Kubeconfig",
-        f"aws eks update-kubeconfig --name {experiment.name} --region {region} "
-        f"--role-arn {role_arn}",
-        "First: kubectl for this cluster",
-    )
-    yield Command("Watch", f"{_KUBECTL} get pods --watch", "Watch the pods")
-    # A download, and a compile Job a variant, which has four containers at most.
-    streams = max(10, 1 + 4 * len(variants(experiment)))
-    yield Command(
-        "Preparation",
-        f"{_KUBECTL} logs --selector component=prepare --all-containers --prefix "
-        f"--follow --max-log-requests {streams} --ignore-errors",
-        "Downloads and compiles",
-    )
-
-
-def _of_services(experiment: Experiment) -> Iterator[Command]:
-    """Those for variants that stand side by side."""
+def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:
+    """Name, line and description of commands for variants that stand side by side."""
     pod, job = benchmark_pod(experiment), quality_job(experiment)
-    yield Command("Results", f"{_KUBECTL} logs --follow {pod}", "The benchmark and its table")
-    yield Command(
-        "Again",
-        f"{_KUBECTL} apply view-last-applied pod {pod} --output yaml | {_REPLACE}",
-        "Another run",
-    )
-    yield Command(
-        "Quality",
-        f"{_KUBECTL} patch $({_KUBECTL} get job --selector app={job} --output name) "
-        """--type merge --patch '{"spec":{"suspend":false}}'""",
-        "GSM8K against the services",
-    )
+    return [
+        ("Results", f"{_KUBECTL} logs --follow {pod}", "The benchmark and its table"),
+        (
+            "Again",
+            f"{_KUBECTL} apply view-last-applied pod {pod} --output yaml | {_REPLACE}",
+            "Another run",
+        ),
+        (
+            "Quality",
+            f"{_KUBECTL} patch $({_KUBECTL} get job --selector app={job} --output name) "
+            """--type merge --patch '{"spec":{"suspend":false}}'""",
+            "GSM8K against the services",
+        ),
+    ]
 
 
-def _of_indexes(experiment: Experiment, run_id: str, bucket: str) -> Iterator[Command]:
-    """Those for variants that are measured one by one: of a sweep, or as jobs."""
-    selector = f"--selector app={indexed_job(experiment)}"
+def _for_indexes(experiment: Experiment, bucket: str) -> list[tuple[str, str, str]]:
+    """The same for variants that are measured one by one: of a sweep, or as jobs."""
+    selector, run = f"--selector app={indexed_job(experiment)}", run_id(experiment)
     measures = (
         "its vLLM and its benchmark"
         if experiment.sweep
         else "its inference_demo and what is collected"
     )
     columns = "COMPLETE:.status.completedIndexes,FAILED:.status.failedIndexes"
-    yield Command(
-        "Indexes",
-        f"{_KUBECTL} get job {selector} "
-        f"--output custom-columns=NAME:.metadata.name,ALL:.spec.completions,{columns}",
-        "Which indexes are complete, and which have failed",
-    )
-    yield Command(
-        "Index",
-        f"{_KUBECTL} logs {selector},batch.kubernetes.io/job-completion-index=0 "
-        "--all-containers --prefix --tail 50 --follow --max-log-requests 1000 --ignore-errors",
-        f"One index: its artifact, {measures}",
-    )
-    yield Command(
-        "Results",
-        f"aws s3 sync s3://{bucket}/{RESULTS_PREFIX}{run_id}/ results/{run_id} "
-        f"--exclude '{VARIANTS}/*'",
-        "Report and ledger of all that is complete",
-    )
-    yield Command(
-        "Again",
-        f"{_KUBECTL} apply view-last-applied job {selector} --output yaml | {_REPLACE}",
-        "Indexes that have failed, once more; complete ones are kept",
-    )
+    return [
+        (
+            "Indexes",
+            f"{_KUBECTL} get job {selector} "
+            f"--output custom-columns=NAME:.metadata.name,ALL:.spec.completions,{columns}",
+            "Which indexes are complete, and which have failed",
+        ),
+        (
+            "Index",
+            f"{_KUBECTL} logs {selector},batch.kubernetes.io/job-completion-index=0 "
+            "--all-containers --prefix --tail 50 --follow --max-log-requests 1000 --ignore-errors",
+            f"One index: its artifact, {measures}",
+        ),
+        (
+            "Results",
+            f"aws s3 sync s3://{bucket}/{RESULTS_PREFIX}{run}/ results/{run} "
+            f"--exclude '{VARIANTS}/*'",
+            "Report and ledger of all that is complete",
+        ),
+        (
+            "Again",
+            f"{_KUBECTL} apply view-last-applied job {selector} --output yaml | {_REPLACE}",
+            "Indexes that have failed, once more; complete ones are kept",
+        ),
+    ]

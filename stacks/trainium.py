@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from aws_cdk import (
-    Aws,
-    CfnCondition,
-    CfnOutput,
-    CfnParameter,
-    CfnTag,
-    Duration,
-    Fn,
-    Stack,
-)
+from aws_cdk import Aws, CfnCondition, CfnOutput, CfnParameter, CfnTag, Duration, Fn, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
@@ -49,8 +40,7 @@ class TrainiumStack(Stack):
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
-        capacity = experiment.capacity
-        template = self._launch_template(experiment.name, capacity, cluster)
+        template = self._launch_template(experiment.name, experiment.capacity, cluster)
         guard = Guard(self, "Guard", name=experiment.name)
         self._output("GuardGroup", guard.group.ref, "Schedules that scale nodes to 0")
         role = guard.role("Role", TRAINIUM_NODES)
@@ -58,7 +48,15 @@ class TrainiumStack(Stack):
         self.nodes = self._node_group(experiment, cluster, template)
         trainium = self._started_by_commands("NodeGroup", "KeepTrainiumNodes", self.nodes)
         self._dra_driver(cluster)
-        self._stopping(experiment, trainium)
+        stopper = Stopper(self, "ScaleToZero", experiment=experiment, nodes=trainium)
+        self._output("Stopper", stopper.arn, "State machine that ends the Trainium nodes")
+        self._output(
+            "Stop",
+            f"aws eks update-nodegroup-config --region {self.region} "
+            f"--cluster-name {experiment.name} --nodegroup-name {trainium.attr_nodegroup_name} "
+            "--scaling-config minSize=0,desiredSize=0",
+            "Ends the Trainium nodes now",
+        )
         groups = [self.nodes]
         if experiment.compile_node is CompileNode.CPU:
             role = guard.role("CompileRole", COMPILE_NODES)
@@ -69,18 +67,8 @@ class TrainiumStack(Stack):
             self._started_by_commands("CompileNodeGroup", "KeepCompileNodes", compiling)
             groups.append(compiling)
         for group in groups:
-            guard.outlives(group)
-
-    def _stopping(self, experiment: Experiment, nodes: eks.CfnNodegroup) -> None:
-        stopper = Stopper(self, "ScaleToZero", experiment=experiment, nodes=nodes)
-        self._output("Stopper", stopper.arn, "State machine that ends the Trainium nodes")
-        self._output(
-            "Stop",
-            f"aws eks update-nodegroup-config --region {self.region} "
-            f"--cluster-name {experiment.name} --nodegroup-name {nodes.attr_nodegroup_name} "
-            "--scaling-config minSize=0,desiredSize=0",
-            "Ends the Trainium nodes now",
-        )
+            # Made after all that guards it, and deleted before.
+            group.node.add_dependency(guard)
 
     def _output(self, name: str, value: str, description: str) -> None:
         CfnOutput(self, name, value=value, description=description)
@@ -91,8 +79,8 @@ class TrainiumStack(Stack):
         """A new group has no nodes, and an update leaves those be that stand.
 
         CloudFormation does nothing to a size that the template no longer has (Amazon EKS API
-        reference, ``NodegroupScalingConfig``). But a new group must have one. So whoever deploys
-        says of each group whether it has nodes: one may be new while the other has some.
+        reference, ``NodegroupScalingConfig``), but a new group must have one. So whoever deploys
+        says of each group whether it has nodes.
         """
         group = cast(eks.CfnNodegroup, nodes.node.default_child)
         self._output(output, group.attr_nodegroup_name, "Nodes that commands start")
@@ -117,6 +105,28 @@ class TrainiumStack(Stack):
         self, name: str, capacity: Capacity, cluster: eks.ICluster
     ) -> ec2.CfnLaunchTemplate:
         tags = [CfnTag(key="Experiment", value=name), CfnTag(key="Name", value=f"{name}-trainium")]
+        placement = None
+        # A Capacity Block accepts no placement group, and a reservation only its own.
+        if not capacity.purchase.reserved:
+            cluster_strategy = ec2.PlacementGroupStrategy.CLUSTER
+            group = ec2.PlacementGroup(self, "PlacementGroup", strategy=cluster_strategy)
+            placement = ec2.CfnLaunchTemplate.PlacementProperty(
+                group_name=group.placement_group_name
+            )
+        # EKS adds no security group if the template has interfaces. So they name the cluster's.
+        groups = [cluster.cluster_security_group_id, self._fabric(cluster).security_group_id]
+        # An EFA interface for each network card.
+        interfaces = [
+            ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
+                network_card_index=card,
+                device_index=0 if card == 0 else 1,
+                interface_type="efa",
+                groups=groups,
+                associate_public_ip_address=False,
+                delete_on_termination=True,
+            )
+            for card in range(capacity.instance.network_interfaces)
+        ]
         return ec2.CfnLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -140,8 +150,8 @@ class TrainiumStack(Stack):
                     if capacity.purchase.reserved
                     else None
                 ),
-                placement=self._placement(capacity),
-                network_interfaces=self._network_interfaces(capacity, cluster),
+                placement=placement,
+                network_interfaces=interfaces,
                 metadata_options=ec2.CfnLaunchTemplate.MetadataOptionsProperty(
                     http_tokens="required", http_put_response_hop_limit=1
                 ),
@@ -169,38 +179,6 @@ class TrainiumStack(Stack):
                 )
             ],
         )
-
-    def _placement(self, capacity: Capacity) -> ec2.CfnLaunchTemplate.PlacementProperty | None:
-        """A cluster placement group, or None for reserved capacity.
-
-        A Capacity Block accepts no group, and a reservation only the one that it was made in.
-        """
-        if capacity.purchase.reserved:
-            return None
-        group = ec2.PlacementGroup(
-            self, "PlacementGroup", strategy=ec2.PlacementGroupStrategy.CLUSTER
-        )
-        return ec2.CfnLaunchTemplate.PlacementProperty(group_name=group.placement_group_name)
-
-    def _network_interfaces(
-        self, capacity: Capacity, cluster: eks.ICluster
-    ) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty]:
-        """An EFA interface for each network card.
-
-        EKS adds no security group if the template has interfaces. So they name the cluster's.
-        """
-        groups = [cluster.cluster_security_group_id, self._fabric(cluster).security_group_id]
-        return [
-            ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
-                network_card_index=card,
-                device_index=0 if card == 0 else 1,
-                interface_type="efa",
-                groups=groups,
-                associate_public_ip_address=False,
-                delete_on_termination=True,
-            )
-            for card in range(capacity.instance.network_interfaces)
-        ]
 
     def _fabric(self, cluster: eks.ICluster) -> ec2.SecurityGroup:
         """A security group open to its own members in both directions, which EFA needs."""

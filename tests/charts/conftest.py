@@ -1,10 +1,12 @@
-"""An embedded S3, and the AWS CLI."""
+"""The scripts of pods, run for real with the AWS CLI against an embedded S3."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -16,6 +18,7 @@ from moto.server import ThreadedMotoServer
 from tests.charts import aws_cli
 
 BUCKET: Final = "models"
+SCRIPTS: Final = Path(__file__).parents[2] / "charts" / "scripts"
 
 
 @pytest.fixture(scope="module")
@@ -51,23 +54,68 @@ def environment(endpoint: str, tools: str, tmp_path: Path) -> dict[str, str]:
     }
 
 
+def client(service: str, environment: dict[str, str]) -> Any:
+    """A client of the embedded AWS."""
+    return boto3.client(
+        service,
+        endpoint_url=environment["AWS_ENDPOINT_URL"],
+        region_name=environment["AWS_REGION"],
+        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
 @pytest.fixture
 def store(environment: dict[str, str]) -> Iterator[Any]:
     """A client of the embedded S3 with an empty bucket."""
-    client = boto3.client(
-        "s3",
-        endpoint_url=environment["AWS_ENDPOINT_URL"],
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )
-    client.create_bucket(Bucket=BUCKET)
-    yield client
-    for key in keys(client):
-        client.delete_object(Bucket=BUCKET, Key=key)
-    client.delete_bucket(Bucket=BUCKET)
+    s3 = client("s3", environment)
+    s3.create_bucket(Bucket=BUCKET)
+    yield s3
+    for key in keys(s3):
+        s3.delete_object(Bucket=BUCKET, Key=key)
+    s3.delete_bucket(Bucket=BUCKET)
 
 
 def keys(store: Any) -> list[str]:
     """The keys of all objects in the bucket, in their order."""
     return [entry["Key"] for entry in store.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+
+
+def complete(store: Any, prefix: str) -> None:
+    """Marks what lies below ``prefix`` as complete."""
+    store.put_object(Bucket=BUCKET, Key=f"{prefix}_COMPLETE", Body=b"")
+
+
+def run(
+    environment: dict[str, str], script: str, *arguments: str, status: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Runs a script to its end, which must have this status."""
+    result = subprocess.run(
+        command(script, *arguments),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert result.returncode == status, result.stderr
+    return result
+
+
+@contextmanager
+def running(
+    environment: dict[str, str], script: str, *arguments: str
+) -> Iterator[subprocess.Popen[str]]:
+    """A script that waits for something; killed at the end, if it still does."""
+    with subprocess.Popen(
+        command(script, *arguments), env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def command(script: str, *arguments: str) -> list[str]:
+    interpreter = "bash" if script.endswith(".sh") else sys.executable
+    return [interpreter, str(SCRIPTS / script), *arguments]

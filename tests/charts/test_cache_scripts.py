@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,15 +14,81 @@ from typing import Any, Final
 
 import pytest
 
-from tests.charts.conftest import BUCKET, keys
-from tests.charts.first_starts import GRAPHS, Pod
+from tests.charts.conftest import BUCKET, SCRIPTS, complete, keys
+from tests.charts.first_starts import SWITCH
+from tests.made import free_port
 
 KEY: Final = "compiled/key/"
+GRAPHS: Final = "vllm/neuron/compile_cache"
 LOCK: Final = f"{KEY}_FILLING"
 MARKER: Final = f"{KEY}_COMPLETE"
 CHECKPOINT: Final = "models/example/target/1/"
+MODEL: Final = "example/target"
 SECONDS: Final = 90.0
 ENTRY: Final = (".artifact_metadata_v0.json", ".compilation_complete", "graph.hlo")
+
+Process = subprocess.Popen[str]
+
+
+class Pod:
+    """Runs the scripts of a pod, each in a process group of its own, with a disk of its own."""
+
+    def __init__(self, name: str, folder: Path, environment: dict[str, str]) -> None:
+        self.folder, self.artifact = folder / name, folder / name / "artifact"
+        self.notes, self.gates = self.folder / "notes", self.folder / "gates"
+        self.gates.mkdir(parents=True)
+        # Patience with a dead holder: long enough for a live one to be slow in the tests.
+        variables = {"POD": name, "HOME": str(self.folder), "PATIENCE": "1000"}
+        self.environment = environment | variables
+        self._port = str(free_port())
+        self._processes: list[Process] = []
+
+    @property
+    def is_ready(self) -> bool:
+        """What the probe of the container ``keep-cache`` asks."""
+        return (self.notes / "settled").exists()
+
+    def fetch(self, prefix: str, *checkpoints: str) -> Process:
+        return self._start("fetch-cache.sh", prefix, self.artifact, self.notes, *checkpoints)
+
+    def keep(self, prefix: str, model: str = MODEL) -> Process:
+        return self._start("keep-cache.sh", prefix, self.artifact, self.notes, self._port, model)
+
+    def serve(self, *graphs: str) -> Process:
+        server = (sys.executable, "-m", "tests.charts.first_starts")
+        words = (self.artifact / "vllm", self._port, MODEL, self.gates, *graphs)
+        return self._start("serve-cached.sh", self.notes, f"{SWITCH}=1", *server, *words)
+
+    def compiles(self, graph: str) -> None:
+        """From now on the graph's compile can end."""
+        (self.gates / graph).touch()
+
+    def _start(self, script: str, *words: str | Path) -> Process:
+        process = subprocess.Popen(
+            ["bash", str(SCRIPTS / script), *map(str, words)],
+            env=self.environment,
+            cwd=SCRIPTS.parents[1],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._processes.append(process)
+        return process
+
+    def close(self) -> None:
+        for process in self._processes:
+            kill(process)
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+
+def kill(process: Process) -> None:
+    """Ends a script and all that it runs."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+
 
 Pods = Callable[[str], Pod]
 
@@ -34,9 +102,15 @@ def entry(graph: str) -> set[str]:
 @pytest.fixture
 def pods(environment: dict[str, str], store: Any, tmp_path: Path) -> Iterator[Pods]:
     """Makes pods, whose checkpoints are in the bucket. At the end they are killed."""
-    store.put_object(Bucket=BUCKET, Key=f"{CHECKPOINT}_COMPLETE", Body=b"")
+    complete(store, CHECKPOINT)
     with ExitStack() as stack:
-        yield lambda name: stack.enter_context(Pod(name, tmp_path, environment))
+
+        def make(name: str) -> Pod:
+            pod = Pod(name, tmp_path, environment)
+            stack.callback(pod.close)
+            return pod
+
+        yield make
 
 
 def test_starts_share_a_cache(store: Any, pods: Pods, tmp_path: Path) -> None:
@@ -47,7 +121,7 @@ def test_starts_share_a_cache(store: Any, pods: Pods, tmp_path: Path) -> None:
     for process in fetching.values():
         await_words(process, f"waiting for s3://{BUCKET}/{draft}")
     assert LOCK not in keys(store)
-    store.put_object(Bucket=BUCKET, Key=f"{draft}_COMPLETE", Body=b"")
+    complete(store, draft)
     until(lambda: any(process.poll() is not None for process in fetching.values()))
     (holder,) = (name for name, process in fetching.items() if process.poll() is not None)
     (waiter,) = started.keys() - {holder}
@@ -61,10 +135,10 @@ def test_starts_share_a_cache(store: Any, pods: Pods, tmp_path: Path) -> None:
     # What is not finished, and what says who compiles it, stay here.
     assert not [key for key in keys(store) if "/two/" in key or "lock" in key or "metadata/" in key]
     for process in (keeper, server):
-        dead.signal(process, signal.SIGKILL)
+        kill(process)
     # An upload that was under way.
     store.put_object(Bucket=BUCKET, Key=f"{KEY}{GRAPHS}/two/graph.hlo", Body=b"half of it")
-    second.signal(fetching[waiter], signal.SIGKILL)
+    kill(fetching[waiter])
     second.environment["PATIENCE"] = "2"
     fetching[waiter] = second.fetch(KEY, CHECKPOINT)
     await_words(fetching[waiter], "1 finished graphs are in")
@@ -82,18 +156,18 @@ def test_starts_share_a_cache(store: Any, pods: Pods, tmp_path: Path) -> None:
     await_words(server, "hit one")
     second.compiles("two")
     await_words(server, "compiled two")
-    broken = Broken(tmp_path, second)
-    broken.refuse("s3 sync")
+    fault = Fault(tmp_path, second)
+    fault.set("refused", "s3 sync")
     keeper = second.keep(KEY)
     await_words(keeper, "refused: s3 sync")
     # What is measured does not need the bucket.
     until(lambda: second.is_ready)
-    broken.refuse(f"s3 cp {second.artifact}")
+    fault.set("refused", f"s3 cp {second.artifact}")
     await_words(keeper, "refused: s3 cp")
     assert not {f"{KEY}{GRAPHS}/two/.compilation_complete", MARKER} & set(keys(store))
-    broken.forget("s3api put-object")
+    fault.set("forgotten", "s3api put-object")
     await_words(keeper, "forgotten: s3api put-object")
-    broken.mend()
+    fault.clear()
     await_words(keeper, f"s3://{BUCKET}/{KEY} is complete")
     marked = {LOCK, MARKER, f"{CHECKPOINT}_COMPLETE", f"{draft}_COMPLETE"}
     assert set(keys(store)) == entry("one") | entry("two") | marked
@@ -129,7 +203,7 @@ def test_a_pod_is_ready_once_its_cache_is_complete(store: Any, pods: Pods, tmp_p
     assert keeper.wait(SECONDS) == 0
     assert MARKER not in keys(store)
     assert_released(store)
-    pod.signal(server, signal.SIGKILL)
+    kill(server)
 
     empty = pods("empty")
     assert_ends(empty.fetch("compiled/other/", CHECKPOINT))
@@ -139,18 +213,22 @@ def test_a_pod_is_ready_once_its_cache_is_complete(store: Any, pods: Pods, tmp_p
 
     assert_ends(pod.fetch(KEY, CHECKPOINT))
     pod.serve("one")
-    broken = Broken(tmp_path, pod)
-    broken.hold(f"s3api put-object --bucket {BUCKET} --key {MARKER}")
+    fault = Fault(tmp_path, pod)
+    fault.set("held", f"s3api put-object --bucket {BUCKET} --key {MARKER}")
     keeper = pod.keep(KEY)
     await_words(keeper, "held: s3api put-object")
     assert not pod.is_ready
-    broken.mend()
+    fault.clear()
     await_words(keeper, f"s3://{BUCKET}/{KEY} is complete")
     assert pod.is_ready
 
 
-class Broken:
-    """An AWS CLI in a pod's path that fails as it is told to."""
+class Fault:
+    """An AWS CLI in a pod's path whose commands fail if they begin as it is told.
+
+    They are ``refused``; or ``forgotten``: done, but their answer gets lost; or ``held`` until the
+    fault is cleared.
+    """
 
     def __init__(self, folder: Path, pod: Pod) -> None:
         shim, self._fault = folder / "bin" / "aws", folder / "fault"
@@ -174,40 +252,27 @@ class Broken:
         shim.chmod(0o755)
         pod.environment["PATH"] = f"{shim.parent}:{path}"
 
-    def refuse(self, command: str) -> None:
-        """Commands that begin so fail, and do nothing."""
-        self._write(f"refused {command}")
-
-    def forget(self, command: str) -> None:
-        """Commands that begin so are done, but their answer gets lost."""
-        self._write(f"forgotten {command}")
-
-    def hold(self, command: str) -> None:
-        """Commands that begin so wait until all works again."""
-        self._write(f"held {command}")
-
-    def mend(self) -> None:
-        """All works again."""
-        self._fault.unlink()
-
-    def _write(self, fault: str) -> None:
+    def set(self, kind: str, words: str) -> None:
         written = self._fault.with_suffix(".new")
-        written.write_text(f"{fault}\n")
+        written.write_text(f"{kind} {words}\n")
         written.rename(self._fault)
 
+    def clear(self) -> None:
+        self._fault.unlink()
 
-def await_words(process: subprocess.Popen[str], words: str) -> None:
+
+def await_words(process: Process, words: str) -> None:
     """Reads what a script says until it says ``words``."""
-    heard = []
+    lines = []
     assert process.stdout is not None
     for line in process.stdout:
-        heard.append(line)
+        lines.append(line)
         if words in line:
             return
-    raise AssertionError(f"it never said {words!r}, but:\n{''.join(heard)}")
+    raise AssertionError(f"it never said {words!r}, but:\n{''.join(lines)}")
 
 
-def assert_ends(process: subprocess.Popen[str]) -> None:
+def assert_ends(process: Process) -> None:
     assert process.stdout is not None
     output = process.stdout.read()
     assert process.wait(SECONDS) == 0, output

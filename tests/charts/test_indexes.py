@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,10 @@ from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Mode
 from experiment.runtimes.nxdi import Nxdi
 from experiment.variants import variants
-from spectap import config
-from tests.charts.test_vllm import compared, difference
+from tests.charts.test_vllm import difference, flags
 from tests.experiment.files import VANILLA, edited, swept
-from tests.matrix import JOBS, MATRIX, SWEEP
-from tests.synthesis import Manifest, Synthesised, by_name, containers, render
+from tests.matrix import JOBS, MATRIX
+from tests.synthesis import Manifest, by_name, containers, render
 
 
 def parsed(changes: dict[str, Any] | None = None, **fields: Any) -> Experiment:
@@ -31,29 +29,28 @@ def parsed(changes: dict[str, Any] | None = None, **fields: Any) -> Experiment:
     return parse(edited({**swept(**fields), **(changes or {})}), "mine.yaml")
 
 
-def jobs() -> Experiment:
-    """Vanilla and its baseline, as jobs."""
-    return parse(edited(VANILLA), "mine.yaml")
+JOBS_EXPERIMENT = parse(edited(VANILLA), "mine.yaml")
+"""Vanilla and its baseline, as jobs."""
+either = pytest.mark.parametrize("experiment", [parsed(), JOBS_EXPERIMENT], ids=["sweep", "jobs"])
+
+
+def job_of(objects: list[Manifest]) -> Manifest:
+    (job,) = (o for o in objects if "completionMode" in o.get("spec", {}))
+    return job
+
+
+def pod_of(objects: list[Manifest]) -> dict[str, Any]:
+    pod: dict[str, Any] = job_of(objects)["spec"]["template"]["spec"]
+    return pod
 
 
 def name(experiment: Experiment, account: str = "111122223333", tag: str = "a1") -> str:
     """The Job's."""
-    rendered = render(experiment, account, tag)
-    return next(str(o["metadata"]["name"]) for o in rendered if _is_indexed(o))
+    return str(job_of(render(experiment, account, tag))["metadata"]["name"])
 
 
 def folders(experiment: Experiment) -> dict[str, str]:
     return {v.name: v.folder for v in indexed_config(experiment, "bucket", "a1").variants}
-
-
-def _is_indexed(manifest: Manifest) -> bool:
-    return manifest["kind"] == "Job" and "completionMode" in manifest["spec"]
-
-
-def pod_of(objects: list[Manifest]) -> dict[str, Any]:
-    (job,) = filter(_is_indexed, objects)
-    pod: dict[str, Any] = job["spec"]["template"]["spec"]
-    return pod
 
 
 @pytest.fixture(scope="module")
@@ -61,47 +58,36 @@ def sweep() -> list[Manifest]:
     return render(parsed())
 
 
-@pytest.mark.parametrize("experiment", [parsed(), jobs()], ids=["sweep", "jobs"])
+@pytest.fixture(scope="module")
+def service(article: Experiment) -> dict[str, Any]:
+    """The container of the article's baseline."""
+    deployment = by_name(render(article))["Deployment", "qwen-vllm"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+@either
 def test_each_variant_is_an_index(experiment: Experiment) -> None:
-    objects = by_name(render(experiment))
-    assert not {kind for kind, _ in objects} & {"Service", "Deployment", "Pod"}
-    (job,) = (o for o in objects.values() if _is_indexed(o))
-    count = len(variants(experiment))
-    assert job["spec"]["completions"] == count
-    assert job["spec"]["parallelism"] == (count if experiment.sweep else 1)
-    data = objects["ConfigMap", job["metadata"]["labels"]["app"]]["data"]
-    settings = config.Config.model_validate_json(data["config.json"])
+    objects = render(experiment)
+    assert not {o["kind"] for o in objects} & {"Service", "Deployment", "Pod"}
+    job = job_of(objects)
+    data = by_name(objects)["ConfigMap", job["metadata"]["labels"]["app"]]["data"]
+    assert job["spec"]["completions"] == len(variants(experiment))
+    file, command = ("serve", serve_command) if experiment.sweep else ("generate", generate_command)
     for index, variant in enumerate(variants(experiment)):
-        file, command = "generate", generate_command
-        if experiment.sweep:
-            file, command = "serve", serve_command
         assert data[f"{index}.variant"] == f"{variant.name}\n"
         assert data[f"{index}.artifact"] == f"compiled/{variant.artifact}/\n"
-        assert data[f"{index}.folder"] == f"{settings.variants[index].folder}\n"
+        assert data[f"{index}.folder"] == f"{folders(experiment)[variant.name]}\n"
         assert data[f"{index}.{file}"].splitlines() == command(variant)
-    assert len(data) == 1 + 4 * count
-
-
-def test_an_index_is_served_as_a_service_would_be(of_matrix: Callable[[str], Synthesised]) -> None:
-    """The comparison is fair only if its draft and window are the whole difference."""
-    for baseline, variant in compared(of_matrix(SWEEP)):
-        baseline_command, command = serve_command(baseline), serve_command(variant)
-        assert command[: len(baseline_command)] == baseline_command
-        assert [word for word in command[len(baseline_command) :] if word.startswith("--")] == [
-            "--override-neuron-config",
-            "--speculative-config",
-        ]
-        assert dict(pairwise(command))["--max-num-seqs"] == str(variant.batch)
 
 
 def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
-    sweep: list[Manifest], article: Experiment
+    sweep: list[Manifest], service: dict[str, Any]
 ) -> None:
+    """Both containers of an index take no more of the node than a service."""
     *_, sidecar = pod_of(sweep)["initContainers"]
-    service = by_name(render(article))["Deployment", "qwen-vllm"]["spec"]["template"]["spec"]
-    assert {
-        path.partition("[")[0] for path, _ in difference(service["containers"][0], sidecar)
-    } == {
+    (benchmark,) = pod_of(sweep)["containers"]
+    assert {path.partition("[")[0] for path, _ in difference(service, sidecar)} == {
         "command",
         "livenessProbe",
         "readinessProbe",
@@ -112,40 +98,26 @@ def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
         "startupProbe",
         "volumeMounts",
     }
-    assert sidecar["restartPolicy"] == "Always"
-
-
-def test_an_index_takes_no_more_of_its_node_than_a_service(
-    sweep: list[Manifest], article: Experiment
-) -> None:
-    """So that what fits a node with services fits it with indexes."""
-    deployment = by_name(render(article))["Deployment", "qwen-vllm"]["spec"]["template"]["spec"]
-    (service,) = deployment["containers"]
-    *_, sidecar = pod_of(sweep)["initContainers"]
-    together = [c["resources"] for c in (sidecar, *pod_of(sweep)["containers"])]
-    cpus = [int(r["requests"]["cpu"]) for r in together]
-    memory = [int(r["limits"]["memory"].removesuffix("Gi")) for r in together]
-    assert sum(cpus) == int(service["resources"]["requests"]["cpu"])
+    resources = [c["resources"] for c in (sidecar, benchmark)]
+    memory = [int(r["limits"]["memory"].removesuffix("Gi")) for r in resources]
     assert f"{sum(memory)}Gi" == service["resources"]["limits"]["memory"]
-    *_, generate = pod_of(render(jobs()))["initContainers"]
+    cpus = [int(r["requests"]["cpu"]) for r in resources]
+    assert sum(cpus) == int(service["resources"]["requests"]["cpu"])
+    *_, generate = pod_of(render(JOBS_EXPERIMENT))["initContainers"]
     assert generate["resources"] == service["resources"]
+    # Ray and vLLM each fill their own volumes.
+    mounts = {m["mountPath"]: m["name"] for m in sidecar["volumeMounts"]}
+    for mount in benchmark["volumeMounts"]:
+        if mount["mountPath"] in ("/tmp", "/dev/shm"):
+            assert mounts[mount["mountPath"]] != mount["name"]
 
 
-def test_volumes_of_both_containers_differ(sweep: list[Manifest]) -> None:
-    """Ray and vLLM each fill their own."""
-    *_, sidecar = pod_of(sweep)["initContainers"]
-    (benchmark,) = pod_of(sweep)["containers"]
-    for path in ("/tmp", "/dev/shm"):
-        mounts = [m for c in (sidecar, benchmark) for m in c["volumeMounts"]]
-        assert len({mount["name"] for mount in mounts if mount["mountPath"] == path}) == 2
-
-
-@pytest.mark.parametrize("experiment", [parsed(), jobs()], ids=["sweep", "jobs"])
+@either
 def test_compiles_and_indexes_keep_away_from_each_other(experiment: Experiment) -> None:
     """Each by one term that selects the other (docs/decisions/0021)."""
     objects = render(experiment)
     assert _kept_away(pod_of(objects)) == {"matchLabels": {"step": "compile"}}
-    (component,) = {o["metadata"]["labels"]["component"] for o in filter(_is_indexed, objects)}
+    component = job_of(objects)["metadata"]["labels"]["component"]
     for job in (o for o in objects if o["metadata"]["name"].startswith("compile-")):
         template = job["spec"]["template"]
         (expression,) = _kept_away(template["spec"])["matchExpressions"]
@@ -164,10 +136,10 @@ def test_waiting_has_an_end(sweep: list[Manifest]) -> None:
     by what ends them; for a job that hangs its own deadline."""
     pauses = [min(10 * 2**earlier, 600) for earlier in range(LOOKS - 1)]
     assert sum(pauses) / 3600 == pytest.approx(3, abs=0.1)
-    (job,) = filter(_is_indexed, sweep)
-    assert job["spec"]["activeDeadlineSeconds"] == job_deadline_seconds(parsed())
+    assert job_of(sweep)["spec"]["activeDeadlineSeconds"] == job_deadline_seconds(parsed())
     assert job_deadline_seconds(parsed()) > 7 * 24 * 3600 + estimate(parsed()).hours * 3600
-    assert job_deadline_seconds(jobs()) > 2 * index_deadline_seconds(jobs())
+    jobs = JOBS_EXPERIMENT
+    assert job_deadline_seconds(jobs) > 2 * index_deadline_seconds(jobs)
 
 
 @pytest.mark.parametrize(
@@ -226,9 +198,9 @@ def test_the_job_is_another_when_it_would_do_something_else(
 ) -> None:
     """A Job cannot be changed. The account it stands in and its money make no difference."""
     assert name(parsed()) == name(parsed(), "444455556666") == name(parsed(at_most_usd=2000))
-    names = [name(parsed()), name(parsed(), tag="a2"), name(parsed(windows=[3, 7]))]
-    images = ("registry.example.com/benchmark:1", "registry.example.org/benchmark:1")
-    names += [name(parsed({"benchmark.image": image})) for image in images]
+    image = parsed({"benchmark.image": "registry.example.com/benchmark:1"})
+    experiments = [parsed(), parsed(windows=[3, 7]), image]
+    names = [*map(name, experiments), name(parsed(), tag="a2")]
     read = scripts.read()
     monkeypatch.setattr(scripts, "read", lambda: {**read, "complete.sh": "complete() { true; }"})
     names.append(name(parsed()))
@@ -240,11 +212,12 @@ def test_what_measures_a_job_decides_its_folder(
     monkeypatch: pytest.MonkeyPatch, instrument: str
 ) -> None:
     """What another instrument has measured is not merged with its own."""
-    before, named = folders(jobs()), name(jobs())
+    jobs = JOBS_EXPERIMENT
+    before, named = folders(jobs), name(jobs)
     read = scripts.read()
     monkeypatch.setattr(scripts, "read", lambda: {**read, instrument: "other"})
-    assert not {*before.values()} & {*folders(jobs()).values()}
-    assert name(jobs()) != named
+    assert not {*before.values()} & {*folders(jobs).values()}
+    assert name(jobs) != named
 
 
 def test_the_report_says_which_benchmark_measured() -> None:
@@ -268,25 +241,18 @@ def test_jobs_run_with_the_flags_that_they_were_compiled_with(
 
 
 def test_jobs_differ_in_what_they_generate_with_and_in_nothing_else() -> None:
-    base, speculating = (set(_flags(generate_command(v))) for v in variants(jobs()))
-    assert {flag for flag, _ in speculating - base} == {
+    base, speculating = (flags(generate_command(v)) for v in variants(JOBS_EXPERIMENT))
+    assert base.items() < speculating.items()
+    assert speculating.keys() - base.keys() == {
         "--draft-model-path",
         "--compiled-draft-model-path",
         "--speculation-length",
     }
-    assert base < speculating
-
-
-def _flags(command: list[str]) -> list[tuple[str, str]]:
-    pairs = pairwise([*command, ""])
-    return [(f, "" if v.startswith("--") else v) for f, v in pairs if f.startswith("--")]
 
 
 def test_all_that_a_job_writes_goes_to_one_folder() -> None:
     """``collect`` reads what ``generate`` writes."""
-    *_, generate, collect = containers(pod_of(render(jobs())))
+    *_, generate, collect = containers(pod_of(render(JOBS_EXPERIMENT)))
     for container in (generate, collect):
-        mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
-        assert mounts["/results"] == {"name": "results", "mountPath": "/results"}
-        variables = {v["name"]: v.get("value") for v in container["env"]}
-        assert variables["RUN_ID"] == run_id(jobs())
+        assert {"name": "results", "mountPath": "/results"} in container["volumeMounts"]
+        assert {"name": "RUN_ID", "value": run_id(JOBS_EXPERIMENT)} in container["env"]

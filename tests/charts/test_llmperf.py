@@ -1,3 +1,5 @@
+"""What the benchmark's pod is told, and what of the pod depends on the experiment."""
+
 from __future__ import annotations
 
 import json
@@ -14,14 +16,14 @@ from spectap import config
 from spectap.load_points import Rounds
 from tests.charts.test_vllm import difference
 from tests.experiment.files import EAGLE
-from tests.matrix import LADDER
-from tests.synthesis import ACCOUNT, Synthesised, synthesise
+from tests.matrix import LADDER, MATRIX
+from tests.synthesis import ACCOUNT, Synthesised, by_name, render
+
+Vary = Callable[[dict[str, Any]], Experiment]
 
 
 def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
-    synthesised: Synthesised,
-    variation: Callable[[dict[str, Any]], Experiment],
-    tmp_path: Path,
+    article: Experiment, variation: Vary
 ) -> None:
     """A pod can be changed in nothing else."""
     changes = {
@@ -33,12 +35,13 @@ def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
         "benchmark.rounds": 9,
         "benchmark.image": "registry.example.com/benchmark:1",
     }
-    changed = synthesise(variation(changes), tmp_path)
-    before, after = (s.object("Pod", "qwen-llmperf") for s in (synthesised, changed))
+    before, after = (
+        by_name(render(e))["Pod", "qwen-llmperf"] for e in (article, variation(changes))
+    )
     assert [path for path, _ in difference(before, after)] == ["spec.containers[0].image"]
 
 
-def test_a_range_of_rounds_is_passed_on(variation: Callable[[dict[str, Any]], Experiment]) -> None:
+def test_a_range_of_rounds_is_passed_on(variation: Vary) -> None:
     rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
     written = benchmark_config(variation({"benchmark.rounds": rounds}), "bucket")
     assert written.load.rounds == Rounds.model_validate(rounds)
@@ -64,9 +67,7 @@ def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path
     ],
 )
 def test_what_the_chat_template_is_told_is_sent_and_said(
-    variation: Callable[[dict[str, Any]], Experiment],
-    kwargs: Any,
-    settings: dict[str, str],
+    variation: Vary, kwargs: Any, settings: dict[str, str]
 ) -> None:
     written = benchmark_config(variation({"benchmark.chat_template_kwargs": kwargs}), "bucket")
     assert written.load.sampling == {"temperature": 0.0, "chat_template_kwargs": kwargs}
@@ -74,14 +75,12 @@ def test_what_the_chat_template_is_told_is_sent_and_said(
     assert {key: value for key, value in listed.items() if value} == settings
 
 
-def test_a_model_that_does_not_think_is_not_said_to(
-    variation: Callable[[dict[str, Any]], Experiment],
-) -> None:
+def test_a_model_that_does_not_think_is_not_said_to(variation: Vary) -> None:
     assert "Thinking" not in benchmark_config(variation(EAGLE), "bucket").settings
 
 
-def test_a_ladder_on_prompt_sets_is_passed_on(of_matrix: Callable[[str], Synthesised]) -> None:
-    written = _config(of_matrix(LADDER))
+def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
+    written = json.loads(config.dump(benchmark_config(variation(MATRIX[LADDER]), "bucket")))
     assert written["load"]["points"] == [
         {"concurrency": 2, "requests": 4},
         {"concurrency": 8, "requests": 16},
@@ -97,16 +96,8 @@ def test_a_ladder_on_prompt_sets_is_passed_on(of_matrix: Callable[[str], Synthes
     ]
 
 
-def test_a_concurrency_gets_at_least_a_full_wave(
-    variation: Callable[[dict[str, Any]], Experiment],
-) -> None:
+def test_a_concurrency_gets_at_least_a_full_wave(variation: Vary) -> None:
     ladder = [{"concurrency": 2}, {"concurrency": 6}, {"concurrency": 8, "requests": 20}]
     changes = {"benchmark.concurrency": None, "benchmark.load": ladder, "benchmark.requests": 4}
     points = benchmark_config(variation(changes), "bucket").load.points
     assert [point.requests for point in points] == [4, 6, 20]
-
-
-def _config(synthesised: Synthesised) -> dict[str, Any]:
-    data = synthesised.object("ConfigMap", "qwen-llmperf")["data"]
-    written: dict[str, Any] = json.loads(data["config.json"])
-    return written

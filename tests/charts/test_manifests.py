@@ -18,15 +18,10 @@ VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
 CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
 
 
-def test_follows_the_schemas_of_the_clusters_version(each: Synthesised) -> None:
+def test_follows_the_schemas_of_the_clusters_version_in_its_namespace(each: Synthesised) -> None:
     for manifests in each.manifests.values():
         for manifest in manifests:
             kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
-
-
-def test_stands_in_the_experiments_namespace(each: Synthesised) -> None:
-    for manifests in each.manifests.values():
-        for manifest in manifests:
             expected = None if manifest["kind"] in CLUSTER_SCOPED else NAMESPACE
             assert manifest["metadata"].get("namespace") == expected
 
@@ -53,16 +48,16 @@ def test_pods_keep_to_pod_security_restricted(
 def test_pods_have_no_token_for_the_api(each: Synthesised) -> None:
     for name, pod in each.pods():
         assert pod["automountServiceAccountToken"] is False, name
-        assert pod["enableServiceLinks"] is False, name
 
 
-def test_containers_say_what_they_need(each: Synthesised) -> None:
-    for name, pod in each.pods():
+def test_no_manifest_has_a_key(each: Synthesised) -> None:
+    """The scripts speak of the variable; no pod is given it."""
+    for _, pod in each.pods():
         for container in containers(pod):
-            resources = container["resources"]
-            assert {"cpu", "memory", "ephemeral-storage"} <= set(resources["requests"]), name
-            assert {"memory", "ephemeral-storage"} <= set(resources["limits"]), name
-            assert "cpu" not in resources["limits"], name
+            names = {variable["name"] for variable in container.get("env", [])}
+            assert not names & {"VLLM_API_KEY", "OPENAI_API_KEY", "HF_TOKEN"}
+            assert "--api-key" not in container.get("command", [])
+    assert list(each.objects("Secret")) == []
 
 
 def test_pods_may_fill_the_volumes_that_they_have(each: Synthesised) -> None:
@@ -104,28 +99,28 @@ def test_a_pod_with_a_claim_opens_its_devices_before_anything_else(each: Synthes
 
 
 def test_what_pods_refer_to_is_there(each: Synthesised) -> None:
-    config_maps = {o["metadata"]["name"] for o in each.objects("ConfigMap")}
-    claims = {o["metadata"]["name"] for o in each.objects("PersistentVolumeClaim")}
-    accounts = {o["metadata"]["name"] for o in each.objects("ServiceAccount")}
-    templates = {o["metadata"]["name"] for o in each.objects("ResourceClaimTemplate")}
-    for name, pod in each.pods():
-        assert pod["serviceAccountName"] in accounts, name
-        for claim in pod.get("resourceClaims", []):
-            assert claim["resourceClaimTemplateName"] in templates
-        for volume in pod["volumes"]:
-            if "configMap" in volume:
-                assert volume["configMap"]["name"] in config_maps, name
-            if "persistentVolumeClaim" in volume:
-                assert volume["persistentVolumeClaim"]["claimName"] in claims, name
-        for container in containers(pod):
-            for source in container.get("envFrom", []):
-                assert source["configMapRef"]["name"] in config_maps, name
-
-
-def test_scripts_that_pods_run_are_there(each: Synthesised) -> None:
+    names = {
+        kind: {o["metadata"]["name"] for o in each.objects(kind)}
+        for kind in (
+            "ConfigMap",
+            "PersistentVolumeClaim",
+            "ServiceAccount",
+            "ResourceClaimTemplate",
+        )
+    }
     scripts = each.object("ConfigMap", "scripts")["data"]
     for name, pod in each.pods():
+        assert pod["serviceAccountName"] in names["ServiceAccount"], name
+        for claim in pod.get("resourceClaims", []):
+            assert claim["resourceClaimTemplateName"] in names["ResourceClaimTemplate"]
+        for volume in pod["volumes"]:
+            if "configMap" in volume:
+                assert volume["configMap"]["name"] in names["ConfigMap"], name
+            if claimed := volume.get("persistentVolumeClaim"):
+                assert claimed["claimName"] in names["PersistentVolumeClaim"], name
         for container in containers(pod):
+            for source in container.get("envFrom", []):
+                assert source["configMapRef"]["name"] in names["ConfigMap"], name
             for word in " ".join(container.get("command", [])).split():
                 if word.startswith("/scripts/"):
                     assert word.removeprefix("/scripts/") in scripts, name

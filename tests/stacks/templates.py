@@ -1,4 +1,4 @@
-"""What stands in the templates of variants that are measured apart."""
+"""What several tests look up in templates."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from charts.names import NODE_GROUP_LABEL
 from tests.synthesis import Synthesised
 
 
-def widgets(synthesised: Synthesised) -> Iterator[dict[str, Any]]:
-    """Those of the dashboards that compare."""
-    for _, dashboard in synthesised.resources("AWS::CloudWatch::Dashboard"):
-        if "comparison" in dashboard["Properties"]["DashboardName"]:
-            body = dashboard["Properties"]["DashboardBody"]
-            parts = [body] if isinstance(body, str) else body["Fn::Join"][1]
-            text = "".join(piece if isinstance(piece, str) else "us-east-2" for piece in parts)
-            yield from json.loads(text)["widgets"]
+def widgets(template: dict[str, Any], dashboard: str = "Comparison") -> Iterator[dict[str, Any]]:
+    """Those of the dashboards whose logical ids begin with ``dashboard``."""
+    for logical_id, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::CloudWatch::Dashboard" and logical_id.startswith(dashboard):
+            yield from json.loads(resolved(resource["Properties"]["DashboardBody"]))["widgets"]
+
+
+def resolved(value: Any, reference: str = "us-east-2") -> str:
+    """The text of a Fn::Join, with ``reference`` for all that is no literal."""
+    parts = [value] if isinstance(value, str) else value["Fn::Join"][1]
+    return "".join(piece if isinstance(piece, str) else reference for piece in parts)
 
 
 def node_group(synthesised: Synthesised, label: str) -> dict[str, Any]:
@@ -29,20 +32,6 @@ def node_group(synthesised: Synthesised, label: str) -> dict[str, Any]:
     )
     properties: dict[str, Any] = group
     return properties
-
-
-def sized(
-    synthesised: Synthesised, size: dict[str, Any], parameter: str, *, keep: bool
-) -> dict[str, Any]:
-    """A node group's size as CloudFormation reads it, with its stack's parameter as given."""
-    template = synthesised.template("trainium")
-    assert template["Parameters"][parameter]["AllowedValues"] == ["true", "false"]
-    assert template["Parameters"][parameter]["Default"] == "false"
-    condition, if_kept, otherwise = size["DesiredSize"]["Fn::If"]
-    assert template["Conditions"][condition] == {"Fn::Equals": [{"Ref": parameter}, "true"]}
-    assert if_kept == {"Ref": "AWS::NoValue"}
-    fixed = {key: value for key, value in size.items() if key != "DesiredSize"}
-    return fixed if keep else fixed | {"DesiredSize": otherwise}
 
 
 def outputs(synthesised: Synthesised, stack: str) -> dict[str, Any]:
@@ -59,11 +48,17 @@ def statements(synthesised: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]
                 yield logical_id.partition("Role")[0], statement
 
 
+def granted(synthesised: Synthesised) -> set[tuple[str, str, str]]:
+    """Consumer, action and prefix of all that is granted on the bucket's objects."""
+    return {
+        (account, action, json.dumps(resource).rpartition('"/')[2].rpartition('"')[0])
+        for account, statement in statements(synthesised)
+        for action in listed(statement["Action"])
+        if action.startswith("s3:") and action != "s3:ListBucket"
+        for resource in listed(statement["Resource"])
+    }
+
+
 def listed(value: Any) -> list[Any]:
-    """A policy has one or a list."""
+    """A policy has a single value or a list."""
     return value if isinstance(value, list) else [value]
-
-
-def below_bucket(resource: Any) -> str:
-    """``models/*`` of the resource ``<bucket>/models/*``."""
-    return "*" if resource == "*" else json.dumps(resource).rpartition('"/')[2].rpartition('"')[0]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
-from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
 from cfnlint import lint
 
@@ -44,20 +42,27 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return synthesise(tmp_path_factory.mktemp("delivery"))
 
 
-def statements(template: dict[str, Any], role: str) -> Iterator[dict[str, Any]]:
-    for logical_id, resource in template["Resources"].items():
-        if resource["Type"] == "AWS::IAM::Policy" and logical_id.startswith(role):
-            yield from resource["Properties"]["PolicyDocument"]["Statement"]
-
-
 def allowed(template: dict[str, Any], role: str) -> dict[str, list[Any]]:
     """Resources by action."""
     resources: dict[str, list[Any]] = {}
-    for statement in statements(template, role):
-        assert statement["Effect"] == "Allow"
-        for action in listed(statement["Action"]):
-            resources.setdefault(action, []).extend(listed(statement["Resource"]))
+    for logical_id, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::IAM::Policy" and logical_id.startswith(role):
+            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+                assert statement["Effect"] == "Allow"
+                for action in listed(statement["Action"]):
+                    resources.setdefault(action, []).extend(listed(statement["Resource"]))
     return resources
+
+
+def trust(template: dict[str, Any], role: str) -> dict[str, Any]:
+    """The statement that says who may assume a role."""
+    (document,) = (
+        resource["Properties"]["AssumeRolePolicyDocument"]
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::IAM::Role" and logical_id.startswith(role)
+    )
+    (statement,) = document["Statement"]
+    return dict(statement)
 
 
 def test_it_is_sound(tmp_path: Path) -> None:
@@ -76,12 +81,7 @@ def test_it_is_sound(tmp_path: Path) -> None:
 def test_a_role_is_for_one_subject(
     template: dict[str, Any], role: str, conditions: dict[str, str]
 ) -> None:
-    (document,) = (
-        resource["Properties"]["AssumeRolePolicyDocument"]
-        for logical_id, resource in template["Resources"].items()
-        if resource["Type"] == "AWS::IAM::Role" and logical_id.startswith(role)
-    )
-    (statement,) = document["Statement"]
+    statement = trust(template, role)
     assert statement["Action"] == "sts:AssumeRoleWithWebIdentity"
     assert statement["Principal"] == {"Federated": {"Fn::GetAtt": ["GitHub", "Arn"]}}
     claims = {"aud": AUDIENCE} | conditions
@@ -90,18 +90,11 @@ def test_a_role_is_for_one_subject(
     }
 
 
-def test_all_stacks_can_be_compared(template: dict[str, Any]) -> None:
-    names = {f"article-{stack}" for stack in STACKS}
-    assert {
-        r.split("/")[1] for r in allowed(template, "Diff")["cloudformation:GetTemplate"]
-    } == names
-
-
 def test_pull_requests_only_read_templates(template: dict[str, Any]) -> None:
     by_action = allowed(template, "Diff")
     assert {*by_action} == {"cloudformation:DescribeStacks", "cloudformation:GetTemplate"}
-    resources = [r for action, each in by_action.items() for r in each]
-    assert not any("delivery" in r or r == "*" for r in resources)
+    for resources in by_action.values():
+        assert {r.split("/")[1] for r in resources} == {f"article-{stack}" for stack in STACKS}
 
 
 def test_a_deploy_changes_the_experiment_alone(template: dict[str, Any]) -> None:
@@ -129,14 +122,7 @@ def test_a_deploy_changes_the_experiment_alone(template: dict[str, Any]) -> None
 
 
 def test_a_provider_that_is_there_is_used(tmp_path: Path) -> None:
-    template = Template.from_json(synthesise(tmp_path, provider="there"))
-    template.resource_count_is("AWS::IAM::OIDCProvider", 0)
+    template = synthesise(tmp_path, provider="there")
+    assert "AWS::IAM::OIDCProvider" not in {r["Type"] for r in template["Resources"].values()}
     federated = {"Federated": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{ISSUER}"}
-    template.all_resources_properties(
-        "AWS::IAM::Role",
-        {
-            "AssumeRolePolicyDocument": Match.object_like(
-                {"Statement": [Match.object_like({"Principal": federated})]}
-            )
-        },
-    )
+    assert trust(template, "Diff")["Principal"] == federated

@@ -11,7 +11,6 @@ from charts.names import NODE_GROUP_LABEL, stopper_arn
 from tests.stacks.templates import listed, outputs, statements
 from tests.synthesis import ACCOUNT, Synthesised
 
-SCHEDULES = "AWS::Scheduler::ScheduleGroup"
 ROLES = {"GuardRole": "trainium", "CompileGuardRole": "compile"}
 """Each guard's role, by the output that names it, and the node group that it may scale."""
 
@@ -25,42 +24,15 @@ def test_a_guard_may_change_the_size_of_its_group_and_nothing_else(
     assert statement["Effect"] == "Allow"
     assert listed(statement["Action"]) == ["eks:UpdateNodegroupConfig"]
     assert json.dumps(statement["Resource"]).rstrip('"]}').endswith(":nodegroup/article/*")
-    ((test, (condition,)),) = (
-        (test, condition.items()) for test, condition in statement["Condition"].items()
-    )
-    assert (test, condition) == ("StringEquals", ("aws:ResourceTag/Guarded", ROLES[output]))
+    assert statement["Condition"] == {"StringEquals": {"aws:ResourceTag/Guarded": ROLES[output]}}
     tagged = [
         resource["Properties"]["Labels"]
         for _, resource in synthesised.resources("AWS::EKS::Nodegroup")
         if resource["Properties"].get("Tags", {}).get("Guarded") == ROLES[output]
     ]
     assert tagged == [{NODE_GROUP_LABEL: ROLES[output]}]
-    assert "ManagedPolicyArns" not in _resources(synthesised)[role]["Properties"]
-
-
-def test_what_guards_nodes_is_made_before_them_and_deleted_after(synthesised: Synthesised) -> None:
-    """A deletion that fails half-way leaves no node without its guard."""
-    resources = _resources(synthesised)
-    guards = {
-        logical_id
-        for logical_id, resource in resources.items()
-        if logical_id.startswith("Guard") and resource["Type"] != "AWS::EKS::Nodegroup"
-    }
-    kinds = sorted(resources[logical_id]["Type"] for logical_id in guards)
-    assert kinds == [*["AWS::IAM::Policy"] * 2, *["AWS::IAM::Role"] * 2, SCHEDULES]
-    groups = [r for r in resources.values() if r["Type"] == "AWS::EKS::Nodegroup"]
-    assert len(groups) == 2
-    for group in groups:
-        assert guards <= {*group["DependsOn"]}
-
-
-@pytest.mark.parametrize("output", ROLES)
-def test_only_schedules_of_the_guards_group_take_a_guards_role(
-    synthesised: Synthesised, output: str
-) -> None:
-    values = outputs(synthesised, "trainium")
-    role, _ = values[output]["Fn::GetAtt"]
-    group = values["GuardGroup"]["Ref"]
+    # Only schedules of the guard's group take the role.
+    group = outputs(synthesised, "trainium")["GuardGroup"]["Ref"]
     assert _trust(synthesised, role) == {
         "Action": "sts:AssumeRole",
         "Effect": "Allow",
@@ -74,57 +46,55 @@ def test_only_schedules_of_the_guards_group_take_a_guards_role(
     }
 
 
+def test_what_guards_nodes_is_made_before_them_and_deleted_after(synthesised: Synthesised) -> None:
+    """A deletion that fails half-way leaves no node without its guard."""
+    resources = _resources(synthesised)
+    guards = {name: r["Type"] for name, r in resources.items() if name.startswith("Guard")}
+    policies_and_roles = [*["AWS::IAM::Policy"] * 2, *["AWS::IAM::Role"] * 2]
+    assert sorted(guards.values()) == [*policies_and_roles, "AWS::Scheduler::ScheduleGroup"]
+    groups = [r for r in resources.values() if r["Type"] == "AWS::EKS::Nodegroup"]
+    assert len(groups) == 2
+    for group in groups:
+        assert guards.keys() <= {*group["DependsOn"]}
+
+
 def test_the_stopper_may_change_one_size_and_nothing_else(synthesised: Synthesised) -> None:
-    machine = _machine(synthesised)["Properties"]
+    machine = _machine(synthesised)
     role, _ = machine["RoleArn"]["Fn::GetAtt"]
     (statement,) = _policy(synthesised, role)
     assert listed(statement["Action"]) == ["eks:UpdateNodegroupConfig"]
     assert statement["Resource"]["Fn::GetAtt"][0].startswith("Nodes")
     trust = _trust(synthesised, role)
     assert trust["Principal"] == {"Service": "states.amazonaws.com"}
-    (source,) = (
-        json.dumps(value)
-        for key, value in trust["Condition"]["StringEquals"].items()
-        if key == "aws:SourceArn"
-    )
+    source = json.dumps(trust["Condition"]["StringEquals"]["aws:SourceArn"])
     assert source.endswith(f':stateMachine:{machine["StateMachineName"]}"]]}}')
 
 
 def test_what_measures_may_start_the_stopper_where_it_is_told_to(each: Synthesised) -> None:
-    stops = each.experiment.capacity.stops_after_run
     allowed = {
         consumer: listed(statement["Resource"])
         for consumer, statement in statements(each)
         if statement.get("Sid") == "StopNodes"
     }
-    config = _benchmark_config(each)
-    if not stops:
-        assert allowed == {}
-        assert "stopper" not in config
-        return
-    assert allowed.keys() <= {"Benchmark", "Sweep", "Offline"}
-    ((resource,),) = allowed.values()
+    assert each.experiment.capacity.stops_after_run
+    ((consumer, (resource,)),) = allowed.items()
+    assert consumer == ("Sweep" if each.experiment.sweep else "Benchmark")
     name = f"stateMachine:{each.experiment.name}-stop"
     assert json.dumps(resource).rstrip('"]}').endswith(name)
+    assert f"stateMachine:{_machine(each)['StateMachineName']}" == name
+    (config,) = (
+        json.loads(config_map["data"]["config.json"])
+        for config_map in each.objects("ConfigMap")
+        if "config.json" in config_map["data"]
+    )
     assert config["stopper"] == stopper_arn(each.experiment, ACCOUNT)
     assert config["stopper"].endswith(name)
-    assert _machine(each)["Properties"]["StateMachineName"] == f"{each.experiment.name}-stop"
-
-
-def _benchmark_config(synthesised: Synthesised) -> dict[str, Any]:
-    """What the benchmark of any kind is told."""
-    (parsed,) = (
-        json.loads(config_map["data"]["config.json"])
-        for config_map in synthesised.objects("ConfigMap")
-        if "config.json" in config_map.get("data", {})
-    )
-    config: dict[str, Any] = parsed
-    return config
 
 
 def _machine(synthesised: Synthesised) -> dict[str, Any]:
     ((_, machine),) = synthesised.resources("AWS::StepFunctions::StateMachine")
-    return machine
+    properties: dict[str, Any] = machine["Properties"]
+    return properties
 
 
 def _resources(synthesised: Synthesised) -> dict[str, Any]:
@@ -134,6 +104,7 @@ def _resources(synthesised: Synthesised) -> dict[str, Any]:
 
 def _policy(synthesised: Synthesised, role: str) -> list[dict[str, Any]]:
     """All statements of a role."""
+    assert "ManagedPolicyArns" not in _resources(synthesised)[role]["Properties"]
     return [
         statement
         for resource in _resources(synthesised).values()

@@ -5,17 +5,16 @@ from collections.abc import Callable
 import pytest
 
 from tests.matrix import FIRST_START, SWEEP, THREE_VARIANTS, VANILLA
-from tests.stacks.templates import below_bucket, listed, statements
+from tests.stacks.templates import granted, listed, statements
 from tests.synthesis import Synthesised
 
 # Who may do what: service account, action, prefix.
 ALLOWED = {
-    ("Prepare", "s3:GetObject", "models/*"),
-    ("Prepare", "s3:GetObject", "compiled/*"),
-    ("Prepare", "s3:PutObject", "models/*"),
-    ("Prepare", "s3:PutObject", "compiled/*"),
-    ("Prepare", "s3:AbortMultipartUpload", "models/*"),
-    ("Prepare", "s3:AbortMultipartUpload", "compiled/*"),
+    *{
+        ("Prepare", f"s3:{action}", f"{prefix}/*")
+        for action in ("GetObject", "PutObject", "AbortMultipartUpload")
+        for prefix in ("models", "compiled")
+    },
     ("Serve", "s3:GetObject", "models/*"),
     ("Serve", "s3:GetObject", "compiled/*"),
     ("Benchmark", "s3:GetObject", "results/*"),
@@ -39,17 +38,6 @@ def test_bucket_refuses_plain_http_and_old_tls(synthesised: Synthesised) -> None
 
 def test_each_consumer_may_touch_its_own_objects_and_no_others(synthesised: Synthesised) -> None:
     assert granted(synthesised) == ALLOWED
-
-
-def granted(synthesised: Synthesised) -> set[tuple[str, str, str]]:
-    """Service account, action and prefix of all that is granted on objects."""
-    return {
-        (account, action, below_bucket(resource))
-        for account, statement in statements(synthesised)
-        for action in listed(statement["Action"])
-        if action.startswith("s3:") and action != "s3:ListBucket"
-        for resource in listed(statement["Resource"])
-    }
 
 
 def test_services_that_compile_at_their_first_start_may_write_compiled_graphs(
@@ -88,13 +76,13 @@ def test_the_services_key_is_read_by_those_who_serve_and_those_who_ask(
 ) -> None:
     synthesised = of_matrix(name)
     secrets = dict(synthesised.resources("AWS::SecretsManager::Secret"))
-    granted = {
+    readers = {
         account: statement
         for account, statement in statements(synthesised)
         if any(action.startswith("secretsmanager:") for action in listed(statement["Action"]))
     }
-    assert granted.keys() == have
-    for statement in granted.values():
+    assert readers.keys() == have
+    for statement in readers.values():
         ((logical_id, secret),) = secrets.items()
         assert statement["Action"] == "secretsmanager:GetSecretValue"
         assert statement["Resource"] == {"Ref": logical_id}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from tests.stacks.templates import listed, statements
+from tests.stacks.templates import listed, resolved, statements
 from tests.synthesis import Synthesised, containers
 
 POD_IDENTITY = "pods.eks.amazonaws.com"
@@ -65,23 +64,15 @@ def test_a_role_is_for_the_pods_of_one_service_account_of_this_cluster(each: Syn
 
 
 def test_what_pods_may_start_only_scales_to_zero(each: Synthesised) -> None:
-    machines = dict(each.resources("AWS::StepFunctions::StateMachine"))
-    assert len(machines) == 1
-    for machine in machines.values():
-        name = machine["Properties"]["StateMachineName"]
-        sizes = [state["Parameters"]["ScalingConfig"] for state in tasks(machine)]
-        assert sizes == [{"MinSize": 0, "DesiredSize": 0}]
-        for _, statement in statements(each):
-            if statement["Action"] == "states:StartExecution":
-                assert json.dumps(statement["Resource"]).endswith(f':stateMachine:{name}"]]}}')
-
-
-def tasks(machine: dict[str, Any]) -> list[dict[str, Any]]:
-    """The states that call something, of a definition whose references are of no matter here."""
-    definition = machine["Properties"]["DefinitionString"]
-    parts = [definition] if isinstance(definition, str) else definition["Fn::Join"][1]
-    text = "".join(piece if isinstance(piece, str) else "reference" for piece in parts)
-    return [state for state in json.loads(text)["States"].values() if state["Type"] == "Task"]
+    ((_, machine),) = each.resources("AWS::StepFunctions::StateMachine")
+    definition = json.loads(resolved(machine["Properties"]["DefinitionString"]))
+    tasks = [state for state in definition["States"].values() if state["Type"] == "Task"]
+    sizes = [state["Parameters"]["ScalingConfig"] for state in tasks]
+    assert sizes == [{"MinSize": 0, "DesiredSize": 0}]
+    for _, statement in statements(each):
+        if statement["Action"] == "states:StartExecution":
+            name = machine["Properties"]["StateMachineName"]
+            assert json.dumps(statement["Resource"]).endswith(f':stateMachine:{name}"]]}}')
 
 
 def test_nothing_outside_the_cluster_can_reach_a_pod(each: Synthesised) -> None:
@@ -92,18 +83,3 @@ def test_nothing_outside_the_cluster_can_reach_a_pod(each: Synthesised) -> None:
     for name, pod in each.pods():
         for container in containers(pod):
             assert not any("hostPort" in port for port in container.get("ports", [])), name
-
-
-def test_pods_reach_the_internet_by_https_alone_and_no_instance_metadata(
-    each: Synthesised,
-) -> None:
-    peers = {
-        (peer["ipBlock"]["cidr"], port["port"])
-        for policy in each.objects("NetworkPolicy")
-        for rule in policy["spec"].get("egress", [])
-        for peer in rule["to"]
-        if "ipBlock" in peer
-        for port in rule["ports"]
-    }
-    # The second is EKS Pod Identity's agent.
-    assert peers == {("0.0.0.0/0", 443), ("169.254.170.23/32", 80)}

@@ -1,3 +1,5 @@
+"""Trainium nodes, and CPU nodes that compile for them."""
+
 from __future__ import annotations
 
 import re
@@ -6,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from charts.preparation import compile_pod
 from experiment.runtimes import RUNTIMES, Runtime
+from experiment.schema import CompileNode
+from experiment.variants import variants
 from stacks.cluster import KUBERNETES_VERSION
-from tests.matrix import MATRIX, RESERVATION
-from tests.stacks.templates import node_group, sized
+from stacks.nodes import VOLUME_GIB
+from tests.matrix import FIRST_START, MATRIX, RESERVATION
+from tests.stacks.templates import node_group, outputs
 from tests.synthesis import Synthesised
 
 
@@ -24,9 +30,9 @@ def test_capacity_is_bought_as_the_experiment_says(
         ("reservation", "ON_DEMAND", reserved, None),
         ("capacity-block", "CAPACITY_BLOCK", reserved, {"MarketType": "capacity-block"}),
     ):
-        name = "article" if purchase == "on-demand" else names[purchase]
-        template, group = _template(of_matrix(name)), _group(of_matrix(name))
-        assert group["CapacityType"] == kind
+        synthesised = of_matrix("article" if purchase == "on-demand" else names[purchase])
+        template = _template(synthesised, "trainium")
+        assert node_group(synthesised, "trainium")["CapacityType"] == kind
         assert template.get("CapacityReservationSpecification") == target
         assert template.get("InstanceMarketOptions") == market
         # A Capacity Block accepts no placement group, and a reservation only its own.
@@ -38,16 +44,20 @@ def test_the_ami_is_of_the_clusters_kubernetes(runtime: Runtime) -> None:
     assert re.fullmatch(rf"{re.escape(KUBERNETES_VERSION)}\.\d+-\d{{8}}", runtime.ami_release)
 
 
-def test_no_trainium_node_stands_after_a_deploy(each: Synthesised) -> None:
+def test_no_node_stands_after_a_deploy(each: Synthesised) -> None:
     """And an update takes away none that stands, if whoever deploys says that one does."""
-    size = _group(each)["ScalingConfig"]
-    most = each.experiment.capacity.nodes
-    assert sized(each, size, "KeepTrainiumNodes", keep=False) == {
-        "MinSize": 0,
-        "DesiredSize": 0,
-        "MaxSize": most,
-    }
-    assert sized(each, size, "KeepTrainiumNodes", keep=True) == {"MinSize": 0, "MaxSize": most}
+    template, experiment = each.template("trainium"), each.experiment
+    groups = {"trainium": ("KeepTrainiumNodes", experiment.capacity.nodes)}
+    if experiment.compile_node is CompileNode.CPU:
+        groups["compile"] = "KeepCompileNodes", min(4, len(variants(experiment)))
+    for label, (parameter, most) in groups.items():
+        assert template["Parameters"][parameter]["AllowedValues"] == ["true", "false"]
+        assert template["Parameters"][parameter]["Default"] == "false"
+        size = node_group(each, label)["ScalingConfig"]
+        condition, *sizes = size.pop("DesiredSize")["Fn::If"]
+        assert template["Conditions"][condition] == {"Fn::Equals": [{"Ref": parameter}, "true"]}
+        assert sizes == [{"Ref": "AWS::NoValue"}, 0]
+        assert size == {"MinSize": 0, "MaxSize": most}
 
 
 def test_metadata_needs_a_token_and_reaches_no_pod(synthesised: Synthesised) -> None:
@@ -58,15 +68,35 @@ def test_metadata_needs_a_token_and_reaches_no_pod(synthesised: Synthesised) -> 
     assert options == [{"HttpTokens": "required", "HttpPutResponseHopLimit": 1}] * 3
 
 
-def _template(synthesised: Synthesised) -> dict[str, Any]:
-    ((_, template),) = (
-        (logical_id, resource)
-        for logical_id, resource in synthesised.resources("AWS::EC2::LaunchTemplate")
-        if "NetworkInterfaces" in resource["Properties"]["LaunchTemplateData"]
-    )
-    data: dict[str, Any] = template["Properties"]["LaunchTemplateData"]
+@pytest.mark.parametrize("name", ["article", FIRST_START])
+def test_compile_nodes_exist_where_cpus_compile(
+    name: str, of_matrix: Callable[[str], Synthesised]
+) -> None:
+    synthesised = of_matrix(name)
+    on_cpus = synthesised.experiment.compile_node is CompileNode.CPU
+    assert on_cpus == (name == "article")
+    assert len([*synthesised.resources("AWS::EKS::Nodegroup")]) == (3 if on_cpus else 2)
+    values = {"CompileNodeGroup", "CompileGuardRole"} & outputs(synthesised, "trainium").keys()
+    assert len(values) == (2 if on_cpus else 0)
+
+
+def test_their_disk_holds_what_a_compile_may_fill(synthesised: Synthesised) -> None:
+    (mapping,) = _template(synthesised, "compile")["BlockDeviceMappings"]
+    assert mapping["Ebs"]["VolumeSize"] == VOLUME_GIB
+    (baseline, _) = variants(synthesised.experiment)
+    limits = [
+        str(volume.empty_dir.size_limit.value)
+        for volume in compile_pod(baseline).volumes or ()
+        if volume.empty_dir and volume.empty_dir.size_limit
+    ]
+    images = 40
+    assert sum(int(limit.removesuffix("Gi")) for limit in limits) + images <= 0.9 * VOLUME_GIB
+    # As amazon-eks-ami asks for images that are pulled in parts (nodeadm/doc/examples.md).
+    assert mapping["Ebs"]["Throughput"] >= 600
+
+
+def _template(synthesised: Synthesised, label: str) -> dict[str, Any]:
+    reference = node_group(synthesised, label)["LaunchTemplate"]["Id"]["Ref"]
+    resource = synthesised.template("trainium")["Resources"][reference]
+    data: dict[str, Any] = resource["Properties"]["LaunchTemplateData"]
     return data
-
-
-def _group(synthesised: Synthesised) -> dict[str, Any]:
-    return node_group(synthesised, "trainium")
