@@ -182,7 +182,7 @@ def test_assumptions_that_pages_name_exist() -> None:
 
 
 COMMANDS: Final = (
-    *("bootstrap", "deploy", "destroy", "addons", "smoke"),
+    *("bootstrap", "deploy", "destroy", "smoke"),
     *("status", "logs", "results", "delivery", "changes"),
 )
 

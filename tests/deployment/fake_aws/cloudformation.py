@@ -77,12 +77,6 @@ class CloudFormation:
     def get_template(self, *, StackName: str, TemplateStage: str) -> dict[str, Any]:
         return {"TemplateBody": json.dumps(self.stacks[StackName].body)}
 
-    def describe_stack_events(self, *, StackName: str) -> dict[str, Any]:
-        status = self.stacks[StackName].status
-        required = {"StackId": "any", "EventId": "any", "StackName": StackName}
-        event = {"LogicalResourceId": "Resource", "ResourceStatus": status}
-        return {"StackEvents": [{**required, **event, "Timestamp": self._clock.now()}]}
-
     def _described(self, stack: Stack) -> dict[str, Any]:
         outputs = dict(stack.outputs)
         if stack.name == self._name:

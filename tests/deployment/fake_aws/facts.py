@@ -22,24 +22,15 @@ Answer = dict[str, Any]
 class Facts:
     """An account that was granted what one Trainium node needs. Operations as boto3 spells them."""
 
-    quotas: dict[str, float] = field(
-        default_factory=lambda: {"L-2C3B7624": 192, "L-1216C47A": 512, "L-1194D53C": 100}
-    )
-    """What was granted, by code: vCPUs of Trn and of standard instances, and clusters."""
-    default_quotas: dict[str, float] = field(
-        default_factory=lambda: {
-            **{"L-2C3B7624": 0, "L-6B0D517C": 0, "L-1216C47A": 5},
-            **{"L-0263D0A3": 5, "L-F678F1CE": 5, "L-1194D53C": 100},
-        }
-    )
-    """What an account has to which nothing was granted."""
+    quotas: dict[str, float] = field(default_factory=lambda: {"L-2C3B7624": 192, "L-1216C47A": 512})
+    """What was granted, by code: vCPUs of Trn and of standard instances."""
     reservations: list[Answer] = field(default_factory=list)
     cluster_versions: dict[str, str] = field(default_factory=lambda: {"1.35": "2027-03-27"})
     """The day on which the standard support of each Kubernetes version ends."""
     addons: dict[str, list[str]] = field(
         default_factory=lambda: {name: [version] for name, version in VERSIONS.items()}
     )
-    """Versions of each add-on, the default first."""
+    """Versions of each add-on."""
     offerings: dict[str, list[str]] = field(default_factory=dict)
     """The zones of an instance type, where they are not all."""
     instances: list[Answer] = field(default_factory=list)
@@ -72,17 +63,7 @@ class Facts:
         return {"Quota": {"QuotaCode": QuotaCode, "Value": float(self.quotas[QuotaCode])}}
 
     def get_aws_default_service_quota(self, *, ServiceCode: str, QuotaCode: str) -> Answer:
-        return {"Quota": {"QuotaCode": QuotaCode, "Value": float(self.default_quotas[QuotaCode])}}
-
-    def describe_vpcs(self) -> Answer:
-        return {"Vpcs": []}
-
-    def describe_addresses(self) -> Answer:
-        return {"Addresses": []}
-
-    def describe_availability_zones(self, *, AllAvailabilityZones: bool) -> Answer:
-        zones = [{"ZoneName": f"{REGION}{letter}", "State": "available"} for letter in "abc"]
-        return {"AvailabilityZones": zones}
+        return {"Quota": {"QuotaCode": QuotaCode, "Value": 0.0}}
 
     def describe_instance_type_offerings(self, *, LocationType: str, Filters: Any) -> Answer:
         ((name,),) = (each["Values"] for each in Filters)
@@ -95,9 +76,7 @@ class Facts:
         return {"InstanceTypes": types}
 
     def describe_instances(self, *, Filters: Any) -> Answer:
-        """All, but for those of a reservation, of which there are none."""
-        is_of_block = any(each["Name"] == "capacity-reservation-id" for each in Filters)
-        return {"Reservations": [{"Instances": [] if is_of_block else self.instances}]}
+        return {"Reservations": [{"Instances": self.instances}]}
 
     def describe_capacity_reservations(self, *, CapacityReservationIds: list[str]) -> Answer:
         known = {each["CapacityReservationId"]: each for each in self.reservations}
@@ -118,35 +97,19 @@ class Facts:
         return {"clusterVersions": versions}
 
     def describe_addon_versions(self, *, addonName: str, kubernetesVersion: str) -> Answer:
-        versions = self.addons.get(addonName, [])
-        listed = [
-            {
-                "addonVersion": version,
-                "compatibilities": [
-                    {"clusterVersion": kubernetesVersion, "defaultVersion": version == versions[0]}
-                ],
-            }
-            for version in versions
-        ]
-        return {"addons": [{"addonName": addonName, "addonVersions": listed}]}
+        versions = [{"addonVersion": version} for version in self.addons.get(addonName, [])]
+        return {"addons": [{"addonName": addonName, "addonVersions": versions}]}
 
     def describe_cluster(self, *, name: str) -> Answer:
         if name not in self.clusters:
             raise refused("ResourceNotFoundException", f"No cluster found for name: {name}.")
         return {"cluster": self.clusters[name]}
 
-    def list_clusters(self) -> Answer:
-        return {"clusters": [*self.clusters]}
-
-    def describe_images(self, *, repositoryName: str, **arguments: Any) -> Answer:
-        for image in arguments.get("imageIds", [{}]):
-            if f"{repositoryName}:{image.get('imageTag')}" not in self.images:
-                raise (
-                    refused("ImageNotFoundException", "not found")
-                    if arguments
-                    else refused("RepositoryNotFoundException", "not found")
-                )
-        return {"imageDetails": [{"imageSizeInBytes": 1}]}
+    def describe_images(self, *, repositoryName: str, registryId: str, imageIds: Any) -> Answer:
+        (image,) = imageIds
+        if f"{repositoryName}:{image.get('imageTag')}" not in self.images:
+            raise refused("ImageNotFoundException", "not found")
+        return {"imageDetails": [{}]}
 
     def describe_scaling_activities(self, *, AutoScalingGroupName: str, **_: Any) -> Answer:
         return {"Activities": self.activities}
@@ -169,22 +132,11 @@ class Store:
 
     def __init__(self, now: Callable[[], datetime.datetime]) -> None:
         self.buckets: dict[str, dict[str, tuple[bytes, datetime.datetime]]] = {}
-        self.foreign: set[str] = set()
-        """Buckets that these credentials may not look into."""
         self._now = now
 
     def put(self, bucket: str, key: str, body: str = "") -> None:
         """Writes an object; makes the bucket if there is none."""
         self.buckets.setdefault(bucket, {})[key] = (body.encode(), self._now())
-
-    def head_bucket(self, *, Bucket: str) -> Answer:
-        if Bucket in self.foreign:
-            raise refused("403", "Forbidden")
-        self._bucket(Bucket, "404")
-        return {}
-
-    def list_buckets(self, *, Prefix: str = "") -> Answer:
-        return {"Buckets": [{"Name": name} for name in self.buckets if name.startswith(Prefix)]}
 
     def head_object(self, *, Bucket: str, Key: str) -> Answer:
         return {"ContentLength": len(self._object(Bucket, Key, "404"))}
