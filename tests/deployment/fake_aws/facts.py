@@ -11,11 +11,11 @@ from typing import Any, Final
 from botocore.response import StreamingBody
 
 from stacks.addons import VERSIONS
-from tests.deployment.fake_aws.service import refused
+from tests.deployment.fake_aws.service import Answer, refused
 
 ACCOUNT: Final = "123456789012"
 REGION: Final = "us-east-2"
-Answer = dict[str, Any]
+_VCPUS: Final = {"trn2.48xlarge": 192, "trn1.32xlarge": 128, "m7i.xlarge": 4}
 
 
 @dataclass
@@ -30,27 +30,23 @@ class Facts:
     addons: dict[str, list[str]] = field(
         default_factory=lambda: {name: [version] for name, version in VERSIONS.items()}
     )
-    """Versions of each add-on."""
     offerings: dict[str, list[str]] = field(default_factory=dict)
     """The zones of an instance type, where they are not all."""
     instances: list[Answer] = field(default_factory=list)
     bootstrap: str | None = "30"
-    images: list[str] = field(default_factory=lambda: ["bench:1"])
     clusters: dict[str, Answer] = field(default_factory=dict)
     activities: list[Answer] = field(default_factory=list)
     """Of Auto Scaling, from the newest on."""
     scaled: list[Answer] = field(default_factory=list)
     """The instances of Auto Scaling groups."""
     scaling_created: datetime.datetime = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-    log_groups: list[str] = field(default_factory=list)
 
     def get_caller_identity(self) -> Answer:
         return {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/person"}
 
     def assume_role(self, *, RoleArn: str, RoleSessionName: str) -> Answer:
-        later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
         keys = {"AccessKeyId": "ASIA" + 12 * "A", "SecretAccessKey": "none", "SessionToken": "any"}
-        return {"Credentials": keys | {"Expiration": later}}
+        return {"Credentials": keys}
 
     def get_parameter(self, *, Name: str) -> Answer:
         if self.bootstrap is None:
@@ -71,9 +67,8 @@ class Facts:
         return {"InstanceTypeOfferings": [{"Location": zone} for zone in zones]}
 
     def describe_instance_types(self, *, InstanceTypes: list[str]) -> Answer:
-        vcpus = {"trn2.48xlarge": 192, "trn1.32xlarge": 128, "m7i.xlarge": 4}
-        types = [{"InstanceType": t, "VCpuInfo": {"DefaultVCpus": vcpus[t]}} for t in InstanceTypes]
-        return {"InstanceTypes": types}
+        vcpus = ((name, {"DefaultVCpus": _VCPUS[name]}) for name in InstanceTypes)
+        return {"InstanceTypes": [{"InstanceType": t, "VCpuInfo": info} for t, info in vcpus]}
 
     def describe_instances(self, *, Filters: Any) -> Answer:
         return {"Reservations": [{"Instances": self.instances}]}
@@ -85,14 +80,14 @@ class Facts:
         return {"CapacityReservations": [known[id] for id in CapacityReservationIds]}
 
     def describe_cluster_versions(self, *, clusterVersions: list[str]) -> Answer:
+        ends = {v: self.cluster_versions[v] for v in clusterVersions if v in self.cluster_versions}
         versions = [
             {
                 "clusterVersion": version,
                 "endOfStandardSupportDate": datetime.datetime.fromisoformat(f"{end}T00:00:00Z"),
                 "versionStatus": "STANDARD_SUPPORT",
             }
-            for version, end in self.cluster_versions.items()
-            if version in clusterVersions
+            for version, end in ends.items()
         ]
         return {"clusterVersions": versions}
 
@@ -107,7 +102,7 @@ class Facts:
 
     def describe_images(self, *, repositoryName: str, registryId: str, imageIds: Any) -> Answer:
         (image,) = imageIds
-        if f"{repositoryName}:{image.get('imageTag')}" not in self.images:
+        if f"{repositoryName}:{image.get('imageTag')}" != "bench:1":
             raise refused("ImageNotFoundException", "not found")
         return {"imageDetails": [{}]}
 
@@ -119,12 +114,7 @@ class Facts:
         return {"AutoScalingGroups": [group]}
 
     def describe_log_groups(self, *, logGroupNamePrefix: str) -> Answer:
-        groups = [{"logGroupName": name, "storedBytes": 1} for name in self.log_groups]
-        return {"logGroups": groups}
-
-    def delete_log_group(self, *, logGroupName: str) -> Answer:
-        self.log_groups.remove(logGroupName)
-        return {}
+        return {"logGroups": []}
 
 
 class Store:
@@ -143,8 +133,7 @@ class Store:
 
     def get_object(self, *, Bucket: str, Key: str) -> Answer:
         body = self._object(Bucket, Key, "NoSuchKey")
-        stream = StreamingBody(io.BytesIO(body), len(body))
-        return {"ContentLength": len(body), "Body": stream}
+        return {"ContentLength": len(body), "Body": StreamingBody(io.BytesIO(body), len(body))}
 
     def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> Answer:
         self._bucket(Bucket)[Key] = (Body, self._now())
