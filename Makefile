@@ -239,10 +239,9 @@ status: $(READY) ## Say how EXPERIMENT stands, on one screen: stacks, nodes, ser
 	@python -m deployment status --experiment="$$EXPERIMENT"
 
 .PHONY: logs
-logs: $(READY) ## Print the logs of what goes on, or OF=NAME: a service, compile, download; FOLLOW=1
+logs: $(READY) ## Print the logs of what goes on, or OF=NAME: a service, compile, download
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment logs --experiment="$$EXPERIMENT" \
-		$${OF:+--of="$$OF"} $(if $(filter 1 yes,$(value FOLLOW)),--follow)
+	@python -m deployment logs --experiment="$$EXPERIMENT" $${OF:+--of="$$OF"}
 
 .PHONY: results
 results: $(READY_DEV) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home
@@ -263,10 +262,6 @@ delivery: $(CLI) ## Make the roles by which GitHub's workflows deploy EXPERIMENT
 changes: $(CLI) ## Compare EXPERIMENT with what is deployed of it, by change sets where they may be made
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment changes --experiment="$$EXPERIMENT" $${MARKDOWN:+--markdown="$$MARKDOWN"}
-
-.PHONY: addons
-addons: $(READY) ## List the versions of the pinned add-ons that EKS offers
-	@python -m deployment addons --experiment="$$EXPERIMENT"
 
 .PHONY: smoke
 smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deployment with

@@ -74,7 +74,6 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument(
         "--of", dest="name", metavar="NAME", help="a service, a Job, a step or a pod instead"
     )
-    flag(logs, "--follow", "go on as they are written")
     runs = command("results", "results:show", "list the runs in the bucket, or download one")
     runs.add_argument("--run", dest="run_id", metavar="ID", help="its id, or how it begins")
     destroy = command("destroy", "removal:destroy", "delete the stacks that exist", asks=True)
@@ -86,7 +85,6 @@ def _parser() -> argparse.ArgumentParser:
     flag(roles, "--remove", "remove them")
     changes = command("changes", "lifecycle:compare", "compare with what is deployed")
     changes.add_argument("--markdown", metavar="FILE", help="for a pull request")
-    command("addons", "preflight.software:compare_addons", "say which add-on versions EKS offers")
     return parser
 
 

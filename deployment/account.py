@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
@@ -18,13 +18,22 @@ from charts.names import bucket_name
 from experiment import Experiment, load
 from spectap.names import COMPLETE
 
+T = TypeVar("T")
+
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 _ACTION: Final = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z0-9]+)")
 
 LARGEST: Final = 16 << 20
 """Bytes of an object that is read into memory: pods may write any to the bucket."""
 
-_MISSING: Final = ("404", "NoSuchKey", "NoSuchBucket")
+_MISSING: Final = frozenset(
+    {
+        *("404", "NoSuchKey", "NoSuchBucket", "ParameterNotFound", "NoSuchResourceException"),
+        *("ResourceNotFoundException", "RepositoryNotFoundException", "ImageNotFoundException"),
+        *("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"),
+    }
+)
+"""How services say that there is no such thing."""
 
 
 class DeploymentError(Exception):
@@ -121,11 +130,11 @@ class Bucket:
 
     def has(self, key: str) -> bool:
         """Raises DeploymentError."""
-        return self._ask(self._client.head_object, Key=key) is not None
+        return ask(self._client.head_object, Bucket=self.name, Key=key) is not None
 
     def read(self, key: str) -> bytes | None:
         """None if there is no such object, or it is above ``LARGEST``. Raises DeploymentError."""
-        answer = self._ask(self._client.get_object, Key=key)
+        answer = ask(self._client.get_object, Bucket=self.name, Key=key)
         if answer is None or answer["ContentLength"] > LARGEST:
             return None
         with aws_errors():
@@ -140,18 +149,8 @@ class Bucket:
     def entries(self, prefix: str) -> list[dict[str, Any]]:
         """The objects below ``prefix``, as S3 lists them. Raises DeploymentError."""
         pages = self._client.get_paginator("list_objects_v2")
-        listed = self._ask(lambda **request: [*pages.paginate(**request)], Prefix=prefix) or []
+        listed = ask(lambda: [*pages.paginate(Bucket=self.name, Prefix=prefix)]) or []
         return [entry for page in listed for entry in page.get("Contents", [])]
-
-    def _ask(self, call: Any, **arguments: str) -> Any:
-        """What S3 answers; None if it has no such object or bucket."""
-        with aws_errors():
-            try:
-                return call(Bucket=self.name, **arguments)
-            except ClientError as error:
-                if error.response["Error"]["Code"] in _MISSING:
-                    return None
-                raise
 
 
 def client(service: str, region: str) -> Any:
@@ -168,6 +167,17 @@ def account_id(region: str) -> str:
     with aws_errors():
         identity = client("sts", region).get_caller_identity()
     return str(identity["Account"])
+
+
+def ask(call: Callable[..., T], **arguments: Any) -> T | None:
+    """What AWS answers to a call; None if it has no such thing. Raises DeploymentError."""
+    with aws_errors():
+        try:
+            return call(**arguments)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _MISSING:
+                return None
+            raise
 
 
 @contextlib.contextmanager

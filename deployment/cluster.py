@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 
 import boto3
 import kubernetes.client
-from botocore.exceptions import ClientError
 from botocore.signers import RequestSigner
 from kubernetes.client import (
     ApiClient,
@@ -32,7 +31,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
 from charts.names import NAMESPACE
-from deployment.account import Deployment, DeploymentError, aws_errors
+from deployment.account import Deployment, DeploymentError, ask, aws_errors
 
 ADDRESS_VARIABLE: Final = "KUBERNETES_API"
 """Environment variable: where the API answers in place of its own address, e.g. a forwarded port
@@ -41,7 +40,6 @@ ADMINISTRATOR_OUTPUT: Final = "AdministratorRole"
 """Output of the cluster stack: ARN of the role that kubectl assumes."""
 
 _TOKEN_PREFIX: Final = "k8s-aws-v1."
-_CLUSTER_HEADER: Final = "x-k8s-aws-id"
 _SIGNED_SECONDS: Final = 60
 _RENEWED_SECONDS: Final = 600
 """A token is good for 15 minutes."""
@@ -133,11 +131,8 @@ def token(deployment: Deployment, role: str) -> str:
     )
     query = urlencode({"Action": "GetCallerIdentity", "Version": "2011-06-15"})
     request = {
-        "method": "GET",
-        "url": f"{sts.meta.endpoint_url}/?{query}",
-        "body": {},
-        "headers": {_CLUSTER_HEADER: deployment.name},
-        "context": {},
+        **{"method": "GET", "url": f"{sts.meta.endpoint_url}/?{query}", "body": {}, "context": {}},
+        "headers": {"x-k8s-aws-id": deployment.name},
     }
     signed = signer.generate_presigned_url(
         request, region_name=deployment.region, expires_in=_SIGNED_SECONDS, operation_name=""
@@ -158,15 +153,9 @@ def kubernetes_errors() -> Iterator[None]:
 
 
 def _describe(deployment: Deployment) -> dict[str, Any]:
-    with aws_errors():
-        try:
-            answer = deployment.client("eks").describe_cluster(name=deployment.name)
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                raise NoCluster(
-                    f"there is no cluster {deployment.name} in {deployment.region}"
-                ) from None
-            raise
+    answer = ask(deployment.client("eks").describe_cluster, name=deployment.name)
+    if answer is None:
+        raise NoCluster(f"there is no cluster {deployment.name} in {deployment.region}")
     cluster: dict[str, Any] = answer["cluster"]
     if cluster["status"] not in ("ACTIVE", "UPDATING"):
         raise NoCluster(f"cluster {deployment.name} is {cluster['status']}")
@@ -175,28 +164,27 @@ def _describe(deployment: Deployment) -> dict[str, Any]:
 
 def pods(api: ApiClient, selector: str = "") -> list[V1Pod]:
     """Raises DeploymentError."""
-    with kubernetes_errors():
-        listed = CoreV1Api(api).list_namespaced_pod(NAMESPACE, label_selector=selector)
-    return [*listed.items]
+    return _listed(CoreV1Api(api).list_namespaced_pod, selector)
 
 
 def jobs(api: ApiClient, selector: str = "") -> list[V1Job]:
     """Raises DeploymentError."""
-    with kubernetes_errors():
-        listed = BatchV1Api(api).list_namespaced_job(NAMESPACE, label_selector=selector)
-    return [*listed.items]
+    return _listed(BatchV1Api(api).list_namespaced_job, selector)
 
 
 def services(api: ApiClient, selector: str) -> list[V1Deployment]:
     """The Kubernetes Deployments. Raises DeploymentError."""
-    with kubernetes_errors():
-        listed = AppsV1Api(api).list_namespaced_deployment(NAMESPACE, label_selector=selector)
-    return [*listed.items]
+    return _listed(AppsV1Api(api).list_namespaced_deployment, selector)
 
 
 def pod(api: ApiClient, name: str) -> V1Pod | None:
     """Raises DeploymentError."""
     return _or_none(CoreV1Api(api).read_namespaced_pod, name, NAMESPACE)
+
+
+def _listed(call: Any, selector: str) -> list[Any]:
+    with kubernetes_errors():
+        return [*call(NAMESPACE, label_selector=selector).items]
 
 
 def pods_of(api: ApiClient, job: V1Job) -> list[V1Pod]:

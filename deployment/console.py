@@ -11,7 +11,6 @@ from typing import Final, TextIO
 
 import rich.console
 from rich.live import Live
-from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -76,15 +75,14 @@ class Console:
 
     def _live(self, title: str, stage: Stage) -> Live:
         """One line, cut at the terminal's width."""
-        frames, start = Spinner("dots").frames, time.monotonic()
+        start = time.monotonic()
 
         def line() -> Text:
             seconds = time.monotonic() - start
-            frame = frames[int(10 * seconds) % len(frames)]
-            text = printable(f"{title} {frame} {seconds:.0f} s  {stage.progress}")
+            text = printable(f"{title} {seconds:.0f} s  {stage.progress}")
             return Text(text, no_wrap=True, overflow="ellipsis")
 
-        return Live(get_renderable=line, console=self._rich, transient=True, refresh_per_second=10)
+        return Live(get_renderable=line, console=self._rich, transient=True, refresh_per_second=4)
 
 
 def rich_console(stream: TextIO) -> rich.console.Console:

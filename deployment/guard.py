@@ -16,10 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from deployment import clock, nodes
-from deployment.account import Deployment, DeploymentError, aws_errors
+from deployment.account import Deployment, DeploymentError, ask, aws_errors
 from deployment.nodes import STACK, Group, Kind
 from experiment.cost import compile_guard_hours, guard_hours
 
@@ -48,8 +46,6 @@ _ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
 class NodeGuard:
     """A schedule that has not acted yet."""
 
-    kind: Kind
-    name: str
     at: datetime.datetime
     """In UTC."""
 
@@ -80,21 +76,19 @@ def start(deployment: Deployment, kind: Kind, size: int) -> NodeGuard:
     return _still_guarded(deployment, kind)
 
 
-def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> NodeGuard | None:
-    """Has the guard count from ``ready``, when the group's first node joined; returns the guard.
+def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> None:
+    """Has the guard, if there is one, count from ``ready``, when the group's first node joined.
 
-    While capacity is awaited, the guard keeps the date of the start. None if there is no guard any
-    more. Raises DeploymentError.
+    While capacity is awaited, the guard keeps the date of the start. Raises DeploymentError.
     """
     schedule = _schedule(deployment, kind)
-    guard = _guard(kind, schedule)
-    if guard is None or (schedule or {}).get("Description", "").endswith(_COUNTED):
-        return guard
-    group = nodes.find(deployment, kind)
-    if group is None:
-        return None
-    at = min(ready, clock.now()) + _limit(deployment, kind)
-    return _write(deployment, group, max(at, guard.at), is_counted=True)
+    if schedule is None or _at(schedule) <= clock.now():
+        return
+    if schedule.get("Description", "").endswith(_COUNTED):
+        return
+    if group := nodes.find(deployment, kind):
+        at = min(ready, clock.now()) + _limit(deployment, kind)
+        _write(deployment, group, max(at, _at(schedule)), is_counted=True)
 
 
 def stop(deployment: Deployment, kind: Kind) -> bool:
@@ -117,7 +111,10 @@ def stop(deployment: Deployment, kind: Kind) -> bool:
 
 def find(deployment: Deployment, kind: Kind) -> NodeGuard | None:
     """The group's guard; None if there is none, or if its time is over. Raises DeploymentError."""
-    return _guard(kind, _schedule(deployment, kind))
+    schedule = _schedule(deployment, kind)
+    if schedule is None or _at(schedule) <= clock.now():
+        return None
+    return NodeGuard(_at(schedule))
 
 
 def is_acting(deployment: Deployment, kind: Kind) -> bool:
@@ -160,7 +157,6 @@ def _write(
     is_counted: bool = False,
 ) -> NodeGuard:
     """EventBridge Scheduler takes no start that is more than five minutes ago."""
-    name = _NAMES[group.kind]
     times = {
         "ScheduleExpression": f"rate({interval.seconds // 60} minutes)",
         "StartDate": at,
@@ -168,19 +164,14 @@ def _write(
         "ActionAfterCompletion": "DELETE",
     }
     description = f"Scales the {group.kind} nodes of experiment {deployment.name} to 0"
-    write_schedule(deployment, group, name, description + (_COUNTED if is_counted else ""), times)
-    return NodeGuard(group.kind, name, at)
+    description += _COUNTED if is_counted else ""
+    write_schedule(deployment, group, _NAMES[group.kind], description, times)
+    return NodeGuard(at)
 
 
 def _limit(deployment: Deployment, kind: Kind) -> datetime.timedelta:
     hours = {Kind.TRAINIUM: guard_hours, Kind.COMPILE: compile_guard_hours}[kind]
     return datetime.timedelta(hours=hours(deployment.experiment))
-
-
-def _guard(kind: Kind, schedule: dict[str, Any] | None) -> NodeGuard | None:
-    if schedule is None or _at(schedule) <= clock.now():
-        return None
-    return NodeGuard(kind, schedule["Name"], _at(schedule))
 
 
 def _at(schedule: dict[str, Any]) -> datetime.datetime:
@@ -193,11 +184,7 @@ def _schedule(deployment: Deployment, kind: Kind) -> dict[str, Any] | None:
 
 
 def write_schedule(
-    deployment: Deployment,
-    group: Group,
-    name: str,
-    description: str,
-    times: Mapping[str, Any],
+    deployment: Deployment, group: Group, name: str, description: str, times: Mapping[str, Any]
 ) -> None:
     """Makes the schedule ``name``, or replaces it.
 
@@ -216,12 +203,8 @@ def write_schedule(
         **times,
     }
     scheduler = deployment.client("scheduler")
-    with aws_errors():
-        try:
-            scheduler.update_schedule(**schedule)
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "ResourceNotFoundException":
-                raise
+    if ask(scheduler.update_schedule, **schedule) is None:
+        with aws_errors():
             scheduler.create_schedule(**schedule)
 
 
@@ -233,15 +216,10 @@ def find_schedule(deployment: Deployment, kind: Kind, name: str) -> dict[str, An
     stack = deployment.outputs(STACK)
     if GROUP_OUTPUT not in stack:
         return None
-    with aws_errors():
-        try:
-            schedule: dict[str, Any] = deployment.client("scheduler").get_schedule(
-                Name=name, GroupName=stack[GROUP_OUTPUT]
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                return None
-            raise
+    get = deployment.client("scheduler").get_schedule
+    schedule: dict[str, Any] | None = ask(get, Name=name, GroupName=stack[GROUP_OUTPUT])
+    if schedule is None:
+        return None
     request = json.loads(schedule["Target"]["Input"])
     return schedule if request.get("NodegroupName") == stack.get(kind.output) else None
 

@@ -15,7 +15,7 @@ from deployment.account import Deployment, DeploymentError, aws_errors
 from deployment.nodes import Kind
 from experiment import Experiment
 from experiment.notes import notes
-from experiment.schema import CompileNode, Purchase
+from experiment.schema import CompileNode
 from stacks.regions import budget_region
 
 ROOT: Final = Path(__file__).parents[1]
@@ -24,10 +24,10 @@ TAG: Final = "Experiment"
 """Key of the tag that ``app.py`` gives to every stack."""
 
 _APPLIED: Final = "Custom::AWSCDK-EKS-KubernetesResource"
-_NOT_ASCII: Final = re.compile(r"[?\u0080-\U0010ffff]+")
 
 _DELIVERY_ONLY: Final = ("--context", "delivery=true")
 """``app.py`` then has this stack, and no other."""
+_NOT_ASCII: Final = re.compile(r"[?\u0080-\U0010ffff]+")
 _LONGEST: Final = 20_000
 """Characters of a comment, which also has the difference of the code."""
 
@@ -41,36 +41,26 @@ class Stack:
     status: str | None
 
 
-def deploy(
-    deployment: Deployment, stacks: Sequence[str], *, yes: bool, is_synthesised: bool = False
-) -> int:
+def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
     """Deploys ``stacks`` and what they need, or all; returns the CLI's exit status.
 
-    Synthesis gets the account. So names are literal, and CloudFormation can import the bucket and
-    the logs that an earlier deploy left. ``is_synthesised``: the assembly is up to date, and is not
-    written once more. Raises DeploymentError.
+    The CLI passes over stacks that have not changed. Synthesis gets the account. So names are
+    literal, and CloudFormation can import the bucket and the logs that an earlier deploy left.
+    Raises DeploymentError.
     """
     say(f"{deployment.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(deployment.experiment):
         say(f"{deployment.file}: {note}")
     compiles_on_cpus = deployment.experiment.compile_node is CompileNode.CPU
     kinds = [Kind.TRAINIUM, *([Kind.COMPILE] if compiles_on_cpus else [])]
-    retained = {kind: _has_nodes(deployment, kind) for kind in kinds}
-    is_block = deployment.experiment.capacity.purchase is Purchase.CAPACITY_BLOCK
-    if any(retained.values()) and is_block:
-        say(
-            "nodes of a Capacity Block are running: a change of what they are made of, such as "
-            "their image, fails (EKS wants none then); make stop first"
-        )
     approval = ["--require-approval", "never"] if yes else []
-    selected = [*stacks] or ["--all"]
-    app = ["--app", str(ASSEMBLY)] if is_synthesised else context(deployment)
     # Always given, because the CLI would go on with what it was given last.
     sizes = []
-    for kind, has_nodes in retained.items():
-        value = "true" if has_nodes else "false"
+    for kind in kinds:
+        value = "true" if _has_nodes(deployment, kind) else "false"
         sizes += ["--parameters", f"{deployment.name}-{nodes.STACK}:{kind.parameter}={value}"]
-    return cdk("deploy", *selected, "--import-existing-resources", *approval, *sizes, *app)
+    options = ("--import-existing-resources", *approval, *sizes, *context(deployment))
+    return cdk("deploy", *(stacks or ["--all"]), *options)
 
 
 def _has_nodes(deployment: Deployment, kind: Kind) -> bool:
@@ -91,11 +81,6 @@ def synthesised(deployment: Deployment, assembly: Path = ASSEMBLY) -> list[Stack
     completed = run(arguments, capture=True)
     if completed.returncode:
         raise DeploymentError((completed.stderr or completed.stdout).strip())
-    return assembled(deployment, assembly)
-
-
-def assembled(deployment: Deployment, assembly: Path = ASSEMBLY) -> list[Stack]:
-    """The stacks of the assembly as it is, with their status. Raises DeploymentError."""
     stacks = []
     manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
     for name, artifact in manifest["artifacts"].items():
@@ -109,9 +94,8 @@ def assembled(deployment: Deployment, assembly: Path = ASSEMBLY) -> list[Stack]:
 def unchanged(deployment: Deployment, stack: Stack) -> bool:
     """Whether the account has the stack, at rest, with the template of the assembly.
 
-    GetTemplate returns ``?`` for characters beyond ASCII, so these count as equal. What a user may
-    write in them stands in the benchmark's configuration alone, which is ASCII
-    (``spectap.config.dump``). Raises DeploymentError.
+    GetTemplate returns ``?`` for characters beyond ASCII, so these count as equal. Raises
+    DeploymentError.
     """
     if stack.status is None or not stack.status.endswith(("CREATE_COMPLETE", "UPDATE_COMPLETE")):
         return False
@@ -210,20 +194,6 @@ def _comment(deployment: Deployment, output: str) -> str:
         fence += "`"
     title = f"Against what is deployed of experiment {deployment.name} in {deployment.region}"
     return f"<details><summary>{title}</summary>\n\n{fence}\n{cut}\n{fence}\n\n</details>\n"
-
-
-def existing(deployment: Deployment) -> list[dict[str, Any]]:
-    """All stacks of the experiment's regions, as CloudFormation describes them.
-
-    Asking is quicker than synthesis. Raises DeploymentError.
-    """
-    stacks = []
-    for region in sorted(regions(deployment.experiment)):
-        with aws_errors():
-            client = deployment.client("cloudformation", region)
-            for page in client.get_paginator("describe_stacks").paginate():
-                stacks += page["Stacks"]
-    return stacks
 
 
 def owner(stack: dict[str, Any]) -> str | None:

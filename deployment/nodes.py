@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from charts.names import COMPILE_NODES, TRAINIUM_NODES
 from deployment import clock
-from deployment.account import Deployment, DeploymentError, aws_errors
+from deployment.account import Deployment, DeploymentError, ask, aws_errors
 
 STACK: Final = "trainium"
 """The stack that has both groups, their guards and their roles."""
@@ -74,16 +74,9 @@ def find(deployment: Deployment, kind: Kind) -> Group | None:
     name = deployment.outputs(STACK).get(kind.output)
     if name is None:
         return None
-    with aws_errors():
-        try:
-            answer = deployment.client("eks").describe_nodegroup(
-                clusterName=deployment.name, nodegroupName=name
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                return None
-            raise
-    return _group(kind, answer["nodegroup"])
+    describe = deployment.client("eks").describe_nodegroup
+    answer = ask(describe, clusterName=deployment.name, nodegroupName=name)
+    return _group(kind, answer["nodegroup"]) if answer else None
 
 
 def groups(deployment: Deployment) -> list[Group]:
@@ -192,14 +185,6 @@ def _group(kind: Kind, described: Mapping[str, Any]) -> Group:
         ),
         scaling_groups=tuple(each["name"] for each in resources.get("autoScalingGroups", [])),
     )
-
-
-def is_stopper_running(deployment: Deployment) -> bool:
-    """Whether the end of a run is about to scale the Trainium nodes to 0. Raises DeploymentError.
-
-    The end of a run starts the stopper; a minute later it ends whatever nodes there are.
-    """
-    return bool(_executions(deployment, "RUNNING"))
 
 
 def has_stopper_just_ended(deployment: Deployment) -> bool:

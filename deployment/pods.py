@@ -34,12 +34,13 @@ def reason(api: ApiClient, pod: V1Pod) -> str | None:
 
 def why(pod: V1Pod, events: Iterable[CoreV1Event] = (), line: str = "") -> str | None:
     """The same, of these events and the last log line of the container that ``working`` names."""
-    status = pod.status
-    if status.phase == "Succeeded" or _condition(pod, "Ready") == "True":
+    conditions = {condition.type: condition for condition in pod.status.conditions or []}
+    ready, scheduled = conditions.get("Ready"), conditions.get("PodScheduled")
+    if pod.status.phase == "Succeeded" or (ready and ready.status == "True"):
         return None
     if pod.metadata.deletion_timestamp:
         return "is being ended"
-    if status.phase == "Failed":
+    if pod.status.phase == "Failed":
         return _failed(pod)
     newest = max(
         (event for event in events if event.involved_object.uid == pod.metadata.uid),
@@ -49,7 +50,9 @@ def why(pod: V1Pod, events: Iterable[CoreV1Event] = (), line: str = "") -> str |
     if pod.spec.node_name:
         for container in _unready(pod):
             return _container(container, newest, line)
-    return _event(newest) or _unscheduled(pod) or "waits for Kubernetes"
+    # The scheduler repeats its message as an event only now and then.
+    message = scheduled.message if scheduled else None
+    return _event(newest) or _short(message or "") or "waits for Kubernetes"
 
 
 def working(pod: V1Pod) -> str | None:
@@ -71,18 +74,19 @@ def log(api: ApiClient, pod: V1Pod, container: str, lines: int, *, previous: boo
     """The last lines; empty if there is no log to be had. Raises DeploymentError."""
     with kubernetes_errors():
         try:
-            text: str = CoreV1Api(api).read_namespaced_pod_log(
+            answer = CoreV1Api(api).read_namespaced_pod_log(
                 pod.metadata.name,
                 NAMESPACE,
                 container=container,
                 tail_lines=lines,
                 previous=previous,
+                _preload_content=False,  # the client fails on bytes that are not UTF-8
             )
         except ApiException as error:
             if error.status in (400, 404, 500):  # no such container yet, or no kubelet to ask
                 return ""
             raise
-    return text
+    return str(answer.data.decode(errors="replace"))
 
 
 def last_line(api: ApiClient, pod: V1Pod, container: str) -> str:
@@ -155,12 +159,6 @@ def _event(event: CoreV1Event | None) -> str:
     return f"{event.reason}: {_short(event.message or '')}" if event else ""
 
 
-def _unscheduled(pod: V1Pod) -> str:
-    """The scheduler's message, which it repeats as an event only now and then."""
-    conditions = pod.status.conditions or []
-    return next((_short(c.message or "") for c in conditions if c.type == "PodScheduled"), "")
-
-
 def _ended(terminated: Any) -> str:
     """How a container ended, and its last words."""
     signal = f" by signal {terminated.signal}" if terminated.signal else ""
@@ -187,10 +185,6 @@ def _time(event: CoreV1Event) -> datetime.datetime:
         series or event.last_timestamp or event.event_time or event.metadata.creation_timestamp
     )
     return time
-
-
-def _condition(pod: V1Pod, kind: str) -> str | None:
-    return next((c.status for c in pod.status.conditions or [] if c.type == kind), None)
 
 
 def _short(message: str) -> str:

@@ -9,18 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from botocore.exceptions import ClientError
-
 from deployment import guard, lifecycle, nodes
-from deployment.account import Deployment, DeploymentError, aws_errors
+from deployment.account import Deployment, DeploymentError, ask, aws_errors
 from deployment.lifecycle import ASSEMBLY, say
-from experiment.cost.prices import IMAGES, LOGS, STORAGE, ListPrice
+from experiment.cost.prices import LOGS, STORAGE, ListPrice
 
 _GIB: Final = 1 << 30
 _BATCH: Final = 1000
 """Objects that one call may delete."""
-_REPOSITORY: Final = "cdk-hnb659fds-container-assets-{account}-{region}"
-"""Of the CDK's bootstrap with the default qualifier, where the benchmark's image goes."""
 _CONFIRMATION: Final = "All of it goes for good. Type the experiment's name, {}, to delete it: "
 _BUCKET: Final = "AWS::S3::Bucket"
 _LOGS: Final = "AWS::Logs::LogGroup"
@@ -35,7 +31,7 @@ class Retained:
     bytes: int
     price: ListPrice
     """Of a GiB for a month."""
-    type: str = ""
+    type: str
 
     def __str__(self) -> str:
         size = f"{self.bytes / _GIB:.1f} GiB" if self.bytes >= _GIB / 10 else "less than 0.1 GiB"
@@ -53,9 +49,6 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
     """
     everything = keep == "none"
     say(f"{deployment.headline}: looking for its stacks")
-    names = (stack["StackName"] for stack in lifecycle.existing(deployment))
-    if not everything and not any(name.startswith(f"{deployment.name}-") for name in names):
-        raise _nothing(deployment)
     _refuse_without_terminal(deployment, yes=yes, everything=everything, name=name)
     stacks = lifecycle.synthesised(deployment)
     deployed = [stack.name for stack in stacks if stack.status]
@@ -69,8 +62,6 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
     for each in remaining:
         fate = "will be deleted for good" if everything else "stays; make deploy takes it back"
         say(f"  {each} {fate}")
-    for each in images(deployment):
-        say(f"  {each} stays: it belongs to the CDK's bootstrap")
     if everything:
         agreed = (name or _answer(_CONFIRMATION.format(deployment.name))) == deployment.name
     else:
@@ -121,18 +112,9 @@ def _answer(question: str) -> str:
 
 
 def _nothing(deployment: Deployment) -> DeploymentError:
-    owners = {
-        owner for stack in lifecycle.existing(deployment) if (owner := lifecycle.owner(stack))
-    }
-    experiments = ", ".join(sorted(owners - {deployment.name}))
     return DeploymentError(
         f"nothing of experiment {deployment.name} is in account {deployment.account}, "
-        f"{deployment.region}: nothing was deleted. "
-        + (
-            f"There are stacks of: {experiments}"
-            if experiments
-            else "No experiment has stacks there"
-        )
+        f"{deployment.region}: nothing was deleted"
     )
 
 
@@ -145,46 +127,21 @@ def retained(deployment: Deployment, assembly: Path, stacks: Iterable[str]) -> l
     for stack in stacks:
         template = json.loads((assembly / f"{stack}.template.json").read_text(encoding="utf-8"))
         for resource in template["Resources"].values():
-            type_ = resource["Type"]
-            if resource.get("DeletionPolicy") != "Retain" or type_ not in _NAMES:
-                continue
-            name = resource["Properties"][_NAMES[type_]]
-            with aws_errors():
-                measure = _bucket if type_ == _BUCKET else _logs
-                existing += measure(deployment, name)
+            measure = {_BUCKET: _bucket, _LOGS: _logs}.get(resource["Type"])
+            if measure and resource.get("DeletionPolicy") == "Retain":
+                name = resource["Properties"][_NAMES[resource["Type"]]]
+                with aws_errors():
+                    existing += measure(deployment, name)
     return existing
-
-
-def images(deployment: Deployment) -> Iterator[Retained]:
-    """The images in the bootstrap's repository, which other stacks of the account may share.
-
-    Raises DeploymentError.
-    """
-    name = _REPOSITORY.format(account=deployment.account, region=deployment.region)
-    with aws_errors():
-        pages = deployment.client("ecr").get_paginator("describe_images")
-        try:
-            listed = [*pages.paginate(repositoryName=name)]
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "RepositoryNotFoundException":
-                return
-            raise
-    sizes = [each.get("imageSizeInBytes", 0) for page in listed for each in page["imageDetails"]]
-    if sizes:
-        yield Retained(name, sum(sizes), IMAGES)
 
 
 def _bucket(deployment: Deployment, name: str) -> Iterator[Retained]:
     """With all versions, which are all paid for."""
     pages = deployment.client("s3").get_paginator("list_object_versions")
-    try:
-        listed = [*pages.paginate(Bucket=name)]
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "NoSuchBucket":
-            return
-        raise
-    sizes = (version["Size"] for page in listed for version in page.get("Versions", []))
-    yield Retained(name, sum(sizes), STORAGE, _BUCKET)
+    listed = ask(lambda: [*pages.paginate(Bucket=name)])
+    if listed is not None:
+        sizes = (version["Size"] for page in listed for version in page.get("Versions", []))
+        yield Retained(name, sum(sizes), STORAGE, _BUCKET)
 
 
 def _logs(deployment: Deployment, name: str) -> Iterator[Retained]:

@@ -8,28 +8,24 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-
 from deployment.account import LARGEST, Bucket, Deployment, DeploymentError, aws_errors
-from deployment.console import print_table, rich_console
+from deployment.console import print_table
 from deployment.lifecycle import ROOT
 from spectap.names import (
     ADVICE,
     COMPLETE,
-    CONFIG,
     MERGED,
     QUALITY,
     RESULTS_PREFIX,
     RUN_ID,
     SUMMARY,
-    SWEEP,
     results_key,
 )
 from spectap.printing import printable
@@ -37,8 +33,6 @@ from spectap.printing import printable
 FOLDER: Final = Path("results")
 REPORT: Final = "report.html"
 _DRAWN: Final = re.compile(rf"{re.escape(REPORT)}|{SUMMARY}|{ADVICE}|[^/]*\.png")
-_READ: Final = (CONFIG, SWEEP, MERGED)
-"""Files that are read from the bucket itself."""
 _AT_ONCE: Final = 8
 """The SDK keeps ten connections (botocore, ``Config.max_pool_connections``)."""
 
@@ -69,7 +63,6 @@ class Run:
     objects: Sequence[Object]
     complete: bool
     """Whether all that was to be measured is."""
-    variants: tuple[str, ...]
 
     @property
     def changed(self) -> datetime.datetime:
@@ -112,7 +105,7 @@ def listing(deployment: Deployment) -> Listing:
         id, _, name = entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")
         if id == QUALITY or not name or name.endswith("/"):
             continue
-        is_readable = name not in _READ or entry["Size"] <= LARGEST
+        is_readable = name != MERGED or entry["Size"] <= LARGEST
         if RUN_ID.fullmatch(id) and _is_path(name) and is_readable:
             file = Object(name, entry["Size"], entry["LastModified"])
             objects.setdefault(id, []).append(file)
@@ -146,27 +139,18 @@ def download(
     What the folder has in this form is not fetched again, and each file is there whole or not at
     all, so that it can be interrupted.
     """
-    folder, bucket = into / run.id, Bucket(deployment)
+    folder, bucket = into / run.id, Bucket(deployment).name
     missing = [file for file in run.measured if not file.is_in(folder)]
-    client, console = deployment.client("s3"), rich_console(sys.stderr)
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(run.id, total=sum(file.size for file in missing))
-
-        def fetch(file: Object) -> None:
-            _fetch(client, bucket.name, run.id, file, folder)
-            bar.advance(task, file.size)
-
-        pool = ThreadPoolExecutor(_AT_ONCE)
-        try:
-            # What says that everything is there comes last.
-            for is_marker in (False, True):
-                files = [f for f in missing if f.name.endswith(COMPLETE) is is_marker]
-                list(pool.map(fetch, files))  # raises what the first that failed has raised
-        finally:
-            pool.shutdown(cancel_futures=True)
+    client = deployment.client("s3")
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
+        # What says that everything is there comes last.
+        for is_marker in (False, True):
+            files = [file for file in missing if file.name.endswith(COMPLETE) is is_marker]
+            # Raises what the first that failed has raised.
+            list(pool.map(lambda file: _fetch(client, bucket, run.id, file, folder), files))
+    finally:
+        pool.shutdown(cancel_futures=True)
     present = len(run.measured) - len(missing)
     megabytes = sum(file.size for file in missing) / 1e6
     present_note = f"; {present} were here" if present else ""
@@ -209,7 +193,6 @@ def show(deployment: Deployment, run_id: str | None) -> int:
                 f"  {run.id}",
                 f"{run.changed:%Y-%m-%d %H:%M} UTC",
                 "complete" if run.complete else "not complete",
-                ", ".join(run.variants),
             )
             for run in bucket.runs
         )
@@ -233,24 +216,12 @@ def _run(bucket: Bucket, id: str, files: Sequence[Object]) -> Run:
     names = {file.name for file in files}
     complete = COMPLETE in names
     if MERGED in names:
-        complete = not _json(bucket, id, MERGED).get("missing")
-    config = next((name for name in (SWEEP, CONFIG) if name in names), None)
-    variants = _json(bucket, id, config).get("variants") if config else None
-    named = [
-        str(variant["name"])
-        for variant in (variants if isinstance(variants, list) else [])
-        if isinstance(variant, dict) and "name" in variant
-    ]
-    return Run(id, files, complete, tuple(named))
-
-
-def _json(bucket: Bucket, id: str, name: str) -> Mapping[str, Any]:
-    """A small file of a run; nothing if it is none."""
-    try:
-        content = json.loads(bucket.read(results_key(id, name)) or b"")
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        try:
+            merged = json.loads(bucket.read(results_key(id, MERGED)) or b"")
+        except (ValueError, RecursionError):  # whoever may write to the bucket wrote it
+            merged = None
+        complete = isinstance(merged, dict) and not merged.get("missing")
+    return Run(id, files, complete)
 
 
 def _fetch(client: Any, bucket: str, id: str, file: Object, folder: Path) -> None:

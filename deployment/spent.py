@@ -7,12 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from botocore.exceptions import ClientError
-
 from deployment import nodes
 from deployment.account import Deployment, aws_errors
 from deployment.nodes import Kind
-from experiment.cost import Block
 from experiment.cost.prices import CostGroup, usd_per_hour, usd_per_node_hour
 from experiment.schema import Purchase
 
@@ -20,9 +17,6 @@ _PARTS: Final = {Kind.TRAINIUM: CostGroup.TRAINIUM, Kind.COMPILE: CostGroup.COMP
 
 _REMEMBERED: Final = datetime.timedelta(weeks=6)
 """How long Auto Scaling keeps its activities (API reference, DescribeScalingActivities)."""
-
-_UNPAID: Final = frozenset({"cancelled", "failed", "payment-failed", "unsupported"})
-"""States of a Capacity Block that nobody has paid for."""
 
 _INSTANCE: Final = re.compile(r"(Launching|Terminating).*?\b(i-[0-9a-f]+)")
 """A description: ``Launching a new EC2 instance: i-0123``, ``Terminating EC2 instance: i-0123``
@@ -40,8 +34,6 @@ class Part:
     """Of all nodes added up."""
     usd_each: float
     """An hour, of one."""
-    since: datetime.datetime | None
-    """When the oldest of those that are running came."""
 
     @property
     def usd(self) -> float:
@@ -53,11 +45,6 @@ class Part:
         """Of those that are running."""
         return self.running * self.usd_each
 
-    @property
-    def formula(self) -> str:
-        """E.g. ``1.25 h x 35.82``."""
-        return f"{self.hours:.2f} h x {self.usd_each:.2f}"
-
 
 @dataclass(frozen=True)
 class Spent:
@@ -66,8 +53,8 @@ class Spent:
     since: datetime.datetime | None
     """When the first stack was made. None if there is none."""
     parts: tuple[Part, ...]
-    block: Block | None
-    """The Capacity Block of ``capacity.reservation_id``, which is paid for whatever is used."""
+    is_prepaid: bool
+    """Whether a Capacity Block is paid for as a whole, whatever of it is used."""
 
     @property
     def usd(self) -> float:
@@ -76,12 +63,9 @@ class Spent:
 
     @property
     def amount(self) -> str:
-        """What is used, e.g. ``43.28 USD``, and with a Capacity Block what is paid."""
-        if self.block is None:
-            return f"{self.usd:.2f} USD"
-        hours = sum(part.hours for part in self.parts if part.group is CostGroup.TRAINIUM)
-        paid = self.block.to_pay(self.usd, hours)
-        return f"{self.usd:.2f} USD used, {paid:.2f} USD paid with the whole Capacity Block"
+        """What is used, e.g. ``43.28 USD``."""
+        block = " used (the Capacity Block is paid as a whole)" if self.is_prepaid else ""
+        return f"{self.usd:.2f} USD{block}"
 
     @property
     def usd_per_hour(self) -> float:
@@ -92,46 +76,21 @@ class Spent:
 def spent(deployment: Deployment, at: datetime.datetime | None = None) -> Spent:
     """What was spent until ``at``, or until now. Raises DeploymentError.
 
-    It asks CloudFormation, EKS, Auto Scaling and EC2, so it knows neither bytes nor requests.
+    It asks CloudFormation, EKS and Auto Scaling, so it knows neither bytes nor requests.
     """
     at = at or datetime.datetime.now(datetime.UTC)
-    stacks = [
-        _stack(deployment, group, stack["CreationTime"], at)
+    created = {
+        group: stack["CreationTime"]
         for group in (CostGroup.NETWORK, CostGroup.CLUSTER)
         if (stack := deployment.stack(f"{deployment.name}-{group}"))
+    }
+    stacks = [
+        Part(group, 1, _hours(at - since), usd_per_hour(deployment.experiment, {group}))
+        for group, since in created.items()
     ]
     groups = [_group(deployment, group, at) for group in nodes.groups(deployment)]
-    since = min((stack.since for stack in stacks if stack.since), default=None)
-    return Spent(since, (*stacks, *groups), _block(deployment))
-
-
-def _block(deployment: Deployment) -> Block | None:
-    """As EC2 describes it. None if none was bought, or EC2 describes it no more."""
-    capacity = deployment.experiment.capacity
-    if capacity.purchase is not Purchase.CAPACITY_BLOCK:
-        return None
-    with aws_errors():
-        try:
-            (block,) = deployment.client("ec2").describe_capacity_reservations(
-                CapacityReservationIds=[capacity.reservation_id]
-            )["CapacityReservations"]
-        except ClientError as error:
-            if error.response["Error"]["Code"].startswith("InvalidCapacityReservationId"):
-                return None
-            raise
-    begin, end = block.get("StartDate"), block.get("EndDate")
-    if begin is None or end is None or block["State"] in _UNPAID:
-        return None
-    count, price = block["TotalInstanceCount"], capacity.price.usd_per_hour
-    return Block(_hours(end - begin), count, capacity.instance_type, price)
-
-
-def _stack(
-    deployment: Deployment, group: CostGroup, since: datetime.datetime, at: datetime.datetime
-) -> Part:
-    """What costs from a stack's creation on."""
-    usd_each = usd_per_hour(deployment.experiment, {group})
-    return Part(group, 1, _hours(at - since), usd_each, since)
+    is_prepaid = deployment.experiment.capacity.purchase is Purchase.CAPACITY_BLOCK
+    return Spent(min(created.values(), default=None), (*stacks, *groups), is_prepaid)
 
 
 def _group(deployment: Deployment, group: nodes.Group, at: datetime.datetime) -> Part:
@@ -167,11 +126,11 @@ def _group(deployment: Deployment, group: nodes.Group, at: datetime.datetime) ->
     earliest = at - _REMEMBERED
     for instance in {*created, *ended} - {*began}:
         began[instance] = max(created.get(instance, earliest), earliest)
-    running = [since for instance, since in began.items() if instance not in ended]
+    running = len(began.keys() - ended.keys())
     hours = sum(_hours(ended.get(instance, at) - since) for instance, since in began.items())
     cost_group = _PARTS[group.kind]
     usd_each = usd_per_node_hour(deployment.experiment, cost_group)
-    return Part(cost_group, len(running), hours, usd_each, min(running, default=None))
+    return Part(cost_group, running, hours, usd_each)
 
 
 def _hours(time: datetime.timedelta) -> float:

@@ -176,7 +176,7 @@ def test_assumptions_have_a_source_and_a_remedy() -> None:
 
 
 COMMANDS: Final = (
-    *("bootstrap", "deploy", "destroy", "addons", "smoke"),
+    *("bootstrap", "deploy", "destroy", "smoke"),
     *("status", "logs", "results", "delivery", "changes"),
 )
 

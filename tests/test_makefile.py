@@ -129,7 +129,7 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
         target: ("EXPERIMENT", [target, "--experiment={}"])
         for target in (
             *("preflight", "bootstrap", "deploy", "experiment", "start", "stop", "destroy"),
-            *("status", "logs", "results", "delivery", "changes", "addons"),
+            *("status", "logs", "results", "delivery", "changes"),
         )
     },
     "deploy STACKS": ("STACKS", ["--", ...]),

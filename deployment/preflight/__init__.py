@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from rich.progress import Progress
-
 from deployment.account import Deployment, DeploymentError
-from deployment.console import print_table, rich_console
+from deployment.console import print_table
 from deployment.preflight import account, capacity, software
 from deployment.preflight.check import Check, Finding, Status, findings, refused
 from experiment import load
 
 __all__ = ["Finding", "Status", "checks", "run"]
 
-CHECKS: Final[Mapping[str, Check]] = {
-    "credentials": account.credentials,
+ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
     "bootstrap": account.bootstrap,
     "quota, Trainium vCPUs": capacity.trainium_quota,
     "quota, CPU nodes' vCPUs": capacity.cpu_quota,
-    "quotas": capacity.other_quotas,
-    "zones": capacity.zones,
     "instance types": capacity.offerings,
     "capacity": capacity.reservation,
     "stacks": account.stacks,
-    "cluster": account.cluster,
-    "bucket": account.bucket,
     "image": software.image,
     "Kubernetes API": software.kubernetes_api,
     "Kubernetes": software.kubernetes,
     "add-ons": software.addons,
 }
-"""What the account is asked, by the subject of the rows."""
-LOCAL_CHECKS: Final[Mapping[str, Check]] = {
-    "CDK CLI": software.cdk,
-    "AWS CLI": software.aws,
+"""By the subject of the rows. What a deploy refuses at once, for nothing and in clear words, such
+as a zone or a program that does not exist, is not asked here."""
+FILE_CHECKS: Final[Mapping[str, Check]] = {
     "price": software.price,
     "gated models": software.gated_models,
     "alarms": software.alarms,
 }
-"""What this machine and the file are asked, which needs no account."""
+"""What the file is asked, which needs no account."""
 
 _AT_ONCE: Final = 8
 _STYLES: Final = {"ok": "green", "warning": "yellow", "refused": "bold red"}
@@ -54,20 +45,14 @@ def run(file: str) -> int:
     Raises ExperimentError.
     """
     experiment = load(file)
-    console = rich_console(sys.stderr)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        try:
-            deployment = Deployment.of(file)
-        except DeploymentError as error:
-            deployment = Deployment(experiment, file, "unknown")
-            headline = f"experiment {experiment.name} ({file}), {deployment.region}"
-            rows = [
-                _no_account(error, deployment.region),
-                *_all_findings(LOCAL_CHECKS, deployment, bar),
-            ]
-        else:
-            headline, rows = deployment.headline, checks(deployment, bar)
-    print(f"{headline}: nothing is created")
+    try:
+        deployment = Deployment.of(file)
+    except DeploymentError as error:
+        deployment = Deployment(experiment, file, "unknown")
+        rows = [_no_account(error, deployment.region), *checks(deployment, FILE_CHECKS)]
+    else:
+        rows = checks(deployment)
+    print(f"{deployment.headline}: nothing is created")
     print_table(_cells(rows), _STYLES)
     count = {status: sum(row.status is status for row in rows) for status in Status}
     print(
@@ -77,26 +62,13 @@ def run(file: str) -> int:
     return int(count[Status.REFUSED] > 0)
 
 
-def checks(deployment: Deployment, bar: Progress | None = None) -> list[Finding]:
-    """All findings, in a fixed order. Makes no change, and raises nothing."""
-    return _all_findings({**CHECKS, **LOCAL_CHECKS}, deployment, bar)
-
-
-def _all_findings(
-    table: Mapping[str, Check], deployment: Deployment, bar: Progress | None
+def checks(
+    deployment: Deployment, table: Mapping[str, Check] = {**ACCOUNT_CHECKS, **FILE_CHECKS}
 ) -> list[Finding]:
-    """Several at once. ``bar`` shows how many are done."""
-    bar = bar or Progress(disable=True)
-    task = bar.add_task("checks", total=len(table))
+    """All findings, in the order of ``table``. Makes no change, and raises nothing."""
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        futures = [threads.submit(findings, *check, deployment) for check in table.items()]
-        try:
-            for _ in as_completed(futures):
-                bar.advance(task)
-        except KeyboardInterrupt:
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
-    return [finding for future in futures for finding in future.result()]
+        rows = threads.map(lambda check: findings(check[0], check[1], deployment), table.items())
+        return [finding for each in rows for finding in each]
 
 
 def _cells(rows: Iterable[Finding]) -> Iterable[tuple[str, str, str]]:

@@ -1,16 +1,15 @@
-"""Asks an account whether it may have the instances: quotas, zones, and what was reserved."""
+"""Asks an account whether it may have the instances: quotas, zones that sell them, reservations."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from botocore.exceptions import ClientError
-
-from deployment.account import Deployment
-from deployment.preflight.account import has_stack
+from deployment import nodes
+from deployment.account import Deployment, ask
+from deployment.nodes import Kind
 from deployment.preflight.check import Finding, ok, refused, warning
 from experiment.cost import SCALED_IN, guard_hours
 from experiment.cost.prices import SYSTEM_INSTANCE
@@ -21,20 +20,16 @@ from stacks.nodes import SYSTEM_NODES
 
 
 class Quota(NamedTuple):
-    """One quota of Service Quotas, in the experiment's region."""
+    """A quota of EC2 in Service Quotas, in the experiment's region."""
 
-    service: str
     code: str
     name: str
 
 
 # Codes and names as Service Quotas lists them (ListServiceQuotas).
-TRN: Final = Quota("ec2", "L-2C3B7624", "Running On-Demand Trn instances")
-TRN_SPOT: Final = Quota("ec2", "L-6B0D517C", "All Trn Spot Instance Requests")
-STANDARD: Final = Quota("ec2", "L-1216C47A", "Running On-Demand Standard instances")
-ADDRESSES: Final = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
-VPCS: Final = Quota("vpc", "L-F678F1CE", "VPCs per Region")
-CLUSTERS: Final = Quota("eks", "L-1194D53C", "Clusters")
+TRN: Final = Quota("L-2C3B7624", "Running On-Demand Trn instances")
+TRN_SPOT: Final = Quota("L-6B0D517C", "All Trn Spot Instance Requests")
+STANDARD: Final = Quota("L-1216C47A", "Running On-Demand Standard instances")
 
 _TRN_FAMILY: Final = re.compile(r"trn\d")
 _STANDARD_FAMILIES: Final = re.compile(r"(a|c|d|h|i|im|is|m|r|t|z)\d")
@@ -77,27 +72,6 @@ def cpu_quota(deployment: Deployment) -> Iterator[Finding]:
         yield _compared(deployment, STANDARD, needed, used)
 
 
-def other_quotas(deployment: Deployment) -> Iterator[Finding]:
-    """One VPC, one address for the NAT gateway and one cluster, unless they exist."""
-    ec2, eks = deployment.client("ec2"), deployment.client("eks")
-
-    def clusters() -> int:
-        pages = eks.get_paginator("list_clusters").paginate()
-        return sum(len(page["clusters"]) for page in pages)
-
-    quotas: dict[str, tuple[Quota, str, Callable[[], int]]] = {
-        "VPCs": (VPCS, "network", lambda: len(ec2.describe_vpcs()["Vpcs"])),
-        "addresses": (ADDRESSES, "network", lambda: len(ec2.describe_addresses()["Addresses"])),
-        "clusters": (CLUSTERS, "cluster", clusters),
-    }
-    for name, (quota, label, used) in quotas.items():
-        if has_stack(deployment, label):
-            finding = ok(f"the stack {deployment.name}-{label} has what it needs")
-        else:
-            finding = _compared(deployment, quota, 1, used())
-        yield finding._replace(subject=f"quota, {name}")
-
-
 def _compared(deployment: Deployment, quota: Quota, needed: int, used: int) -> Finding:
     allowed = _allowed(deployment, quota)
     text = f"{needed} needed, {used} in use by others, {allowed:g} allowed ({quota.name})"
@@ -109,30 +83,29 @@ def _compared(deployment: Deployment, quota: Quota, needed: int, used: int) -> F
 def _increase(deployment: Deployment, quota: Quota, desired: int) -> str:
     return (
         f"aws service-quotas request-service-quota-increase --region {deployment.region} "
-        f"--service-code {quota.service} --quota-code {quota.code} --desired-value {desired} "
+        f"--service-code ec2 --quota-code {quota.code} --desired-value {desired} "
         "(AWS takes hours or days to answer)"
     )
 
 
 def _allowed(deployment: Deployment, quota: Quota) -> float:
     """The account's, or else AWS's default, which is all there is until one was asked for."""
-    request = {"ServiceCode": quota.service, "QuotaCode": quota.code}
+    request = {"ServiceCode": "ec2", "QuotaCode": quota.code}
     client = deployment.client("service-quotas")
-    try:
-        answer = client.get_service_quota(**request)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "NoSuchResourceException":
-            raise
-        answer = client.get_aws_default_service_quota(**request)
+    answer = ask(client.get_service_quota, **request)
+    answer = answer or client.get_aws_default_service_quota(**request)
     return float(answer["Quota"]["Value"])
 
 
 def _vcpus_used(deployment: Deployment, families: re.Pattern[str], *, is_spot: bool) -> int:
     """Of the instances of other owners: the experiment's own nodes are in what it needs."""
     states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    pages = deployment.client("ec2").get_paginator("describe_instances")
     types = [
         instance["InstanceType"]
-        for instance in _instances(deployment, states)
+        for page in pages.paginate(Filters=states)
+        for reservation in page["Reservations"]
+        for instance in reservation["Instances"]
         if families.match(instance["InstanceType"])
         and (instance.get("InstanceLifecycle") == "spot") is is_spot
         and instance.get("InstanceLifecycle") != "capacity-block"
@@ -140,13 +113,6 @@ def _vcpus_used(deployment: Deployment, families: re.Pattern[str], *, is_spot: b
     ]
     vcpus = _vcpus(deployment, {*types}) if types else {}
     return sum(vcpus[name] for name in types)
-
-
-def _instances(deployment: Deployment, filters: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    pages = deployment.client("ec2").get_paginator("describe_instances")
-    for page in pages.paginate(Filters=filters):
-        for each in page["Reservations"]:
-            yield from each["Instances"]
 
 
 def _vcpus(deployment: Deployment, types: set[str]) -> dict[str, int]:
@@ -157,28 +123,6 @@ def _vcpus(deployment: Deployment, types: set[str]) -> dict[str, int]:
         for page in pages.paginate(InstanceTypes=sorted(types))
         for each in page["InstanceTypes"]
     }
-
-
-def zones(deployment: Deployment) -> Iterator[Finding]:
-    """Whether this account has the zones, and may use them."""
-    names = deployment.experiment.aws.availability_zones
-    answer = deployment.client("ec2").describe_availability_zones(AllAvailabilityZones=True)
-    problems = {zone["ZoneName"]: _zone_problem(zone) for zone in answer["AvailabilityZones"]}
-    wrong = [
-        f"{zone}: {problem}" for zone in names if (problem := problems.get(zone, "no such zone"))
-    ]
-    if not wrong:
-        yield ok(", ".join(names))
-        return
-    usable = ", ".join(sorted(zone for zone, problem in problems.items() if not problem))
-    remedy = f"set aws.availability_zones; this account has {usable or 'none'}"
-    yield refused("; ".join(wrong), remedy)
-
-
-def _zone_problem(zone: dict[str, Any]) -> str:
-    if zone.get("OptInStatus") == "not-opted-in":
-        return "the account has not opted into it"
-    return "" if zone["State"] == "available" else str(zone["State"])
 
 
 def offerings(deployment: Deployment) -> Iterator[Finding]:
@@ -215,19 +159,14 @@ def reservation(deployment: Deployment) -> Iterator[Finding]:
     id, region = deployment.experiment.capacity.reservation_id, deployment.region
     if id is None:
         return
-    try:
-        (described,) = deployment.client("ec2").describe_capacity_reservations(
-            CapacityReservationIds=[id]
-        )["CapacityReservations"]
-    except ClientError as error:
-        # InvalidCapacityReservationId.NotFound, or .Malformed
-        if not error.response["Error"]["Code"].startswith("InvalidCapacityReservationId"):
-            raise
+    describe = deployment.client("ec2").describe_capacity_reservations
+    if answer := ask(describe, CapacityReservationIds=[id]):
+        (described,) = answer["CapacityReservations"]
+        yield _judged(deployment, described)._replace(subject=id)
+    else:
         list_all = f"aws ec2 describe-capacity-reservations --region {region}"
         text = f"there is none in this account and {region}"
         yield refused(text, f"set capacity.reservation_id: {list_all}", id)
-        return
-    yield _judged(deployment, described)._replace(subject=id)
 
 
 def _judged(deployment: Deployment, described: dict[str, Any]) -> Finding:
@@ -255,7 +194,9 @@ def _judged(deployment: Deployment, described: dict[str, Any]) -> Finding:
             f"ends at {_time(described['EndDate'])}, and EKS takes its nodes away 40 minutes before"
         )
         return refused(text, _ANOTHER)
-    free = _free(deployment, described)
+    # The experiment's own nodes are no others' use of it.
+    group, free = nodes.find(deployment, Kind.TRAINIUM), described.get("AvailableInstanceCount")
+    free = total if state != "active" or free is None else free + (group.size if group else 0)
     if free < capacity.nodes:
         return refused(
             f"{free} of {total} instances are free, {capacity.nodes} are wanted (capacity.nodes)",
@@ -277,21 +218,6 @@ def _judged(deployment: Deployment, described: dict[str, Any]) -> Finding:
         f"what takes longer is cut off, and the guard leaves them {limit:g} hours; "
         "measure less, or buy a longer one",
     )
-
-
-def _free(deployment: Deployment, described: dict[str, Any]) -> int:
-    """The instances that are left, beside those that are the experiment's own."""
-    total = int(described["TotalInstanceCount"])
-    if described["State"] != "active":
-        return total
-    filters = {
-        "tag:eks:cluster-name": deployment.name,
-        "capacity-reservation-id": described["CapacityReservationId"],
-        "instance-state-name": "running",
-    }
-    arguments = [{"Name": name, "Values": [value]} for name, value in filters.items()]
-    used = sum(1 for _ in _instances(deployment, arguments))
-    return int(described.get("AvailableInstanceCount", total)) + used
 
 
 def _remaining(described: dict[str, Any]) -> datetime.timedelta | None:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from deployment import cluster, guard, nodes
+from deployment import guard
 from deployment.account import Deployment, DeploymentError
-from deployment.cluster import NoCluster, connected
 from deployment.console import Console
 from deployment.nodes import Kind
-from deployment.preflight.software import NOBODY_IS_TOLD
 from deployment.spent import spent
 from deployment.stages.measure import Benchmark, Results, Serve, measured_run
 from deployment.stages.nodes import Start, Stop, end_nodes
 from deployment.stages.setup import Check, Compile, Deploy, Download, Prove, Restore
 from deployment.stages.stage import Context, Progress, Stage, StageFailed
+from deployment.status import print_sections, running
 from experiment.cost import cost, guard_hours
-from experiment.cost.prices import ALWAYS
 from experiment.schema import CompileNode, Then
 from spectap.printing import printable_lines
 
@@ -70,12 +68,7 @@ def stop(deployment: Deployment) -> int:
     for kind in Kind:
         if guard.stop(deployment, kind):
             print(f"{kind} nodes: scaled to 0, confirmed by EKS", flush=True)
-    costs = spent(deployment)
-    print(f"{costs.amount} so far. What still costs, by the hour:")
-    for part in costs.parts:
-        ending = ", until it has ended" if part.group not in ALWAYS else ""
-        if part.running:
-            print(f"  {part.group}: {part.usd_per_hour:.2f} USD{ending}")
+    print_sections(running(deployment))
     print(f"To remove all: make destroy EXPERIMENT={deployment.file}")
     return 0
 
@@ -98,7 +91,12 @@ def _perform_all(context: Context, *, yes: bool) -> None:
             run = measured_run(context)
             confirmed = confirmed or run is not None
         if stage.costs and not confirmed:
-            _ask(_estimate(deployment), yes=yes)
+            estimate = cost(deployment.experiment)
+            _ask(
+                f"All of it costs {estimate.amount} in {estimate.hours:.1f} hours by estimate, and "
+                f"less where something exists already (make cost EXPERIMENT={deployment.file})",
+                yes=yes,
+            )
             confirmed = True
         if run and stage.costs:
             with console.stage(stage.name, shows_itself=stage.shows_itself) as entry:
@@ -112,15 +110,6 @@ def _perform(stage: Stage, console: Console) -> None:
         entry.result = stage.existing() or stage.perform(Progress(console, entry))
         with contextlib.suppress(DeploymentError):  # what cannot be asked is left out
             entry.result += f", {spent(stage.deployment).amount} so far"
-
-
-def _estimate(deployment: Deployment) -> str:
-    estimate = cost(deployment.experiment)
-    return (
-        f"All of it costs {estimate.amount} in {estimate.hours:.1f} hours by estimate, and less "
-        f"where something exists already (make cost EXPERIMENT={deployment.file})"
-        + ("" if deployment.experiment.alerts.emails else f"\nWarning: {NOBODY_IS_TOLD}")
-    )
 
 
 def _ask(question: str, *, yes: bool) -> None:
@@ -152,10 +141,7 @@ def _left_in_order(context: Context, perform: Callable[[], None]) -> int:
     except DeploymentError as error:
         status = 1
         print(printable_lines(str(error)), file=sys.stderr, flush=True)
-    # After the new run starts, resuming continues it.
-    again = context.again and not _has_begun_anew(context.deployment)
-    for line in running(context.deployment, again=again):
-        print(printable_lines(line), flush=True)
+    _print_ways_on(context)
     return status
 
 
@@ -171,67 +157,14 @@ def _perform_or_end_nodes(deployment: Deployment, perform: Callable[[], None]) -
         raise DeploymentError(end_nodes(deployment)) from None
 
 
-def _has_begun_anew(deployment: Deployment) -> bool:
-    try:
-        return measured_run(Context(deployment)) is None
-    except (DeploymentError, KeyboardInterrupt):
-        return False
-
-
-def running(deployment: Deployment, *, again: bool = False) -> Iterator[str]:
-    """What still runs, what it costs, and how to go on; raises nothing of its own.
-
-    Whoever interrupts a part that takes long still gets the rest.
-    """
-    yield "What is running:"
-    for name, ask in (("nodes", _nodes), ("pods", _pods), ("costs", _costs)):
-        try:
-            yield from (f"  {line}" for line in ask(deployment))
-        except DeploymentError as error:
-            yield f"  {name}: not known ({error})"
-        except KeyboardInterrupt:
-            yield f"  {name}: not asked"
-    file = f"EXPERIMENT={deployment.file}"
-    yield f"To go on:         make experiment {file}{' AGAIN=1' if again else ''}"
-    if again:
-        yield "                  (AGAIN=1 measures anew: leave it out to take what is complete)"
-    yield f"To end the nodes: make stop {file}"
-    yield f"To remove all:    make destroy {file}"
-
-
-def _nodes(deployment: Deployment) -> Iterator[str]:
-    groups = [group for group in nodes.groups(deployment) if group.size]
-    if not groups:
-        yield "no Trainium node and no compile node"
-    for group in groups:
-        guarded = guard.find(deployment, group.kind)
-        if guarded:
-            time = f"{guarded.at:%Y-%m-%d %H:%M} UTC, in {guarded.hours:.1f} h"
-            end = f"the guard scales them to 0 at {time}"
-        elif guard.is_acting(deployment, group.kind):
-            end = "the guard is ending them: it asks EKS every 10 minutes"
-        else:
-            end = "NO GUARD ends them"
-        yield f"{group.kind} nodes: {group.size}; {end}"
-
-
-def _pods(deployment: Deployment) -> Iterator[str]:
-    try:
-        with connected(deployment) as api:
-            jobs = [job.metadata.name for job in cluster.jobs(api) if job.status.active]
-            every = cluster.pods(api)
-    except NoCluster as error:
-        yield str(error)
-        return
-    if jobs:
-        yield f"Jobs under way: {', '.join(jobs)}"
-    names = [pod.metadata.name for pod in every if pod.status.phase == "Running"]
-    yield f"pods that run: {', '.join(names) or 'none'}"
-
-
-def _costs(deployment: Deployment) -> Iterator[str]:
-    costs = spent(deployment)
-    yield f"{costs.amount} so far; {costs.usd_per_hour:.2f} USD an hour now:"
-    for part in costs.parts:
-        if part.running:
-            yield f"  {part.group}: {part.usd_per_hour:.2f} USD an hour"
+def _print_ways_on(context: Context) -> None:
+    """What still runs, what it costs, and how to go on; a second Ctrl-C skips the first two."""
+    file = f"EXPERIMENT={context.deployment.file}"
+    with contextlib.suppress(KeyboardInterrupt):
+        print_sections(running(context.deployment))
+    again = ""
+    if context.again:
+        again = " (AGAIN=1 only if no new run has begun: otherwise it begins another)"
+    print(f"To go on:         make experiment {file}{again}")
+    print(f"To end the nodes: make stop {file}")
+    print(f"To remove all:    make destroy {file}", flush=True)

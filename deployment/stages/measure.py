@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kubernetes.client import ApiClient, CoreV1Api, V1Deployment, V1Job, V1Pod
 from pydantic import ValidationError
@@ -35,9 +34,8 @@ RESTARTS: Final = 3
 """What a container does not get over by so many it never does, such as a graph that does not fit
 the image. The benchmark measures what is missing after each."""
 
-_PROGRESS: Final = re.compile(r"^\[(\d+)/(\d+)\] (.*)$", re.MULTILINE)
-"""As ``spectap.run.progress`` writes it in a log."""
-_BAR: Final = 20
+_PROGRESS: Final = re.compile(r"\[\d+/\d+\] ")
+"""As ``spectap.run.progress`` begins a line of a log."""
 _TAIL: Final = 40
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _MADE_AGAIN: Final = "make experiment makes it again, and goes on"
@@ -51,48 +49,33 @@ class Serve(Stage):
 
     name = "serve"
 
-    def existing(self) -> str | None:
-        """Asks for the Kubernetes Deployments."""
-        with connected(self.deployment) as api:
-            return None if self._missing(api) else self._served
-
     def perform(self, progress: Progress) -> str:
         """Waits for them."""
+        names = [variant.service for variant in variants(self.deployment.experiment)]
+
+        def look() -> bool | None:
+            services = cluster.services(api, f"component={Component.VLLM}")
+            ready = {service.metadata.name for service in services if _is_ready(service)}
+            missing = [name for name in names if name not in ready]
+            if not missing:
+                return True
+            if are_stopped(self.deployment):
+                raise StageFailed(STOPPED)
+            words = [f"{len(names) - len(missing)} of {len(names)} are ready"]
+            for service in missing:
+                for pod in cluster.pods(api, f"app={service}"):
+                    if pods.restarts(pod) >= RESTARTS:
+                        raise StageFailed(
+                            f"{service} does not come to serve: {pods.restarts(pod)} restarts\n"
+                            f"{pods.last_words(api, pod)}"
+                        )
+                words += not_ready(api, f"app={service}")
+            progress.wait("; ".join(words))
+            return None
+
         with connected(self.deployment) as api:
-            progress.until(lambda: self._look(api, progress))
-        return self._served
-
-    def _look(self, api: ApiClient, progress: Progress) -> bool | None:
-        missing = self._missing(api)
-        if not missing:
-            return True
-        if are_stopped(self.deployment):
-            raise StageFailed(STOPPED)
-        words: list[str] = []
-        for service in missing:
-            for pod in cluster.pods(api, f"app={service}"):
-                if pods.restarts(pod) >= RESTARTS:
-                    raise StageFailed(
-                        f"{service} does not come to serve: {pods.restarts(pod)} restarts\n"
-                        f"{pods.last_words(api, pod)}"
-                    )
-            words += not_ready(api, f"app={service}")
-        ready = len(self._services) - len(missing)
-        progress.wait("; ".join([f"{ready} of {len(self._services)} are ready", *words]))
-        return None
-
-    def _missing(self, api: ApiClient) -> list[str]:
-        services = cluster.services(api, f"component={Component.VLLM}")
-        ready = {service.metadata.name for service in services if _is_ready(service)}
-        return [name for name in self._services if name not in ready]
-
-    @property
-    def _services(self) -> list[str]:
-        return [variant.service for variant in variants(self.deployment.experiment)]
-
-    @property
-    def _served(self) -> str:
-        return f"{', '.join(self._services)} are ready"
+            progress.until(look)
+        return f"{', '.join(names)} are ready"
 
 
 class Benchmark(Stage):
@@ -100,137 +83,112 @@ class Benchmark(Stage):
 
     name = "benchmark"
 
-    def existing(self) -> str | None:
-        """Asks the bucket."""
-        run = measured_run(self.context)
-        return f"run {run} is complete" if run else None
-
     def perform(self, progress: Progress) -> str:
         """Waits for it, and begins a new one where none goes on."""
-        measurement = _Indexes if self.deployment.experiment.isolated else _Services
+        measure = _by_indexes if self.deployment.experiment.isolated else _by_pod
         with connected(self.deployment) as api:
-            run = measurement(self.deployment, api, progress).measured()
+            run = measure(self.deployment, api, progress)
         return f"run {run} is complete"
 
 
-@dataclass
-class _Services:
-    """The pod that the deploy has made, and that waits for the services."""
+def _by_pod(deployment: Deployment, api: ApiClient, progress: Progress) -> str:
+    """The id of the run of the pod that the deploy has made, and that waits for the services."""
+    name, before = benchmark_pod(deployment.experiment), 0
 
-    deployment: Deployment
-    api: ApiClient
-    progress: Progress
-    restarts: int = 0
-
-    def measured(self) -> str:
-        """The run's id, once it is complete."""
-        pod = self._pod()
-        if pod.status.phase in cluster.OVER or self._is_stale(pod):
-            self.progress.say(f"{pod.metadata.name} begins a new run")
-            cluster.replace(self.api, pod)
-        else:
-            self.restarts = pods.restarts(pod)
-        return self.progress.until(self._look)
-
-    def _look(self) -> str | None:
-        # Asked in this order: the end of a run scales the nodes to 0.
-        stopped = are_stopped(self.deployment)
-        pod = self._pod()
-        run: str = pod.metadata.uid
-        if Bucket(self.deployment).has(results_key(run, COMPLETE)):
-            return run
-        if pod.status.phase in cluster.OVER or pods.restarts(pod) - self.restarts >= RESTARTS:
-            raise StageFailed(
-                "the run is not complete, and its pod failed or is crash-looping\n"
-                f"{pods.last_words(self.api, pod)}"
-            )
-        if stopped:
-            raise StageFailed(STOPPED)
-        self.progress.wait(
-            bar(pods.log(self.api, pod, pod.spec.containers[0].name, _TAIL))
-            or "; ".join(not_ready(self.api, f"app={pod.metadata.name}"))
-            or "it waits for the services"
-        )
-        return None
-
-    def _pod(self) -> V1Pod:
-        name = benchmark_pod(self.deployment.experiment)
-        pod = cluster.pod(self.api, name)
+    def read() -> V1Pod:
+        pod = cluster.pod(api, name)
         if pod is None:
             raise StageFailed(f"there is no pod {name} any more: {_MADE_AGAIN}")
         return pod
 
-    def _is_stale(self, pod: V1Pod) -> bool:
-        """Whether a deploy has changed the pod's configuration after it has read it."""
-        status = next(iter(pod.status.container_statuses or []), None)
-        if status is None or not (status.state and status.state.running):
-            return False
-        with kubernetes_errors():
-            config = CoreV1Api(self.api).read_namespaced_config_map(pod.metadata.name, NAMESPACE)
-        changed = [each.time for each in config.metadata.managed_fields or [] if each.time]
-        return bool(changed) and max(changed) > status.state.running.started_at
-
-
-@dataclass
-class _Indexes:
-    """The Job that the deploy has made, and whose indexes wait for devices and graphs."""
-
-    deployment: Deployment
-    api: ApiClient
-    progress: Progress
-
-    def measured(self) -> str:
-        """The run's id, once all variants are in it."""
-        job = self._job()
-        if cluster.failure(job):
-            name = job.metadata.name
-            self.progress.say(f"{name} has failed, and begins again with what is missing")
-            cluster.replace(self.api, job)
-        return self.progress.until(self._look)
-
-    def _look(self) -> str | None:
-        stopped, job = are_stopped(self.deployment), self._job()
-        # An index that ends at the same moment as the last one merges and uploads once more: its
-        # node is not to be taken away meanwhile.
-        if (run := complete_run(self.deployment)) and (stopped or not job.status.active):
+    def look() -> str | None:
+        # Asked in this order: the end of a run scales the nodes to 0.
+        stopped = are_stopped(deployment)
+        pod = read()
+        run: str = pod.metadata.uid
+        if Bucket(deployment).has(results_key(run, COMPLETE)):
             return run
-        if reason := cluster.failure(job):
-            failed = [p for p in cluster.pods_of(self.api, job) if p.status.phase == "Failed"]
-            words = [pods.last_words(self.api, pod) for pod in failed[-1:]]
-            raise StageFailed("\n".join([f"{job.metadata.name}: {reason}", *words]))
+        if pod.status.phase in cluster.OVER or pods.restarts(pod) - before >= RESTARTS:
+            raise StageFailed(
+                "the run is not complete, and its pod failed or is crash-looping\n"
+                f"{pods.last_words(api, pod)}"
+            )
         if stopped:
             raise StageFailed(STOPPED)
-        self.progress.wait("; ".join(self._progress(job)))
+        progress.wait(
+            last_progress(pods.log(api, pod, pod.spec.containers[0].name, _TAIL))
+            or "; ".join(not_ready(api, f"app={name}"))
+            or "it waits for the services"
+        )
         return None
 
-    def _job(self) -> V1Job:
-        name = indexed_job(self.deployment.experiment)
-        jobs = cluster.jobs(self.api, f"app={name}")
+    pod = read()
+    if pod.status.phase in cluster.OVER or _is_stale(api, pod):
+        progress.say(f"{name} begins a new run")
+        cluster.replace(api, pod)
+    else:
+        before = pods.restarts(pod)
+    return progress.until(look)
+
+
+def _is_stale(api: ApiClient, pod: V1Pod) -> bool:
+    """Whether a deploy has changed the pod's configuration after it has read it."""
+    status = next(iter(pod.status.container_statuses or []), None)
+    if status is None or not (status.state and status.state.running):
+        return False
+    with kubernetes_errors():
+        config = CoreV1Api(api).read_namespaced_config_map(pod.metadata.name, NAMESPACE)
+    changed = [each.time for each in config.metadata.managed_fields or [] if each.time]
+    return bool(changed) and max(changed) > status.state.running.started_at
+
+
+def _by_indexes(deployment: Deployment, api: ApiClient, progress: Progress) -> str:
+    """The id of the run of the Job that the deploy has made, once all variants are in it."""
+    name = indexed_job(deployment.experiment)
+
+    def read() -> V1Job:
+        jobs = cluster.jobs(api, f"app={name}")
         if not jobs:
             raise StageFailed(f"there is no Job {name} any more: {_MADE_AGAIN}")
         return max(jobs, key=lambda job: job.metadata.creation_timestamp)
 
-    def _progress(self, job: V1Job) -> Iterator[str]:
-        names = index_config(self.deployment).names
-        complete = complete_indexes(self.deployment)
-        yield f"{len(complete)} of {len(names)} variants are complete"
-        if failed := job.status.failed_indexes:
-            yield f"failed: {failed}"
-        for pod in cluster.pods_of(self.api, job):
-            if pod.status.phase == "Running":
-                variant = names[int(pod.metadata.labels[_INDEX])]
-                log = pods.log(self.api, pod, pod.spec.containers[-1].name, _TAIL)
-                yield f"{variant}: {bar(log) or 'starts'}"
+    def look() -> str | None:
+        stopped, job = are_stopped(deployment), read()
+        # An index that ends at the same moment as the last one merges and uploads once more: its
+        # node is not to be taken away meanwhile.
+        if (run := complete_run(deployment)) and (stopped or not job.status.active):
+            return run
+        if reason := cluster.failure(job):
+            failed = [pod for pod in cluster.pods_of(api, job) if pod.status.phase == "Failed"]
+            words = [pods.last_words(api, pod) for pod in failed[-1:]]
+            raise StageFailed("\n".join([f"{job.metadata.name}: {reason}", *words]))
+        if stopped:
+            raise StageFailed(STOPPED)
+        progress.wait("; ".join(_index_progress(deployment, api, job)))
+        return None
+
+    job = read()
+    if cluster.failure(job):
+        progress.say(f"{job.metadata.name} has failed, and begins again with what is missing")
+        cluster.replace(api, job)
+    return progress.until(look)
 
 
-def bar(log: str) -> str:
-    """The benchmark's last words on how far it is, such as ``█████░░░░░ 12/24 round 2 of 4``."""
-    matches = _PROGRESS.findall(log)
-    if not matches:
-        return ""
-    done, total, text = int(matches[-1][0]), int(matches[-1][1]), matches[-1][2]
-    full = _BAR * done // total if total else 0
-    return f"{'█' * full}{'░' * (_BAR - full)} {done}/{total} {text}"
+def _index_progress(deployment: Deployment, api: ApiClient, job: V1Job) -> Iterator[str]:
+    names = index_config(deployment).names
+    yield f"{len(complete_indexes(deployment))} of {len(names)} variants are complete"
+    if failed := job.status.failed_indexes:
+        yield f"failed: {failed}"
+    for pod in cluster.pods_of(api, job):
+        if pod.status.phase == "Running":
+            variant = names[int(pod.metadata.labels[_INDEX])]
+            log = pods.log(api, pod, pod.spec.containers[-1].name, _TAIL)
+            yield f"{variant}: {last_progress(log) or 'starts'}"
+
+
+def last_progress(log: str) -> str:
+    """The benchmark's last words on how far it is, such as ``[12/24] round 2 of 4``."""
+    return next((line for line in log.splitlines()[::-1] if _PROGRESS.match(line)), "")
 
 
 def _is_ready(service: V1Deployment) -> bool:
@@ -254,8 +212,8 @@ class Results(Stage):
         listing = results.listing(self.deployment)
         if listing.refusal:
             progress.say(listing.refusal)
-        chosen = results.chosen(listing.runs, run)
-        folder = results.download(self.deployment, chosen, say=progress.say)
+        files = results.chosen(listing.runs, run)
+        folder = results.download(self.deployment, files, say=progress.say)
         try:
             table = results.draw(folder)
         except DeploymentError as error:
@@ -280,17 +238,14 @@ def complete_run(deployment: Deployment) -> str | None:
         # Written by whichever index ends last, after all of them are complete.
         merged = json.loads(bucket.read(results_key(run, MERGED)) or b"{}")
         return run if names <= {*merged.get("complete", [])} else None
-    ends: dict[str, Any] = {
-        run: entry["LastModified"]
-        for entry in bucket.entries(RESULTS_PREFIX)
-        for run, _, name in [entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")]
-        if name == COMPLETE and RUN_ID.fullmatch(run)
-    }
     expected = benchmark_config(deployment.experiment, bucket.name)
-    for run in sorted(ends, key=lambda run: ends[run], reverse=True):
-        config = _config(bucket, run)
-        if config and _measured_settings(config) == _measured_settings(expected):
-            return run
+    entries = bucket.entries(RESULTS_PREFIX)
+    for entry in sorted(entries, key=lambda entry: entry["LastModified"], reverse=True):
+        run, _, name = str(entry["Key"]).removeprefix(RESULTS_PREFIX).partition("/")
+        if name == COMPLETE and RUN_ID.fullmatch(run):
+            config = _config(bucket, run)
+            if config and _measured_settings(config) == _measured_settings(expected):
+                return run
     return None
 
 

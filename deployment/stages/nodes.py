@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
-from kubernetes.client import ApiClient, CoreV1Api, ResourceV1Api, V1Pod
+from kubernetes.client import ApiClient, CoreV1Api, V1Pod
 
 from charts.indexes import NEVER
 from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, TRAINIUM_NODES
-from charts.namespace import DRIVER
-from deployment import clock, cluster, guard, nodes, pods
+from deployment import cluster, guard, nodes, pods
 from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors
 from deployment.logs import sources
@@ -26,74 +25,43 @@ _NEVER: Final = ("VcpuLimitExceeded", "InstanceLimitExceeded", "Unsupported")
 
 
 class Start(Stage):
-    """As many nodes as the experiment says."""
+    """As many nodes as the experiment says, whose devices a pod has opened."""
 
     name = "start"
 
-    def existing(self) -> str | None:
-        """Asks EKS, the schedule and the cluster. The guard counts from the first node."""
-        group = nodes.find(self.deployment, Kind.TRAINIUM)
-        guarded = guard.find(self.deployment, Kind.TRAINIUM)
-        if group is None or group.size < self._size or guarded is None:
-            return None
-        if nodes.is_stopper_running(self.deployment):
-            return None
-        if nodes.has_stopper_just_ended(self.deployment):
-            return None
-        with connected(self.deployment) as api:
-            if len(_with_devices(api)) < self._size or closed(api):
-                return None
-            return self._started(self._counted(_ready(api)) or guarded)
-
     def perform(self, progress: Progress) -> str:
-        """The guard first, then the nodes."""
-        guarded = guard.start(self.deployment, Kind.TRAINIUM, self._size)
+        """The guard first, then the nodes; of those that are running the guard stays."""
+        capacity = self.deployment.experiment.capacity
+        guarded = guard.start(self.deployment, Kind.TRAINIUM, capacity.nodes)
         progress.say(f"the guard scales them to 0 at {guarded.at:%Y-%m-%d %H:%M} UTC")
         with connected(self.deployment) as api:
             try:
                 progress.until(lambda: self._look(api, progress))
             except StageFailed:
                 # Otherwise they would come once they can, when nobody waits for them any more.
-                if not _ready(api):
+                if not _joined(api):
                     guard.stop(self.deployment, Kind.TRAINIUM)
                 raise
-            return self._started(self._counted(_ready(api)) or guarded)
-
-    def _counted(self, ready: Mapping[str, datetime.datetime]) -> guard.NodeGuard | None:
-        """The guard, which counts from when the first node joined."""
-        joined = min(ready.values(), default=clock.now())
-        return guard.count_from(self.deployment, Kind.TRAINIUM, joined)
+        guarded = guard.find(self.deployment, Kind.TRAINIUM) or guarded
+        return f"{capacity.nodes} x {capacity.instance_type}, until {guarded.at:%Y-%m-%d %H:%M} UTC"
 
     def _look(self, api: ApiClient, progress: Progress) -> bool | None:
+        size = self.deployment.experiment.capacity.nodes
         group = nodes.find(self.deployment, Kind.TRAINIUM)
         if group is None or not group.size:
             raise StageFailed(STOPPED)
-        ready, usable = _ready(api), _with_devices(api)
-        if ready:
-            self._counted(ready)
-        if len(usable) >= self._size:
-            devices = closed(api)
-            if devices is None:
+        joined = _joined(api)
+        if joined:
+            guard.count_from(self.deployment, Kind.TRAINIUM, min(joined))
+        if len(joined) >= size:
+            reason = closed_devices(api)
+            if reason is None:
                 return True
-            if devices.final:
-                raise StageFailed(f"the pods cannot use the devices\n{devices.reason}")
-            progress.wait(devices.reason)
+            progress.wait(reason)
             return None
-        words = [f"{len(ready)} of {self._size} nodes are ready"]
-        if ready:
-            words.append(f"{len(usable)} report their devices")
-        if len(ready) < self._size:
-            words += why_no_nodes(self.deployment, group)
-        progress.wait("; ".join(words))
+        why = why_no_nodes(self.deployment, group)
+        progress.wait("; ".join([f"{len(joined)} of {size} nodes are ready", *why]))
         return None
-
-    def _started(self, guarded: guard.NodeGuard) -> str:
-        capacity = self.deployment.experiment.capacity
-        return f"{self._size} x {capacity.instance_type}, until {guarded.at:%Y-%m-%d %H:%M} UTC"
-
-    @property
-    def _size(self) -> int:
-        return self.deployment.experiment.capacity.nodes
 
 
 class Stop(Stage):
@@ -102,36 +70,19 @@ class Stop(Stage):
     name = "stop"
     costs = False
 
-    def existing(self) -> str | None:
-        """Only that there are no groups, or that they are kept: EKS may report an old size."""
-        if any(group.kind in self._kinds for group in nodes.groups(self.deployment)):
-            return None
-        return "no group of nodes is to be stopped"
-
     def perform(self, progress: Progress) -> str:
-        """Returns once EKS has carried it out."""
-        for kind in self._kinds:
-            guard.stop(self.deployment, kind)
-        return f"{' and '.join(self._kinds)} nodes are scaled to 0"
-
-    @property
-    def _kinds(self) -> list[Kind]:
+        """Returns once EKS has carried it out: EKS may report an old size."""
         stops = self.deployment.experiment.capacity.stops_after_run
-        return [kind for kind in Kind if stops or kind is not Kind.TRAINIUM]
+        kinds = [kind for kind in Kind if stops or kind is not Kind.TRAINIUM]
+        stopped = [kind for kind in kinds if guard.stop(self.deployment, kind)]
+        return f"nodes scaled to 0: {' and '.join(stopped) or 'none'}"
 
 
-class Closed(NamedTuple):
-    """Devices that no pod has opened yet."""
+def closed_devices(api: ApiClient) -> str | None:
+    """Why no pod has opened its devices yet; None once one has, or where none is going to.
 
-    reason: str
-    final: bool
-    """Whether their user may not open them: neither a graph nor a service is worth the nodes."""
-
-
-def closed(api: ApiClient) -> Closed | None:
-    """None once a pod has opened its devices, or where no pod is going to.
-
-    Raises DeploymentError.
+    Raises StageFailed if a pod may not open them, because then neither a graph nor a service is
+    worth the nodes; or DeploymentError.
     """
     codes = [
         (pod, _exit_code(pod))
@@ -139,16 +90,17 @@ def closed(api: ApiClient) -> Closed | None:
         if any(each.name == DEVICES for each in pod.spec.init_containers or [])
     ]
     # Before all others: devices that one pod has opened are no help to another that may not.
-    if refused := next((pod for pod, code in codes if code == NEVER), None):
-        return Closed(pods.last_words(api, refused), final=True)
+    for pod, code in codes:
+        if code == NEVER:
+            words = pods.last_words(api, pod)
+            raise StageFailed(f"the pods cannot use the devices\n{words}")
     # A pod is Pending until its init containers have ended.
     if any(code == 0 or pod.status.phase == "Running" for pod, code in codes):
         return None
-    waiting = next((pod for pod, _ in codes if pod.status.phase == "Pending"), None)
-    if waiting is None:
-        return None
-    name, reason = waiting.metadata.name, pods.reason(api, waiting)
-    return Closed(f"{name} is to open its devices: {reason}", final=False)
+    for pod, _ in codes:
+        if pod.status.phase == "Pending":
+            return f"{pod.metadata.name} is to open its devices: {pods.reason(api, pod)}"
+    return None
 
 
 def not_ready(api: ApiClient, selector: str) -> Iterator[str]:
@@ -158,13 +110,11 @@ def not_ready(api: ApiClient, selector: str) -> Iterator[str]:
             yield f"{pod.metadata.name}: {reason}"
 
 
-def why_no_nodes(deployment: Deployment, group: Group | None) -> Iterator[str]:
+def why_no_nodes(deployment: Deployment, group: Group) -> Iterator[str]:
     """What EKS and Auto Scaling say of nodes that do not come.
 
     Raises StageFailed for what stays as it is.
     """
-    if group is None:
-        return
     failures = nodes.failures(deployment, group)
     for reason in failures:
         if any(word in reason for word in _NEVER):
@@ -190,24 +140,16 @@ def _exit_code(pod: V1Pod) -> int | None:
     return None
 
 
-def _ready(api: ApiClient) -> dict[str, datetime.datetime]:
-    """The Trainium nodes that take pods, and when each joined."""
+def _joined(api: ApiClient) -> list[datetime.datetime]:
+    """When each Trainium node that takes pods joined."""
     with kubernetes_errors():
         selector = f"{NODE_GROUP_LABEL}={TRAINIUM_NODES}"
         listed = CoreV1Api(api).list_node(label_selector=selector).items
-    return {
-        node.metadata.name: node.metadata.creation_timestamp
+    return [
+        node.metadata.creation_timestamp
         for node in listed
         if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
-    }
-
-
-def _with_devices(api: ApiClient) -> set[str]:
-    """Those whose devices the driver reports."""
-    with kubernetes_errors():
-        slices = ResourceV1Api(api).list_resource_slice().items
-    reported = {each.spec.node_name for each in slices if each.spec.driver == DRIVER}
-    return _ready(api).keys() & reported
+    ]
 
 
 def end_nodes(deployment: Deployment) -> str:
@@ -237,9 +179,9 @@ def _store_logs(deployment: Deployment) -> str:
     folder = f"{LOGS_PREFIX}{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}/"
     with connected(deployment) as api:
         for pod in cluster.pods(api):
-            for source in sources(pod):
-                text = pods.log(api, pod, source.container, _LINES, previous=source.previous)
-                before = ".previous" if source.previous else ""
-                key = f"{folder}{source.pod}/{source.container}{before}.log"
+            for container, previous in sources(pod):
+                text = pods.log(api, pod, container, _LINES, previous=previous)
+                before = ".previous" if previous else ""
+                key = f"{folder}{pod.metadata.name}/{container}{before}.log"
                 bucket.write(key, text.encode())
     return f"s3://{bucket.name}/{folder}"

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
-from kubernetes.client import ApiClient, V1Job
+from kubernetes.client import V1Job
 
 from charts.names import artifact_prefix, model_prefix
 from deployment import cluster, guard, lifecycle, nodes, pods, proof
 from deployment.account import Bucket, DeploymentError
 from deployment.cluster import connected
-from deployment.nodes import Group, Kind
+from deployment.nodes import Kind
 from deployment.preflight import Status, checks
 from deployment.preflight.account import changing_stacks
 from deployment.stages.nodes import not_ready, why_no_nodes
 from deployment.stages.stage import Progress, Stage, StageFailed
-from experiment import Experiment
 from experiment.hardware import compile_nodes
 from experiment.schema import CompileNode
 from experiment.variants import variants
@@ -53,7 +52,7 @@ class Check(Stage):
 
 
 class Deploy(Stage):
-    """Every stack as it is synthesised, without a Trainium node."""
+    """Every stack, without a Trainium node."""
 
     name = "deploy"
     shows_itself = True
@@ -66,10 +65,10 @@ class Deploy(Stage):
         return None
 
     def perform(self, progress: Progress) -> str:
-        """Runs the CLI. The assembly is up to date: ``existing`` has written it."""
-        if lifecycle.deploy(self.deployment, [], yes=True, is_synthesised=True):
+        """Runs the CLI."""
+        if lifecycle.deploy(self.deployment, [], yes=True):
             raise StageFailed("the deploy failed, as the CDK CLI says above")
-        return f"{len(lifecycle.assembled(self.deployment))} stacks"
+        return "all stacks are as the file says"
 
 
 class Prove(Stage):
@@ -77,31 +76,16 @@ class Prove(Stage):
 
     name = "guard"
 
-    def existing(self) -> str | None:
-        """Asks for the proofs. Nodes that are running are not ended for one."""
-        if self._unproved():
-            return None
-        groups = nodes.groups(self.deployment)
-        if all(proof.is_proved(self.deployment, group) for group in groups):
-            return "seen to scale nodes to 0"
-        return "not tried while nodes are running"
-
     def perform(self, progress: Progress) -> str:
-        """Before any node is paid for."""
-        groups = self._unproved()
-        proved = proof.prove(self.deployment, groups, progress.wait)
-        if len(proved) < len(groups):
-            return "not tried: EKS makes no update of a size that a group has already"
-        return f"seen to scale {' and '.join(group.kind for group in proved)} nodes to 0"
-
-    def _unproved(self) -> list[Group]:
-        return [
-            group
-            for group in nodes.groups(self.deployment)
-            if not group.size
-            and not guard.find(self.deployment, group.kind)
-            and not proof.is_proved(self.deployment, group)
-        ]
+        """Before any node is paid for. Nodes that are running are not ended for a proof."""
+        deployment = self.deployment
+        groups = [g for g in nodes.groups(deployment) if not proof.is_proved(deployment, g)]
+        idle = [g for g in groups if not g.size and not guard.find(deployment, g.kind)]
+        proved = proof.prove(deployment, idle, progress.wait) if idle else []
+        if untried := [group.kind for group in groups if group not in proved]:
+            why = "they have nodes, or EKS makes no update of a size that a group has already"
+            return f"not tried for {' and '.join(untried)} nodes: {why}"
+        return "seen to scale nodes to 0"
 
 
 class Restore(Stage):
@@ -112,30 +96,20 @@ class Restore(Stage):
 
     name = "objects"
 
-    def existing(self) -> str | None:
-        """Asks for each."""
-        manifests = lifecycle.manifests(self.deployment)
-        with connected(self.deployment) as api:
-            for manifest in manifests:
-                existing = cluster.find(api, manifest)
-                if existing is None or _is_ending(existing):
-                    return None
-        return f"all {len(manifests)} exist"
-
     def perform(self, progress: Progress) -> str:
         """Makes those that are gone."""
-        created: list[str] = []
+        manifests, created = lifecycle.manifests(self.deployment), list[str]()
 
         def look() -> bool | None:
             """One that is being deleted still has its name, so it cannot be made again yet."""
             ending = []
-            for manifest in lifecycle.manifests(self.deployment):
+            for manifest in manifests:
                 name = f"{manifest['kind']} {manifest['metadata']['name']}"
                 existing = cluster.find(api, manifest)
                 if existing is None:
                     cluster.create(api, manifest)
                     created.append(name)
-                elif _is_ending(existing):
+                elif existing.metadata.deletion_timestamp is not None:
                     ending.append(name)
             if ending:
                 progress.wait(f"still being deleted: {', '.join(ending)}")
@@ -143,11 +117,9 @@ class Restore(Stage):
 
         with connected(self.deployment) as api:
             progress.until(look)
-        return f"{', '.join(created)} made again" if created else "nothing was missing"
-
-
-def _is_ending(existing: Any) -> bool:
-    return existing.metadata.deletion_timestamp is not None
+        if created:
+            return f"{', '.join(created)} made again"
+        return f"all {len(manifests)} exist"
 
 
 class _Prepare(Stage):
@@ -158,27 +130,19 @@ class _Prepare(Stage):
     @property
     @abstractmethod
     def prefixes(self) -> Sequence[str]:
-        """Prefixes in the bucket."""
-
-    @property
-    def prepared(self) -> str:
-        """What there is in the end, in words."""
-        return f"{self.noun}: {len(self.prefixes)}"
+        """Prefixes in the bucket of what it makes, for all variants."""
 
     def existing(self) -> str | None:
         """Asks the bucket."""
         missing = Bucket(self.deployment).incomplete(self.prefixes)
-        return None if missing else self.prepared
+        return None if missing else f"{self.noun}: {len(self.prefixes)}"
 
     def perform(self, progress: Progress) -> str:
-        """Waits until everything is marked."""
-        with connected(self.deployment) as api:
-            self._await(api, progress)
-        return self.prepared
+        """Waits until everything is marked.
 
-    def _await(self, api: ApiClient, progress: Progress) -> None:
-        """Where a Job has failed it says so, waits for the others, and raises StageFailed."""
-        self._revive(api, progress)
+        Makes Jobs anew that an earlier attempt has left failed. Where one fails now it says so,
+        waits for the others, and raises StageFailed.
+        """
         bucket, given_up = Bucket(self.deployment), dict[str, str]()
 
         def look() -> bool | None:
@@ -197,22 +161,22 @@ class _Prepare(Stage):
                 return False
             complete = len(self.prefixes) - len(missing)
             stored = f"{complete} of {len(self.prefixes)} are in the bucket"
-            progress.wait("; ".join([stored, *self._waiting(api)]))
+            waiting = not_ready(api, f"step={self.name}")
+            progress.wait("; ".join([stored, *self._why_no_nodes(), *waiting]))
             return None
 
-        if not progress.until(look):
-            raise StageFailed("\n".join(given_up.values()))
+        with connected(self.deployment) as api:
+            for job in cluster.jobs(api, f"step={self.name}"):
+                if cluster.failure(job):
+                    progress.say(f"{job.metadata.name} has failed, and begins again")
+                    cluster.replace(api, job)
+            if not progress.until(look):
+                raise StageFailed("\n".join(given_up.values()))
+        return f"{self.noun}: {len(self.prefixes)}"
 
-    def _revive(self, api: ApiClient, progress: Progress) -> None:
-        """Makes Jobs anew that an earlier attempt has left failed."""
-        for job in cluster.jobs(api, f"step={self.name}"):
-            if cluster.failure(job):
-                progress.say(f"{job.metadata.name} has failed, and begins again")
-                cluster.replace(api, job)
-
-    def _waiting(self, api: ApiClient) -> Iterator[str]:
-        """What the pods wait for."""
-        yield from not_ready(api, f"step={self.name}")
+    def _why_no_nodes(self) -> Iterable[str]:
+        """Where there is no node for the pods, why not. Raises StageFailed if none will come."""
+        return ()
 
 
 class Download(_Prepare):
@@ -223,8 +187,11 @@ class Download(_Prepare):
 
     @property
     def prefixes(self) -> Sequence[str]:
-        """Of the checkpoints of all variants."""
-        return checkpoints(self.deployment.experiment)
+        """Of the target, and of each draft."""
+        experiment = self.deployment.experiment
+        drafts = (variant.draft for variant in variants(experiment))
+        models = [model for model in (experiment.models.target, *drafts) if model]
+        return [*dict.fromkeys(model_prefix(model.id, model.revision) for model in models)]
 
 
 class Compile(_Prepare):
@@ -241,26 +208,24 @@ class Compile(_Prepare):
         return prepared
 
     def perform(self, progress: Progress) -> str:
-        """Ends its nodes, unless it is interrupted."""
-        missing = len(Bucket(self.deployment).incomplete(self.prefixes))
-        with connected(self.deployment) as api:
-            self._revive(api, progress)
-            if self._has_nodes:
-                size = compile_nodes(missing)
-                until = guard.start(self.deployment, Kind.COMPILE, size)
-                progress.say(f"CPU nodes: {size}, until {until.at:%Y-%m-%d %H:%M} UTC")
-            try:
-                self._await(api, progress)
-            except StageFailed:
-                self._end()
-                raise
+        """Starts its nodes, and ends them unless it is interrupted."""
+        if self._has_nodes:
+            size = compile_nodes(len(Bucket(self.deployment).incomplete(self.prefixes)))
+            until = guard.start(self.deployment, Kind.COMPILE, size)
+            progress.say(f"CPU nodes: {size}, until {until.at:%Y-%m-%d %H:%M} UTC")
+        try:
+            prepared = super().perform(progress)
+        except StageFailed:
+            self._end()
+            raise
         self._end()
-        return self.prepared
+        return prepared
 
     @property
     def prefixes(self) -> Sequence[str]:
-        """Of the compiled graphs of all variants."""
-        return graphs(self.deployment.experiment)
+        """Of the compiled graphs."""
+        artifacts = (variant.artifact for variant in variants(self.deployment.experiment))
+        return [*dict.fromkeys(artifact_prefix(artifact) for artifact in artifacts)]
 
     @property
     def _has_nodes(self) -> bool:
@@ -271,30 +236,16 @@ class Compile(_Prepare):
         if self._has_nodes:
             guard.stop(self.deployment, Kind.COMPILE)
 
-    def _waiting(self, api: ApiClient) -> Iterator[str]:
-        """Where there is no node for the pods, why not."""
-        if self._has_nodes:
-            group = nodes.find(self.deployment, Kind.COMPILE)
-            if group and not group.size:
-                raise StageFailed("the compile nodes were scaled to 0, by hand or the guard")
-            yield from why_no_nodes(self.deployment, group)
-        yield from super()._waiting(api)
+    def _why_no_nodes(self) -> Iterable[str]:
+        if not self._has_nodes:
+            return ()
+        group = nodes.find(self.deployment, Kind.COMPILE)
+        if group is None or not group.size:
+            raise StageFailed("the compile nodes were scaled to 0, by hand or the guard")
+        return why_no_nodes(self.deployment, group)
 
 
 def _is_over(job: V1Job) -> bool:
     conditions = job.status.conditions or []
     ended = {condition.type for condition in conditions if condition.status == "True"}
     return bool(ended & {"Complete", "Failed"})
-
-
-def checkpoints(experiment: Experiment) -> list[str]:
-    """Prefixes of the checkpoints of all variants."""
-    drafts = (variant.draft for variant in variants(experiment))
-    models = [model for model in (experiment.models.target, *drafts) if model]
-    return [*dict.fromkeys(model_prefix(model.id, model.revision) for model in models)]
-
-
-def graphs(experiment: Experiment) -> list[str]:
-    """Prefixes of the compiled graphs of all variants."""
-    artifacts = (variant.artifact for variant in variants(experiment))
-    return [*dict.fromkeys(artifact_prefix(artifact) for artifact in artifacts)]

@@ -6,6 +6,7 @@ import copy
 import functools
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TextIO
 
 import cdk8s
@@ -21,11 +22,14 @@ from deployment.stages.stage import Progress, Stage
 from experiment import Experiment, load
 from experiment.loader import parse
 from tests.conftest import ARTICLE
+from tests.conftest import edited as edited_file
 from tests.deployment.api import Objects, serving
 from tests.deployment.fake_aws import ACCOUNT, MINUTE, FakeAws
 from tests.deployment.fake_aws.cloudformation import Template
-from tests.deployment.fake_aws.terminal import add_cluster
+from tests.deployment.operators import Operator, add_cluster, experiment_operator, node_operator
 from tests.experiment.files import edited
+
+IMAGE = {"benchmark.image": "registry.example/benchmark:1"}
 
 
 @pytest.fixture
@@ -54,19 +58,32 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
         yield objects
 
 
+@pytest.fixture
+def operator() -> Iterator[Operator]:
+    """The stack of the node groups, deployed, without nodes."""
+    with node_operator() as deployed:
+        yield deployed
+
+
+def operating(folder: Path, changes: dict[str, Any]) -> Any:
+    """Whoever deploys the article's experiment but for these fields."""
+    file = edited_file(folder, changes | IMAGE)
+    return experiment_operator(folder, file, rendered(load(str(file))))
+
+
 article = functools.cache(lambda: load(str(ARTICLE)))
+
+
+@functools.cache
+def _rendered(experiment: str) -> list[dict[str, Any]]:
+    parsed = Experiment.model_validate_json(experiment)
+    listed = charts(cdk8s.App(), parsed, Deployed("bucket", "image:1"))
+    return [manifest for chart in listed for manifest in chart.to_json()]
 
 
 def rendered(experiment: Experiment) -> list[dict[str, Any]]:
     """All of its manifests, rendered once."""
-    key = experiment.model_dump_json()
-    if key not in _RENDERED:
-        listed = charts(cdk8s.App(), experiment, Deployed("bucket", "image:1"))
-        _RENDERED[key] = [manifest for chart in listed for manifest in chart.to_json()]
-    return copy.deepcopy(_RENDERED[key])
-
-
-_RENDERED: dict[str, list[dict[str, Any]]] = {}
+    return copy.deepcopy(_rendered(experiment.model_dump_json()))
 
 
 def at(changes: dict[str, Any]) -> Deployment:
@@ -76,9 +93,7 @@ def at(changes: dict[str, Any]) -> Deployment:
 
 def with_cluster(aws: FakeAws) -> None:
     """The cluster and its stack."""
-    add_cluster(aws, "article")
-    role = f"arn:aws:iam::{ACCOUNT}:role/administrator"
-    aws.cloudformation.add("cluster", outputs={cluster.ADMINISTRATOR_OUTPUT: role})
+    add_cluster(aws, "article", aws.cloudformation.add("cluster"))
 
 
 def with_nodes(aws: FakeAws, size: int = 0) -> None:
@@ -100,11 +115,10 @@ def sizes(aws: FakeAws) -> list[int]:
     return [aws.eks.groups[f"{kind}-1"].desired for kind in ("trainium", "compile")]
 
 
-def put(aws: FakeAws, *keys: str, body: str = "", name: str = "article") -> None:
+def put(aws: FakeAws, *keys: str, body: str = "") -> None:
     """Objects in the experiment's bucket, which is made if there is none."""
-    experiment = article().model_copy(update={"name": name})
     for key in keys:
-        aws.store.put(bucket_name(experiment, ACCOUNT), key, body)
+        aws.store.put(bucket_name(article(), ACCOUNT), key, body)
 
 
 def performed(stage: Stage, log: TextIO | None = None) -> str:

@@ -45,29 +45,23 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path
 
 
 def test_a_deploy_leaves_the_number_of_nodes_alone_only_while_there_are_some(
-    aws: FakeAws, cli: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    aws: FakeAws, cli: Callable[[str], Path]
 ) -> None:
     """The CLI goes on with what it was told last, so it is told each time."""
     noted = cli("")
-    block = {
-        "capacity.purchase": "capacity-block",
-        "capacity.reservation_id": "cr-0123456789abcdef0",
-    }
-    deployment = at(block)
+    deployment = at({})
 
-    def sizes(expected: int) -> list[str]:
+    def sizes() -> list[str]:
         assert lifecycle.deploy(deployment, [], yes=True) == 0
-        # A change of such nodes fails.
-        assert ("Capacity Block are running" in capsys.readouterr().out) is bool(expected)
         words = noted.read_text().splitlines()
         return [value for word, value in pairwise(words) if word == "--parameters"]
 
     none = ["article-trainium:KeepTrainiumNodes=false", "article-trainium:KeepCompileNodes=false"]
-    assert sizes(0) == none
+    assert sizes() == none
     with_nodes(aws)
-    assert sizes(0) == none
+    assert sizes() == none
     scale(aws, 1)
-    assert sizes(1) == ["article-trainium:KeepTrainiumNodes=true", none[1]]
+    assert sizes() == ["article-trainium:KeepTrainiumNodes=true", none[1]]
 
 
 def test_each_command_passes_its_function_what_it_takes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import aws_cdk as cdk
 import pytest
@@ -12,61 +13,54 @@ import pytest
 from app import compose
 from deployment import lifecycle, removal
 from deployment.account import Deployment
-from experiment import load
-from tests.conftest import edited
-from tests.deployment.conftest import put, rendered
+from tests.deployment.conftest import operating, put, rendered
 from tests.deployment.fake_aws import ACCOUNT, FakeAws
-from tests.deployment.fake_aws.terminal import STACKS, Terminal, terminal
+from tests.deployment.operators import STACKS, Operator
 from tests.synthesis import CONTEXT
+
+BUCKET = f"article-models-{ACCOUNT}-us-east-2"
 
 
 @pytest.fixture(scope="module")
-def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    folder = tmp_path_factory.mktemp("account")
-    file = edited(folder, {"benchmark.image": "registry.example/benchmark:1"})
-    with terminal(folder, file, rendered(load(str(file)))) as account:
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    with operating(tmp_path_factory.mktemp("account"), {}) as account:
         yield account
 
 
 @pytest.fixture
-def deployed(account: Terminal) -> Terminal:
+def deployed(account: Operator) -> Operator:
     """With all stacks, and a file in the bucket."""
     assert account.run("deploy", "--yes") == 0, account.output
-    account.aws.store.put(account.cluster.bucket, "compiled/key/model.pt", "hours")
+    account.aws.store.put(BUCKET, "compiled/key/model.pt", "hours")
     return account
 
 
-def test_destroying_what_is_not_there_fails(account: Terminal) -> None:
+def test_destroying_what_is_not_there_fails(account: Operator) -> None:
     assert account.run("destroy", "--yes") == 1
     assert "nothing of experiment article is in account" in account.output
-    assert "No experiment has stacks there" in account.output
 
 
-def test_a_destroyed_experiment_can_be_deployed_again(deployed: Terminal) -> None:
+def test_a_destroyed_experiment_can_be_deployed_again(deployed: Operator) -> None:
     assert deployed.run("destroy", "--yes") == 0, deployed.output
     assert deployed.aws.cloudformation.stacks == {}
     for stack in STACKS:
         assert f"article-{stack} " in deployed.output
     cost = "less than 0.1 GiB, 0.00 USD a month"
-    assert f"{deployed.cluster.bucket} ({cost}) stays; make deploy takes it back" in deployed.output
+    assert f"{BUCKET} ({cost}) stays; make deploy takes it back" in deployed.output
     assert deployed.run("deploy", "--yes") == 0, deployed.output
-    bucket = deployed.aws.store.buckets[deployed.cluster.bucket]
+    bucket = deployed.aws.store.buckets[BUCKET]
     assert bucket["compiled/key/model.pt"][0] == b"hours"
 
 
-def test_without_a_terminal_nothing_is_deleted_unasked(deployed: Terminal) -> None:
-    assert deployed.run("destroy") == 1
-    assert "there is no terminal to ask on; YES=1 deletes without asking" in deployed.output
-    assert len(deployed.aws.cloudformation.stacks) == len(STACKS)
-
-
-def test_everything_goes_only_with_the_name_typed(deployed: Terminal) -> None:
+def test_everything_goes_only_with_the_name_typed(deployed: Operator) -> None:
     assert deployed.run("destroy", typed="n") == 1
     assert "Delete these stacks (y/n)?" in deployed.output
     all_of_it = ("destroy", "--keep", "none")
     assert deployed.run(*all_of_it, typed="y") == 1
-    assert f"{deployed.cluster.bucket} (" in deployed.output
+    assert f"{BUCKET} (" in deployed.output
     assert ") will be deleted for good" in deployed.output
+    assert deployed.run("destroy") == 1
+    assert "there is no terminal to ask on; YES=1 deletes without asking" in deployed.output
     for arguments, refusal in (
         (("--yes",), "KEEP=none wants NAME=article as well as YES=1"),
         (("--yes", "--name", "again"), "NAME = 'again': the experiment is article"),
@@ -77,12 +71,12 @@ def test_everything_goes_only_with_the_name_typed(deployed: Terminal) -> None:
 
     assert deployed.run("destroy", typed="y") == 0, deployed.output
     assert deployed.aws.cloudformation.stacks == {}
-    assert deployed.cluster.bucket in deployed.aws.store.buckets
+    assert BUCKET in deployed.aws.store.buckets
 
     # What an earlier destroy has left can still be removed.
     assert deployed.run(*all_of_it, typed="article") == 0, deployed.output
-    assert f"{deployed.cluster.bucket} is deleted" in deployed.output
-    assert deployed.cluster.bucket not in deployed.aws.store.buckets
+    assert f"{BUCKET} is deleted" in deployed.output
+    assert BUCKET not in deployed.aws.store.buckets
 
 
 def test_commands_read_what_synthesis_writes(
@@ -93,11 +87,12 @@ def test_commands_read_what_synthesis_writes(
     compose(app, deployment.experiment, ACCOUNT)
     app.synth()
     monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
-    stacks = {stack.name for stack in lifecycle.assembled(deployment, tmp_path)}
+    monkeypatch.setattr(lifecycle, "run", lambda *_, **__: CompletedProcess((), 0))
+    stacks = {stack.name for stack in lifecycle.synthesised(deployment, tmp_path)}
     assert stacks == {f"article-{label}" for label in STACKS}
     put(aws, "compiled/key/model.pt", body="hours")
     (bucket, *_) = removal.retained(deployment, tmp_path, sorted(stacks))
-    assert (bucket.name, bucket.bytes) == (f"article-models-{ACCOUNT}-us-east-2", 5)
+    assert (bucket.name, bucket.bytes) == (BUCKET, 5)
     manifests = lifecycle.manifests(deployment)
     expected = [(m["kind"], m["metadata"]["name"]) for m in rendered(deployment.experiment)]
     assert [(m["kind"], m["metadata"]["name"]) for m in manifests] == expected

@@ -10,13 +10,11 @@ from typing import Any, Final
 import pytest
 
 from charts.names import COMPILE_NODES, COMPILED_PREFIX, TRAINIUM_NODES
-from experiment import load
 from experiment.variants import variants
 from spectap.names import COMPLETE, RESULTS_PREFIX
-from tests.conftest import edited
-from tests.deployment.conftest import rendered
+from tests.deployment.conftest import operating
 from tests.deployment.fake_aws import HOUR, action
-from tests.deployment.fake_aws.terminal import STACKS, Terminal, terminal
+from tests.deployment.operators import STACKS, Operator
 from tests.experiment.files import swept
 from tests.stacks.test_delivery import allowed, synthesise
 
@@ -24,17 +22,15 @@ STAGES: Final = (
     *("preflight", "deploy", "guard", "objects", "download", "compile", "start"),
     *("serve", "benchmark", "stop", "results"),
 )
-IMAGE: Final = {"benchmark.image": "registry.example/benchmark:1"}
 
 
 @pytest.fixture
-def account(tmp_path: Path) -> Iterator[Terminal]:
-    file = edited(tmp_path, IMAGE)
-    with terminal(tmp_path, file, rendered(load(str(file)))) as account:
+def account(tmp_path: Path) -> Iterator[Operator]:
+    with operating(tmp_path, {}) as account:
         yield account
 
 
-def test_each_stage_once_and_nothing_again(account: Terminal, tmp_path: Path) -> None:
+def test_each_stage_once_and_nothing_again(account: Operator, tmp_path: Path) -> None:
     assert account.run("experiment", "--yes") == 0, account.output
     assert account.stages == [*STAGES]
     holds(account)
@@ -43,6 +39,7 @@ def test_each_stage_once_and_nothing_again(account: Terminal, tmp_path: Path) ->
 
     assert account.run("experiment", "--yes", "--again") == 0, account.output
     assert [size for _, size in sizes(account, TRAINIUM_NODES)] == [0, 1, 0, 1, 0]
+    assert account.cluster
     assert sorted(account.cluster.begun.values()) == [1, 1, 1, 2]
     assert len([*(tmp_path / "results").iterdir()]) == 2
 
@@ -56,28 +53,28 @@ def test_each_stage_once_and_nothing_again(account: Terminal, tmp_path: Path) ->
     assert actions <= allowed(synthesise(tmp_path / "delivery"), "Deploy").keys()
 
 
-def test_killed_in_each_stage_it_ends_the_same(account: Terminal) -> None:
+def test_killed_in_each_stage_it_ends_the_same(account: Operator) -> None:
     """Somebody comes back at once, or when what was begun has gone on for an hour."""
     killed = []
     for stage, (calls, away) in zip(STAGES, itertools.cycle([(9, 0.0), (25, HOUR)])):
         killed += [stage] if account.kill_in(stage, calls) else []
-        account.sleep(away)
+        account.aws.clock.advance(away)
     assert {*STAGES} - {*killed} <= {"results"}  # which may be over before
     assert account.run("experiment", "--yes") == 0, account.output
     holds(account)
 
 
 def test_a_sweep_that_is_killed_in_its_measuring(tmp_path: Path) -> None:
-    file = edited(tmp_path, swept() | IMAGE)
-    with terminal(tmp_path, file, rendered(load(str(file)))) as account:
+    with operating(tmp_path, swept()) as account:
         assert account.kill_in("benchmark", 40)
         assert account.run("experiment", "--yes") == 0, account.output
         assert account.stages == [name for name in STAGES if name != "serve"]
         holds(account)
 
 
-def holds(account: Terminal) -> None:
+def holds(account: Operator) -> None:
     """Nothing was made twice, and Trainium was paid for only while something was measured."""
+    assert account.cluster
     experiment, written = account.cluster.experiment, account.cluster.written
     assert sorted(account.executed) == sorted(STACKS)
     assert {*account.cluster.begun.values()} == {1}, account.cluster.begun
@@ -94,7 +91,7 @@ def holds(account: Terminal) -> None:
     assert (account.file.parent / "results" / run / "config.json").is_file()
 
 
-def sizes(account: Terminal, kind: str) -> list[tuple[float, int]]:
+def sizes(account: Operator, kind: str) -> list[tuple[float, int]]:
     """When a group of nodes was asked for which size, from the stack's own on."""
     (group,) = (g for g in account.aws.eks.groups.values() if g.name.startswith(kind))
     history: list[tuple[float, int]] = [(0.0, 0)]

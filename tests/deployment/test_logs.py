@@ -30,7 +30,7 @@ def test_what_goes_on(
         "qwen-vllm-1/vllm/previous": "nrt_init failed\n",
         "qwen-llmperf/llmperf": "".join(f"[{n}/63] round\n" for n in range(1, 40)),
     }
-    assert logs.show(deployment, None, follow=False) == 0
+    assert logs.show(deployment, None) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[:3] == [
         "qwen-vllm-1/vllm (before its restart) | nrt_init failed",
@@ -43,20 +43,19 @@ def test_what_goes_on(
     assert not any("download" in line for line in printed)
 
     for name in ("download", "prepare", "download-1", "downl"):
-        assert logs.show(deployment, name, follow=False) == 0
+        assert logs.show(deployment, name) == 0
         assert capsys.readouterr().out == "download-1/download | Qwen3-32B is complete\n"
     with pytest.raises(DeploymentError, match=r"there is download, .*, qwen-vllm"):
-        logs.show(deployment, "nothing", follow=False)
+        logs.show(deployment, "nothing")
 
     api.logs["download-1/download"] = "a\x1b[2J\bqwen-vllm-1/vllm | b\nc\n"
-    for follow in (False, True):
-        assert logs.show(deployment, "download", follow=follow) == 0
-        assert capsys.readouterr().out.splitlines() == [
-            "download-1/download | a\ufffd[2J\ufffdqwen-vllm-1/vllm | b",
-            "download-1/download | c",
-        ]
+    assert logs.show(deployment, "download") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "download-1/download | a\ufffd[2J\ufffdqwen-vllm-1/vllm | b",
+        "download-1/download | c",
+    ]
 
     api.lists["pods"] = api.lists["pods"][:1]
     with pytest.raises(DeploymentError, match="no pod runs or waits"):
-        logs.show(deployment, None, follow=False)
+        logs.show(deployment, None)
     assert all(request.startswith("GET ") for request in api.requests)

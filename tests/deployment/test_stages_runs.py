@@ -1,4 +1,4 @@
-"""What the bucket says of an experiment: which checkpoints, graphs and runs are complete."""
+"""What the bucket says of an experiment: which runs are complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from deployment.stages.measure import (
     index_config,
     measured_run,
 )
-from deployment.stages.setup import Compile, Download, checkpoints, graphs
 from deployment.stages.stage import Context
 from spectap import config
 from spectap.names import COMPLETE, MERGED, results_key, variant_run
@@ -41,33 +40,10 @@ def measured(aws: FakeAws, deployment: Deployment, run: str, **changes: Any) -> 
     put(aws, f"results/{run}/_COMPLETE")
 
 
-def test_checkpoints_and_graphs_are_there_with_their_markers(
-    aws: FakeAws, deployment: Deployment
-) -> None:
-    context = Context(deployment)
-    download, compile_ = Download(context), Compile(context)
-    # Without a bucket nothing is there.
-    assert (download.existing(), compile_.existing()) == (None, None)
-    assert (complete_run(context.deployment), measured_run(context)) == (None, None)
-    prefixes = checkpoints(context.deployment.experiment)
-    assert prefixes == [
-        "models/Qwen/Qwen3-32B/9216db5781bf21249d130ec9da846c4624c16137/",
-        "models/Qwen/Qwen3-1.7B/70d244cc86ccca08cf5af4e1e306ecf908b1ad5e/",
-    ]
-    put(aws, *(f"{prefix}config.json" for prefix in prefixes))
-    put(aws, f"{prefixes[0]}_COMPLETE")
-    assert download.existing() is None
-    put(aws, f"{prefixes[1]}_COMPLETE")
-    assert download.existing() == "checkpoints: 2"
-
-    markers = (f"{prefix}_COMPLETE" for prefix in graphs(context.deployment.experiment))
-    put(aws, *markers)
-    assert compile_.existing() == "graphs: 2"
-
-
 def test_the_newest_complete_run_of_the_same_load_counts(
     aws: FakeAws, deployment: Deployment
 ) -> None:
+    assert complete_run(deployment) is None  # without a bucket
     put(aws, "results/ended/ledger.jsonl", "results/quality/qwen-vllm/_COMPLETE")
     measured(aws, deployment, "`touch ran`")  # no name of a run
     put(aws, "results/old/config.json", body='{"experiment": "of another version"}')

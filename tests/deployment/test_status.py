@@ -11,7 +11,7 @@ from deployment import guard, status
 from deployment.account import Deployment
 from deployment.nodes import Kind
 from tests.deployment.api import Objects
-from tests.deployment.conftest import put, scale, sizes, with_nodes
+from tests.deployment.conftest import scale, sizes, with_nodes
 from tests.deployment.fake_aws import FakeAws
 from tests.deployment.kube import RUNNING, container, meta, pod
 
@@ -49,15 +49,9 @@ def test_a_cluster_that_cannot_be_reached(
     assert "guard trainium none: its nodes run until `make stop" in screen
 
 
-def node(name: str, group: str | None, instance: str, *, ready: bool = True) -> dict[str, Any]:
-    labels = {"node.kubernetes.io/instance-type": instance}
-    if group:
-        labels["speculative-decoding/node-group"] = group
-    condition = {
-        "type": "Ready",
-        "status": str(ready),
-        "lastTransitionTime": "2026-11-22T10:05:00Z",
-    }
+def node(name: str, labels: dict[str, str], *, ready: bool = True) -> dict[str, Any]:
+    since = "2026-11-22T10:05:00Z"
+    condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": since}
     return {"metadata": meta(name, labels), "status": {"conditions": [condition]}}
 
 
@@ -75,18 +69,6 @@ def service(name: str) -> dict[str, Any]:
     return {"metadata": meta(name, {"component": "vllm"}), "spec": spec, "status": {}}
 
 
-def claim(name: str) -> dict[str, Any]:
-    devices = [{"device": f"d{n}", "driver": "d", "pool": "p", "request": "r"} for n in range(8)]
-    return {
-        "metadata": meta(f"{name}-devices"),
-        "spec": {},
-        "status": {
-            "reservedFor": [{"resource": "pods", "name": name, "uid": "u"}],
-            "allocation": {"devices": {"results": devices}},
-        },
-    }
-
-
 def halfway(api: Objects) -> None:
     """One service is ready, one waits for its graph, which is compiled."""
     failed = {"type": "Failed", "status": "True", "message": "Job has reached the limit"}
@@ -97,13 +79,9 @@ def halfway(api: Objects) -> None:
     ready = container("vllm", RUNNING, ready=True)
     api.lists = {
         "nodes": [
-            node("s-0", None, "m7i.xlarge"),
-            node("s-1", None, "m7i.xlarge", ready=False),
-            node("t-0", "trainium", "trn2.48xlarge"),
-        ],
-        "resourceclaims": [
-            claim("qwen-vllm-1"),
-            {"metadata": meta("qwen-sd-vllm-1-devices"), "spec": {}},
+            node("s-0", {}),
+            node("s-1", {}, ready=False),
+            node("t-0", {"speculative-decoding/node-group": "trainium"}),
         ],
         "jobs": [
             job("download-1a2b3c4d", completionTime="2026-11-22T10:30:00Z"),
@@ -132,17 +110,14 @@ def test_halfway(
 ) -> None:
     aws.cloudformation.add("network")
     with_nodes(aws)
-    put(aws, "results/run-1/_COMPLETE")
     until = guard.start(deployment, Kind.TRAINIUM, 1).at
     halfway(api)
     before = len(aws.calls)
     lines = screen_lines(deployment, capsys)
     for line in (
         "stacks network, cluster, trainium: complete",
-        "nodes trainium 1 of 1 ready: trn2.48xlarge, since 2026-11-22 10:00",
-        "system 1 of 2 ready: m7i.xlarge, since 2026-11-22 10:00",
-        "claims 8 devices: qwen-vllm-1",
-        "qwen-sd-vllm-1-devices: no devices yet",
+        "nodes trainium 1 of 1 ready",
+        "system 1 of 2 ready",
         "jobs download complete since 2026-11-22 10:30",
         "compile-qwen-sd-vllm fetch-artifact runs: waiting for s3://bucket/models/draft/",
         "compile-qwen-vllm failed: Job has reached the limit",
@@ -154,7 +129,6 @@ def test_halfway(
     ):
         today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d} "
         assert line.replace(today, "") in lines, lines
-    assert any(line.startswith("results run-1 complete, ") for line in lines)
     assert any(
         line.startswith("guard trainium to 0 at ") and f"{until:%H:%M}" in line for line in lines
     )
@@ -165,4 +139,4 @@ def test_halfway(
     api.refused.add("jobs")
     lines = screen_lines(deployment, capsys)
     assert "jobs not known: Kubernetes: 403 Forbidden" in lines
-    assert "claims 8 devices: qwen-vllm-1" in lines
+    assert "run qwen-llm [0/63] waiting for SD" in lines

@@ -19,9 +19,7 @@ Lost = ConnectionClosedError
 """What a call raises whose answer does not arrive, whether or not it has taken effect."""
 
 _ACTIONS: Final = {
-    "s3:HeadBucket": "s3:ListBucket",
     "s3:HeadObject": "s3:GetObject",
-    "s3:ListBuckets": "s3:ListAllMyBuckets",
     "s3:ListObjectVersions": "s3:ListBucketVersions",
     "s3:ListObjectsV2": "s3:ListBucket",
 }

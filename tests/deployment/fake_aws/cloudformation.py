@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from tests.deployment.fake_aws.clock import MINUTE, Clock
 from tests.deployment.fake_aws.eks import Eks
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION
 from tests.deployment.fake_aws.scheduler import Scheduler
-from tests.deployment.fake_aws.service import refused
+from tests.deployment.fake_aws.service import Answer, refused
 
 _OUTPUTS: Final = {"trainium": "NodeGroup", "compile": "CompileNodeGroup"}
 _ROLES: Final = {"trainium": "GuardRole", "compile": "CompileGuardRole"}
@@ -63,7 +63,7 @@ class CloudFormation:
         self._experiment = experiment
         self._name, self._guards = f"{experiment}-trainium", f"{experiment}-guard"
 
-    def describe_stacks(self, *, region: str, StackName: str | None = None) -> dict[str, Any]:
+    def describe_stacks(self, *, region: str, StackName: str | None = None) -> Answer:
         """One, or all of a region, with the outputs of the last complete deploy."""
         stacks = [
             stack
@@ -74,16 +74,10 @@ class CloudFormation:
             raise refused("ValidationError", f"Stack with id {StackName} does not exist")
         return {"Stacks": [self._described(stack) for stack in stacks]}
 
-    def get_template(self, *, StackName: str, TemplateStage: str) -> dict[str, Any]:
+    def get_template(self, *, StackName: str, TemplateStage: str) -> Answer:
         return {"TemplateBody": json.dumps(self.stacks[StackName].body)}
 
-    def describe_stack_events(self, *, StackName: str) -> dict[str, Any]:
-        status = self.stacks[StackName].status
-        required = {"StackId": "any", "EventId": "any", "StackName": StackName}
-        event = {"LogicalResourceId": "Resource", "ResourceStatus": status}
-        return {"StackEvents": [{**required, **event, "Timestamp": self._clock.now()}]}
-
-    def _described(self, stack: Stack) -> dict[str, Any]:
+    def _described(self, stack: Stack) -> Answer:
         outputs = dict(stack.outputs)
         if stack.name == self._name:
             outputs |= {"GuardGroup": self._guards, "Stopper": "stopper"}
@@ -110,15 +104,8 @@ class CloudFormation:
         """That of the node groups."""
         return self.stacks.get(self._name)
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether something goes on with it."""
-        return self.stack is not None and self.stack.status.endswith("_IN_PROGRESS")
-
     def deploy(self, template: Template) -> None:
         """Begins to make or change the stack; the caller sees by its status how that ends."""
-        if self.is_busy:
-            raise refused("ValidationError", f"Stack {self._name} cannot be updated")
         stack = self.stack or self.add("trainium")
         self._scheduler.groups.setdefault(self._guards, {})
         stack.status = "UPDATE_IN_PROGRESS"
@@ -127,10 +114,9 @@ class CloudFormation:
 
     def destroy(self) -> None:
         """Begins to delete the stack."""
-        if self.stack is None or self.is_busy:
-            raise refused("ValidationError", f"Stack {self._name} cannot be deleted")
+        assert self.stack
         self.stack.status = "DELETE_IN_PROGRESS"
-        self._clock.after(2 * MINUTE, lambda: self._delete(self.stack))
+        self._clock.after(2 * MINUTE, functools.partial(self._delete, self.stack))
 
     def _change(self, stack: Stack, before: Template, template: Template) -> None:
         for kind in template.groups:
@@ -139,47 +125,39 @@ class CloudFormation:
             if is_new and (kind in template.retained or self.fails):
                 stack.status = "UPDATE_ROLLBACK_COMPLETE"
                 return
-        steps: list[Callable[[], None]] = []
+        changes: dict[str, dict[str, int]] = {}
         for kind, generation in template.groups.items():
             if before.groups.get(kind) != generation:
-                self._replace(stack, kind, f"{kind}-{generation}")
+                self._eks.create(f"{kind}-{generation}")
+                self._remove(stack.node_groups.get(kind))
+                stack.node_groups[kind] = f"{kind}-{generation}"
             elif sizes := _scaling(before, template, kind):
-                steps.append(functools.partial(self._eks_update, stack.node_groups[kind], sizes))
+                changes[stack.node_groups[kind]] = sizes
         for kind in before.groups.keys() - template.groups.keys():
             self._remove(stack.node_groups.pop(kind))
         stack.template = template
-        self._finish(stack, steps)
+        self._finish(stack, changes)
 
-    def _finish(self, stack: Stack, steps: list[Callable[[], None]]) -> None:
+    def _finish(self, stack: Stack, changes: dict[str, dict[str, int]]) -> None:
         """Tries again what EKS refuses while it carries out another update."""
-        while steps:
+        for name, sizes in [*changes.items()]:
+            request = {"clusterName": "", "nodegroupName": name, "scalingConfig": sizes}
             try:
-                steps[0]()
+                self._eks.update_nodegroup_config(**request)
             except ClientError as error:
                 if error.response["Error"]["Code"] != "ResourceInUseException":
                     break
-                self._clock.after(MINUTE / 2, lambda: self._finish(stack, steps))
+                self._clock.after(MINUTE / 2, lambda: self._finish(stack, changes))
                 return
-            del steps[0]
+            del changes[name]
         stack.status = "UPDATE_COMPLETE"
 
-    def _eks_update(self, name: str, sizes: dict[str, int]) -> None:
-        self._eks.update_nodegroup_config(clusterName="", nodegroupName=name, scalingConfig=sizes)
-
-    def _replace(self, stack: Stack, kind: str, name: str) -> None:
-        self._eks.create(name)
-        if kind in stack.node_groups:
-            self._remove(stack.node_groups[kind])
-        stack.node_groups[kind] = name
-
-    def _remove(self, name: str) -> None:
+    def _remove(self, name: str | None) -> None:
         if name in self._eks.groups:
             self._eks.delete(name)
 
-    def _delete(self, stack: Stack | None) -> None:
+    def _delete(self, stack: Stack) -> None:
         """The node groups first, and what guards them once they have gone."""
-        if stack is None:
-            return
         if self.fails:
             stack.status = "DELETE_FAILED"
             return

@@ -23,7 +23,6 @@ from charts.names import (
     artifact_prefix,
     model_prefix,
 )
-from charts.namespace import DRIVER
 from experiment import Experiment
 from experiment.variants import variants
 from spectap import config
@@ -93,6 +92,10 @@ class Cluster:
         """When each object of the bucket was written first."""
         self._aws, self._objects = aws, objects
         self._works: list[Work] = []
+        every = variants(experiment)
+        self._graphs = [artifact_prefix(variant.artifact) for variant in every]
+        models = [experiment.models.target, *(variant.draft for variant in every)]
+        self._models = [model_prefix(model.id, model.revision) for model in models if model]
         objects.on_created, objects.on_deleted = self._made_again, self._deleted
         objects.named["version/"] = dict.fromkeys(_VERSION, "any")
 
@@ -111,21 +114,22 @@ class Cluster:
             applied = json.dumps(manifest)
             manifest["metadata"]["annotations"] = {_APPLIED: applied}
             self._objects.named[f"{_PLURALS.get(kind, f'{kind.lower()}s')}/{name}"] = manifest
-            self._created(manifest)
+            self._create(manifest)
         if was_empty:
             self._look()
 
-    def _created(self, manifest: Manifest) -> None:
+    def _create(self, manifest: Manifest) -> None:
         manifest["metadata"] |= {
             "uid": str(uuid.uuid4()),
             "generation": 1,
             "namespace": NAMESPACE,
             "creationTimestamp": self._aws.clock.now().isoformat(),
         }
-        self._works += self._of(manifest)
+        if work := self._work(manifest):
+            self._works.append(work)
 
     def _made_again(self, manifest: Manifest) -> None:
-        self._created(manifest)
+        self._create(manifest)
         self._show()
 
     def _deleted(self, name: str) -> None:
@@ -136,62 +140,38 @@ class Cluster:
         groups = self._aws.eks.groups.values()
         return [node for each in groups if each.name.startswith(group) for node in each.nodes]
 
-    def _of(self, manifest: Manifest) -> list[Work]:
+    def _work(self, manifest: Manifest) -> Work | None:
         name, labels = manifest["metadata"]["name"], manifest["metadata"].get("labels", {})
-        every = variants(self.experiment)
-        graphs = [artifact_prefix(variant.artifact) for variant in every]
         if labels.get("step") == "download":
-            models = [self.experiment.models.target, *(variant.draft for variant in every)]
-            prefixes = [model_prefix(model.id, model.revision) for model in models if model]
-            return [Work(name, manifest, MINUTE, lambda: True, ends=lambda: self._mark(prefixes))]
+            return Work(name, manifest, MINUTE, lambda: True, ends=lambda: self._mark(self._models))
         if labels.get("step") == "compile":
-            return [self._compile(name, manifest)]
+            # Each on a node of its own.
+            number = sum(work.name.startswith("compile-") for work in self._works)
+            return Work(
+                *(name, manifest, 2 * MINUTE),
+                lambda: len(self.nodes("compile")) > number and self._has_checkpoints(),
+                ends=lambda: self._mark([self._graphs[number]]),
+            )
         if manifest["kind"] == "Deployment":
-            return [Work(name, manifest, MINUTE, lambda: self._can_serve(graphs), serves=True)]
+            return Work(name, manifest, MINUTE, self._can_serve, serves=True)
         if manifest["kind"] == "Pod":
             run = manifest["metadata"]["uid"]
-            return [
-                Work(
-                    name,
-                    manifest,
-                    2 * MINUTE,
-                    self._all_serve,
-                    begins=lambda: self._put(results_key(run, "ledger.jsonl")),
-                    ends=lambda: self._measured(run),
-                )
-            ]
+            return Work(
+                *(name, manifest, 2 * MINUTE),
+                self._all_serve,
+                begins=lambda: self._put(results_key(run, "ledger.jsonl")),
+                ends=lambda: self._measured(run),
+            )
         if manifest["kind"] == "Job" and name.startswith("qwen-sweep"):
-            return [
-                Work(
-                    name,
-                    manifest,
-                    2 * MINUTE,
-                    lambda: self._can_serve(graphs),
-                    ends=self._swept,
-                )
-            ]
-        return []
-
-    def _compile(self, name: str, manifest: Manifest) -> Work:
-        """Each on a node of its own."""
-        number = sum(work.name.startswith("compile-") for work in self._works)
-        prefixes = [artifact_prefix(variant.artifact) for variant in variants(self.experiment)][
-            number
-        ]
-        return Work(
-            name,
-            manifest,
-            2 * MINUTE,
-            lambda: len(self.nodes("compile")) > number and self._has_checkpoints(),
-            ends=lambda: self._mark([prefixes]),
-        )
+            return Work(name, manifest, 2 * MINUTE, self._can_serve, ends=self._swept)
+        return None
 
     def _has_checkpoints(self) -> bool:
         return all(work.is_over for work in self._works if work.name.startswith("download"))
 
-    def _can_serve(self, graphs: Sequence[str]) -> bool:
+    def _can_serve(self) -> bool:
         nodes = len(self.nodes(TRAINIUM_NODES)) >= self.experiment.capacity.nodes
-        return nodes and all(f"{graph}{COMPLETE}" in self.written for graph in graphs)
+        return nodes and all(f"{graph}{COMPLETE}" in self.written for graph in self._graphs)
 
     def _all_serve(self) -> bool:
         return all(work.is_over for work in self._works if work.serves)
@@ -235,7 +215,6 @@ class Cluster:
         lists = self._objects.lists
         joined = self.nodes(TRAINIUM_NODES)
         lists["nodes"] = [self._node(number, since) for number, since in enumerate(joined)]
-        lists["resourceslices"] = [_slice(node["metadata"]["name"]) for node in lists["nodes"]]
         lists["pods"] = [_pod(work) for work in self._works]
         now = self._aws.clock.now().isoformat()
         lists["jobs"] = [_job(work, now) for work in self._works if work.manifest["kind"] == "Job"]
@@ -252,14 +231,6 @@ class Cluster:
             },
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         }
-
-
-def _slice(node: str) -> Manifest:
-    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    return {
-        "metadata": {"name": node},
-        "spec": {"driver": DRIVER, "nodeName": node, "pool": pool},
-    }
 
 
 def _pod(work: Work) -> Manifest:

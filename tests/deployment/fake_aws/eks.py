@@ -9,12 +9,11 @@ from __future__ import annotations
 import datetime
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
 
 from botocore.exceptions import ClientError
 
 from tests.deployment.fake_aws.clock import MINUTE, Clock
-from tests.deployment.fake_aws.service import refused
+from tests.deployment.fake_aws.service import Answer, refused
 
 
 @dataclass
@@ -53,13 +52,12 @@ class NodeGroup:
     """When each joined."""
     asked_at: float = 0
     """When nodes were asked for last."""
-    issues: list[dict[str, Any]] = field(default_factory=list)
-    updates: list[dict[str, Any]] = field(default_factory=list)
+    issues: list[Answer] = field(default_factory=list)
+    updates: list[Answer] = field(default_factory=list)
     """From the oldest on."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether an update goes on."""
         return bool(self.updates) and self.updates[-1]["status"] == "InProgress"
 
     @property
@@ -76,28 +74,22 @@ class Eks:
         self._clock, self._pace = clock, pace
         self._numbers = itertools.count(1)
 
-    def describe_nodegroup(self, *, clusterName: str, nodegroupName: str) -> dict[str, Any]:
-        """Reports the size late."""
+    def describe_nodegroup(self, *, clusterName: str, nodegroupName: str) -> Answer:
         group = self._group(nodegroupName)
-        sizes = {
-            "minSize": group.minimum,
-            "maxSize": group.maximum,
-            "desiredSize": group.reported,
+        sizes = {"minSize": group.minimum, "maxSize": group.maximum, "desiredSize": group.reported}
+        described = {
+            "nodegroupName": group.name,
+            "clusterName": clusterName,
+            "status": group.status,
+            "scalingConfig": sizes,
+            "health": {"issues": group.issues},
+            "resources": {"autoScalingGroups": [{"name": f"eks-{group.name}"}]},
         }
-        return {
-            "nodegroup": {
-                "nodegroupName": group.name,
-                "clusterName": clusterName,
-                "status": group.status,
-                "scalingConfig": sizes,
-                "health": {"issues": group.issues},
-                "resources": {"autoScalingGroups": [{"name": f"eks-{group.name}"}]},
-            }
-        }
+        return {"nodegroup": described}
 
     def update_nodegroup_config(
         self, *, clusterName: str, nodegroupName: str, scalingConfig: dict[str, int]
-    ) -> dict[str, Any]:
+    ) -> Answer:
         """Accepts an update, as a rule also to a size that it has."""
         group = self._group(nodegroupName)
         if group.is_busy or group.status != "ACTIVE":
@@ -111,14 +103,8 @@ class Eks:
         params = [
             {"type": key[0].upper() + key[1:], "value": str(v)} for key, v in scalingConfig.items()
         ]
-        update: dict[str, Any] = {
-            "id": f"update-{next(self._numbers)}",
-            "status": "InProgress",
-            "type": "ConfigUpdate",
-            "params": params,
-            "createdAt": self._clock.now(),
-            "errors": [],
-        }
+        update: Answer = {"id": f"update-{next(self._numbers)}", "status": "InProgress"}
+        update |= {"params": params, "createdAt": self._clock.now(), "errors": []}
         group.updates.append(update)
         group.maximum = scalingConfig.get("maxSize", group.maximum)
         group.minimum, group.desired = minimum, size
@@ -127,13 +113,11 @@ class Eks:
         self._clock.after(self._pace.update, lambda: self._carry_out(group, update, before))
         return {"update": dict(update)}
 
-    def describe_update(self, *, name: str, updateId: str, nodegroupName: str) -> dict[str, Any]:
-        """An update as it stands."""
-        group = self._group(nodegroupName)
-        return {"update": dict(next(u for u in group.updates if u["id"] == updateId))}
+    def describe_update(self, *, name: str, updateId: str, nodegroupName: str) -> Answer:
+        updates = self._group(nodegroupName).updates
+        return {"update": dict(next(update for update in updates if update["id"] == updateId))}
 
-    def list_updates(self, *, name: str, nodegroupName: str) -> dict[str, Any]:
-        """The ids of all updates of a node group."""
+    def list_updates(self, *, name: str, nodegroupName: str) -> Answer:
         return {"updateIds": [update["id"] for update in self._group(nodegroupName).updates]}
 
     def create(self, name: str) -> None:
@@ -145,9 +129,15 @@ class Eks:
         """As CloudFormation does it: the nodes go, and then the group."""
         group = self.groups[name]
         group.status, group.desired, group.scaled = "DELETING", 0, 0
-        self._clock.after(self._pace.drain, lambda: self._remove(group))
 
-    def _carry_out(self, group: NodeGroup, update: dict[str, Any], before: int) -> None:
+        def remove() -> None:
+            group.nodes.clear()
+            if self.groups.get(name) is group:
+                del self.groups[name]
+
+        self._clock.after(self._pace.drain, remove)
+
+    def _carry_out(self, group: NodeGroup, update: Answer, before: int) -> None:
         if self._pace.fails:
             update |= {"status": "Failed", "errors": [{"errorMessage": "an internal error"}]}
             group.desired = 0 if group.status == "DELETING" else before
@@ -155,22 +145,17 @@ class Eks:
         update["status"] = "Successful"
         size, late = group.desired, max(0.0, self._pace.report - self._pace.update)
         group.scaled = size
+
+        def join() -> None:
+            group.nodes += [self._clock.seconds] * (group.scaled - len(group.nodes))
+
+        def leave() -> None:
+            del group.nodes[group.scaled :]
+
         self._clock.after(late, lambda: setattr(group, "reported", size))
         if self._pace.capacity is not None:
-            self._clock.after(self._pace.capacity, lambda: self._join(group))
-        self._clock.after(self._pace.drain, lambda: self._leave(group))
-
-    def _join(self, group: NodeGroup) -> None:
-        while len(group.nodes) < group.scaled:
-            group.nodes.append(self._clock.seconds)
-
-    def _leave(self, group: NodeGroup) -> None:
-        del group.nodes[group.scaled :]
-
-    def _remove(self, group: NodeGroup) -> None:
-        group.nodes.clear()
-        if self.groups.get(group.name) is group:
-            del self.groups[group.name]
+            self._clock.after(self._pace.capacity, join)
+        self._clock.after(self._pace.drain, leave)
 
     def _group(self, name: str) -> NodeGroup:
         if name not in self.groups:
@@ -185,18 +170,18 @@ class Machines:
         self._clock, self._eks = clock, eks
         self._running: list[str] = []
         self._succeeded: list[tuple[str, datetime.datetime]] = []
-        self._count = 0
+        self._numbers = itertools.count(1)
 
     def list_executions(
         self, *, stateMachineArn: str, statusFilter: str, maxResults: int
-    ) -> dict[str, Any]:
+    ) -> Answer:
         """Those that run, or those that have ended well, from the newest on."""
         if statusFilter == "RUNNING":
             return {"executions": [{"executionArn": arn} for arn in self._running]}
         ended = [{"executionArn": arn, "stopDate": when} for arn, when in self._succeeded[::-1]]
         return {"executions": ended[:maxResults]}
 
-    def stop_execution(self, *, executionArn: str, cause: str) -> dict[str, Any]:
+    def stop_execution(self, *, executionArn: str, cause: str) -> Answer:
         """Ends one, also if it has ended."""
         if executionArn in self._running:
             self._running.remove(executionArn)
@@ -204,8 +189,7 @@ class Machines:
 
     def start(self, node_group: str) -> None:
         """As the pod does it at the end of a run."""
-        self._count += 1
-        execution = f"execution-{self._count}"
+        execution = f"execution-{next(self._numbers)}"
         self._running.append(execution)
         self._clock.after(MINUTE, lambda: self._ask(execution, node_group, 20, 30.0))
 
@@ -220,9 +204,8 @@ class Machines:
         except ClientError:
             if tries:
                 longer = min(pause * 1.5, 5 * MINUTE)
-                self._clock.after(
-                    pause, lambda: self._ask(execution, node_group, tries - 1, longer)
-                )
+                again = (execution, node_group, tries - 1, longer)
+                self._clock.after(pause, lambda: self._ask(*again))
                 return
         else:
             self._succeeded.append((execution, self._clock.now()))

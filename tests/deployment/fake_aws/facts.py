@@ -11,55 +11,42 @@ from typing import Any, Final
 from botocore.response import StreamingBody
 
 from stacks.addons import VERSIONS
-from tests.deployment.fake_aws.service import refused
+from tests.deployment.fake_aws.service import Answer, refused
 
 ACCOUNT: Final = "123456789012"
 REGION: Final = "us-east-2"
-Answer = dict[str, Any]
+_VCPUS: Final = {"trn2.48xlarge": 192, "trn1.32xlarge": 128, "m7i.xlarge": 4}
 
 
 @dataclass
 class Facts:
     """An account that was granted what one Trainium node needs. Operations as boto3 spells them."""
 
-    quotas: dict[str, float] = field(
-        default_factory=lambda: {"L-2C3B7624": 192, "L-1216C47A": 512, "L-1194D53C": 100}
-    )
-    """What was granted, by code: vCPUs of Trn and of standard instances, and clusters."""
-    default_quotas: dict[str, float] = field(
-        default_factory=lambda: {
-            **{"L-2C3B7624": 0, "L-6B0D517C": 0, "L-1216C47A": 5},
-            **{"L-0263D0A3": 5, "L-F678F1CE": 5, "L-1194D53C": 100},
-        }
-    )
-    """What an account has to which nothing was granted."""
+    quotas: dict[str, float] = field(default_factory=lambda: {"L-2C3B7624": 192, "L-1216C47A": 512})
+    """What was granted, by code: vCPUs of Trn and of standard instances."""
     reservations: list[Answer] = field(default_factory=list)
     cluster_versions: dict[str, str] = field(default_factory=lambda: {"1.35": "2027-03-27"})
     """The day on which the standard support of each Kubernetes version ends."""
     addons: dict[str, list[str]] = field(
         default_factory=lambda: {name: [version] for name, version in VERSIONS.items()}
     )
-    """Versions of each add-on, the default first."""
     offerings: dict[str, list[str]] = field(default_factory=dict)
     """The zones of an instance type, where they are not all."""
     instances: list[Answer] = field(default_factory=list)
     bootstrap: str | None = "30"
-    images: list[str] = field(default_factory=lambda: ["bench:1"])
     clusters: dict[str, Answer] = field(default_factory=dict)
     activities: list[Answer] = field(default_factory=list)
     """Of Auto Scaling, from the newest on."""
     scaled: list[Answer] = field(default_factory=list)
     """The instances of Auto Scaling groups."""
     scaling_created: datetime.datetime = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-    log_groups: list[str] = field(default_factory=list)
 
     def get_caller_identity(self) -> Answer:
         return {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/person"}
 
     def assume_role(self, *, RoleArn: str, RoleSessionName: str) -> Answer:
-        later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
         keys = {"AccessKeyId": "ASIA" + 12 * "A", "SecretAccessKey": "none", "SessionToken": "any"}
-        return {"Credentials": keys | {"Expiration": later}}
+        return {"Credentials": keys}
 
     def get_parameter(self, *, Name: str) -> Answer:
         if self.bootstrap is None:
@@ -72,17 +59,7 @@ class Facts:
         return {"Quota": {"QuotaCode": QuotaCode, "Value": float(self.quotas[QuotaCode])}}
 
     def get_aws_default_service_quota(self, *, ServiceCode: str, QuotaCode: str) -> Answer:
-        return {"Quota": {"QuotaCode": QuotaCode, "Value": float(self.default_quotas[QuotaCode])}}
-
-    def describe_vpcs(self) -> Answer:
-        return {"Vpcs": []}
-
-    def describe_addresses(self) -> Answer:
-        return {"Addresses": []}
-
-    def describe_availability_zones(self, *, AllAvailabilityZones: bool) -> Answer:
-        zones = [{"ZoneName": f"{REGION}{letter}", "State": "available"} for letter in "abc"]
-        return {"AvailabilityZones": zones}
+        return {"Quota": {"QuotaCode": QuotaCode, "Value": 0.0}}
 
     def describe_instance_type_offerings(self, *, LocationType: str, Filters: Any) -> Answer:
         ((name,),) = (each["Values"] for each in Filters)
@@ -90,14 +67,11 @@ class Facts:
         return {"InstanceTypeOfferings": [{"Location": zone} for zone in zones]}
 
     def describe_instance_types(self, *, InstanceTypes: list[str]) -> Answer:
-        vcpus = {"trn2.48xlarge": 192, "trn1.32xlarge": 128, "m7i.xlarge": 4}
-        types = [{"InstanceType": t, "VCpuInfo": {"DefaultVCpus": vcpus[t]}} for t in InstanceTypes]
-        return {"InstanceTypes": types}
+        vcpus = ((name, {"DefaultVCpus": _VCPUS[name]}) for name in InstanceTypes)
+        return {"InstanceTypes": [{"InstanceType": t, "VCpuInfo": info} for t, info in vcpus]}
 
     def describe_instances(self, *, Filters: Any) -> Answer:
-        """All, but for those of a reservation, of which there are none."""
-        is_of_block = any(each["Name"] == "capacity-reservation-id" for each in Filters)
-        return {"Reservations": [{"Instances": [] if is_of_block else self.instances}]}
+        return {"Reservations": [{"Instances": self.instances}]}
 
     def describe_capacity_reservations(self, *, CapacityReservationIds: list[str]) -> Answer:
         known = {each["CapacityReservationId"]: each for each in self.reservations}
@@ -106,47 +80,31 @@ class Facts:
         return {"CapacityReservations": [known[id] for id in CapacityReservationIds]}
 
     def describe_cluster_versions(self, *, clusterVersions: list[str]) -> Answer:
+        ends = {v: self.cluster_versions[v] for v in clusterVersions if v in self.cluster_versions}
         versions = [
             {
                 "clusterVersion": version,
                 "endOfStandardSupportDate": datetime.datetime.fromisoformat(f"{end}T00:00:00Z"),
                 "versionStatus": "STANDARD_SUPPORT",
             }
-            for version, end in self.cluster_versions.items()
-            if version in clusterVersions
+            for version, end in ends.items()
         ]
         return {"clusterVersions": versions}
 
     def describe_addon_versions(self, *, addonName: str, kubernetesVersion: str) -> Answer:
-        versions = self.addons.get(addonName, [])
-        listed = [
-            {
-                "addonVersion": version,
-                "compatibilities": [
-                    {"clusterVersion": kubernetesVersion, "defaultVersion": version == versions[0]}
-                ],
-            }
-            for version in versions
-        ]
-        return {"addons": [{"addonName": addonName, "addonVersions": listed}]}
+        versions = [{"addonVersion": version} for version in self.addons.get(addonName, [])]
+        return {"addons": [{"addonName": addonName, "addonVersions": versions}]}
 
     def describe_cluster(self, *, name: str) -> Answer:
         if name not in self.clusters:
             raise refused("ResourceNotFoundException", f"No cluster found for name: {name}.")
         return {"cluster": self.clusters[name]}
 
-    def list_clusters(self) -> Answer:
-        return {"clusters": [*self.clusters]}
-
-    def describe_images(self, *, repositoryName: str, **arguments: Any) -> Answer:
-        for image in arguments.get("imageIds", [{}]):
-            if f"{repositoryName}:{image.get('imageTag')}" not in self.images:
-                raise (
-                    refused("ImageNotFoundException", "not found")
-                    if arguments
-                    else refused("RepositoryNotFoundException", "not found")
-                )
-        return {"imageDetails": [{"imageSizeInBytes": 1}]}
+    def describe_images(self, *, repositoryName: str, registryId: str, imageIds: Any) -> Answer:
+        (image,) = imageIds
+        if f"{repositoryName}:{image.get('imageTag')}" != "bench:1":
+            raise refused("ImageNotFoundException", "not found")
+        return {"imageDetails": [{}]}
 
     def describe_scaling_activities(self, *, AutoScalingGroupName: str, **_: Any) -> Answer:
         return {"Activities": self.activities}
@@ -156,12 +114,7 @@ class Facts:
         return {"AutoScalingGroups": [group]}
 
     def describe_log_groups(self, *, logGroupNamePrefix: str) -> Answer:
-        groups = [{"logGroupName": name, "storedBytes": 1} for name in self.log_groups]
-        return {"logGroups": groups}
-
-    def delete_log_group(self, *, logGroupName: str) -> Answer:
-        self.log_groups.remove(logGroupName)
-        return {}
+        return {"logGroups": []}
 
 
 class Store:
@@ -169,30 +122,18 @@ class Store:
 
     def __init__(self, now: Callable[[], datetime.datetime]) -> None:
         self.buckets: dict[str, dict[str, tuple[bytes, datetime.datetime]]] = {}
-        self.foreign: set[str] = set()
-        """Buckets that these credentials may not look into."""
         self._now = now
 
     def put(self, bucket: str, key: str, body: str = "") -> None:
         """Writes an object; makes the bucket if there is none."""
         self.buckets.setdefault(bucket, {})[key] = (body.encode(), self._now())
 
-    def head_bucket(self, *, Bucket: str) -> Answer:
-        if Bucket in self.foreign:
-            raise refused("403", "Forbidden")
-        self._bucket(Bucket, "404")
-        return {}
-
-    def list_buckets(self, *, Prefix: str = "") -> Answer:
-        return {"Buckets": [{"Name": name} for name in self.buckets if name.startswith(Prefix)]}
-
     def head_object(self, *, Bucket: str, Key: str) -> Answer:
         return {"ContentLength": len(self._object(Bucket, Key, "404"))}
 
     def get_object(self, *, Bucket: str, Key: str) -> Answer:
         body = self._object(Bucket, Key, "NoSuchKey")
-        stream = StreamingBody(io.BytesIO(body), len(body))
-        return {"ContentLength": len(body), "Body": stream}
+        return {"ContentLength": len(body), "Body": StreamingBody(io.BytesIO(body), len(body))}
 
     def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> Answer:
         self._bucket(Bucket)[Key] = (Body, self._now())

@@ -17,47 +17,36 @@ from botocore.exceptions import ClientError
 
 from tests.deployment.fake_aws.clock import MINUTE, Clock
 from tests.deployment.fake_aws.eks import Eks
-from tests.deployment.fake_aws.service import refused
+from tests.deployment.fake_aws.service import Answer, refused
 
 _AT: Final = "at(%Y-%m-%dT%H:%M:%S)"
 _RATE: Final = re.compile(r"rate\((\d+) minutes\)")
 _TARGET: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
-_FIRST_RETRY: Final = MINUTE
 
 
 class Scheduler:
     """Its operations, as boto3 spells them."""
 
     def __init__(self, clock: Clock, eks: Eks) -> None:
-        self.groups: dict[str, dict[str, dict[str, Any]]] = {}
+        self.groups: dict[str, dict[str, Answer]] = {}
         """Schedules by their group and name."""
-        self.errors = 0
-        """TargetErrorCount."""
         self.is_denied = False
         """Whether IAM refuses what schedules call."""
         self.strays: list[str] = []
         """Node groups that a call has ended though their guard was not to act yet."""
         self._clock, self._eks = clock, eks
 
-    def get_schedule(self, *, Name: str, GroupName: str) -> dict[str, Any]:
-        """A schedule, as it was made last."""
+    def get_schedule(self, *, Name: str, GroupName: str) -> Answer:
         return dict(self._group(GroupName)[self._known(GroupName, Name)])
 
-    def create_schedule(self, **schedule: Any) -> dict[str, Any]:
-        """Refuses a name that there is."""
+    def create_schedule(self, **schedule: Any) -> Answer:
         if schedule["Name"] in self._group(schedule["GroupName"]):
             raise refused("ConflictException", f"Schedule {schedule['Name']} already exists.")
         return self._put(schedule)
 
-    def update_schedule(self, **schedule: Any) -> dict[str, Any]:
-        """Replaces a schedule wholly."""
+    def update_schedule(self, **schedule: Any) -> Answer:
         self._known(schedule["GroupName"], schedule["Name"])
         return self._put(schedule)
-
-    def delete_schedule(self, *, Name: str, GroupName: str) -> dict[str, Any]:
-        """Deletes it at once."""
-        del self._group(GroupName)[self._known(GroupName, Name)]
-        return {}
 
     def ends(self, node_group: str) -> float | None:
         """When a schedule begins to ask for no nodes in this group; None if none goes on to."""
@@ -71,9 +60,14 @@ class Scheduler:
         ]
         return min(begins, default=None)
 
-    def _put(self, schedule: dict[str, Any]) -> dict[str, Any]:
-        if "StartDate" in schedule:
-            self._check_dates(schedule)
+    def _put(self, schedule: Answer) -> Answer:
+        if start := schedule.get("StartDate"):
+            if start < self._clock.now() - datetime.timedelta(minutes=5):
+                message = "The StartDate you specify cannot be earlier than 5 minutes ago."
+                raise refused("ValidationException", message)
+            if not start < schedule["EndDate"]:
+                message = "The StartDate must come before the EndDate."
+                raise refused("ValidationException", message)
         elif self._once(schedule) <= self._clock.seconds:
             raise refused("ValidationException", "The schedule's time is in the past.")
         if schedule["Target"]["Arn"] != _TARGET:
@@ -83,52 +77,44 @@ class Scheduler:
         self._plan(stored)
         return {"ScheduleArn": f"arn:aws:scheduler:::schedule/{schedule['Name']}"}
 
-    def _check_dates(self, schedule: dict[str, Any]) -> None:
-        if schedule["StartDate"] < self._clock.now() - datetime.timedelta(minutes=5):
-            raise refused(
-                "ValidationException",
-                "The StartDate you specify cannot be earlier than 5 minutes ago.",
-            )
-        if not schedule["StartDate"] < schedule["EndDate"]:
-            raise refused("ValidationException", "The StartDate must come before the EndDate.")
-
-    def _once(self, schedule: dict[str, Any]) -> float:
+    def _once(self, schedule: Answer) -> float:
         moment = datetime.datetime.strptime(schedule["ScheduleExpression"], _AT)
         return self._clock.seconds_of(moment.replace(tzinfo=datetime.UTC))
 
-    def _calls(self, schedule: dict[str, Any]) -> Iterator[float]:
-        """When it will act."""
+    def _calls(self, schedule: Answer) -> Iterator[float]:
+        """When it will act: within the minute."""
         if schedule.get("State") == "DISABLED":
             return
         if "StartDate" not in schedule:
             if self._once(schedule) > self._clock.seconds:
-                yield self._once(schedule) + 30  # within the minute
+                yield self._once(schedule) + 30
             return
         (minutes,) = _RATE.findall(schedule["ScheduleExpression"])
         start = self._clock.seconds_of(schedule["StartDate"])
         end = self._clock.seconds_of(schedule["EndDate"])
         passed = max(0.0, self._clock.seconds - start) // (int(minutes) * MINUTE)
         for number in itertools.count(int(passed)):
-            call = start + number * int(minutes) * MINUTE + 30  # within the minute
+            call = start + number * int(minutes) * MINUTE + 30
             if call > end:
                 return
             if call > self._clock.seconds:
                 yield call
 
-    def _plan(self, schedule: dict[str, Any]) -> None:
+    def _plan(self, schedule: Answer) -> None:
         call = next(self._calls(schedule), None)
         if call is None:
             if self._is_current(schedule) and schedule["ActionAfterCompletion"] == "DELETE":
                 del self.groups[schedule["GroupName"]][schedule["Name"]]
             return
-        self._clock.after(call - self._clock.seconds, lambda: self._act(schedule))
 
-    def _act(self, schedule: dict[str, Any]) -> None:
-        if self._is_current(schedule):
-            self._call(schedule, 0, self._clock.seconds, _FIRST_RETRY)
-            self._plan(schedule)
+        def act() -> None:
+            if self._is_current(schedule):
+                self._call(schedule, 0, self._clock.seconds, MINUTE)
+                self._plan(schedule)
 
-    def _call(self, schedule: dict[str, Any], attempt: int, since: float, pause: float) -> None:
+        self._clock.after(call - self._clock.seconds, act)
+
+    def _call(self, schedule: Answer, attempt: int, since: float, pause: float) -> None:
         """Goes on with its retries though the schedule be changed meanwhile."""
         policy = schedule["Target"].get("RetryPolicy", {})
         request = _as_boto(json.loads(schedule["Target"]["Input"]))
@@ -142,20 +128,17 @@ class Scheduler:
                 raise refused("AccessDeniedException", "not authorized to perform")
             self._eks.update_nodegroup_config(**request)
         except ClientError:
-            self.errors += 1
-            is_old = self._clock.seconds + pause - since > policy.get(
-                "MaximumEventAgeInSeconds", 86400
-            )
+            age = self._clock.seconds + pause - since
+            is_old = age > policy.get("MaximumEventAgeInSeconds", 86400)
             if not is_old and attempt < policy.get("MaximumRetryAttempts", 185):
-                self._clock.after(
-                    pause, lambda: self._call(schedule, attempt + 1, since, pause * 2)
-                )
+                again = (schedule, attempt + 1, since, pause * 2)
+                self._clock.after(pause, lambda: self._call(*again))
 
-    def _is_current(self, schedule: dict[str, Any]) -> bool:
+    def _is_current(self, schedule: Answer) -> bool:
         current = self.groups.get(schedule["GroupName"], {}).get(schedule["Name"])
         return current is schedule
 
-    def _group(self, name: str) -> dict[str, dict[str, Any]]:
+    def _group(self, name: str) -> dict[str, Answer]:
         if name not in self.groups:
             raise refused("ResourceNotFoundException", f"Schedule group {name} does not exist.")
         return self.groups[name]
@@ -166,7 +149,7 @@ class Scheduler:
         return name
 
 
-def _asks_for_none(schedule: dict[str, Any], node_group: str) -> bool:
+def _asks_for_none(schedule: Answer, node_group: str) -> bool:
     request = json.loads(schedule["Target"]["Input"])
     sizes = request["ScalingConfig"]
     return bool(request["NodegroupName"] == node_group and sizes.get("DesiredSize") == 0)

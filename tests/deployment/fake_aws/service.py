@@ -13,6 +13,9 @@ from botocore.model import OperationModel, ServiceModel
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
+Answer = dict[str, Any]
+"""Of an operation."""
+
 Caller = Callable[[str, Callable[[], Any]], Any]
 """Makes a call, such as ``ec2:DescribeVpcs``, of the account; raises what is to go wrong."""
 
