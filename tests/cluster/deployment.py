@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import aws_cdk as cdk
 from ruamel.yaml import YAML
@@ -45,22 +45,6 @@ class Manifests:
         matches = [o for o in self.objects() if _is(o, kind, name)]
         assert len(matches) == 1, f"{len(matches)} objects {kind}/{name}"
         return matches[0]
-
-    def changed(
-        self, kind: str, name: str, change: Callable[[Any], object], into: Path
-    ) -> Manifests:
-        """The same below ``into``, with one object changed by hand."""
-        yaml, changes = YAML(typ="safe", pure=True), 0
-        into.mkdir()
-        for path in sorted(self.directory.iterdir()):
-            objects = list(yaml.load_all(path))
-            for object_ in objects:
-                if _is(object_, kind, name):
-                    change(object_)
-                    changes += 1
-            yaml.dump_all(objects, into / path.name)
-        assert changes == 1, f"{changes} objects {kind}/{name}"
-        return Manifests(into)
 
 
 def without(manifests: Manifests, names: Collection[str], into: Path) -> Manifests:
