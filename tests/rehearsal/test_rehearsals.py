@@ -107,7 +107,6 @@ def test_every_difference_of_a_sweep_from_its_pods_is_in_a_file(sweep: Rehearsed
         "faults: index 2 without a server",
         "variants.k5.endpoint: http://127.0.0.1:",
         "RUN_ID: rehearsal-1 in place of ",
-        "Load: made by closed-loop",
     ):
         assert difference in sweep.stand_ins
         assert difference not in sweep.printed
@@ -126,7 +125,6 @@ def test_jobs_run_one_at_a_time_and_leave_their_reports(
         "fetch: left out",
         "generate: an output of inference_demo that no device made",
         "Endpoints: none; an output of inference_demo",
-        "Load: none; a job generates one answer after another",
     ):
         assert difference in jobs.stand_ins
 
