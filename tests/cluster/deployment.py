@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import aws_cdk as cdk
 from ruamel.yaml import YAML
 
-from app import compose, write_manifests
 from charts.names import NAMESPACE
 from experiment import Experiment
 from tests.cluster.api import SECONDS, Cluster, Manifest
-from tests.synthesis import ACCOUNT, CONTEXT
+from tests.rehearsal.conftest import write_deployed
+from tests.synthesis import ACCOUNT
 
 SETTLED_SECONDS: Final = 5.0
 """The scheduler's word counts once it has stood for so long: nodes may just have come."""
@@ -59,10 +58,8 @@ def without(manifests: Manifests, names: Collection[str], into: Path) -> Manifes
 
 def render(experiment: Experiment, directory: Path) -> Manifests:
     """What ``app.py`` writes for ``experiment`` and an account."""
-    app = cdk.App(outdir=str(directory / "cdk.out"), context=CONTEXT)
-    serving = compose(app, experiment)
-    write_manifests(experiment, serving.deployed(ACCOUNT), directory / "dist")
-    return Manifests(directory / "dist")
+    write_deployed(experiment, ACCOUNT, directory)
+    return Manifests(directory)
 
 
 @contextlib.contextmanager

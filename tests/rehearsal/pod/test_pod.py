@@ -23,7 +23,7 @@ from rehearsal.pod.manifest import Pod, entry_point, read_indexed_job, read_pod
 from rehearsal.setting import Layout, Server, Servers, Setting
 from spectap.config import Config
 from spectap.load_points import Load
-from tests.synthesis import ROOT, Synthesised
+from tests.synthesis import ROOT
 
 ENDPOINTS: Final = {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"}
 SERVERS: Final = Servers({name: Server(url, (), {}) for name, url in ENDPOINTS.items()}, ())
@@ -31,8 +31,8 @@ CONFIG: Final = "/etc/benchmark/config.json"
 
 
 @pytest.fixture(scope="module")
-def pod(synthesised: Synthesised) -> Pod:
-    return read_pod(synthesised.directory.parent / "dist", "Pod", "qwen-llmperf")
+def pod(manifests: Path) -> Pod:
+    return read_pod(manifests, "Pod", "qwen-llmperf")
 
 
 @pytest.fixture

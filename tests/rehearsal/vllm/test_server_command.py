@@ -31,7 +31,6 @@ from rehearsal.vllm.server_command import (
     server_command,
 )
 from tests.experiment.files import EAGLE
-from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
 
@@ -49,8 +48,8 @@ def served() -> Served:
 
 
 @pytest.fixture(scope="module", params=SERVICES)
-def pod(request: pytest.FixtureRequest, synthesised: Synthesised) -> Pod:
-    return read_pod(synthesised.directory.parent / "dist", "Deployment", request.param)
+def pod(request: pytest.FixtureRequest, manifests: Path) -> Pod:
+    return read_pod(manifests, "Deployment", request.param)
 
 
 def flags(command: tuple[str, ...]) -> dict[str, str | None]:
@@ -87,8 +86,7 @@ def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(
         assert f"{name}: " in lines
 
 
-def test_the_variants_differ_in_speculation_alone(synthesised: Synthesised, served: Served) -> None:
-    manifests = synthesised.directory.parent / "dist"
+def test_the_variants_differ_in_speculation_alone(manifests: Path, served: Served) -> None:
     base, speculative = (
         server_command(read_pod(manifests, "Deployment", name), served) for name in SERVICES
     )
