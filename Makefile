@@ -152,8 +152,8 @@ prepare: $(READY) $(READY_VLLM) ## Install and build beforehand what test-vllm a
 .PHONY: test-cluster
 test-cluster: $(READY_DEV) $(CLI) ## Apply the charts to a real control plane; needs Go 1.25+
 	@python -m tests.control_plane
-	@# Each process has a control plane of its own, but of a cluster that is named there is one.
-	pytest $(if $(value KUBECONFIG),,--numprocesses 2 --dist loadfile) tests/cluster
+	@# Each process has a control plane of its own.
+	pytest --numprocesses 2 --dist loadfile tests/cluster
 
 .PHONY: check
 check: $(READY_DEV) ## Check format, lint and types

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -27,17 +27,9 @@ from rehearsal.vllm.endpoints import VLLM
 ROOT: Final = Path(__file__).resolve().parents[1]
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong."""
-
-    def error(self, message: str) -> NoReturn:
-        """Ends with status 2, as usual, but without the usage."""
-        self.exit(2, f"{self.prog}: {message}; --help shows what is allowed\n")
-
-
 def main() -> int:
     """Rehearses; returns the exit status."""
-    parser = _Parser(prog="rehearsal", description=__doc__)
+    parser = argparse.ArgumentParser(prog="rehearsal", description=__doc__)
     parser.add_argument("experiment", nargs="?", default=DEFAULT_FILE)
     parser.add_argument(
         "--vllm", action="store_true", help="real vLLM on the CPU in place of golden endpoints"

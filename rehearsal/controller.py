@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from rehearsal import RehearsalError
 from rehearsal.processes import Process
@@ -31,20 +31,21 @@ class Attempt:
     """Counted from 1."""
 
 
-class Observer(Protocol):
-    """Is called with each event."""
+@dataclass(frozen=True)
+class Event:
+    """A pod has started, is still running, or has ended and is gone."""
 
-    def started(self, attempt: Attempt) -> None:
-        """Its pod runs."""
+    attempt: Attempt
+    process: Process
+    """The pod's main process."""
+    started: bool = False
+    retried: bool = False
+    """Whether it has failed and is tried again."""
 
-    def runs(self, attempt: Attempt, process: Process) -> None:
-        """It still runs; this is its main process."""
-
-    def complete(self, attempt: Attempt) -> None:
-        """It has ended with status 0."""
-
-    def failed(self, attempt: Attempt, status: int, *, retried: bool) -> None:
-        """It has ended otherwise; -n if signal n killed it."""
+    @property
+    def status(self) -> int | None:
+        """Of a pod that has ended; -n if signal n killed it."""
+        return self.process.returncode
 
 
 def control(
@@ -52,10 +53,9 @@ def control(
     retries: int,
     at_once: int,
     start: Callable[[Attempt], AbstractContextManager[Process]],
-    observer: Observer,
     seconds: float,
     final: Collection[int] = (),
-) -> None:
+) -> Generator[Event]:
     """Runs all indexes, at most ``at_once`` at the same time, each at most 1 + ``retries`` times.
 
     One that ends with a status in ``final`` is not tried again. ``start`` starts a pod, whose main
@@ -70,19 +70,18 @@ def control(
             while waiting and len(running) < at_once:
                 attempt = waiting.popleft()
                 pod = pods.enter_context(contextlib.ExitStack())
-                running[attempt] = pod, pod.enter_context(start(attempt))
-                observer.started(attempt)
+                process = pod.enter_context(start(attempt))
+                running[attempt] = pod, process
+                yield Event(attempt, process, started=True)
             for attempt, (pod, process) in list(running.items()):
-                if process.poll() is None:
-                    observer.runs(attempt, process)
+                status = process.poll()
+                if status is None:
+                    yield Event(attempt, process)
                     continue
                 del running[attempt]
                 pod.close()
-                if process.returncode == 0:
-                    observer.complete(attempt)
-                    continue
-                retried = attempt.number <= retries and process.returncode not in final
-                observer.failed(attempt, process.returncode, retried=retried)
+                retried = status != 0 and attempt.number <= retries and status not in final
+                yield Event(attempt, process, retried=retried)
                 if retried:
                     waiting.append(Attempt(attempt.index, attempt.number + 1))
             if time.monotonic() > deadline:

@@ -7,22 +7,21 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from deployment.console import Console, Stage
 from experiment.cost.durations import estimate
 from experiment.runtimes import Workload
 from experiment.variants import variants
-from rehearsal import RehearsalError, merged
+from rehearsal import RehearsalError
+from rehearsal.aws import checks
 from rehearsal.controller import Attempt, control
-from rehearsal.outcome import Outcome
-from rehearsal.pod.as_process import BenchmarkProcess, Sandbox, as_process
+from rehearsal.pod.as_process import BenchmarkProcess, as_process
 from rehearsal.pod.manifest import IndexedJob, read_indexed_job
-from rehearsal.processes import Process, await_listener, reason, running, text
-from rehearsal.setting import BENCHMARK_SECONDS, Servers, Setting
+from rehearsal.processes import Process, ProcessError, await_health, reason, running, text
+from rehearsal.setting import BENCHMARK_SECONDS, RECORDED_OUTPUT, Outcome, Servers, Setting
 from spectap.names import (
     INFERENCE_DEMO,
     INFERENCE_DEMO_LOG,
@@ -35,10 +34,9 @@ INDEX: Final = "JOB_COMPLETION_INDEX"
 """Kubernetes gives it to each container of an Indexed Job's pods."""
 RECORDED: Final = Path(__file__).with_name("recorded")
 """Reports and logs as ``inference_demo`` writes them, by mode. No device made their figures."""
-RECORDED_OUTPUT: Final = "an output of inference_demo that no device made"
 
 _START_SECONDS: Final = "START_SECONDS"
-_LISTENS_SECONDS: Final = 60.0
+_HEALTHY_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -51,34 +49,18 @@ class Faults:
     """The server never starts; a job leaves no output."""
 
     def check(self, indexes: int) -> None:
-        """Raises RehearsalError if not all of them are of so many indexes; 0: there are none.
-
-        Nor can one index have both faults: a broken one never has records.
-        """
+        """Raises RehearsalError if not all of them are of so many indexes; 0: there are none."""
         for option, chosen in (("--kill", self.killed), ("--break", self.broken)):
-            if unknown := sorted(index for index in chosen if not 0 <= index < indexes):
-                indexes_available = (
-                    f"the experiment has the indexes 0 to {indexes - 1}"
-                    if indexes
-                    else "the experiment has neither a sweep nor jobs"
-                )
-                raise RehearsalError(f"{option} {unknown[0]}: {indexes_available}")
-        if both := sorted(self.killed & self.broken):
-            raise RehearsalError(
-                f"--kill {both[0]}: must not be that of --break too, since a broken index has no "
-                "middle to be killed in"
-            )
+            if unknown := sorted(chosen.difference(range(indexes))):
+                available = f"the indexes 0 to {indexes - 1}" if indexes else "no indexes"
+                raise RehearsalError(f"{option} {unknown[0]}: the experiment has {available}")
 
     @property
     def description(self) -> tuple[str, ...]:
         """One line for each fault."""
-        return (
-            *(f"faults: index {index} killed once, in the middle" for index in sorted(self.killed)),
-            *(
-                f"faults: index {index} without a server, or without output"
-                for index in sorted(self.broken)
-            ),
-        )
+        killed = (f"faults: index {i} killed once, in the middle" for i in sorted(self.killed))
+        broken = (f"faults: index {i} without a server, or output" for i in sorted(self.broken))
+        return (*killed, *broken)
 
 
 NO_FAULTS: Final = Faults()
@@ -93,31 +75,24 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
     if are_jobs and faults.killed:
         raise RehearsalError("--kill: a job leaves nothing in the middle to go on from")
     job = read_indexed_job(setting.layout.manifests)
-    measured = [job.variant_of(index) for index in range(job.indexes)]
-    expected = [variant.name for variant in variants(setting.experiment)]
-    if measured != expected:
-        raise RehearsalError(
-            f"the Job measures {', '.join(measured)}; the experiment has {', '.join(expected)}"
-        )
-    servers, variables = None, {}
-    if not are_jobs:
-        servers = setting.endpoints.servers(setting, job)
-        variables = {_START_SECONDS: str(setting.endpoints.start_seconds)}
-    sandbox = setting.sandbox(servers, variables)
-    if are_jobs:
-        sandbox = replace(sandbox, stand_in=RECORDED_OUTPUT)
-    pods = _Pods(setting, job, sandbox, servers, faults)
+    servers = None if are_jobs else setting.endpoints.servers(setting, job)
+    pods = _Pods(setting, job, servers, faults)
     given_up = _run(pods)
     failed = tuple(f"{pods.name(index)}: {why}" for index, why in sorted(given_up.items()))
-    mergeable = _mergeable(setting, {job.variant_of(index) for index in given_up})
+    given_up_variants = {job.variant_of(index) for index in given_up}
+    mergeable = [
+        variant.name
+        for variant in variants(setting.experiment)
+        if variant.name not in given_up_variants and variant.baseline not in given_up_variants
+    ]
     if not mergeable:
         raise RehearsalError(f"no variant is complete with its baseline: {'; '.join(failed)}")
     first = pods.benchmark(Attempt(0))
     with setting.console.stage("bring the merged run from the bucket") as stage:
-        stage.result = merged.bring(setting.aws, first.bucket, setting.run_dir)
+        stage.result = checks.bring(setting.aws, first.bucket, setting.run_dir)
     with setting.console.stage("compare the merged run with the variants' own") as stage:
-        stage.result = merged.holds_all(setting.run_dir, mergeable)
-    absent = {(VARIANT_DIMENSION, job.variant_of(index)) for index in given_up}
+        stage.result = checks.merged_holds(setting.run_dir, mergeable)
+    absent = {(VARIANT_DIMENSION, name) for name in given_up_variants}
     absent |= {(LOAD_DIMENSION, name) for name in first.left_out}
     return Outcome(
         setting.run_dir,
@@ -125,17 +100,7 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
         endpoints=servers.description if servers else (f"none; {RECORDED_OUTPUT}",),
         absent=frozenset(absent),
         failed=failed,
-        load=None if servers else "none; a job generates one answer after another",
     )
-
-
-def _mergeable(setting: Setting, failed: Collection[str]) -> list[str]:
-    """The variants that can be compared: complete, as is their baseline."""
-    return [
-        variant.name
-        for variant in variants(setting.experiment)
-        if variant.name not in failed and variant.baseline not in failed
-    ]
 
 
 @dataclass(frozen=True)
@@ -144,8 +109,6 @@ class _Pods:
 
     setting: Setting
     job: IndexedJob
-    sandbox: Sandbox
-    """Where all of them run; the folders are those of none."""
     servers: Servers | None
     """None: the variants run as jobs."""
     faults: Faults
@@ -161,19 +124,15 @@ class _Pods:
     @property
     def at_once(self) -> int:
         """How many run here at the same time."""
-        if self.servers is None:
-            return self.in_cluster
         return min(self.in_cluster, self.setting.endpoints.at_once or os.cpu_count() or 1)
 
     def benchmark(self, attempt: Attempt) -> BenchmarkProcess:
         """What measures or, of a job, collects. Raises RehearsalError."""
-        folder = self._folder(attempt)
-        sandbox = replace(
-            self.sandbox,
-            mounts={path: folder / path.strip("/") for path in self.sandbox.mounts},
-            variables={**self.sandbox.variables, INDEX: str(attempt.index)},
-        )
-        return as_process(self.job.pod, self.setting.entry_point, sandbox)
+        folder, variables = self._folder(attempt), {INDEX: str(attempt.index)}
+        if self.servers:
+            variables[_START_SECONDS] = str(self.setting.endpoints.start_seconds)
+        mounts = {path: folder / path.strip("/") for path in self.setting.layout.mounts}
+        return as_process(self.job.pod, self.setting, self.servers, mounts, variables)
 
     @contextlib.contextmanager
     def start(self, attempt: Attempt) -> Iterator[Process]:
@@ -192,8 +151,10 @@ class _Pods:
 
     @contextlib.contextmanager
     def _serving(self, attempt: Attempt) -> Iterator[None]:
-        """Starts the server and waits a while for it: on a busy machine it must not take the
-        benchmark's patience, which is short here. A job has its output instead."""
+        """Starts the server and waits a while, since the benchmark's patience is short here.
+
+        A job has its output instead.
+        """
         if attempt.index in self.faults.broken:
             yield
         elif self.servers is None:
@@ -203,7 +164,8 @@ class _Pods:
             server = self.servers.by_variant[self.job.variant_of(attempt.index)]
             log = self.setting.layout.logs / f"server-{attempt.index}-{attempt.number}.log"
             with running(server.command, server.environment, log) as process:
-                await_listener(process, server.url, _LISTENS_SECONDS)
+                with contextlib.suppress(ProcessError):
+                    await_health(server.url, process, server.url, log, _HEALTHY_SECONDS)
                 yield
                 if process.poll() is not None:
                     self._ends[attempt] = f"its server ended: {_last_words(log)}"
@@ -222,7 +184,7 @@ class _Pods:
         if attempt.index not in self.faults.killed or attempt.number > 1:
             return False
         bucket, folder = self.benchmark(attempt).bucket, self.job.folder_of(attempt.index)
-        return merged.has_records(self.setting.aws, bucket, self.setting.run_id, folder)
+        return checks.has_records(self.setting.aws, bucket, self.setting.run_id, folder)
 
     def name(self, index: int) -> str:
         """An index and its variant."""
@@ -244,58 +206,49 @@ def _last_words(log: Path) -> str:
 
 
 def _run(pods: _Pods) -> dict[int, str]:
-    """Runs all indexes; returns why some failed for good."""
-    job, title = pods.job, "run the sweep" if pods.servers else "run the jobs"
-    with pods.setting.console.stage(title) as stage:
-        progress = _Progress(pods, pods.setting.console, stage)
-        seconds = BENCHMARK_SECONDS * job.indexes
-        control(job.indexes, job.retries, pods.at_once, pods.start, progress, seconds, job.final)
-        stage.result = f"{job.indexes - len(progress.given_up)} of {job.indexes} complete"
-    return progress.given_up
-
-
-class _Progress:
-    """Prints a line for each event, and kills the attempts that are to be killed."""
-
-    def __init__(self, pods: _Pods, console: Console, stage: Stage) -> None:
-        self._pods, self._console, self._stage = pods, console, stage
-        self._since: dict[Attempt, float] = {}
-        self._complete = 0
-        self.given_up: dict[int, str] = {}
-        """Why an index failed for good."""
-
-    def started(self, attempt: Attempt) -> None:
-        self._since[attempt] = time.monotonic()
-        again = f" again, attempt {attempt.number}" if attempt.number > 1 else ""
-        self._print(attempt, f"started{again}")
-
-    def runs(self, attempt: Attempt, process: Process) -> None:
-        if self._pods.to_kill(attempt):
-            process.kill()
-
-    def complete(self, attempt: Attempt) -> None:
-        seconds = time.monotonic() - self._since.pop(attempt)
-        self._complete += 1
-        self._print(attempt, f"complete, {seconds:.1f} s")
-
-    def failed(self, attempt: Attempt, status: int, *, retried: bool) -> None:
-        del self._since[attempt]
-        killed = f"killed ({signal.Signals(-status).name})" if status < 0 else None
-        why = killed or self._pods.why(attempt)
-        if not retried:
-            self.given_up[attempt.index] = why
-        self._print(attempt, f"{why}; {'will be retried' if retried else 'failed for good'}")
-
-    def _print(self, attempt: Attempt, event: str) -> None:
-        self._console.say(f"{self._pods.name(attempt.index)}: {event}")
-        job = self._pods.job
-        running = ", ".join(
-            job.variant_of(running_attempt.index) for running_attempt in self._since
-        )
-        given_up = f", {len(self.given_up)} failed" if self.given_up else ""
-        self._stage.progress = (
-            f"{self._complete} of {job.indexes} complete{given_up}; running: {running}"
-        )
+    """Runs all indexes; returns why some failed for good. Prints a line for each event."""
+    job, console = pods.job, pods.setting.console
+    since: dict[Attempt, float] = {}
+    given_up: dict[int, str] = {}
+    with (
+        console.stage("run the sweep" if pods.servers else "run the jobs") as stage,
+        contextlib.closing(
+            control(
+                job.indexes,
+                job.retries,
+                pods.at_once,
+                pods.start,
+                BENCHMARK_SECONDS * job.indexes,
+                job.final,
+            )
+        ) as events,
+    ):
+        complete = 0
+        for event in events:
+            attempt, status = event.attempt, event.status
+            if event.started:
+                since[attempt] = time.monotonic()
+                again = f" again, attempt {attempt.number}" if attempt.number > 1 else ""
+                event_text = f"started{again}"
+            elif status is None:
+                if pods.to_kill(attempt):
+                    event.process.kill()
+                continue
+            elif status == 0:
+                complete += 1
+                event_text = f"complete, {time.monotonic() - since.pop(attempt):.1f} s"
+            else:
+                del since[attempt]
+                killed = f"killed ({signal.Signals(-status).name})" if status < 0 else None
+                why = killed or pods.why(attempt)
+                if not event.retried:
+                    given_up[attempt.index] = why
+                event_text = f"{why}; {'will be retried' if event.retried else 'failed for good'}"
+            console.say(f"{pods.name(attempt.index)}: {event_text}")
+            ended = f"{complete} of {job.indexes} complete, {len(given_up)} failed"
+            stage.progress = f"{ended}, {len(since)} running"
+        stage.result = f"{complete} of {job.indexes} complete"
+    return given_up
 
 
 def _differences(pods: _Pods, first: BenchmarkProcess) -> Iterator[str]:

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Final
-from urllib.parse import urlsplit
 
 START_SECONDS: Final = 300.0
 """How long a server may take to start."""
@@ -88,27 +87,20 @@ def _on_signal(number: int, _frame: FrameType | None) -> None:
     _pending = by
 
 
-class _Watch:
-    """Kills a process when this one has ended, even by SIGKILL; until it is called off.
+def _watch(target: int) -> Process:
+    """Kills a process when this one has ended, even by SIGKILL; until it is killed itself.
 
-    A shell reads from a pipe that this process alone holds open.
+    ``target``: a process, or a group by its negative id, as kill(1) takes them. A shell reads from
+    a pipe that this process alone holds open.
     """
-
-    def __init__(self, target: int) -> None:
-        """``target``: a process, or a group by its negative id, as kill(1) takes them."""
-        self._shell = subprocess.Popen(
-            ["/bin/sh", "-c", _KILL, str(target)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            # What is sent to this process's group, such as Ctrl-C, is not for it.
-            start_new_session=True,
-        )
-
-    def call_off(self) -> None:
-        """Returns when it no longer watches."""
-        self._shell.kill()
-        self._shell.communicate()
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _KILL, str(target)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # What is sent to this process's group, such as Ctrl-C, is not for it.
+        start_new_session=True,
+    )
 
 
 @contextlib.contextmanager
@@ -127,7 +119,7 @@ def running(
     On exit it gets the signal ``end_by``, and is killed if it still runs ``GRACE_SECONDS`` later.
     """
     process: Process | None = None
-    watch: _Watch | None = None
+    watch: Process | None = None
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
         with held(), log.open("wb") as output:
@@ -141,14 +133,15 @@ def running(
                 # does not reach it directly but through here, in the right order.
                 start_new_session=True,
             )
-            watch = _Watch(-process.pid)
+            watch = _watch(-process.pid)
         yield process
     finally:
         with held():
             if process is not None:
                 _end(process, end_by)
             if watch is not None:
-                watch.call_off()
+                watch.kill()
+                watch.communicate()
 
 
 def run(
@@ -174,8 +167,11 @@ def run(
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise ProcessError(f"did not end within {timeout:.0f} s; see {log}") from None
-    if status != 0:
-        raise ProcessError(f"ended with status {status}: {reason(text(log))}; see {log}")
+    if status < 0:
+        raise ProcessError(f"was killed ({signal.Signals(-status).name})")
+    if status:
+        why = "for the reason above" if errors_on_terminal else f"{reason(text(log))}; see {log}"
+        raise ProcessError(f"ended with status {status}: {why}")
 
 
 def await_line(process: Process, log: Path, pattern: str, seconds: float) -> str:
@@ -236,21 +232,14 @@ def lasting_port(address: str = "127.0.0.1") -> int:
     raise OSError(f"no port of {address} from {_LASTING[0]} to {_LASTING[-1]} is free")
 
 
-def await_listener(process: Process, url: str, seconds: float) -> None:
-    """Returns once something listens at ``url``, ``process`` has ended, or the time is over."""
-    deadline = time.monotonic() + seconds
-    address = urlsplit(url)
-    while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError):
-            socket.create_connection((address.hostname, address.port), timeout=1).close()
-            return
-        time.sleep(_POLL_SECONDS)
-
-
 def await_health(
     name: str, process: Process, url: str, log: Path, seconds: float = START_SECONDS
 ) -> None:
-    """Returns once ``/health`` of ``url`` answers. Raises ProcessError, at once if it has ended."""
+    """Returns once ``/health`` beside ``/v1`` of ``url`` answers.
+
+    Raises ProcessError, at once if ``process`` has ended.
+    """
+    health = f"{url.removesuffix('/v1')}/health"
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -259,7 +248,7 @@ def await_health(
                 f"the server for {name} ended with status {process.returncode}: {why}"
             )
         with contextlib.suppress(urllib.error.URLError, OSError):
-            urllib.request.urlopen(f"{url}/health", timeout=5).close()
+            urllib.request.urlopen(health, timeout=5).close()
             return
         time.sleep(_POLL_SECONDS)
     raise ProcessError(f"the server for {name} did not start within {seconds:.0f} s; see {log}")

@@ -1,7 +1,8 @@
-"""What an experiment is measured with on this machine: folders, embedded AWS, and endpoints."""
+"""What an experiment is measured with on this machine, and the results of that."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +11,16 @@ from typing import Final
 from deployment.console import Console
 from experiment import Experiment
 from rehearsal.aws.client import Aws
-from rehearsal.pod.as_process import Sandbox
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob, entry_point
-from rehearsal.processes import Process
-from spectap.config import Variant
+from spectap.report import terminal
 
 BENCHMARK_SECONDS: Final = 450.0
 """For each variant."""
+RECORDED_OUTPUT: Final = "an output of inference_demo that no device made"
+"""What stands in for the services where variants run as jobs."""
+STAND_INS: Final = "stand-ins.txt"
+"""In the run's folder: what stood in for what."""
 
 
 class Layout:
@@ -61,8 +64,6 @@ class Servers:
     """By the name of the variant; of a sweep, in the order of the indexes."""
     description: tuple[str, ...]
     """For the file that lists what stood in for what."""
-    added: tuple[Variant, ...] = ()
-    """Variants of the rehearsal alone; ``by_variant`` has them, too."""
 
     @property
     def urls(self) -> dict[str, str]:
@@ -92,8 +93,6 @@ class Endpoints:
     """How many of a sweep's can serve at the same time; None: as many as there are cores."""
     plays_jobs: bool = True
     """Whether variants that run as jobs can be rehearsed where these stand in for services."""
-    started: Callable[[Process], None] = lambda process: None
-    """What is done with each service once all of them serve."""
 
 
 @dataclass(frozen=True)
@@ -106,23 +105,6 @@ class Setting:
     aws: Aws
     endpoints: Endpoints
     console: Console
-
-    def sandbox(
-        self, servers: Servers | None = None, variables: Mapping[str, str] | None = None
-    ) -> Sandbox:
-        """Where the benchmark runs; ``variables`` are as in ``Sandbox``."""
-        return Sandbox(
-            run_id=self.run_id,
-            account=self.aws.account,
-            endpoints=servers.urls if servers else {},
-            mounts=self.layout.mounts,
-            environment=self.aws.environment,
-            caps=self.endpoints.caps,
-            stand_in=self.endpoints.name,
-            drafts_whole_window=self.endpoints.drafts_whole_window,
-            variables=variables or {},
-            added=servers.added if servers else (),
-        )
 
     @property
     def run_dir(self) -> Path:
@@ -141,5 +123,48 @@ class Setting:
 
     @property
     def entry_point(self) -> tuple[str, ...]:
-        """What the benchmark's image runs. Raises RehearsalError."""
+        """What the benchmark's image runs."""
         return entry_point(self.layout.root / "spectap" / "Dockerfile")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The results of the benchmark, and how it ran."""
+
+    run_dir: Path
+    differences: tuple[str, ...]
+    """Everything in which the benchmark ran differently from its pod."""
+    endpoints: tuple[str, ...]
+    """The description of the endpoints."""
+    absent: frozenset[tuple[str, str]] = frozenset()
+    """What dashboards show and this run has not measured: dimensions with their values."""
+    failed: tuple[str, ...] = ()
+    """A line for each index that failed for good."""
+
+    def summary(self, console: Console) -> str:
+        """The text that is printed at the end."""
+        lines = [terminal.render(self.run_dir, terminal.terminal_width())]
+        if self.failed:
+            lines += [
+                "Failed for good, and so in no figure:",
+                *(f"  {line}" for line in self.failed),
+            ]
+        times = ", ".join(f"{stage.title} {stage.seconds:.0f}" for stage in console.done)
+        lines += [
+            f"Time: {console.seconds:.0f} s ({times})",
+            f"What stood in for what: {os.path.relpath(self.run_dir / STAND_INS)}",
+            f"Report: {os.path.relpath(self.run_dir / 'report.html')}",
+        ]
+        return "\n".join(lines)
+
+    def write_stand_ins(self) -> None:
+        """Writes what stood in for what into the run's folder."""
+        lines = [
+            "Not as in the pod:",
+            *(f"  {line}" for line in self.differences),
+            f"Endpoints: {self.endpoints[0]}",
+            *(f"  {line}" for line in self.endpoints[1:]),
+            "AWS: moto, with a bucket and metrics; no stack was deployed",
+        ]
+        text = "".join(f"{line}\n" for line in lines)
+        (self.run_dir / STAND_INS).write_text(text, encoding="utf-8")

@@ -34,14 +34,13 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         # What the bucket is called.
         "charts.names",
         "deployment.console",
-        # The rehearsal ends by printing the benchmark's table, and names the load's maker.
+        # The rehearsal ends by printing the benchmark's table.
         "spectap.report.terminal",
-        "spectap.load.llmperf",
         # It trains its models on the prompts that the driver will send.
+        "spectap.load.llmperf",
         "spectap.load.requests",
         # It compares a merged ledger with those it was merged of.
         "spectap.ledger",
-        "spectap.record",
     },
     "scripts": frozenset({"experiment"}),
 }

@@ -1,34 +1,46 @@
-"""Checks after the benchmark: bucket and dashboards have what it measured."""
+"""What a rehearsal left in the embedded AWS: the run in the bucket, and metrics for dashboards."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Collection, Iterator, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
-from rehearsal.aws.dashboards import Curve, Identity
-from spectap.load_points import LoadPoint
-from spectap.metrics import SERVED_TOKENS
+from spectap import config
+from spectap.errors import JournalError
+from spectap.ledger import read_ledger
 from spectap.names import (
-    LOAD_DIMENSION,
+    CONFIG,
+    INFERENCE_DEMOS,
+    LEDGER,
     NAMESPACE_SUFFIX,
-    SUMMARY,
-    TEST_CASE_DIMENSION,
-    VARIANT_DIMENSION,
+    PROGRESS,
+    VARIANTS,
+    WARM_UP,
     results_key,
 )
 
-# How many problems the one line of a failure names.
 _NAMED: Final = 3
-# Both calculate with the same sums. A dashboard's price has six digits, its times nanoseconds.
-_SAME_COST: Final = 1e-4
-_CELL: Final = (TEST_CASE_DIMENSION, VARIANT_DIMENSION, LOAD_DIMENSION)
+"""How many problems the one line of a failure names."""
+
+Dimension = tuple[str, str]
+"""Its name and a value."""
+
+
+class Metric(NamedTuple):
+    """What CloudWatch tells metrics apart by."""
+
+    namespace: str
+    name: str
+    dimensions: frozenset[Dimension]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {' '.join(value for _, value in sorted(self.dimensions))}"
 
 
 def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
@@ -36,137 +48,135 @@ def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
 
     Raises RehearsalError.
     """
+    prefix = results_key(run_dir.name, "")
     files = {
         path.relative_to(run_dir).as_posix(): _digest(path)
         for path in run_dir.rglob("*")
         if path.is_file()
     }
-    objects = dict(_objects(aws.client("s3"), bucket, results_key(run_dir.name, "")))
+    objects = {
+        item["Key"].removeprefix(prefix): item["ETag"].strip('"')
+        for item in _objects(aws, bucket, prefix)
+    }
     differences = [
-        *(f"{name} is missing" for name in sorted(files.keys() - objects.keys())),
-        *(f"{name} is in the bucket alone" for name in sorted(objects.keys() - files.keys())),
-        *(
-            f"{name} differs"
-            for name in sorted(files.keys() & objects.keys())
-            if files[name] != objects[name]
-        ),
+        f"{name} differs, or is missing on one side"
+        for name in sorted(files.keys() | objects.keys())
+        if files.get(name) != objects.get(name)
     ]
     if differences:
         raise RehearsalError(f"s3://{bucket}: {_first_of(differences)}")
     return f"{len(files)} files, all the same in s3://{bucket}"
 
 
-def dashboards_show(
-    aws: Aws,
-    drawn: Sequence[Curve],
-    *,
-    without: Collection[tuple[str, str]] = (),
-    added: Collection[tuple[str, str]] = (),
-) -> str:
-    """Checks the dashboards' curves against the published metrics; returns the result in words.
+def bring(aws: Aws, bucket: str, run_dir: Path) -> str:
+    """Downloads everything below ``results/<its name>/`` into a folder; returns the count.
 
-    Each curve must draw metrics that the benchmark has published, and each published metric must be
-    on a dashboard. Both exceptions are dimensions with their values: curves of what was not
-    measured, ``without``, such as a load point that was left out, and metrics of what the
-    experiment has not, ``added``, such as a variant of the rehearsal alone. Raises RehearsalError.
+    Raises RehearsalError if no run was merged.
     """
-    absent, not_drawn = frozenset(without), frozenset(added)
-    curves = [c for c in drawn if not any(absent & metric.dimensions for metric in c.metrics)]
-    # The others show what agents report from the nodes, and there are no nodes.
-    ours = [
-        c
-        for c in curves
-        if any(metric.namespace.endswith(NAMESPACE_SUFFIX) for metric in c.metrics)
+    prefix = results_key(run_dir.name, "")
+    objects = [*_objects(aws, bucket, prefix)]
+    for item in objects:
+        path = run_dir / item["Key"].removeprefix(prefix)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aws.client("s3").download_file(bucket, item["Key"], str(path))
+    if not (run_dir / CONFIG).is_file():
+        raise RehearsalError(f"s3://{bucket}/{prefix}: no index has left a {CONFIG}")
+    return f"{len(objects)} files from s3://{bucket}/{prefix}"
+
+
+def merged_holds(run_dir: Path, expected: Sequence[str]) -> str:
+    """Checks that a merged run is of these variants, with all that they measured.
+
+    Returns the counts. Raises RehearsalError.
+    """
+    variants = config.read(run_dir / CONFIG).variants
+    names = [variant.name for variant in variants]
+    if names != [*expected]:
+        raise RehearsalError(
+            f"{run_dir / CONFIG}: has {', '.join(names)}, not {', '.join(expected)}"
+        )
+    if not variants[0].endpoint:
+        reports = len([*(run_dir / INFERENCE_DEMOS).glob("*.json")])
+        if reports != len(names):
+            raise RehearsalError(f"{run_dir / INFERENCE_DEMOS}: {reports} reports of {len(names)}")
+        return f"{reports} reports of inference_demo, all there"
+    merged = _requests(run_dir)
+    for variant in variants:
+        isolated = _requests(run_dir / VARIANTS / variant.folder)
+        if merged[variant.name] != isolated.total():
+            raise RehearsalError(
+                f"{run_dir / LEDGER}: {merged[variant.name]} requests of {variant.name}; its own "
+                f"ledger has {isolated.total()}"
+            )
+    return f"{merged.total()} requests of {len(names)} variants, all there"
+
+
+def has_records(aws: Aws, bucket: str, run_id: str, folder: str) -> bool:
+    """Whether a variant's folder in the bucket has a turn that is not measured again.
+
+    The ledger alone does not tell: the progress is uploaded after it, when a turn is over.
+    """
+    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{folder}/{PROGRESS}")
+    try:
+        progress = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    except s3.exceptions.NoSuchKey:
+        return False
+    return any(json.loads(line)["round"] > WARM_UP for line in progress.splitlines())
+
+
+def dashboards_show(aws: Aws, template: Path, without: Collection[Dimension] = ()) -> str:
+    """Checks the dashboards of a stack's template against the published metrics.
+
+    Each of the benchmark's metrics that a dashboard draws must be published, unless it is of what
+    was not measured, ``without``; and each published one must be drawn. Returns the result in
+    words. Raises RehearsalError.
+    """
+    drawn = {
+        metric
+        for metric in _drawn(json.loads(template.read_text(encoding="utf-8"))["Resources"])
+        if metric.namespace.endswith(NAMESPACE_SUFFIX)
+    }
+    published = set(_published(aws.client("cloudwatch")))
+    problems = [
+        f"{metric} is drawn and not published"
+        for metric in drawn - published
+        if metric.dimensions.isdisjoint(without)
     ]
-    metrics = set(_published(aws.client("cloudwatch")))
-    published = {metric for metric in metrics if not not_drawn & metric.dimensions}
-    empty = [f"{c.title}: {c.label} shows nothing" for c in ours if not c.metrics <= published]
-    on_dashboards = frozenset[Identity]().union(*(curve.metrics for curve in drawn))
-    missing = published - on_dashboards
-    unseen = [f"{metric} is on no dashboard" for metric in sorted(missing, key=str)]
-    if empty or unseen:
-        raise RehearsalError(f"dashboards: {_first_of([*empty, *unseen])}")
-    if not ours:
-        raise RehearsalError("dashboards: none draws what the benchmark publishes")
-    left_out, on_none = len(drawn) - len(curves), len(metrics) - len(published)
-    names = ", ".join(sorted(value for _, value in not_drawn))
-    return (
-        f"{len(ours)} curves draw the {len(published)} published metrics "
-        f"({len(curves) - len(ours)} others draw node telemetry, and there are no nodes"
-        f"{f'; {left_out} are of what was not measured' if left_out else ''})"
-        f"{f'; {on_none} metrics of {names} are on none' if on_none else ''}"
-    )
+    problems += [f"{metric} is on no dashboard" for metric in published - drawn]
+    if problems:
+        raise RehearsalError(f"dashboards: {_first_of(sorted(problems))}")
+    return f"they draw the {len(published)} published metrics"
 
 
-def costs_agree(
-    aws: Aws, drawn: Sequence[Curve], run_dir: Path, *, added: Collection[tuple[str, str]] = ()
-) -> str:
-    """Checks that the dashboards have the report's costs; returns the result in words.
-
-    A dashboard's cost over the time range of the run must be that of ``summary.json``, for each
-    test case, variant and load point that has one there. ``added`` is as in ``dashboards_show``.
-    Raises RehearsalError.
-    """
-    summary = json.loads((run_dir / SUMMARY).read_text(encoding="utf-8"))
-    ladder = len(summary["loads"]) > 1
-    reported = {
-        (
-            cell["test_case"],
-            cell["variant"],
-            *([LoadPoint.model_validate(cell["load"]).name] if ladder else []),
-        ): cell["usd_per_million_output_tokens"]
-        for case in summary["cases"]
-        for cell in case["cells"]
-        if cell["usd_per_million_output_tokens"] is not None
-        and (VARIANT_DIMENSION, cell["variant"]) not in added
-    }
-    statistic = partial(_statistic, aws.client("cloudwatch"), summary["started"], summary["ended"])
-    on_dashboards = {
-        _cell(curve): curve.value(statistic)
-        for curve in drawn
-        if SERVED_TOKENS.name in {metric.name for metric in curve.metrics}
-        and _cell(curve) in reported
-    }
-    pairs = {cell: (usd, on_dashboards.get(cell, math.nan)) for cell, usd in reported.items()}
-    differences = [
-        f"{' '.join(cell)}: {usd:.4f} USD in the report, {drawn_usd:.4f} here"
-        for cell, (usd, drawn_usd) in pairs.items()
-        if not math.isclose(usd, drawn_usd, rel_tol=_SAME_COST)
-    ]
-    if differences:
-        raise RehearsalError(f"dashboards: {_first_of(differences)}")
-    if not reported:
-        raise RehearsalError(f"{run_dir / SUMMARY}: has no cost to compare with the dashboards'")
-    return f"{len(on_dashboards)} costs, all the same"
+def _drawn(resources: Mapping[str, Any]) -> Iterator[Metric]:
+    """The CDK writes all rows in full: namespace, name, dimensions, and options at the end."""
+    for resource in resources.values():
+        if resource["Type"] != "AWS::CloudWatch::Dashboard":
+            continue
+        _, parts = resource["Properties"]["DashboardBody"]["Fn::Join"]
+        # The only reference is the region.
+        body = "".join(part if isinstance(part, str) else "region" for part in parts)
+        for widget in json.loads(body)["widgets"]:
+            for row in widget["properties"].get("metrics", ()):
+                strings = [value for value in row if isinstance(value, str)]
+                if strings:  # otherwise an expression of other rows
+                    namespace, name, *rest = strings
+                    pairs = zip(rest[::2], rest[1::2], strict=True)
+                    yield Metric(namespace, name, frozenset(pairs))
 
 
-def _cell(curve: Curve) -> tuple[str, ...]:
-    """Test case, variant and, where there are several, load point of a curve about one of each."""
-    (cell,) = {
-        tuple(dimensions[name] for name in _CELL if name in dimensions)
-        for dimensions in (dict(metric.dimensions) for metric in curve.metrics)
-    }
-    return cell
+def _published(cloudwatch: Any) -> Iterator[Metric]:
+    for page in cloudwatch.get_paginator("list_metrics").paginate():
+        for metric in page["Metrics"]:
+            if metric["Namespace"].endswith(NAMESPACE_SUFFIX):
+                dimensions = frozenset((d["Name"], d["Value"]) for d in metric["Dimensions"])
+                yield Metric(metric["Namespace"], metric["MetricName"], dimensions)
 
 
-def _statistic(
-    cloudwatch: Any, started: float, ended: float, metric: Identity, statistic: str
-) -> float:
-    """Over the whole minutes from ``started`` to ``ended``, both in Unix seconds.
-
-    NaN without data. moto takes any period; CloudWatch would take the same multiple of a minute.
-    """
-    start, end = int(started // 60) * 60, int(ended // 60 + 1) * 60
-    datapoints = cloudwatch.get_metric_statistics(
-        Namespace=metric.namespace,
-        MetricName=metric.name,
-        Dimensions=[{"Name": name, "Value": value} for name, value in metric.dimensions],
-        StartTime=start,
-        EndTime=end,
-        Period=end - start,
-        Statistics=[statistic],
-    )["Datapoints"]
-    return float(datapoints[0].get(statistic, math.nan)) if datapoints else math.nan
+def _objects(aws: Aws, bucket: str, prefix: str) -> Iterator[Mapping[str, Any]]:
+    pages = aws.client("s3").get_paginator("list_objects_v2")
+    for page in pages.paginate(Bucket=bucket, Prefix=prefix):
+        yield from page.get("Contents", [])
 
 
 def _digest(path: Path) -> str:
@@ -174,19 +184,13 @@ def _digest(path: Path) -> str:
     return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
 
 
-def _objects(s3: Any, bucket: str, prefix: str) -> Iterator[tuple[str, str]]:
-    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-    for page in pages:
-        for item in page.get("Contents", []):
-            yield item["Key"].removeprefix(prefix), item["ETag"].strip('"')
-
-
-def _published(cloudwatch: Any) -> Iterator[Identity]:
-    for page in cloudwatch.get_paginator("list_metrics").paginate():
-        for metric in page["Metrics"]:
-            if metric["Namespace"].endswith(NAMESPACE_SUFFIX):
-                dimensions = frozenset((d["Name"], d["Value"]) for d in metric["Dimensions"])
-                yield Identity(metric["Namespace"], metric["MetricName"], dimensions)
+def _requests(run_dir: Path) -> Counter[str]:
+    """How many requests of each variant are in figures."""
+    try:
+        records = read_ledger(run_dir / LEDGER)
+    except JournalError as error:
+        raise RehearsalError(str(error)) from None
+    return Counter(record.variant for record in records if record.round > WARM_UP)
 
 
 def _first_of(lines: Sequence[str]) -> str:

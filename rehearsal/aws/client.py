@@ -36,9 +36,9 @@ class Aws:
 
 
 @contextlib.contextmanager
-def embedded_aws(region: str, log: Path, module: str = "rehearsal.aws.server") -> Iterator[Aws]:
+def embedded_aws(region: str, log: Path) -> Iterator[Aws]:
     """Starts a server, waits until it answers, and ends it. Raises ProcessError."""
-    command = [sys.executable, "-m", module]
+    command = [sys.executable, "-m", "rehearsal.aws.server"]
     with running(command, environment("http://127.0.0.1", region), log) as process:
         url = await_line(process, log, r"http://127\.0\.0\.1:\d+", START_SECONDS)
         account = _client(url, region, "sts").get_caller_identity()["Account"]

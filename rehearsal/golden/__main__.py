@@ -13,16 +13,9 @@ import os
 from pathlib import Path
 
 from experiment.runtimes import Engine
-from rehearsal.golden import cost
+from rehearsal.golden.cost import Linear
 from rehearsal.golden.schedule import Decoding
 from rehearsal.golden.server import MAX_MODEL_LEN, Acceptance, Golden, speculative
-
-
-def _cost(text: str) -> cost.Cost:
-    try:
-        return cost.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _arguments() -> argparse.Namespace:
@@ -45,14 +38,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--max-model-len", type=int, default=MAX_MODEL_LEN)
     parser.add_argument("--speed", type=float, default=1.0, help="how much faster than real")
     parser.add_argument(
-        "--cost",
-        type=_cost,
-        default=cost.Constant(),
-        help="how a pass grows with the batch, such as linear:0.02",
+        "--token-cost",
+        type=float,
+        default=0.0,
+        help="what a further token adds to a pass, as a share",
     )
     parser.add_argument("--token-seconds", type=float, default=Decoding.token_seconds)
     parser.add_argument("--draft-cost", type=float, default=Decoding.draft_cost)
-    parser.add_argument("--prefill-seconds", type=float, default=Decoding.prefill_seconds)
     parser.add_argument(
         "--acceptance",
         type=Path,
@@ -68,9 +60,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
         undrafted=arguments.kept,
         draft_cost=arguments.draft_cost,
         token_seconds=arguments.token_seconds,
-        prefill_seconds=arguments.prefill_seconds,
         speed=arguments.speed,
-        cost=arguments.cost,
+        cost=Linear(arguments.token_cost),
     )
     by_text = json.loads(arguments.acceptance.read_bytes()) if arguments.acceptance else {}
     endpoint = Golden(

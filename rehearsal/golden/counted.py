@@ -72,66 +72,46 @@ def page(
     ``drafts`` is the number of draft tokens that a step verifies, as V1 counts them. It is 0 where
     the runtime counts none: V1 with NxDI, and V0 on Neuron.
     """
-    labels = {"model_name": model}
-    if engine is Engine.V1:
-        labels["engine"] = "0"
-    series = [*_both(labels, sent, running, waiting)]
-    if engine is Engine.V0:
-        series += _v0(labels, sent)
-    else:
-        series += [*_v1(labels, sent), *_drafts(labels, sent, drafts)]
+    v0, complete = engine is Engine.V0, [request for request in sent if request.whole]
+    labels = {"model_name": model} | ({} if v0 else {"engine": "0"})
+    # To the engine, a call of a tool has stopped like any answer that ended itself.
+    reasons = ["length" if request.finish == "length" else "stop" for request in complete]
+    singles = {
+        ("gauge", "num_requests_running"): running,
+        ("gauge", "num_requests_waiting"): waiting,
+        ("counter", "prompt_tokens_total"): sum(s.prompt_tokens for s in sent if s.chunks),
+        # V0 counts what its scheduler scheduled: one token a step, however many the step yields.
+        ("counter", "generation_tokens_total"): sum(
+            len(s.chunks) if v0 else s.tokens for s in sent
+        ),
+    }
+    histograms: dict[str, list[float]] = {
+        "time_per_output_token_seconds" if v0 else "inter_token_latency_seconds": _gaps(sent),
+        "request_generation_tokens": [request.tokens for request in complete],
+    }
+    if not v0:
+        times = [_mean_time(request) for request in complete]
+        histograms["request_time_per_output_token_seconds"] = times
+    series = [
+        line
+        for (kind, name), value in singles.items()
+        for line in _series(kind, name, labels, value)
+    ]
+    series += _by_label(
+        "request_success_total",
+        labels,
+        "finished_reason",
+        {reason: reasons.count(reason) for reason in dict.fromkeys(["length", *reasons])},
+    )
+    for name, values in histograms.items():
+        if values or not v0:  # V0 shows a histogram only once it has a value
+            series += _histogram(name, labels, values)
+    if drafts and not v0:
+        series += _drafts(labels, sent, drafts)
     return "\n".join(series) + "\n"
 
 
-def _both(
-    labels: Mapping[str, str], sent: Sequence[Sent], running: int, waiting: int
-) -> Iterator[str]:
-    yield from _single("gauge", "vllm:num_requests_running", labels, running)
-    yield from _single("gauge", "vllm:num_requests_waiting", labels, waiting)
-    yield from _single(
-        "counter",
-        "vllm:prompt_tokens_total",
-        labels,
-        sum(s.prompt_tokens for s in sent if s.chunks),
-    )
-    yield from _ended(labels, sent)
-
-
-def _ended(labels: Mapping[str, str], sent: Sequence[Sent]) -> Iterator[str]:
-    name = "vllm:request_success_total"
-    yield f"# TYPE {name} counter"
-    # To the engine, a call of a tool has stopped like any answer that ended itself.
-    reasons = ["length" if s.finish == "length" else "stop" for s in sent if s.whole]
-    for reason in dict.fromkeys(["length", *reasons]):
-        yield _sample(name, {**labels, "finished_reason": reason}, reasons.count(reason))
-
-
-def _v0(labels: Mapping[str, str], sent: Sequence[Sent]) -> Iterator[str]:
-    # V0 counts what its scheduler scheduled: one token a step, however many the step yields.
-    scheduled = sum(len(request.chunks) for request in sent)
-    yield from _single("counter", "vllm:generation_tokens_total", labels, scheduled)
-    histograms = {
-        "vllm:time_per_output_token_seconds": _gaps(sent),
-        "vllm:request_generation_tokens": _lengths(sent),
-    }
-    for name, values in histograms.items():
-        # V0 shows a histogram only once it has a value.
-        if values:
-            yield from _histogram(name, labels, values)
-
-
-def _v1(labels: Mapping[str, str], sent: Sequence[Sent]) -> Iterator[str]:
-    tokens = sum(request.tokens for request in sent)
-    yield from _single("counter", "vllm:generation_tokens_total", labels, tokens)
-    yield from _histogram("vllm:inter_token_latency_seconds", labels, _gaps(sent))
-    yield from _histogram("vllm:request_generation_tokens", labels, _lengths(sent))
-    times = [_mean_time(request) for request in sent if request.whole]
-    yield from _histogram("vllm:request_time_per_output_token_seconds", labels, times)
-
-
 def _drafts(labels: Mapping[str, str], sent: Sequence[Sent], drafts: int) -> Iterator[str]:
-    if not drafts:
-        return
     accepted = [count for request in sent for count in _accepted(request)]
     counts = {
         "drafts": len(accepted),
@@ -139,12 +119,12 @@ def _drafts(labels: Mapping[str, str], sent: Sequence[Sent], drafts: int) -> Ite
         "accepted_tokens": sum(accepted),
     }
     for name, count in counts.items():
-        yield from _single("counter", f"vllm:spec_decode_num_{name}_total", labels, count)
-    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-    yield f"# TYPE {name} counter"
-    for position in range(drafts):
-        count = sum(number > position for number in accepted)
-        yield _sample(name, {**labels, "position": str(position)}, count)
+        yield from _series("counter", f"spec_decode_num_{name}_total", labels, count)
+    positions = {
+        str(position): sum(count > position for count in accepted) for position in range(drafts)
+    }
+    name = "spec_decode_num_accepted_tokens_per_pos_total"
+    yield from _by_label(name, labels, "position", positions)
 
 
 def _accepted(request: Sent) -> list[int]:
@@ -163,23 +143,26 @@ def _gaps(sent: Iterable[Sent]) -> list[float]:
     ]
 
 
-def _lengths(sent: Iterable[Sent]) -> list[float]:
-    return [request.tokens for request in sent if request.whole]
-
-
 def _mean_time(request: Sent) -> float:
     """V1's mean: over all tokens but the first, and 0 for an answer of one token."""
     (first, _), (last, _) = request.chunks[0], request.chunks[-1]
     return (last - first) / max(1, request.tokens - 1)
 
 
-def _single(kind: str, name: str, labels: Mapping[str, str], value: float) -> Iterator[str]:
-    yield f"# TYPE {name} {kind}"
-    yield _sample(name, labels, value)
+def _series(kind: str, name: str, labels: Mapping[str, str], value: float) -> list[str]:
+    return [f"# TYPE vllm:{name} {kind}", _sample(name, labels, value)]
+
+
+def _by_label(
+    name: str, labels: Mapping[str, str], label: str, values: Mapping[str, float]
+) -> Iterator[str]:
+    yield f"# TYPE vllm:{name} counter"
+    for key, value in values.items():
+        yield _sample(name, {**labels, label: key}, value)
 
 
 def _histogram(name: str, labels: Mapping[str, str], values: Sequence[float]) -> Iterator[str]:
-    yield f"# TYPE {name} histogram"
+    yield f"# TYPE vllm:{name} histogram"
     yield _sample(f"{name}_bucket", {**labels, "le": "+Inf"}, len(values))
     yield _sample(f"{name}_count", labels, len(values))
     yield _sample(f"{name}_sum", labels, sum(values))
@@ -187,4 +170,4 @@ def _histogram(name: str, labels: Mapping[str, str], values: Sequence[float]) ->
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
     pairs = ",".join(f'{label}="{labels[label]}"' for label in sorted(labels))
-    return f"{name}{{{pairs}}} {float(value)}"
+    return f"vllm:{name}{{{pairs}}} {float(value)}"

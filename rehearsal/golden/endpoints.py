@@ -10,7 +10,6 @@ from typing import Final
 
 from experiment import Experiment
 from experiment.variants import Variant, variants
-from rehearsal.golden import cost
 from rehearsal.golden.performance import (
     COST,
     OF_STRUCTURE,
@@ -35,7 +34,7 @@ def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
         golden_servers(setting.experiment, SPEED, environment, logs),
         (
             f"golden, {SPEED} times the article's speed, by this arithmetic",
-            *description(setting.experiment, COST),
+            *description(setting.experiment),
         ),
     )
 
@@ -69,7 +68,7 @@ def golden_servers(
 
 
 def _command(variant: Variant, speed: float, acceptance: Path, port: int) -> tuple[str, ...]:
-    schedule = decoding(variant, COST, speed)
+    schedule = decoding(variant, speed)
     options = {
         "port": port,
         "engine": variant.runtime.engine,
@@ -79,7 +78,7 @@ def _command(variant: Variant, speed: float, acceptance: Path, port: int) -> tup
         "batch": variant.batch,
         "max-model-len": variant.experiment.serving.length,
         "speed": schedule.speed,
-        "cost": cost.argument(schedule.cost),
+        "token-cost": COST.slope,
         "token-seconds": schedule.token_seconds,
         "draft-cost": schedule.draft_cost,
         "acceptance": acceptance,

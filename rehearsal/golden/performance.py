@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +19,8 @@ from experiment.known_models import KNOWN_MODELS, ModelKind
 from experiment.measurement import TestCase
 from experiment.variants import Variant, variants
 from rehearsal import RehearsalError
-from rehearsal.golden.cost import Cost, Linear
-from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, crossover, speed_up
+from rehearsal.golden.cost import Linear
+from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding
 from spectap.config import PromptSource, Structure
 from spectap.errors import ConfigError
 from spectap.load import sets
@@ -53,8 +51,6 @@ _SPREAD: Final = 0.05
 _CERTAIN_CHARACTERS: Final = 40
 
 COST: Final = Linear(0.04)
-LONGEST: Final = 15
-"""Of the windows that are compared."""
 _ARTICLE_CONCURRENCY: Final = 4
 
 ARTICLE_DRAFT_COST: Final = 0.037
@@ -148,80 +144,36 @@ def _by_last_message(prompts: Iterable[Prompt]) -> dict[str, float]:
     return rates
 
 
-def decoding(variant: Variant, cost: Cost = COST, speed: float = 1) -> Decoding:
+def decoding(variant: Variant, speed: float = 1) -> Decoding:
     """How the variant's endpoint decodes."""
     return Decoding(
         window=variant.window or 1,
         undrafted=variant.support.undrafted if variant.support else 1,
         draft_cost=draft_of(variant).cost,
-        token_seconds=TOKEN_SECONDS / cost.of(_ARTICLE_CONCURRENCY),
+        token_seconds=TOKEN_SECONDS / COST.of(_ARTICLE_CONCURRENCY),
         speed=speed,
-        cost=cost,
+        cost=COST,
     )
 
 
-def scheduled_time(variant: Variant, structure: Structure, in_flight: float) -> float:
-    """Expected time per output token in seconds."""
-    acceptance = draft_of(variant).acceptance(OF_STRUCTURE[structure])
-    return decoding(variant).time_per_token(acceptance, in_flight)
-
-
-def gain(speculative: Decoding, acceptance: float, in_flight: float) -> float:
-    """Expected speed-up over the same endpoint without speculation."""
-    return speed_up(speculative.plain, speculative, acceptance, in_flight)
-
-
-def best(schedule: Decoding, acceptance: float, in_flight: float) -> Decoding:
-    """The same endpoint with the fastest of the windows up to ``LONGEST``."""
-    return max(
-        (replace(schedule, window=window) for window in range(schedule.undrafted + 1, LONGEST + 1)),
-        key=lambda candidate: gain(candidate, acceptance, in_flight),
-    )
-
-
-def description(experiment: Experiment, cost: Cost) -> Iterator[str]:
-    """For a reader of the report: the cost of a pass, then a line for each draft and batch.
-
-    Raises RehearsalError.
-    """
-    yield f"a pass {cost.words}"
-    yield f"best: of the windows up to {LONGEST}"
-    by_draft: dict[tuple[str, int], list[Variant]] = defaultdict(list)
-    for variant in variants(experiment):
-        if variant.baseline is not None:
-            draft = variant.draft.id.rpartition("/")[2] if variant.draft else str(variant.mode)
-            by_draft[draft, variant.batch].append(variant)
+def description(experiment: Experiment) -> Iterator[str]:
+    """The cost of a pass, then a line for each variant that speculates. Raises RehearsalError."""
+    yield f"a pass takes {COST.slope:.1%} longer for each further token"
     rates = dict(_rates(experiment))
-    for (name, batch), members in by_draft.items():
-        model, schedule = draft_of(members[0]), decoding(members[0], cost)
-        in_flight = min(experiment.benchmark.points[0].concurrency or 1, batch)
-        single = members[0].window if len(members) == 1 else None
-        gains = _gain if model.at_once > 1 else partial(_gains, single=single)
-        texts = "; ".join(
-            f"{text}, {rate:.1%} accepted, {gains(schedule, rate, in_flight, batch)}"
-            for text, rate in ((text, model.acceptance(rate)) for text, rate in rates.items())
+    for variant in variants(experiment):
+        if variant.baseline is None:
+            continue
+        draft, schedule = draft_of(variant), decoding(variant)
+        in_flight = min(experiment.benchmark.points[0].concurrency or 1, variant.batch)
+        accepted = {text: draft.acceptance(rate) for text, rate in rates.items()}
+        gains = "; ".join(
+            f"{text}, {rate:.1%} accepted, {schedule.gain(rate, in_flight):.2f}x"
+            for text, rate in accepted.items()
         )
         yield (
-            f"{name}, batch {batch}: a draft takes {model.cost:.1%} of a pass; with {in_flight} in "
-            f"flight: {texts}"
+            f"{variant.name}, window {schedule.window}: a draft takes {draft.cost:.1%} of a pass; "
+            f"with {in_flight} in flight: {gains}"
         )
-
-
-def _gains(
-    schedule: Decoding, acceptance: float, in_flight: int, batch: int, single: int | None
-) -> str:
-    """The best window and its gain; before it the window that is served, if it is the only one."""
-    fastest = best(schedule, acceptance, in_flight)
-    texts = [f"best {_gain(fastest, acceptance, in_flight, batch)}"]
-    if single is not None and single != fastest.window:
-        texts.insert(0, _gain(replace(schedule, window=single), acceptance, in_flight, batch))
-    return ", ".join(texts)
-
-
-def _gain(schedule: Decoding, acceptance: float, in_flight: int, batch: int) -> str:
-    text = f"{gain(schedule, acceptance, in_flight):.2f}x with window {schedule.window}"
-    end = crossover(schedule.plain, schedule, acceptance, batch)
-    return text if end is None else f"{text} (and 1x with {end:.1f} in flight)"
 
 
 def _rates(experiment: Experiment) -> Iterator[tuple[str, float]]:

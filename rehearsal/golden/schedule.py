@@ -73,6 +73,11 @@ class Decoding:
         """Expected seconds per output token after the first."""
         return self.step_seconds(in_flight) / self.tokens_per_step(acceptance)
 
+    def gain(self, acceptance: float, in_flight: float) -> float:
+        """Expected speed-up over the same server without speculation."""
+        plain = self.plain.time_per_token(acceptance, in_flight)
+        return plain / self.time_per_token(acceptance, in_flight)
+
     def steps(self, tokens: int, acceptance: float, seed: object) -> Iterator[Step]:
         """The schedule of an answer of ``tokens`` tokens, of which the prefill yields the first.
 
@@ -91,32 +96,3 @@ class Decoding:
             count = 1
             while count <= self.drafts and chance.random() < acceptance:
                 count += 1
-
-
-def speed_up(
-    baseline: Decoding, speculative: Decoding, acceptance: float, in_flight: float
-) -> float:
-    """Expected time per token of the baseline by that of the other, at so many in flight."""
-    return baseline.time_per_token(acceptance, in_flight) / speculative.time_per_token(
-        acceptance, in_flight
-    )
-
-
-def crossover(
-    baseline: Decoding, speculative: Decoding, acceptance: float, most: float
-) -> float | None:
-    """How many sequences in flight, from 1 to ``most``, make the expected speed-up 1.
-
-    None where it is not above 1 with a single one, or not below with ``most``.
-    """
-
-    def gain(in_flight: float) -> float:
-        return speed_up(baseline, speculative, acceptance, in_flight) - 1
-
-    low, high = 1.0, float(most)
-    if not gain(low) > 0 > gain(high):
-        return None
-    for _ in range(60):  # halved so often, floats are exhausted
-        middle = (low + high) / 2
-        low, high = (middle, high) if gain(middle) > 0 else (low, middle)
-    return high

@@ -55,16 +55,13 @@ def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Sc
     return schedule
 
 
-_UNLIMITED: Final = 2**20
-
-
 class _Batch:
     """The sequences that an engine decodes together, and the queue before them."""
 
     def __init__(self, size: int | None) -> None:
         self.running = 0
         self.waiting = 0
-        self._free = asyncio.Semaphore(_UNLIMITED if size is None else size)
+        self._free = asyncio.Semaphore(size or 2**20)
 
     @contextlib.asynccontextmanager
     async def seat(self) -> AsyncIterator[None]:
@@ -80,10 +77,6 @@ class _Batch:
         finally:
             self.running -= 1
             self._free.release()
-
-
-def _alone(in_flight: float) -> float:
-    return 1.0
 
 
 class Golden:
@@ -102,7 +95,7 @@ class Golden:
         engine: Engine = Engine.V1,
         drafts: int = 0,
         batch: int | None = None,
-        slowdown: Callable[[float], float] = _alone,
+        slowdown: Callable[[float], float] = lambda in_flight: 1.0,
         max_model_len: int = MAX_MODEL_LEN,
         api_key: str | None = None,
     ) -> None:
@@ -206,12 +199,10 @@ class Golden:
             text = wire.error("Too many requests", "rate_limit_error", 429)
             return _json(text, 429, {"Retry-After": "1"})
         if fault is Fault.BROKEN:
-            return _json(
-                wire.error("EngineCore encountered an issue", "InternalServerError", 500), 500
-            )
+            text = wire.error("EngineCore encountered an issue", "InternalServerError", 500)
+            return _json(text, 500)
         if body.get("model") != self.model:
-            missing = f"The model `{body.get('model')}` does not exist."
-            return _json(wire.error(missing, "NotFoundError", 404), 404)
+            return _no_model(body)
         prompt, answer = answers.tokens_of(answers.prompt_of(body)), answers.length_of(body)
         if prompt + answer > self._max_model_len:
             return _json(wire.too_long(self._max_model_len, prompt, answer), 400)
@@ -247,10 +238,9 @@ class Golden:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         out = Writer(request, response, fault, at=len(steps) // 2)
+        continuous = continuous and fault is not Fault.PER_REQUEST
         async with self._batch.seat():
-            async for event in self._events(
-                answer, sent, steps, reply, continuous and fault is not Fault.PER_REQUEST
-            ):
+            async for event in self._events(answer, sent, steps, reply, continuous):
                 if not await out.write(event):
                     return response
         if usage:
@@ -293,26 +283,21 @@ class Golden:
         before, pace = 0.0, 1.0
         for step in steps:
             due += (step.at - before) * pace
-            await _until(due)
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
             yield step, due
             before, pace = step.at, self._slowdown(self._batch.running)
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         body = await request.json()
         if body.get("model", self.model) != self.model:
-            missing = f"The model `{body['model']}` does not exist."
-            return _json(wire.error(missing, "NotFoundError", 404), 404)
+            return _no_model(body)
         count = answers.tokens_of(answers.prompt_of(body))
         limits = {"count": count, "max_model_len": self._max_model_len}
         return web.json_response(limits | {"tokens": list(range(count)), "token_strs": None})
 
     async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response(
-            {
-                "object": "list",
-                "data": [{"id": self.model, "object": "model", "owned_by": "vllm"}],
-            }
-        )
+        model = {"id": self.model, "object": "model", "owned_by": "vllm"}
+        return web.json_response({"object": "list", "data": [model]})
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response(status=200 if self.healthy else 503)
@@ -329,11 +314,10 @@ class Golden:
         return web.Response(text=page)
 
 
+def _no_model(body: Mapping[str, Any]) -> web.Response:
+    message = f"The model `{body.get('model')}` does not exist."
+    return _json(wire.error(message, "NotFoundError", 404), 404)
+
+
 def _json(body: bytes, status: int, headers: Mapping[str, str] | None = None) -> web.Response:
     return web.Response(body=body, status=status, headers=headers, content_type="application/json")
-
-
-async def _until(deadline: float) -> None:
-    delay = deadline - time.monotonic()
-    if delay > 0:
-        await asyncio.sleep(delay)

@@ -3,43 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import BaseModel
+
 from experiment import ACCOUNT_PLACEHOLDER
 from rehearsal import RehearsalError
-from rehearsal.pod.caps import Caps, differences
 from rehearsal.pod.manifest import Pod
+from rehearsal.setting import RECORDED_OUTPUT, Servers, Setting
 from spectap import config
 from spectap.config import Config, Variant
 
 # What the image brings along, and the terminal's type.
 _FROM_THIS_MACHINE: Final = ("PATH", "LLMPERF_HOME", "LLMPERF_PYTHON", "HF_HOME", "TERM")
-
-
-@dataclass(frozen=True)
-class Sandbox:
-    """What this machine has in place of a pod's surroundings."""
-
-    run_id: str
-    account: str
-    endpoints: Mapping[str, str]
-    """Base URL by the name of the variant."""
-    mounts: Mapping[str, Path]
-    """The folder here for each path that the pod mounts."""
-    environment: Mapping[str, str]
-    """Variables, among them those that lead to the embedded AWS."""
-    caps: Caps
-    stand_in: str
-    """What serves in place of the services, for the table and the report."""
-    drafts_whole_window: bool = False
-    """Whether a step drafts as many tokens as its window has, as upstream vLLM does."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """Variables that the container gets in addition, or with another value."""
-    added: tuple[Variant, ...] = ()
-    """Variants of the rehearsal alone, which the pod does not measure."""
 
 
 @dataclass(frozen=True)
@@ -66,106 +45,117 @@ class BenchmarkProcess:
             path.write_bytes(content)
 
 
-def as_process(pod: Pod, entry_point: Sequence[str], sandbox: Sandbox) -> BenchmarkProcess:
-    """The process that does in ``sandbox`` what ``pod`` does. Raises RehearsalError."""
-    lines: list[str] = []
-    command = _command(pod, entry_point, lines)
-    environment = _environment(pod, sandbox, lines)
+def as_process(
+    pod: Pod,
+    setting: Setting,
+    servers: Servers | None,
+    mounts: Mapping[str, Path] | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> BenchmarkProcess:
+    """The process that does here what ``pod`` does. Raises RehearsalError.
+
+    ``servers`` is None for a job, which asks none. ``mounts`` has the folder here for each path
+    that the pod mounts, by default the checkout's; ``variables`` are those that the container gets
+    in addition, or with another value.
+    """
+    mounts, variables = mounts or setting.layout.mounts, variables or {}
+    stand_in = setting.endpoints.name if servers else RECORDED_OUTPUT
+    python, *options = pod.command or setting.entry_point
+    if not Path(python).name.startswith("python"):
+        raise RehearsalError(f"the pod's command is not Python but {python}")
+    lines = [f"command: {sys.executable} in place of {python}"]
+    environment = _environment(pod, setting, mounts, variables, lines)
     path = pod.environment.get("BENCHMARK_CONFIG", "")
     if path not in pod.files:
         raise RehearsalError(f"files in the pod: {', '.join(pod.files) or 'none'}")
     of_pod = Config.model_validate_json(pod.files[path])
     if of_pod.bucket is None:
         raise RehearsalError(f"{path}: names no bucket")
-    bucket = of_pod.bucket.replace(ACCOUNT_PLACEHOLDER, sandbox.account)
-    lines.append(f"bucket: {bucket} in place of {of_pod.bucket}")
-    prompts = of_pod.prompts_bucket
-    if prompts is not None:
-        prompts = prompts.replace(ACCOUNT_PLACEHOLDER, sandbox.account)
-        lines.append(f"prompts_bucket: {prompts} in place of {of_pod.prompts_bucket}")
-    if of_pod.stopper is not None:
-        lines.append(f"stopper: none in place of {of_pod.stopper}")
+    bucket = of_pod.bucket.replace(ACCOUNT_PLACEHOLDER, setting.aws.account)
+    prompts = of_pod.prompts_bucket and of_pod.prompts_bucket.replace(
+        ACCOUNT_PLACEHOLDER, setting.aws.account
+    )
     changes = {
         "bucket": bucket,
         "prompts_bucket": prompts,
         "stopper": None,
-        "variants": tuple(_variants(of_pod.variants, sandbox, lines)),
-        "stand_in": sandbox.stand_in,
+        "variants": tuple(_local(variant, setting, servers) for variant in of_pod.variants),
+        "stand_in": stand_in,
     }
-    capped = sandbox.caps.applied(of_pod)
-    lines += differences(of_pod, capped)
-    lines.append(f"stand_in: {sandbox.stand_in}")
-    adapted = config.dump(Config.model_validate(capped.model_dump() | changes))
-    files = {**pod.files, path: adapted.encode()}
-    names = {point.name for point in capped.load.points}
+    here = Config.model_validate(setting.endpoints.caps.applied(of_pod).model_dump() | changes)
+    files = {**pod.files, path: config.dump(here).encode()}
+    names = {point.name for point in here.load.points}
     return BenchmarkProcess(
-        command,
+        (sys.executable, *options, *pod.arguments),
         environment,
-        folders=tuple(sandbox.mounts.values()),
-        files={_local_path(path, sandbox.mounts): content for path, content in files.items()},
+        folders=tuple(mounts.values()),
+        files={_local_path(path, mounts): content for path, content in files.items()},
         bucket=bucket,
         left_out=tuple(point.name for point in of_pod.load.points if point.name not in names),
-        differences=tuple(lines),
+        differences=(*lines, *differences(of_pod, here)),
     )
 
 
-def _command(pod: Pod, entry_point: Sequence[str], lines: list[str]) -> tuple[str, ...]:
-    python, *options = pod.command or entry_point
-    if not Path(python).name.startswith("python"):
-        raise RehearsalError(f"the pod's command is not Python but {python}")
-    lines.append(f"command: {sys.executable} in place of {python}")
-    return sys.executable, *options, *pod.arguments
+def differences(of_pod: object, here: object, path: str = "") -> Iterator[str]:
+    """One line for each value of a pod's configuration that another one has otherwise."""
+    if of_pod == here:
+        return
+    if isinstance(of_pod, BaseModel) and isinstance(here, BaseModel):
+        of_pod, here = dict(of_pod), dict(here)
+    elif isinstance(of_pod, tuple) and isinstance(here, tuple):  # of models with names
+        of_pod, here = ({item.name: item for item in items} for items in (of_pod, here))
+    if not isinstance(of_pod, dict) or not isinstance(here, dict):
+        yield f"{path}: {here} in place of {of_pod}"
+        return
+    for name in {**of_pod, **here}:
+        item = f"{path}.{name}".lstrip(".")
+        if name not in here:
+            yield f"{item}: left out"
+        elif name not in of_pod:
+            yield f"{item}: added, {here[name]!r}"
+        else:
+            yield from differences(of_pod[name], here[name], item)
 
 
-def _environment(pod: Pod, sandbox: Sandbox, lines: list[str]) -> dict[str, str]:
+def _environment(
+    pod: Pod,
+    setting: Setting,
+    mounts: Mapping[str, Path],
+    variables: Mapping[str, str],
+    lines: list[str],
+) -> dict[str, str]:
     if not pod.fields.keys() <= {"RUN_ID"}:
         raise RehearsalError(f"variables from the pod's fields: {', '.join(pod.fields)}")
-    run_id = {**pod.environment, **pod.fields}.get("RUN_ID")
-    if run_id is None:
-        raise RehearsalError("the pod has no RUN_ID")
-    lines.append(f"RUN_ID: {sandbox.run_id} in place of {run_id}")
+    variables = {**variables, "RUN_ID": setting.run_id}
+    of_pod = {**pod.environment, **pod.fields}
     lines += [
-        f"{name}: {value} in place of {pod.environment[name]}"
-        for name, value in sandbox.variables.items()
-        if name in pod.environment
+        f"{name}: {value} in place of {of_pod[name]}"
+        for name, value in variables.items()
+        if name in of_pod
     ]
-    lines += [f"folder: {folder} in place of {path}" for path, folder in sandbox.mounts.items()]
-    lines.append(f"AWS: {sandbox.environment['AWS_ENDPOINT_URL']} in place of AWS")
+    lines += [f"folder: {folder} in place of {path}" for path, folder in mounts.items()]
     outside = {
         name: value
-        for name, value in sandbox.environment.items()
+        for name, value in setting.aws.environment.items()
         if name.startswith("AWS_") or name in _FROM_THIS_MACHINE
     }
-    of_pod = {
-        name: str(_local_path(value, sandbox.mounts)) if value.startswith("/") else value
+    lines.append(f"AWS: {outside['AWS_ENDPOINT_URL']} in place of AWS")
+    inside = {
+        name: str(_local_path(value, mounts)) if value.startswith("/") else value
         for name, value in pod.environment.items()
     }
-    return outside | of_pod | dict(sandbox.variables) | {"RUN_ID": sandbox.run_id}
+    return outside | inside | variables
 
 
-def _variants(variants: Sequence[Variant], sandbox: Sandbox, lines: list[str]) -> Iterator[Variant]:
-    for variant in variants:
-        if variant.endpoint is None:  # a job's, which nobody asks
-            yield variant
-            continue
-        prefix = f"variants.{variant.name}"
-        if variant.name not in sandbox.endpoints:
-            raise RehearsalError(f"no endpoint stands in for the variant {variant.name}")
-        url = sandbox.endpoints[variant.name]
-        lines.append(f"{prefix}.endpoint: {url} in place of {variant.endpoint}")
-        drafts = variant.window if sandbox.drafts_whole_window else variant.drafts_per_step
-        if drafts != variant.drafts_per_step:
-            lines.append(
-                f"{prefix}.drafts_per_step: {drafts} in place of {variant.drafts_per_step}, since "
-                "upstream drafts the whole window"
-            )
-        yield variant.model_copy(update={"endpoint": url, "drafts_per_step": drafts})
-    for variant in sandbox.added:
-        lines.append(
-            f"variants.{variant.name}: added, at {variant.endpoint}, mode {variant.mode}, which "
-            "the pod does not measure"
-        )
-        yield variant
+def _local(variant: Variant, setting: Setting, servers: Servers | None) -> Variant:
+    if servers is None or variant.endpoint is None:
+        return variant
+    if variant.name not in servers.urls:
+        raise RehearsalError(f"no endpoint stands in for the variant {variant.name}")
+    upstream = setting.endpoints.drafts_whole_window
+    drafts = variant.window if upstream else variant.drafts_per_step
+    changes = {"endpoint": servers.urls[variant.name], "drafts_per_step": drafts}
+    return variant.model_copy(update=changes)
 
 
 def _local_path(path: str, mounts: Mapping[str, Path]) -> Path:

@@ -1,4 +1,4 @@
-"""What a rehearsal asks less of than the pod does, and every difference that this makes."""
+"""What a rehearsal asks less of than the pod does."""
 
 from __future__ import annotations
 
@@ -72,26 +72,6 @@ class Caps:
             return case
         limit = _least(case.prompts.limit or self.prompts, self.prompts)
         return case.model_copy(update={"prompts": case.prompts.model_copy(update={"limit": limit})})
-
-
-def differences(of_pod: Config, local: Config) -> Iterator[str]:
-    """One line for each thing that ``local`` asks less of than ``of_pod``."""
-    for field in ("rounds", "mean_output_tokens"):
-        before, after = getattr(of_pod.load, field), getattr(local.load, field)
-        if before != after:
-            yield f"load.{field}: {after} in place of {before}"
-    points = {point.name: point for point in local.load.points}
-    for point in of_pod.load.points:
-        less = points.pop(point.name, None)
-        if less is None:
-            yield f"load.points: without {point.name}"
-        elif less != point:
-            yield f"load.points.{point.name}.requests: {less.requests} in place of {point.requests}"
-    yield from (f"load.points: with {name}" for name in points)
-    for before, after in zip(of_pod.test_cases, local.test_cases, strict=True):
-        if before.prompts != after.prompts and before.prompts and after.prompts:
-            most = before.prompts.limit or "all"
-            yield f"test_cases.{before.name}.limit: {after.prompts.limit} in place of {most}"
 
 
 def _least(value: int, cap: int | None) -> int:

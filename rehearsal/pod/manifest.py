@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from rehearsal import RehearsalError
 
@@ -72,23 +71,16 @@ class IndexedJob:
         raise RehearsalError(f"no ConfigMap of the Job has {name}")
 
 
-def read_pod(directory: Path, name: str) -> Pod:
-    """The pod ``name`` from the ``*.k8s.yaml`` of ``directory``. Raises RehearsalError."""
-    objects = _objects(directory)
-    spec = _object(objects, directory, "Pod", name)["spec"]
-    if spec.get("initContainers"):
-        raise RehearsalError(f"{directory}: the Pod {name} has more than one container")
-    return _only_container(spec, f"{directory}: the Pod {name}", objects)
+def read_pod(directory: Path, kind: str, name: str) -> Pod:
+    """The pod of a Pod or a Deployment from the ``*.k8s.yaml`` of ``directory``.
 
-
-def read_deployment(directory: Path, name: str) -> Pod:
-    """The pod of the Deployment ``name``, as it is once its init containers have ended.
-
-    Raises RehearsalError.
+    A Deployment's as it is once its init containers have ended. Raises RehearsalError.
     """
     objects = _objects(directory)
-    spec = _object(objects, directory, "Deployment", name)["spec"]["template"]["spec"]
-    return _only_container(spec, f"{directory}: the Deployment {name}", objects)
+    if (kind, name) not in objects:
+        raise RehearsalError(f"{directory}: no {kind} {name}")
+    spec = objects[kind, name]["spec"]
+    return _only_container(spec if kind == "Pod" else spec["template"]["spec"], name, objects)
 
 
 def read_indexed_job(directory: Path) -> IndexedJob:
@@ -103,17 +95,13 @@ def read_indexed_job(directory: Path) -> IndexedJob:
         raise RehearsalError(f"{directory}: {len(jobs)} Indexed Jobs, where one is expected")
     spec, name = jobs[0]["spec"], jobs[0]["metadata"]["name"]
     template = spec["template"]["spec"]
-    pod = _only_container(template, f"{directory}: the Job {name}", objects)
-    sidecars = [
-        container
-        for container in template.get("initContainers", [])
-        if container.get("restartPolicy") == "Always"
+    (server, *_) = [
+        *(c for c in template.get("initContainers", ()) if c.get("restartPolicy") == "Always"),
+        None,
     ]
-    if len(sidecars) > 1:
-        raise RehearsalError(f"{directory}: the Job {name} has {len(sidecars)} sidecars")
     return IndexedJob(
-        pod=pod,
-        server=_container(template, sidecars[0], objects) if sidecars else None,
+        pod=_only_container(template, name, objects),
+        server=_container(template, server, objects) if server else None,
         indexes=spec["completions"],
         parallelism=spec["parallelism"],
         retries=spec["backoffLimitPerIndex"],
@@ -122,11 +110,9 @@ def read_indexed_job(directory: Path) -> IndexedJob:
 
 
 def entry_point(dockerfile: Path) -> tuple[str, ...]:
-    """The command that an image runs if its pod names none. Raises RehearsalError."""
-    match = _ENTRYPOINT.search(dockerfile.read_text(encoding="utf-8"))
-    if match is None:
-        raise RehearsalError(f"{dockerfile}: no ENTRYPOINT in exec form")
-    return tuple(json.loads(match[1]))
+    """The command that an image runs if its pod names none."""
+    (entry,) = _ENTRYPOINT.findall(dockerfile.read_text(encoding="utf-8"))
+    return tuple(json.loads(entry))
 
 
 def _final(spec: Manifest, container: str) -> frozenset[int]:
@@ -143,20 +129,11 @@ def _final(spec: Manifest, container: str) -> frozenset[int]:
 
 def _objects(directory: Path) -> _Objects:
     yaml = YAML(typ="safe", pure=True)
-    objects: dict[tuple[str, str], Manifest] = {}
-    for path in sorted(directory.glob("*.k8s.yaml")):
-        try:
-            documents = list(yaml.load_all(path))
-        except YAMLError:
-            raise RehearsalError(f"{path}: is not YAML") from None
-        objects |= {(o["kind"], o["metadata"]["name"]): o for o in documents}
-    return objects
-
-
-def _object(objects: _Objects, directory: Path, kind: str, name: str) -> Manifest:
-    if (kind, name) not in objects:
-        raise RehearsalError(f"{directory}: no {kind} {name}")
-    return objects[kind, name]
+    return {
+        (manifest["kind"], manifest["metadata"]["name"]): manifest
+        for path in sorted(directory.glob("*.k8s.yaml"))
+        for manifest in yaml.load_all(path)
+    }
 
 
 def _only_container(spec: Manifest, owner: str, objects: _Objects) -> Pod:
@@ -178,25 +155,21 @@ def _container(spec: Manifest, container: Manifest, objects: _Objects) -> Pod:
             fields[name] = variable["valueFrom"]["fieldRef"]["fieldPath"]
         else:
             raise RehearsalError(f"{container['name']}: {name} has a source that is not understood")
+    config_maps = {
+        volume["name"]: volume["configMap"]["name"]
+        for volume in spec["volumes"]
+        if "configMap" in volume
+    }
     command = container.get("command")
     return Pod(
         command=None if command is None else tuple(command),
         arguments=tuple(container.get("args", ())),
         environment=environment,
         fields=fields,
-        files=_files(spec, container, objects),
+        files={
+            f"{mount['mountPath']}/{key}": text.encode()
+            for mount in container["volumeMounts"]
+            if mount["name"] in config_maps
+            for key, text in objects["ConfigMap", config_maps[mount["name"]]]["data"].items()
+        },
     )
-
-
-def _files(spec: Manifest, container: Manifest, objects: _Objects) -> dict[str, bytes]:
-    config_maps = {
-        volume["name"]: volume["configMap"]["name"]
-        for volume in spec["volumes"]
-        if "configMap" in volume
-    }
-    return {
-        f"{mount['mountPath']}/{key}": text.encode()
-        for mount in container["volumeMounts"]
-        if mount["name"] in config_maps
-        for key, text in objects["ConfigMap", config_maps[mount["name"]]]["data"].items()
-    }

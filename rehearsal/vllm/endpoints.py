@@ -8,79 +8,61 @@ steps. Variants are measured in turn, and a server that nobody asks anything tak
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from experiment import Experiment
 from experiment.runtimes import Mode
-from experiment.variants import Variant, variants
+from experiment.variants import variants
 from rehearsal import RehearsalError
 from rehearsal.pod.caps import Caps
-from rehearsal.pod.manifest import IndexedJob, read_deployment
-from rehearsal.processes import START_SECONDS, Process, lasting_port
+from rehearsal.pod.manifest import IndexedJob, read_pod
+from rehearsal.processes import START_SECONDS, lasting_port
 from rehearsal.setting import Endpoints, Layout, Server, Servers, Setting
-from rehearsal.vllm import model_pair, ngram
+from rehearsal.vllm import model_pair
 from rehearsal.vllm.server_command import (
     NO_SUCH_DRAFT,
     Served,
     ServerCommand,
     server_command,
 )
-from spectap import config
 
 
 def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
-    """By the charts' commands; beside the services one that looks n-grams up.
+    """By the charts' commands. Makes the model pair, which is a stage.
 
-    Makes the model pair, which is a stage. Raises RehearsalError or ProcessError.
+    Raises RehearsalError or ProcessError.
     """
     experiment, layout = setting.experiment, setting.layout
-    first, *_ = _speculating(experiment)
-    added: tuple[config.Variant, ...] = ()
-    if job is None:
-        commands = _of_services(experiment, layout, first)
-        added = (ngram.beside(first, f"{commands[ngram.NAME].url}/v1"),)
-    else:
-        commands = {
-            variant.name: server_command(job.server_of(index), _served(experiment, layout))
-            for index, variant in enumerate(variants(experiment))
-        }
+    for variant in variants(experiment):
+        if variant.mode not in (None, Mode.FUSED):
+            raise RehearsalError(f"{variant.name}: mode {variant.mode}: {NO_SUCH_DRAFT}")
+    commands = {
+        variant.name: server_command(
+            job.server_of(index)
+            if job
+            else read_pod(layout.manifests, "Deployment", variant.service),
+            _served(experiment, layout),
+        )
+        for index, variant in enumerate(variants(experiment))
+    }
     _make_pair(setting)
+    environment = setting.serving_environment
+    outside = {name: environment[name] for name in ("PATH", "VLLM_API_KEY") if name in environment}
     servers = {
         name: Server(
             f"{server.url}/v1",
-            # A sweep starts one after another. Services start together, on all cores.
-            server.command if job is None else on_one_core(server.command),
-            _around(server.environment, setting.serving_environment),
+            ("taskset", "--cpu-list", str(_core()), *server.command),
+            {**outside, **server.environment},
         )
         for name, server in commands.items()
     }
-    return Servers(servers, tuple(_description(commands)), added)
-
-
-def on_one_core(command: tuple[str, ...]) -> tuple[str, ...]:
-    """``command``, kept to the servers' core from its start."""
-    return ("taskset", "--cpu-list", str(_core()), *command)
-
-
-def keep_on_one_core(process: Process) -> None:
-    """Keeps all of the process's group to that core. Until now it could start on all of them."""
-    for thread in _threads(process.pid):
-        with contextlib.suppress(ProcessLookupError):
-            os.sched_setaffinity(thread, {_core()})
+    return Servers(servers, tuple(_description(commands)))
 
 
 def _core() -> int:
     return max(os.sched_getaffinity(0))
-
-
-def _threads(group: int) -> Iterator[int]:
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-            if os.getpgid(int(process)) == group:
-                yield from map(int, os.listdir(f"/proc/{process}/task"))
 
 
 def _make_pair(setting: Setting) -> None:
@@ -95,41 +77,12 @@ def _make_pair(setting: Setting) -> None:
         stage.result = os.path.relpath(folder, layout.root)
 
 
-def _speculating(experiment: Experiment) -> tuple[Variant, ...]:
-    """The variants that speculate. Raises RehearsalError where the pair has no draft for one."""
-    speculating = tuple(variant for variant in variants(experiment) if variant.mode)
-    for variant in speculating:
-        if variant.mode is not Mode.FUSED:
-            raise RehearsalError(f"{variant.name}: mode {variant.mode}: {NO_SUCH_DRAFT}")
-    return speculating
-
-
-def _of_services(
-    experiment: Experiment, layout: Layout, speculative: Variant
-) -> dict[str, ServerCommand]:
-    """A server for each variant, and one that looks n-grams up. Raises RehearsalError."""
-    pods = {
-        variant.name: read_deployment(layout.manifests, variant.service)
-        for variant in variants(experiment)
-    }
-    if ngram.NAME in pods:
-        raise RehearsalError(f"{ngram.NAME} is the name of a variant that the rehearsal adds")
-    pods[ngram.NAME] = ngram.served_by(pods[speculative.name])
-    return {name: server_command(pod, _served(experiment, layout)) for name, pod in pods.items()}
-
-
 def _served(experiment: Experiment, layout: Layout) -> Served:
     home = layout.work / "vllm"
     home.mkdir(parents=True, exist_ok=True)
     pair = model_pair.folder(experiment, layout)
     # vLLM does not report its port if it is told to take any.
     return Served(layout.vllm, pair / "target", pair / "draft", lasting_port(), _core(), home)
-
-
-def _around(server: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """A server's own environment, with the search path and, if there is one, the key."""
-    outside = {name: environment[name] for name in ("PATH", "VLLM_API_KEY") if name in environment}
-    return {**outside, **server}
 
 
 def _description(servers: Mapping[str, ServerCommand]) -> Iterator[str]:
@@ -153,6 +106,5 @@ VLLM: Final = Endpoints(
     # The load generator wants a core, too.
     at_once=1,
     plays_jobs=False,
-    started=keep_on_one_core,
 )
 """vLLM as PyPI has it, with a model pair made on this machine."""

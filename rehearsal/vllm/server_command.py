@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from rehearsal import RehearsalError
 from rehearsal.pod.manifest import Pod
-from rehearsal.vllm import ngram
 
 _WITH_KEY: Final = "with-key.sh"
 _SERVE: Final = ("vllm", "serve")
@@ -47,19 +46,14 @@ ADDED: Final[Mapping[str, str]] = {
 """Flags that are added unless the chart has them, each with the reason."""
 
 ENVIRONMENT_LEFT_OUT: Final[Mapping[str, str]] = {
-    "VLLM_NEURON_FRAMEWORK": "Neuron's",
     "VLLM_RPC_TIMEOUT": "removed from vLLM together with V0",
     "VLLM_USE_V1": "removed from vLLM: only V1 is left",
-    "NEURON_COMPILED_ARTIFACTS": "Neuron's",
-    "NEURON_LOGICAL_NC_CONFIG": "Neuron's",
-    "NEURON_SKIP_EFA_AFFINITY": "Neuron's",
-    "NEURON_LIBTORCH_CACHE_ROOT": "Neuron's",
-    "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "Neuron's",
-    "VLLM_NEURON_COMPILATION_TIMEOUT": "Neuron's",
-    "VLLM_NEURON_BARRIER_TIMEOUT": "Neuron's",
     "VLLM_CACHE_ROOT": "a folder of the pod",
 }
-"""Variables of the chart that are not passed on, each with the reason. Every other one is."""
+"""Variables of the chart that are not passed on, each with the reason.
+
+Nor are Neuron's, which have it in their names. Every other one is.
+"""
 
 ENVIRONMENT_ADDED: Final[Mapping[str, str]] = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
@@ -157,12 +151,6 @@ def _value(flag: str, value: str | None, served: Served, lines: list[str]) -> li
 def _speculative(value: str, served: Served, lines: list[str]) -> str:
     settings: dict[str, Any] = json.loads(value)
     method = settings.get("method")
-    if method == ngram.NAME:
-        lines.append(
-            f"{_SPECULATIVE}: {value}, the rehearsal's own, in place of a draft model; no runtime "
-            "on Trainium serves it"
-        )
-        return value
     if method != _ANY_DRAFT:
         raise RehearsalError(f"{_SPECULATIVE}: method {method}: {NO_SUCH_DRAFT}")
     lines.append(
@@ -176,7 +164,7 @@ def _speculative(value: str, served: Served, lines: list[str]) -> str:
 def _environment(pod: Pod, served: Served, lines: list[str]) -> dict[str, str]:
     passed_on = {}
     for name, value in pod.environment.items():
-        if reason := ENVIRONMENT_LEFT_OUT.get(name):
+        if reason := "Neuron's" if "NEURON" in name else ENVIRONMENT_LEFT_OUT.get(name):
             lines.append(f"{name}: left out, {reason}")
         else:
             passed_on[name] = value

@@ -11,7 +11,6 @@ import math
 import sys
 from collections.abc import Iterator
 
-from rehearsal.vllm import ngram
 from spectap.analysis.advice.advise import advise
 from spectap.analysis.estimates.intervals import Interval, span, times
 from spectap.analysis.evidence import unsteadiness_of
@@ -47,10 +46,7 @@ def _gains(result: Rehearsed) -> Iterator[Row]:
         if case.structure == Structure.STRUCTURED.value:
             bar = STRUCTURED, math.inf
         yield f"{case.name}, SD", speedup(case), *bar
-        if case.name == "repeat-line":
-            yield f"{case.name}, n-gram", speedup(case, ngram.NAME), STRUCTURED, math.inf
-        for variant in ("SD", ngram.NAME):
-            yield f"{case.name}, TTFT of {variant}", prefill(case, variant), *PREFILL
+        yield f"{case.name}, TTFT", prefill(case, "SD"), *PREFILL
 
 
 def _foretold(swept: Rehearsed) -> Iterator[Row]:

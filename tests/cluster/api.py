@@ -29,7 +29,6 @@ _VERSIONS: Final = {
     "DeviceClass": "resource.k8s.io/v1",
     "Event": "v1",
     "Job": "batch/v1",
-    "Lease": "coordination.k8s.io/v1",
     "Namespace": "v1",
     "NetworkPolicy": "networking.k8s.io/v1",
     "Node": "v1",

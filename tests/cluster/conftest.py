@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from charts.names import NAMESPACE
 from experiment import Experiment
 from rehearsal.processes import interruptible
 from tests.cluster.api import Cluster
@@ -23,17 +21,16 @@ from tests.cluster.hardware import (
     trainium_node,
 )
 from tests.cluster.kubelets import Kubelets
-from tests.control_plane.choice import chosen, prepare
-from tests.control_plane.programs import ControlPlaneError, NoPrograms
-from tests.control_plane.servers import ControlPlane
+from tests.control_plane.programs import ControlPlaneError, NoPrograms, programs
+from tests.control_plane.servers import ControlPlane, control_plane
 from tests.synthesis import Synthesised
 
 
 @functools.cache
 def why_not() -> str | None:
-    """Why there is no control plane to be had. Ends all if the one that is named will not do."""
+    """Why there is no control plane to be had. Ends all if it cannot be built."""
     try:
-        prepare(os.environ)
+        programs(os.environ)
     except NoPrograms as reason:
         return str(reason)
     except ControlPlaneError as error:
@@ -49,42 +46,18 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with interruptible(), chosen(os.environ, tmp_path_factory.mktemp("plane")) as plane:
+    folder = tmp_path_factory.mktemp("plane")
+    with interruptible(), control_plane(programs(os.environ), folder) as plane:
         yield plane
 
 
 @pytest.fixture(scope="session")
-def cluster(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """With what the drivers install in it."""
     cluster = Cluster(plane, tmp_path_factory.mktemp("cluster"))
-    installed = [device_class(), csi_driver()]
-    with cordoned(cluster) if plane.lent else contextlib.nullcontext():
-        for manifest in installed:
-            cluster.create(manifest)
-        yield cluster
-        if plane.lent:
-            for manifest in installed:
-                cluster.delete(manifest)
-
-
-@contextlib.contextmanager
-def cordoned(cluster: Cluster) -> Iterator[None]:
-    """Within it no pod goes to the nodes that are there.
-
-    Ends all if the namespace is in use: the tests remove it.
-    """
-    if cluster.get("Namespace", NAMESPACE):
-        pytest.exit(f"KUBECONFIG: the cluster has a namespace {NAMESPACE} already", returncode=1)
-    nodes = [
-        node["metadata"]["name"]
-        for node in cluster.all("Node", None)
-        if not node["spec"].get("unschedulable")
-    ]
-    cluster.kubectl("cordon", *nodes)
-    try:
-        yield
-    finally:
-        cluster.kubectl("uncordon", *nodes)
+    for manifest in (device_class(), csi_driver()):
+        cluster.create(manifest)
+    return cluster
 
 
 @pytest.fixture(scope="session")
@@ -95,11 +68,6 @@ def kubelets(cluster: Cluster, synthesised: Synthesised) -> Iterator[Kubelets]:
             kubelets.add(node)
         add_trainium(cluster, kubelets, synthesised, 0)
         yield kubelets
-        if cluster.plane.lent:
-            # They take part in it: pods end before a namespace does.
-            cluster.kubectl("delete", f"namespace/{NAMESPACE}", "--ignore-not-found")
-            cluster.kubectl("delete", "persistentvolume/article-models", "--ignore-not-found")
-            kubelets.remove_all()
 
 
 def add_trainium(

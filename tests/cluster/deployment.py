@@ -7,16 +7,15 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import aws_cdk as cdk
 from ruamel.yaml import YAML
 
-from app import compose, write_manifests
 from charts.names import NAMESPACE
 from experiment import Experiment
 from tests.cluster.api import SECONDS, Cluster, Manifest
-from tests.synthesis import ACCOUNT, CONTEXT
+from tests.rehearsal.conftest import write_deployed
+from tests.synthesis import ACCOUNT
 
 SETTLED_SECONDS: Final = 5.0
 """The scheduler's word counts once it has stood for so long: nodes may just have come."""
@@ -46,22 +45,6 @@ class Manifests:
         assert len(matches) == 1, f"{len(matches)} objects {kind}/{name}"
         return matches[0]
 
-    def changed(
-        self, kind: str, name: str, change: Callable[[Any], object], into: Path
-    ) -> Manifests:
-        """The same below ``into``, with one object changed by hand."""
-        yaml, changes = YAML(typ="safe", pure=True), 0
-        into.mkdir()
-        for path in sorted(self.directory.iterdir()):
-            objects = list(yaml.load_all(path))
-            for object_ in objects:
-                if _is(object_, kind, name):
-                    change(object_)
-                    changes += 1
-            yaml.dump_all(objects, into / path.name)
-        assert changes == 1, f"{changes} objects {kind}/{name}"
-        return Manifests(into)
-
 
 def without(manifests: Manifests, names: Collection[str], into: Path) -> Manifests:
     """The same below ``into``, but for the objects of these names."""
@@ -75,10 +58,8 @@ def without(manifests: Manifests, names: Collection[str], into: Path) -> Manifes
 
 def render(experiment: Experiment, directory: Path) -> Manifests:
     """What ``app.py`` writes for ``experiment`` and an account."""
-    app = cdk.App(outdir=str(directory / "cdk.out"), context=CONTEXT)
-    serving = compose(app, experiment)
-    write_manifests(experiment, serving.deployed(ACCOUNT), directory / "dist")
-    return Manifests(directory / "dist")
+    write_deployed(experiment, ACCOUNT, directory)
+    return Manifests(directory)
 
 
 @contextlib.contextmanager

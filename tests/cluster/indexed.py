@@ -1,10 +1,9 @@
-"""An Indexed Job as the control plane has it: the pods of its indexes, and its own state."""
+"""The Indexed Job of a sweep as the control plane has it: its pods and its own state."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from tests.cluster.api import SECONDS, Cluster, Manifest
@@ -12,85 +11,93 @@ from tests.cluster.deployment import claim, devices, group, pods, refusal
 
 JOB: Final = "batch.kubernetes.io"
 INDEX_LABEL: Final = f"{JOB}/job-completion-index"
+_APP: Final = "qwen-sweep"
 _Item = TypeVar("_Item")
 
 
-@dataclass(frozen=True)
-class Indexed:
-    """The one Indexed Job of an experiment, by the value of its label ``app``."""
+def job_of(cluster: Cluster) -> Manifest:
+    """The one Job of a sweep."""
+    (job,) = (job for job in cluster.all("Job") if labels(job).get("app") == _APP)
+    return job
 
-    app: str
 
-    def job(self, cluster: Cluster) -> Manifest:
-        """The Job."""
-        (matching,) = (job for job in cluster.all("Job") if labels(job).get("app") == self.app)
-        return matching
+def unfinished(cluster: Cluster) -> list[Manifest]:
+    """The Job's pods that are not over."""
+    phases = ("Pending", "Running")
+    return [pod for pod in pods(cluster, "app", _APP) if pod["status"]["phase"] in phases]
 
-    def pods(self, cluster: Cluster) -> list[Manifest]:
-        """Those that are not over."""
-        pods_of_app = pods(cluster, "app", self.app)
-        return [pod for pod in pods_of_app if pod["status"]["phase"] in ("Pending", "Running")]
 
-    def running(self, cluster: Cluster) -> list[Manifest]:
-        """Those that run, in the order of their indexes."""
-        running = [pod for pod in self.pods(cluster) if pod["status"]["phase"] == "Running"]
-        return sorted(running, key=index)
+def running(cluster: Cluster) -> list[Manifest]:
+    """Those that run, in the order of their indexes."""
+    return sorted((p for p in unfinished(cluster) if p["status"]["phase"] == "Running"), key=index)
 
-    def until_running(self, cluster: Cluster, number: int) -> list[Manifest]:
-        """The pods that run, in the order of their indexes, once there are as many."""
-        return cluster.until(
-            lambda: as_many(number, self.running(cluster)), f"{number} indexes to run"
-        )
 
-    def refused(self, cluster: Cluster) -> list[str]:
-        """What the scheduler says of those that it has no place for."""
-        return [reason for reason in map(refusal, self.pods(cluster)) if "0/" in reason]
+def until_running(cluster: Cluster, number: int) -> list[Manifest]:
+    """The pods that run, once there are as many."""
+    return cluster.until(lambda: as_many(number, running(cluster)), f"{number} indexes to run")
 
-    def each_has_a_group_of_its_own(self, cluster: Cluster, nodes: set[str], count: int) -> None:
-        """Eight connected devices on its own node, none of which another index has.
 
-        ``count`` are the devices of all of them.
-        """
-        allocated = []
-        for pod in self.pods(cluster):
-            its_claim = claim(cluster, pod)
-            if pod["spec"].get("nodeName") and its_claim:
-                allocation = devices(its_claim)
-                assert len(allocation) == 8
-                assert {pool for pool, _ in allocation} == {pod["spec"]["nodeName"]}
-                assert len({group(cluster, device) for device in allocation}) == 1
-                allocated += allocation
-        assert {pool for pool, _ in allocated} == nodes
-        assert len(set(allocated)) == len(allocated) == count
+def refused(cluster: Cluster) -> list[str]:
+    """What the scheduler says of those that it has no place for."""
+    return [reason for reason in map(refusal, unfinished(cluster)) if "0/" in reason]
 
-    def over(self, cluster: Cluster, pod: Manifest) -> bool:
-        """Whether this pod is."""
-        return uid(pod) not in map(uid, self.pods(cluster))
 
-    def has_failed(self, cluster: Cluster, times: int) -> bool:
-        """Whether so many pods have."""
-        return bool(self.job(cluster)["status"].get("failed") == times)
+def until_failed(cluster: Cluster, times: int) -> None:
+    """Returns once so many pods have."""
+    cluster.until(lambda: job_of(cluster)["status"].get("failed") == times, f"{times} failures")
 
-    def with_a_failed_index(self, cluster: Cluster) -> Manifest | None:
-        """The Job, once it has given an index up."""
-        job = self.job(cluster)
-        return job if job["status"].get("failedIndexes") else None
 
-    def ended(self, cluster: Cluster, how: str) -> Manifest | None:
-        """The Job, once it is ``Complete`` or ``Failed``."""
-        job = self.job(cluster)
+def until_given_up(cluster: Cluster, failed_indexes: str) -> Manifest:
+    """The Job, once it has given up these indexes."""
+
+    def look() -> Manifest | None:
+        job = job_of(cluster)
+        return job if job["status"].get("failedIndexes") == failed_indexes else None
+
+    return cluster.until(look, f"the Job to give up {failed_indexes}")
+
+
+def until_ended(cluster: Cluster, how: str) -> Manifest:
+    """The Job, once it is ``Complete`` or ``Failed``."""
+
+    def look() -> Manifest | None:
+        job = job_of(cluster)
         return job if how in conditions(job) else None
+
+    return cluster.until(look, f"the Job to be {how}")
+
+
+def check_devices(cluster: Cluster, nodes: set[str], count: int) -> None:
+    """Each index has eight connected devices on its own node, which no other has; in all ``count``.
+
+    Indexes without a node are passed over.
+    """
+    allocated = []
+    for pod in unfinished(cluster):
+        device_claim = claim(cluster, pod)
+        if pod["spec"].get("nodeName") and device_claim:
+            allocation = devices(device_claim)
+            assert len(allocation) == 8
+            assert {pool for pool, _ in allocation} == {pod["spec"]["nodeName"]}
+            assert len({group(cluster, device) for device in allocation}) == 1
+            allocated += allocation
+    assert {pool for pool, _ in allocated} == nodes
+    assert len(set(allocated)) == len(allocated) == count
+
+
+def until_without_devices(cluster: Cluster, pod: Manifest) -> None:
+    """Returns once the claim of a pod is gone, or empty."""
+
+    def look() -> bool:
+        device_claim = claim(cluster, pod)
+        return device_claim is None or not devices(device_claim)
+
+    cluster.until(look, "the end of its claim")
 
 
 def as_many(number: int, items: list[_Item]) -> list[_Item] | None:
-    """What was found, once it is as many and nothing is empty."""
-    return items if len(items) == number and all(items) else None
-
-
-def has_no_devices(cluster: Cluster, pod: Manifest) -> bool:
-    """Whether the claim of this pod is gone, or empty."""
-    its_claim = claim(cluster, pod)
-    return its_claim is None or not devices(its_claim)
+    """The items, if they are as many."""
+    return items if len(items) == number else None
 
 
 def conditions(job: Manifest) -> dict[str, Manifest]:

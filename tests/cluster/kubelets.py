@@ -21,82 +21,9 @@ TERMINATION_SECONDS: Final = 0.5
 """Long enough for whoever starts a successor too early to be seen doing it."""
 _POLL_SECONDS: Final = 0.1
 _FOUND_ANOTHER = (404, 409)
-_LEASE_SECONDS: Final = 10.0
-_LEASES: Final = "kube-node-lease"
 _READY: Final = ("ContainersReady", "Ready")
 _INITIALIZED: Final = ("PodReadyToStartContainers", "Initialized")
 _KUBELET_CONDITIONS: Final = frozenset({*_READY, *_INITIALIZED})
-
-
-class Nodes:
-    """Nodes that their kubelets registered and keep alive by leases.
-
-    A lease is what the node lifecycle controller looks at.
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._api = cluster
-        self._names: set[str] = set()
-        self._renewed = float("-inf")
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Of those that stand."""
-        return frozenset(self._names)
-
-    def add(self, node: Manifest) -> None:
-        """Registers ``node``, ready. Raises ApiException."""
-        created = self._api.create(node)
-        condition = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "lastHeartbeatTime": now(),
-            "lastTransitionTime": now(),
-        }
-        self._api.patch(created, {"status": {"conditions": [condition]}}, status=True)
-        name = node["metadata"]["name"]
-        lease = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now()}
-        self._api.create(
-            {
-                "apiVersion": "coordination.k8s.io/v1",
-                "kind": "Lease",
-                "metadata": {"name": name, "namespace": _LEASES},
-                "spec": lease,
-            },
-            _LEASES,
-        )
-        self._names.add(name)
-
-    def remove(self, name: str) -> None:
-        """Takes a node away, with its devices and all that runs there. Raises ApiException."""
-        for kind in ("ResourceSlice", "Node"):
-            for manifest in self._api.all(kind, None):
-                if name in (manifest["metadata"]["name"], manifest["spec"].get("nodeName")):
-                    self._api.delete(manifest)
-
-    def forget(self, name: str) -> None:
-        """Takes a node away for good, with the lease that no node controller would remove."""
-        self.remove(name)
-        if lease := self._api.get("Lease", name, _LEASES):
-            self._api.delete(lease)
-        self._names.discard(name)
-
-    def renew(self) -> None:
-        """Renews the leases where it is time to. Raises ApiException."""
-        if time.monotonic() - self._renewed < _LEASE_SECONDS:
-            return
-        for name in list(self._names):
-            lease = {"kind": "Lease", "metadata": {"name": name, "namespace": _LEASES}}
-            try:
-                self._api.patch(lease, {"spec": {"renewTime": now()}})
-            except ApiException as error:
-                if error.status != 404:  # the node was removed meanwhile
-                    raise
-        self._renewed = time.monotonic()
 
 
 class Kubelets:
@@ -104,7 +31,7 @@ class Kubelets:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._nodes = Nodes(cluster)
+        self._nodes: set[str] = set()
         self._finishing: set[str] = set()
         self._ending: dict[str, float] = {}
         self._over = threading.Event()
@@ -123,17 +50,24 @@ class Kubelets:
             raise self._failure
 
     def add(self, node: Manifest) -> None:
-        """Registers ``node``, ready."""
-        self._nodes.add(node)
+        """Registers ``node``, ready. Raises ApiException."""
+        created = self._cluster.create(node)
+        condition = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "lastHeartbeatTime": now(),
+            "lastTransitionTime": now(),
+        }
+        self._cluster.patch(created, {"status": {"conditions": [condition]}}, status=True)
+        self._nodes.add(node["metadata"]["name"])
 
     def remove(self, name: str) -> None:
-        """Takes a node away, with its devices and all that runs there."""
-        self._nodes.remove(name)
-
-    def remove_all(self) -> None:
-        """Takes all nodes away, and the leases that no node controller would remove."""
-        for name in self._nodes.names:
-            self._nodes.forget(name)
+        """Takes a node away, with its devices and all that runs there. Raises ApiException."""
+        for kind in ("ResourceSlice", "Node"):
+            for manifest in self._cluster.all(kind, None):
+                if name in (manifest["metadata"]["name"], manifest["spec"].get("nodeName")):
+                    self._cluster.delete(manifest)
 
     def finish(self, jobs: Iterable[str]) -> None:
         """From now on the pods of these Jobs end well."""
@@ -163,7 +97,6 @@ class Kubelets:
     def _work(self) -> None:
         try:
             while not self._over.wait(_POLL_SECONDS):
-                self._nodes.renew()
                 for pod in self._cluster.all("Pod", None):
                     if pod["spec"].get("nodeName") in self._nodes:
                         self._attend(pod)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,72 +11,30 @@ import pytest
 
 from tests.control_plane.programs import ControlPlaneError, programs
 from tests.control_plane.servers import ControlPlane, control_plane
-from tests.rehearsal.left import alive, descendants
-from tests.synthesis import ROOT
+from tests.rehearsal.left import alive
 
 NAMES = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
-
-# A run that is ended from outside while it waits.
-WAITING = """
-import os, pathlib, sys, time
-from tests.control_plane.programs import programs
-from tests.control_plane.servers import control_plane
-from rehearsal.processes import interruptible
-with interruptible(), control_plane(programs(os.environ), pathlib.Path(sys.argv[1])):
-    print("ready", flush=True)
-    time.sleep(60)
-"""
 
 
 @pytest.fixture(scope="module")
 def program_folder() -> Path:
-    """The programs, none of which a cluster of others brings."""
-    if os.environ.get("KUBECONFIG"):
-        pytest.skip("of a cluster of others")
     return programs(os.environ)
 
 
-def test_nothing_is_left_after_an_error(program_folder: Path, tmp_path: Path) -> None:
-    class MishapError(Exception):
-        pass
-
-    pids: set[int] = set()
-
-    def mishap() -> None:
-        with control_plane(program_folder, tmp_path) as plane:
-            assert set(plane.processes) == NAMES
-            pids.update(process.pid for process, _ in plane.processes.values())
-            assert alive(pids) == pids
-            raise MishapError
-
-    with pytest.raises(MishapError):
-        mishap()
-    assert alive(pids) == set()
-
-
-def test_nothing_is_left_after_a_signal(program_folder: Path, tmp_path: Path) -> None:
-    assert program_folder
-    command = [sys.executable, "-c", WAITING, str(tmp_path)]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as run:
-        assert run.stdout is not None
-        assert run.stdout.readline() == "ready\n"
-        started = descendants(run.pid)
-        assert len(alive(started)) == 2 * len(NAMES)  # each with a shell that watches over it
-        run.send_signal(signal.SIGTERM)
-        run.wait(30)
-    assert alive(started) == set()
-
-
-def test_a_program_that_ends_is_noticed(program_folder: Path, tmp_path: Path) -> None:
+def test_a_program_that_ends_is_noticed_and_nothing_is_left_of_the_others(
+    program_folder: Path, tmp_path: Path
+) -> None:
     with control_plane(program_folder, tmp_path) as plane:
+        pids = {process.pid for process, _ in plane.processes.values()}
+        assert set(plane.processes) == NAMES
+        assert alive(pids) == pids
         plane.check()
         scheduler, _ = plane.processes["kube-scheduler"]
         scheduler.kill()
         scheduler.wait()
         with pytest.raises(ControlPlaneError, match=r"kube-scheduler ended: .*kube-scheduler\.log"):
             plane.check()
+    assert alive(pids) == set()
 
 
 def test_a_program_that_does_not_start_says_why(
@@ -94,27 +49,17 @@ def test_a_program_that_does_not_start_says_why(
         pass
 
 
-@pytest.fixture
-def own_plane(plane: ControlPlane) -> ControlPlane:
-    """The one that the other tests use."""
-    if plane.lent:
-        pytest.skip("of a cluster of others")
-    return plane
-
-
-def test_keys_are_for_their_owner_alone(own_plane: ControlPlane) -> None:
-    folder = own_plane.kubeconfig.parent
+def test_keys_are_for_their_owner_alone(plane: ControlPlane) -> None:
+    folder = plane.kubeconfig.parent
     secrets = [*folder.glob("*.key"), *folder.glob("*.kubeconfig")]
     assert len(secrets) == 5
     assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
 
 
 @pytest.mark.skipif(not Path("/proc/self/net").exists(), reason="needs Linux's /proc")
-def test_servers_listen_on_loopback_alone(own_plane: ControlPlane) -> None:
+def test_servers_listen_on_loopback_alone(plane: ControlPlane) -> None:
     addresses = {
-        address
-        for process, _ in own_plane.processes.values()
-        for address in _listening(process.pid)
+        address for process, _ in plane.processes.values() for address in _listening(process.pid)
     }
     assert addresses == {"0100007F"}
 

@@ -11,15 +11,14 @@ import os
 import sys
 
 from rehearsal.processes import Interrupted, ProcessError, interruptible
-from tests.control_plane.choice import prepare
-from tests.control_plane.programs import ControlPlaneError, NoPrograms
+from tests.control_plane.programs import ControlPlaneError, NoPrograms, programs
 
 
 def main() -> int:
     """Builds the programs if they are not there; returns the exit status."""
     try:
         with interruptible():
-            prepare(os.environ)
+            programs(os.environ)
     except NoPrograms:
         return 0
     except (ControlPlaneError, ProcessError, OSError) as error:

@@ -64,10 +64,7 @@ def programs(environment: Mapping[str, str], stream: TextIO | None = None) -> Pa
         return _ready(Path(assets))
     go = shutil.which("go", path=environment.get("PATH")) or shutil.which("go", path=INSTALLED)
     if go is None:
-        raise NoPrograms(
-            "no control plane: neither Go to build it with, nor KUBEBUILDER_ASSETS, "
-            "nor KUBECONFIG of a kind cluster"
-        )
+        raise NoPrograms("no control plane: neither Go to build it with, nor KUBEBUILDER_ASSETS")
     version = _output([go, "env", "GOVERSION"], environment)
     # From 1.21 on, go fetches the toolchain that go.mod asks for, or says why it cannot.
     if (minor := re.match(r"go1\.(\d+)", version)) and int(minor[1]) < 21:

@@ -33,12 +33,7 @@ class ControlPlane:
     kubectl: Path
     kubeconfig: Path
     processes: Mapping[str, tuple[Process, Path]]
-    """Process and log by the program's name. Empty for a cluster that was there before."""
-
-    @property
-    def lent(self) -> bool:
-        """Whether someone else started it, so that it must be left as it was found."""
-        return not self.processes
+    """Process and log by the program's name."""
 
     def check(self) -> None:
         """Raises ControlPlaneError if one of its programs has ended."""
@@ -123,6 +118,8 @@ def _controller_manager(files: _Files, tokens: _KeyFiles, directory: Path) -> li
         f"--service-account-private-key-file={tokens.private}",
         f"--root-ca-file={files.authority_file}",
         "--use-service-account-credentials=true",
+        # The kubelets that are played here renew no lease.
+        "--node-monitor-grace-period=24h",
         # It creates this folder, by default outside of this run's directory.
         f"--flex-volume-plugin-dir={directory}/volume-plugins",
         "--leader-elect=false",

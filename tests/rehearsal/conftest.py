@@ -5,24 +5,24 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
-import aws_cdk as cdk
 import pytest
 
-from app import compose, write_manifests
+from app import write_manifests
+from charts.names import Deployed, bucket_name, prompts_bucket_name, stopper_arn
 from deployment.console import Console
 from experiment import Experiment
 from rehearsal.aws.client import Aws, embedded_aws
 from rehearsal.golden.endpoints import GOLDEN
 from rehearsal.indexes import NO_FAULTS, Faults, isolated
-from rehearsal.outcome import Outcome
 from rehearsal.pod.caps import Caps
 from rehearsal.rehearse import compared, create
-from rehearsal.setting import Layout, Setting
+from rehearsal.setting import Layout, Outcome, Setting
 from spectap.report import results
 from spectap.report.results import Results
-from tests.synthesis import CONTEXT, ROOT
+from tests.synthesis import ACCOUNT, ROOT
 
 REGION: Final = "us-east-2"
 QUICK: Final = replace(GOLDEN, caps=Caps(rounds=1, output_tokens=100), start_seconds=5)
@@ -58,6 +58,25 @@ class Rehearsed:
 Rehearse = Callable[..., Rehearsed]
 
 
+def write_deployed(experiment: Experiment, account: str, folder: Path) -> None:
+    """Writes the manifests of an experiment deployed in an account."""
+    deployed = Deployed(
+        bucket_name(experiment, account),
+        "an-image:1",
+        stopper_arn(experiment, account),
+        prompts_bucket_name(experiment, account),
+    )
+    write_manifests(experiment, deployed, folder)
+
+
+@pytest.fixture(scope="module")
+def manifests(article: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The article's, as a folder."""
+    folder = tmp_path_factory.mktemp("dist")
+    write_deployed(article, ACCOUNT, folder)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
     """Rehearses an experiment, with faults if any."""
@@ -66,9 +85,7 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
         folder = tmp_path_factory.mktemp("checkout")
         (folder / "spectap").symlink_to(ROOT / "spectap")
         layout, regional = Layout(folder), replace(aws, region=experiment.aws.region)
-        app = cdk.App(outdir=str(layout.assembly), context=CONTEXT)
-        deployed = compose(app, experiment).deployed(aws.account)
-        write_manifests(experiment, deployed, layout.manifests)
+        write_deployed(experiment, aws.account, layout.manifests)
         create(regional, experiment)
         console = Console(9, stream := io.StringIO())
         setting = Setting(experiment, "rehearsal-1", layout, regional, QUICK, console)

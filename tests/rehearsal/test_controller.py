@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -41,21 +40,18 @@ class Pods:
         finally:
             self.running.remove(attempt)
 
-    def started(self, attempt: Attempt) -> None:
-        assert attempt in self.running
-        self.events.append(("started", attempt))
-
-    def runs(self, attempt: Attempt, process: Process) -> None:
-        if self._commands.get(attempt.index) == LONG and attempt.number == 1:
-            process.send_signal(signal.SIGKILL)
-
-    def complete(self, attempt: Attempt) -> None:
-        assert attempt not in self.running, "it is told once the pod is gone"
-        self.events.append(("complete", attempt))
-
-    def failed(self, attempt: Attempt, status: int, *, retried: bool) -> None:
-        assert attempt not in self.running
-        self.events.append((f"failed {status}{', retried' if retried else ''}", attempt))
+    def play(
+        self, indexes: int, retries: int, at_once: int, *final: int, seconds: float = 60
+    ) -> None:
+        for event in control(indexes, retries, at_once, self.start, seconds, final):
+            if event.started:
+                self.events.append(("started", event.attempt))
+            elif event.status is not None:
+                assert event.attempt not in self.running, "told once the pod is gone"
+                status = f"{event.status}{', retried' if event.retried else ''}"
+                self.events.append((status, event.attempt))
+            elif self._commands.get(event.attempt.index) == LONG:
+                event.process.kill()
 
     def of(self, index: int) -> list[tuple[str, int]]:
         return [(event, attempt.number) for event, attempt in self.events if attempt.index == index]
@@ -63,41 +59,30 @@ class Pods:
 
 def test_an_index_that_fails_is_retried_alone_and_given_up(tmp_path: Path) -> None:
     pods = Pods(tmp_path, {1: "exit 3"})
-    control(3, 2, 2, pods.start, pods, 60)
+    pods.play(3, 1, 2)
     assert pods.most == 2
-    assert pods.of(1) == [
-        *(("started", 1), ("failed 3, retried", 1)),
-        *(("started", 2), ("failed 3, retried", 2)),
-        *(("started", 3), ("failed 3", 3)),
-    ]
-    for index in (0, 2):
-        assert pods.of(index) == [("started", 1), ("complete", 1)]
+    assert pods.of(1) == [("started", 1), ("3, retried", 1), ("started", 2), ("3", 2)]
+    assert pods.of(0) == pods.of(2) == [("started", 1), ("0", 1)]
 
 
 def test_an_index_that_another_try_would_not_help_is_given_up_at_once(tmp_path: Path) -> None:
-    pods = Pods(tmp_path, {0: "exit 69", 1: "exit 1"})
-    control(2, 1, 2, pods.start, pods, 60, final={69})
-    assert pods.of(0) == [("started", 1), ("failed 69", 1)]
-    assert [number for event, number in pods.of(1) if event == "started"] == [1, 2]
+    pods = Pods(tmp_path, {0: "exit 69", 1: LONG})
+    pods.play(2, 1, 1, 69)
+    assert pods.of(0) == [("started", 1), ("69", 1)]
+    assert pods.of(1) == [("started", 1), ("-9, retried", 1), ("started", 2), ("-9", 2)]
 
 
 def test_a_retry_waits_for_those_that_were_not_tried(tmp_path: Path) -> None:
     pods = Pods(tmp_path, {0: "exit 1"})
-    control(3, 1, 1, pods.start, pods, 60)
+    pods.play(2, 1, 1)
     started = [attempt for event, attempt in pods.events if event == "started"]
-    assert started == [Attempt(0), Attempt(1), Attempt(2), Attempt(0, 2)]
-
-
-def test_who_watches_can_kill_what_runs(tmp_path: Path) -> None:
-    pods = Pods(tmp_path, {0: LONG})
-    control(1, 0, 1, pods.start, pods, 60)
-    assert pods.of(0) == [("started", 1), ("failed -9", 1)]
+    assert started == [Attempt(0), Attempt(1), Attempt(0, 2)]
 
 
 def test_nothing_is_left_of_what_takes_too_long(tmp_path: Path) -> None:
-    pods = Pods(tmp_path, {0: f"{LONG} & wait"})
+    pods = Pods(tmp_path, {0: "sleep 60 & wait"})
     with pytest.raises(RehearsalError, match=r"^did not end within 0 s$"):
-        control(1, 0, 1, pods.start, pods, 0)
+        pods.play(1, 0, 1, seconds=0)
     assert not pods.running
     (group,) = pods.groups
     assert not left_in_group(group)

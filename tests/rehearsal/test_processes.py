@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import processes
 from rehearsal.processes import (
     Interrupted,
     ProcessError,
+    await_health,
     await_line,
-    await_listener,
     held,
     interruptible,
     lasting_port,
@@ -104,24 +103,26 @@ def test_a_second_signal_does_not_stop_the_stopping() -> None:
     assert steps == ["done"]
 
 
-def test_a_failure_is_one_line(tmp_path: Path) -> None:
-    program = "import sys; print('first'); print('the reason'); sys.exit(3)"
-    with pytest.raises(ProcessError, match=r"^ended with status 3: the reason; see .*log$"):
-        run(python(program), os.environ, tmp_path / "log", 10)
-
-
-def test_a_process_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(ProcessError, match="did not end within 0 s"):
-        run(python(FAMILY), os.environ, tmp_path / "log", 0.3)
+@pytest.mark.parametrize(
+    ("program", "seconds", "message"),
+    [
+        ("echo first; echo the reason; exit 3", 10, "ended with status 3: the reason; see .*log"),
+        ("kill -9 $$", 10, r"was killed \(SIGKILL\)"),
+        ("sleep 60", 0, "did not end within 0 s; see .*log"),
+    ],
+)
+def test_a_failure_is_one_line(program: str, seconds: float, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ProcessError, match=f"^{message}$"):
+        run(["sh", "-c", program], os.environ, tmp_path / "log", seconds, end_by=signal.SIGTERM)
 
 
 def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with (
-        running(python("raise SystemExit('no port')"), os.environ, log) as process,
-        pytest.raises(ProcessError, match="ended with status 1: no port"),
-    ):
-        await_line(process, log, "ready", 10)
+    with running(["sh", "-c", "echo no port; exit 1"], os.environ, log) as process:
+        with pytest.raises(ProcessError, match="ended with status 1: no port"):
+            await_line(process, log, "ready", 10)
+        with pytest.raises(ProcessError, match="server for SD ended with status 1: no port; see"):
+            await_health("SD", process, "http://127.0.0.1:1", log)
 
 
 @pytest.mark.parametrize(
@@ -143,27 +144,3 @@ def test_a_lasting_port_is_free_and_given_to_no_client() -> None:
     with socket.socket() as client:
         client.bind(("127.0.0.1", 0))
         assert client.getsockname()[1] > lasting_port()
-
-
-def test_no_port_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port = server.getsockname()[1]
-        monkeypatch.setattr(processes, "_LASTING", range(port, port + 1))
-        with pytest.raises(OSError, match=f"no port of 127.0.0.1 from {port} to {port} is free"):
-            lasting_port()
-
-
-def test_a_server_is_waited_for_until_it_listens_or_ends(tmp_path: Path) -> None:
-    port = lasting_port()
-    url = f"http://127.0.0.1:{port}/v1"
-    serve = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
-    with running(serve, os.environ, tmp_path / "log") as process:
-        await_listener(process, url, 60)
-        socket.create_connection(("127.0.0.1", port)).close()
-    with running(["false"], os.environ, tmp_path / "log") as process:
-        await_listener(process, url, 60)
-        assert process.poll() is not None
-    with running(["sleep", "60"], os.environ, tmp_path / "log") as process:
-        await_listener(process, url, 0)
-        assert process.poll() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.__main__ import main
-from rehearsal.outcome import load_maker
+from rehearsal.setting import Layout
 from tests.conftest import edited
 from tests.rehearsal.left import alive, descendants
 from tests.synthesis import ROOT
@@ -31,11 +32,8 @@ def status_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
     ("arguments", "status", "line"),
     [
         ("experiments/nobody.yaml", 1, "experiments/nobody.yaml:"),
-        ("experiments/article.yaml --break 1", 1, "--break 1: the experiment has neither a sweep"),
+        ("experiments/article.yaml --break 1", 1, "--break 1: the experiment has no indexes"),
         ("experiments/article-sweep.yaml --kill 99", 1, "--kill 99: .* the indexes 0 to 8"),
-        ("experiments/article-sweep.yaml --break -1", 1, "--break -1: .* the indexes 0 to 8"),
-        ("experiments/article-sweep.yaml --kill 2 --break 2", 1, "--kill 2: .* --break too"),
-        ("experiments/article-sweep.yaml --break a", 2, "argument --break: invalid int value: 'a'"),
         ("experiments/vanilla.yaml --vllm", 1, "mode vanilla runs as a job"),
     ],
 )
@@ -90,9 +88,13 @@ def test_an_interruption_leaves_nothing() -> None:
     assert alive(started) == set()
 
 
-def test_the_load_names_its_maker(tmp_path: Path) -> None:
-    assert load_maker(tmp_path) == "what does not say its name"
-    for name, content in {"a": '{"driver": "closed-loop"}', "b": "{}"}.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "x_summary.json").write_text(content)
-    assert load_maker(tmp_path) == "closed-loop, llmperf"
+def test_a_second_rehearsal_in_a_checkout_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rehearsal.__main__.ROOT", tmp_path)
+    path = Layout(tmp_path).work / "lock"
+    path.parent.mkdir(parents=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert status_of(monkeypatch) == 1
+    assert capsys.readouterr().err == f"rehearsal: another rehearsal is running in {tmp_path}\n"

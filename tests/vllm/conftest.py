@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,11 +21,10 @@ SECONDS = 1800
 
 
 class Rehearsed(NamedTuple):
-    """What the command left: its results, what it said, how long it took."""
+    """What the command left: its results, and what it printed."""
 
     run: Results
     output: str
-    seconds: float
 
     @property
     def stand_ins(self) -> str:
@@ -44,7 +42,6 @@ def rehearsed() -> Rehearsed:
 def rehearse(experiment: Path, *, vllm: bool = True) -> Rehearsed:
     """A whole rehearsal, with vLLM or with golden endpoints."""
     before = _runs()
-    start = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "rehearsal", *(("--vllm",) if vllm else ()), str(experiment)],
         cwd=ROOT,
@@ -60,11 +57,10 @@ def rehearse(experiment: Path, *, vllm: bool = True) -> Rehearsed:
             process.terminate()  # and not kill: it has servers to end
             process.wait()
             raise
-    seconds = time.monotonic() - start
     assert process.returncode == 0, output
     print(output)
     (folder,) = _runs() - before
-    return Rehearsed(results.read(folder), output, seconds)
+    return Rehearsed(results.read(folder), output)
 
 
 def _runs() -> set[Path]:

@@ -13,8 +13,7 @@ import pytest
 
 from experiment import load
 from experiment.variants import variants
-from rehearsal.golden.performance import OF_STRUCTURE, decoding, scheduled_time
-from rehearsal.golden.schedule import crossover
+from rehearsal.golden.performance import OF_STRUCTURE, decoding, draft_of
 from spectap.config import Structure
 from tests.synthesis import ROOT
 from tests.vllm.conftest import rehearse
@@ -36,15 +35,16 @@ def test_each_variant_has_a_row_in_every_case_held_against_the_baseline() -> Non
             assert comparison.baseline == base.name
             measured = comparison.by_time_per_output_token
             assert measured is not None
-            times = (scheduled_time(v, test_case.structure, concurrency) for v in (base, variant))
-            assert measured.point == pytest.approx(next(times) / next(times), rel=0.15), case.name
+            acceptance = draft_of(variant).acceptance(OF_STRUCTURE[test_case.structure])
+            expected = decoding(variant).gain(acceptance, concurrency)
+            assert measured.point == pytest.approx(expected, rel=0.15), case.name
     rows = [line for line in rehearsed.output.splitlines() if re.search(r" \d+/16( |$)", line)]
     assert len(rows) == 3 * len(cases)
 
 
 def test_the_crossover_of_the_arithmetic_is_reported() -> None:
     rehearsed, experiment = rehearse(LADDER, vllm=False), load(LADDER)
-    base, speculative = variants(experiment)
+    _, speculative = variants(experiment)
     page = (rehearsed.run.folder / "report.html").read_text(encoding="utf-8")
     for structure in Structure:
         (case,) = rehearsed.cases(structure)
@@ -54,13 +54,12 @@ def test_the_crossover_of_the_arithmetic_is_reported() -> None:
             "rate-4",
         ]
         assert ladder.sentence.split(",")[0] in page
-        true = crossover(decoding(base), decoding(speculative), OF_STRUCTURE[structure], base.batch)
-        speed = ladder.speed
+        speed, acceptance = ladder.speed, OF_STRUCTURE[structure]
         assert speed.better_up_to is not None, ladder.sentence
+        assert decoding(speculative).gain(acceptance, speed.better_up_to) > 1
         if structure is Structure.STRUCTURED:
-            assert true is None
+            assert decoding(speculative).gain(acceptance, speculative.batch) > 1
             assert speed.worse_from is None, ladder.sentence
         else:
-            assert true is not None
             assert speed.worse_from is not None, ladder.sentence
-            assert speed.better_up_to <= true <= speed.worse_from
+            assert decoding(speculative).gain(acceptance, speed.worse_from) < 1

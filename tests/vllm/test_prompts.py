@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from rehearsal.vllm import ngram
 from spectap import metrics
 from spectap.analysis.summary import Case
 from tests.vllm.conftest import Rehearsed, rehearse
@@ -33,17 +32,14 @@ def test_every_prompt_is_answered_at_every_load(on_prompts: Rehearsed, case: Cas
     assert all(record.succeeded for record in on_prompts.run.records)
     assert [load.concurrency for load in case.loads if load] == CONCURRENCIES
     assert [load.concurrency for load in case.ladders[0].loads] == CONCURRENCIES
-    for variant in ("SD", ngram.NAME):
-        for load in case.loads:
-            prompts = {
-                (record.prompt, record.prompt_class)
-                for record in on_prompts.run.records
-                if record.variant == variant and load and record.load == load.name and record.prompt
-            }
-            assert Counter(prompt_class for _, prompt_class in prompts) == {
-                "coding": 6,
-                "writing": 6,
-            }
+    for load in case.loads:
+        prompts = {
+            (record.prompt, record.prompt_class)
+            for record in on_prompts.run.records
+            if record.variant == "SD" and load and record.load == load.name and record.prompt
+        }
+        classes = Counter(prompt_class for _, prompt_class in prompts)
+        assert classes == {"coding": 6, "writing": 6}
 
 
 def test_drafts_of_code_are_accepted_and_some_of_prose(on_prompts: Rehearsed) -> None:

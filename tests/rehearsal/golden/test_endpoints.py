@@ -1,153 +1,35 @@
-"""Golden endpoints know an experiment's prompts, and are measured as fast as they should be."""
+"""Golden endpoints are started with what their variant and its runtime decide."""
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import contextlib
 import json
-import os
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from experiment import Experiment
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Engine, Mode
-from experiment.variants import variants
 from rehearsal.golden.endpoints import golden_servers
-from rehearsal.golden.performance import OF_STRUCTURE, by_text, decoding, draft_of, gain
-from rehearsal.golden.server import Acceptance
-from rehearsal.processes import await_health, running
-from spectap.analysis.summarise import summarise
-from spectap.config import Structure
-from spectap.endpoint import counters
-from spectap.endpoint.counters import Counters
-from spectap.ledger import last_attempts, read_ledger
-from spectap.load import llmperf
-from spectap.load.requests import requests_of
-from spectap.names import LEDGER
-from spectap.run.run import Run
 from tests.experiment.files import EAGLE, EAGLE3_HEAD, edited
-from tests.spectap import samples
-from tests.spectap.standins import QUICK, InProcess
+
+EAGLE3: dict[str, Any] = {"models.draft": EAGLE3_HEAD, "speculation.mode": "eagle3"}
 
 
-@contextlib.contextmanager
-def serving(experiment: Experiment, speed: float, folder: Path) -> Iterator[dict[str, str]]:
-    """Base URLs by the name of the variant."""
-    servers = golden_servers(experiment, speed, os.environ, folder)
-    with contextlib.ExitStack() as stack:
-        for name, server in servers.items():
-            process = running(server.command, server.environment, log := folder / name)
-            url = server.url.removesuffix("/v1")
-            await_health(name, stack.enter_context(process), url, log)
-        yield {name: server.url for name, server in servers.items()}
-
-
-def prompt(experiment: Experiment, line: str | None, folder: Path) -> str:
-    """What the built-in driver sends first."""
-    text = folder / "text"
-    text.write_text(llmperf.repeated(line or ""))
-    options = argparse.Namespace(
-        model="m",
-        text=text if line else None,
-        prompts=None,
-        max_num_completed_requests=1,
-        mean_input_tokens=experiment.benchmark.mean_input_tokens,
-        stddev_input_tokens=0,
-        mean_output_tokens=experiment.benchmark.mean_output_tokens,
-        stddev_output_tokens=0,
-        additional_sampling_params={},
-    )
-    body = json.loads(next(requests_of(options)).body)
-    return "\n".join(message["content"] for message in body["messages"]).strip()
-
-
-def test_each_prompt_is_known_for_its_structure(article: Experiment, tmp_path: Path) -> None:
-    known = Acceptance(by_text(article), OF_STRUCTURE[Structure.OPEN_ENDED])
-    for case in article.benchmark.test_cases:
-        assert case.structure is not None
-        rate = known.of(prompt(article, case.line, tmp_path))
-        assert rate == OF_STRUCTURE[case.structure], case.name
-
-
-def test_what_is_measured_is_the_arithmetic_s(article: Experiment, tmp_path: Path) -> None:
-    """A speed-up of three on structured text, and none on open-ended text."""
-    cases = [
-        # A prompt is filled with its line, which so stands between two others.
-        {"name": structure, "line": f"Go on.\n{case.line}\n", "structure": structure}
-        for structure in Structure
-        for case in [next(c for c in article.benchmark.test_cases if c.structure == structure)]
-    ]
-    load = samples.load(concurrency=4, requests=4, rounds=3, mean_output_tokens=80)
-    with serving(article, 10, tmp_path) as urls:
-        config = samples.config(
-            variants=samples.variants(**urls), load=load, test_cases=cases, region=None, bucket=None
-        )
-        driver = InProcess(None, tmp_path / "scratch")
-        run = Run(config, tmp_path / "run", driver=driver, patience=QUICK)
-        assert asyncio.run(run.execute()) == []
-    summary = summarise(config, last_attempts(read_ledger(tmp_path / "run" / LEDGER)))
-    _, sd = variants(article)
-    for case in summary.cases:
-        acceptance = draft_of(sd).acceptance(OF_STRUCTURE[Structure(case.name)])
-        comparison = case.cell("SD").comparison
-        assert comparison is not None
-        measured = comparison.by_time_per_output_token
-        assert measured is not None
-        assert measured.point == pytest.approx(gain(decoding(sd), acceptance, 4), rel=0.15)
-
-
-def recorded(url: str) -> dict[str, Any]:
-    """An endpoint's own record of the only request it got."""
-    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/record") as response:
-        (sent,) = json.load(response)
-    return dict(sent)
-
-
-def counted(url: str, model: str) -> Counters:
-    """What an endpoint has counted when it has answered one request."""
-    body = {"model": model, "prompt": "say it", "max_tokens": 40, "stream": True}
-    with urllib.request.urlopen(f"{url}/completions", json.dumps(body).encode()) as answer:
-        answer.read()
-    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/metrics") as response:
-        page = counters.parse(response.read().decode())
-    assert page is not None
-    return page.counters
-
-
-def of_runtime(name: str) -> Experiment:
-    """A head for Llama, of the kind that the runtime serves."""
-    head = {} if Mode.EAGLE in RUNTIMES[name].modes else {"models.draft": EAGLE3_HEAD}
-    mode = {"speculation.mode": "eagle3"} if head else {}
-    return parse(edited(EAGLE | {"runtime": name} | head | mode), "mine.yaml")
-
-
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_they_have_the_runtime_s_face(runtime: str, tmp_path: Path) -> None:
-    """Its engine's counters, those of drafts if it has them, and as many tokens as a step yields
-    there: one more than its drafts."""
-    experiment = of_runtime(runtime)
-    model, (_, sd) = experiment.models.target.id, variants(experiment)
-    assert sd.drafts_per_step is not None
-    with serving(experiment, 100, tmp_path) as urls:
-        base, speculative = (counted(url, model) for url in urls.values())
-        steps = [tokens for _, tokens in recorded(urls["SD"])["chunks"][1:]]
-    assert (base.tokens, base.drafts, base.generation_tokens) == (40, 0, 40)
-    assert speculative.tokens == 40
-    counts_steps = RUNTIMES[runtime].engine is Engine.V0
-    assert speculative.generation_tokens == (1 + len(steps) if counts_steps else 40)
-    if RUNTIMES[runtime].counts_drafts:
-        assert speculative.drafts == len(steps)
-        assert speculative.draft_tokens == sd.drafts_per_step * len(steps)
-        assert speculative.accepted == sum(speculative.per_position) >= sum(steps) - len(steps)
-        assert len(speculative.per_position) == sd.drafts_per_step
-    else:
-        assert speculative.drafts == speculative.draft_tokens == 0
-        assert speculative.per_position == ()
-    longest = max(step.tokens for step in decoding(sd).steps(2000, 0.97, runtime))
-    assert longest == sd.drafts_per_step + 1
+@pytest.mark.parametrize(
+    ("runtime", "head", "face"),
+    [
+        ("vllm-0.9.1-nxdi", {}, {"--engine=v0", "--kept=1"}),
+        ("vllm-neuron-1.x", EAGLE3, {"--engine=v1", "--kept=0", "--counts-drafts"}),
+    ],
+)
+def test_they_have_the_runtime_s_face(
+    runtime: str, head: dict[str, Any], face: set[str], tmp_path: Path
+) -> None:
+    experiment = parse(edited(EAGLE | {"runtime": runtime} | head), "mine.yaml")
+    servers = golden_servers(experiment, 10, {"A": "1"}, tmp_path)
+    server = servers["SD"]
+    assert {f"--model={experiment.models.target.id}", "--speed=10", *face} <= {*server.command}
+    assert ("--counts-drafts" in server.command) == ("--counts-drafts" in face)
+    assert server.environment == {"A": "1"}
+    assert f"--port={server.url.rpartition(':')[2].removesuffix('/v1')}" in server.command
+    assert json.loads((tmp_path / "acceptance-SD.json").read_bytes())

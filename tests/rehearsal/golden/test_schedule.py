@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rehearsal.golden import cost
 from rehearsal.golden.cost import Constant, Cost, Linear, Roofline, Rounded
-from rehearsal.golden.schedule import Decoding, crossover, speed_up
+from rehearsal.golden.schedule import Decoding
 
 MODELS = (Constant(), Linear(0.02), Roofline(24), Rounded(24))
-
-
-def pair(model: Cost) -> tuple[Decoding, Decoding]:
-    return Decoding(window=1, cost=model), Decoding(window=7, cost=model)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -40,6 +35,15 @@ def test_a_window_of_which_nothing_is_kept_drafts_one_more_and_yields_one_more()
     assert upstream.plain == nxdi.plain == Decoding()
 
 
+@pytest.mark.parametrize("acceptance", [0.0, 0.52, 0.97])
+def test_a_step_yields_what_the_theory_expects(acceptance: float) -> None:
+    decoding = Decoding(window=7)
+    _, *steps, _ = decoding.steps(20_000, acceptance, seed=1)
+    assert {step.tokens for step in steps} <= set(range(1, 8))
+    mean = sum(step.tokens for step in steps) / len(steps)
+    assert mean == pytest.approx(decoding.tokens_per_step(acceptance), rel=0.03)
+
+
 def test_the_last_step_yields_more_than_the_answer_takes() -> None:
     *steps, last = Decoding(window=5, speed=10).steps(20, 1.0, "x")
     step = Decoding(window=5, speed=10).step_seconds()
@@ -49,35 +53,7 @@ def test_the_last_step_yields_more_than_the_answer_takes() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS[1:])
-def test_the_speed_up_is_one_at_the_crossover(model: Cost) -> None:
-    base, fused = pair(model)
-    at = crossover(base, fused, 0.8, most=64)
-    assert at is not None
-    assert speed_up(base, fused, 0.8, at) == pytest.approx(1)
-    assert speed_up(base, fused, 0.8, at / 1.2) > 1 > speed_up(base, fused, 0.8, at * 1.2)
-
-
-@pytest.mark.parametrize(("model", "acceptance"), [(Constant(), 0.8), (Linear(0.02), 0.1)])
-def test_there_is_none_where_a_batch_is_free_or_speculation_never_pays(
-    model: Cost, acceptance: float
-) -> None:
-    assert crossover(*pair(model), acceptance, most=1000) is None
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_model_survives_the_command_line(model: Cost) -> None:
-    assert cost.parse(cost.argument(model)) == model
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("cubic:2", "allowed are constant, linear"),
-        ("linear", "takes 1 number above 0"),
-        ("linear:-1", "1 number above 0"),
-        ("linear:x", "1 number above 0"),
-    ],
-)
-def test_a_model_that_is_not_known(text: str, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        cost.parse(text)
+def test_a_full_batch_ends_the_gain(model: Cost) -> None:
+    fused = Decoding(window=7, cost=model)
+    assert fused.gain(0.8, 1) > 1 > fused.gain(0.8, 64)
+    assert Decoding(window=7).gain(0.8, 64) > 1

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from rehearsal.pod.caps import Caps, differences
+from rehearsal.pod.as_process import differences
+from rehearsal.pod.caps import Caps
 from spectap.config import Config, PromptSource, TestCase
 from spectap.load_points import LoadPoint
 from tests.spectap import samples
@@ -64,18 +65,15 @@ def test_load_points(caps: dict[str, Any], points: Points, expected: dict[str, i
 
 def test_every_difference_is_listed() -> None:
     caps = Caps(rounds=1, output_tokens=100, prompts=12, concurrency=4, rate_seconds=2)
-    capped = caps.applied(of_pod())
-    assert list(differences(of_pod(), capped)) == [
-        f"load.rounds: 1 round in place of {of_pod().load.rounds}",
+    assert sorted(differences(of_pod(), caps.applied(of_pod()))) == [
         "load.mean_output_tokens: 100 in place of 600",
-        "load.points: without concurrency-16",
+        "load.points.concurrency-16: left out",
         "load.points.rate-0.2.requests: 1 in place of 12",
         "load.points.rate-5.requests: 10 in place of 300",
-        "test_cases.set.limit: 12 in place of 40",
+        f"load.rounds.at_least: 1 in place of {of_pod().load.rounds.at_least}",
+        f"load.rounds.at_most: 1 in place of {of_pod().load.rounds.at_most}",
+        "test_cases.set.prompts.limit: 12 in place of 40",
     ]
-    assert list(differences(of_pod(), of_pod())) == []
-    single = of_pod(concurrencies(16))
-    assert list(differences(single, Caps(concurrency=4).applied(single))) == [
-        "load.points: without concurrency-16",
-        "load.points: with concurrency-4",
-    ]
+    (gone, new) = differences(of_pod(LADDER[:1]), of_pod(LADDER[1:2]))
+    assert gone == "load.points.concurrency-1: left out"
+    assert new.startswith("load.points.concurrency-16: added, ")

@@ -12,39 +12,41 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
+from deployment.console import Console
+from experiment import Experiment
 from rehearsal import RehearsalError
+from rehearsal.aws.client import Aws
 from rehearsal.golden.endpoints import GOLDEN
-from rehearsal.pod.as_process import BenchmarkProcess, Sandbox, as_process
+from rehearsal.pod.as_process import BenchmarkProcess, as_process
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import Pod, entry_point, read_indexed_job, read_pod
-from spectap.config import Config, Variant
+from rehearsal.setting import Layout, Server, Servers, Setting
+from spectap.config import Config
 from spectap.load_points import Load
-from tests.synthesis import ROOT, Synthesised
+from tests.synthesis import ROOT
 
 ENDPOINTS: Final = {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"}
+SERVERS: Final = Servers({name: Server(url, (), {}) for name, url in ENDPOINTS.items()}, ())
 CONFIG: Final = "/etc/benchmark/config.json"
 
 
 @pytest.fixture(scope="module")
-def pod(synthesised: Synthesised) -> Pod:
-    return read_pod(synthesised.directory.parent / "dist", "qwen-llmperf")
+def pod(manifests: Path) -> Pod:
+    return read_pod(manifests, "Pod", "qwen-llmperf")
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path) -> Sandbox:
-    return Sandbox(
-        run_id="rehearsal-1",
-        account="123456789012",
-        endpoints=ENDPOINTS,
-        mounts={path: tmp_path / path[1:] for path in ("/etc/benchmark", "/results", "/tmp")},
-        environment={"AWS_ENDPOINT_URL": "http://localhost:3", "PATH": "/bin", "SECRET": "x"},
-        caps=GOLDEN.caps,
-        stand_in=GOLDEN.name,
-    )
+def setting(article: Experiment, tmp_path: Path) -> Setting:
+    environment = {"AWS_ENDPOINT_URL": "http://localhost:3", "PATH": "/bin", "SECRET": "x"}
+    aws = Aws("http://localhost:3", "us-east-2", "123456789012", environment)
+    (tmp_path / "spectap").symlink_to(ROOT / "spectap")
+    return Setting(article, "rehearsal-1", Layout(tmp_path), aws, GOLDEN, Console(1))
 
 
-def adapted(pod: Pod, sandbox: Sandbox) -> BenchmarkProcess:
-    return as_process(pod, ["python", "-m", "spectap"], sandbox)
+def adapted(
+    pod: Pod, setting: Setting, variables: dict[str, str] | None = None
+) -> BenchmarkProcess:
+    return as_process(pod, setting, SERVERS, variables=variables)
 
 
 def with_config(pod: Pod, **changes: Any) -> Pod:
@@ -68,11 +70,8 @@ def a_pod(**container: Any) -> dict[str, Any]:
     return {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec | {"volumes": []}}
 
 
-def test_the_entry_point_is_the_image_s(tmp_path: Path) -> None:
+def test_the_entry_point_is_the_image_s() -> None:
     assert entry_point(ROOT / "spectap" / "Dockerfile") == ("python", "-m", "spectap")
-    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
-    with pytest.raises(RehearsalError, match="no ENTRYPOINT in exec form"):
-        entry_point(tmp_path / "Dockerfile")
 
 
 @pytest.mark.parametrize(
@@ -87,31 +86,31 @@ def test_what_is_not_understood_is_not_passed_over(
     tmp_path: Path, objects: list[dict[str, Any]], problem: str
 ) -> None:
     with pytest.raises(RehearsalError, match=problem):
-        read_pod(write(tmp_path, *objects), "p")
+        read_pod(write(tmp_path, *objects), "Pod", "p")
 
 
 def test_command_and_environment_are_the_pod_s_with_the_way_to_aws(
-    pod: Pod, sandbox: Sandbox
+    pod: Pod, setting: Setting
 ) -> None:
     assert pod.command is None
-    benchmark = adapted(pod, sandbox)
+    benchmark = adapted(pod, setting)
     assert benchmark.command == (sys.executable, "-m", "spectap", "run")
     assert benchmark.environment == {
         "AWS_ENDPOINT_URL": "http://localhost:3",
         "PATH": "/bin",
-        "HOME": str(sandbox.mounts["/tmp"]),
+        "HOME": str(setting.layout.mounts["/tmp"]),
         "USER": "nonroot",
-        "BENCHMARK_CONFIG": str(sandbox.mounts["/etc/benchmark"] / "config.json"),
-        "RESULTS_DIR": str(sandbox.mounts["/results"]),
+        "BENCHMARK_CONFIG": str(setting.layout.mounts["/etc/benchmark"] / "config.json"),
+        "RESULTS_DIR": str(setting.layout.mounts["/results"]),
         "RUN_ID": "rehearsal-1",
     }
 
 
 def test_the_configuration_differs_in_what_is_listed_and_nothing_else(
-    pod: Pod, sandbox: Sandbox
+    pod: Pod, setting: Setting
 ) -> None:
-    benchmark = adapted(pod, sandbox)
-    assert [*benchmark.files] == [sandbox.mounts["/etc/benchmark"] / "config.json"]
+    benchmark = adapted(pod, setting)
+    assert [*benchmark.files] == [setting.layout.mounts["/etc/benchmark"] / "config.json"]
     before, after = Config.model_validate_json(pod.files[CONFIG]), config_of(benchmark)
     assert after.endpoints == ENDPOINTS
     assert after.bucket == benchmark.bucket
@@ -129,80 +128,68 @@ def test_the_configuration_differs_in_what_is_listed_and_nothing_else(
     differences = "\n".join(benchmark.differences)
     for expected in (
         "RUN_ID: rehearsal-1 in place of metadata.uid",
-        f"folder: {sandbox.mounts['/results']} in place of /results",
+        f"folder: {setting.layout.mounts['/results']} in place of /results",
         "AWS: http://localhost:3 in place of AWS",
         "variants.SD.endpoint: http://127.0.0.1:2/v1 in place of http://qwen-sd-vllm.",
         "load.mean_output_tokens: 120 in place of 600",
-        "load.rounds: 4 rounds in place of 6 rounds",
+        "load.rounds.at_most: 4 in place of 6",
     ):
         assert expected in differences
 
 
-def test_buckets_are_of_the_embedded_account(pod: Pod, sandbox: Sandbox) -> None:
-    text = pod.files[CONFIG].replace(b"111122223333", b"${AWS_ACCOUNT_ID}")
-    changed = with_config(replace(pod, files={CONFIG: text}), prompts_bucket="a-${AWS_ACCOUNT_ID}")
-    benchmark = adapted(changed, sandbox)
-    assert benchmark.bucket == "article-models-123456789012-us-east-2"
+def test_buckets_are_of_the_embedded_account(pod: Pod, setting: Setting) -> None:
+    names = {"bucket": "b-${AWS_ACCOUNT_ID}", "prompts_bucket": "a-${AWS_ACCOUNT_ID}"}
+    benchmark = adapted(with_config(pod, **names), setting)
+    assert benchmark.bucket == config_of(benchmark).bucket == "b-123456789012"
     assert config_of(benchmark).prompts_bucket == "a-123456789012"
 
 
 def test_the_drafts_of_a_step_are_upstreams_where_upstream_serves(
-    pod: Pod, sandbox: Sandbox
+    pod: Pod, setting: Setting
 ) -> None:
-    for whole_window, expected in ((False, [None, 6]), (True, [None, 7])):
-        benchmark = adapted(pod, replace(sandbox, drafts_whole_window=whole_window))
-        drafts = [variant.drafts_per_step for variant in config_of(benchmark).variants]
-        assert drafts == expected
-        line = "variants.SD.drafts_per_step: 7 in place of 6"
-        assert (line in "\n".join(benchmark.differences)) is whole_window
+    benchmark = adapted(pod, replace(setting, endpoints=replace(GOLDEN, drafts_whole_window=True)))
+    drafts = [variant.drafts_per_step for variant in config_of(benchmark).variants]
+    assert drafts == [None, 7]
+    assert "variants.SD.drafts_per_step: 7 in place of 6" in benchmark.differences
 
 
-def test_a_variable_in_place_of_the_pods_is_listed(pod: Pod, sandbox: Sandbox) -> None:
+def test_a_variable_in_place_of_the_pods_is_listed(pod: Pod, setting: Setting) -> None:
     ours = replace(pod, environment={**pod.environment, "START_SECONDS": "2700"})
     variables = {"START_SECONDS": "10", "JOB_COMPLETION_INDEX": "3"}
-    benchmark = adapted(ours, replace(sandbox, variables=variables))
+    benchmark = adapted(ours, setting, variables)
     assert variables.items() <= benchmark.environment.items()
     lines = [line for line in benchmark.differences if line.partition(":")[0] in variables]
     assert lines == ["START_SECONDS: 10 in place of 2700"]
 
 
-def test_a_run_id_that_the_manifest_has_itself(pod: Pod, sandbox: Sandbox) -> None:
+def test_a_run_id_that_the_manifest_has_itself(pod: Pod, setting: Setting) -> None:
     ours = replace(pod, fields={}, environment={**pod.environment, "RUN_ID": "six-0123abcd"})
-    benchmark = adapted(ours, sandbox)
+    benchmark = adapted(ours, setting)
     assert benchmark.environment["RUN_ID"] == "rehearsal-1"
     assert "RUN_ID: rehearsal-1 in place of six-0123abcd" in benchmark.differences
-    with pytest.raises(RehearsalError, match=r"^the pod has no RUN_ID$"):
-        adapted(replace(pod, fields={}), sandbox)
 
 
-def test_variants_of_the_rehearsal_alone_and_variants_without_an_endpoint(
-    pod: Pod, sandbox: Sandbox
-) -> None:
-    third = Variant(name="own", endpoint="http://127.0.0.1:4/v1", baseline="Base", mode="ngram")
-    benchmark = adapted(pod, replace(sandbox, added=(third,)))
-    assert config_of(benchmark).variants[2:] == (third,)
-    line = "variants.own: added, at http://127.0.0.1:4/v1, mode ngram"
-    assert line in "\n".join(benchmark.differences)
-    without = replace(sandbox, endpoints={"Base": ENDPOINTS["Base"]})
-    with pytest.raises(RehearsalError, match=r"^no endpoint stands in for the variant SD$"):
-        adapted(pod, without)
+def test_a_variant_without_an_endpoint_is_refused(pod: Pod, setting: Setting) -> None:
+    with pytest.raises(RehearsalError, match=r"^no endpoint stands in for the variant Base$"):
+        as_process(pod, setting, Servers({}, ()))
 
 
-def test_load_points_that_are_left_out_are_named(pod: Pod, sandbox: Sandbox) -> None:
+def test_load_points_that_are_left_out_are_named(pod: Pod, setting: Setting) -> None:
     load = json.loads(pod.files[CONFIG])["load"]
     load["points"] = [{"concurrency": count, "requests": 40} for count in (1, 4, 16, 32)]
-    process = adapted(with_config(pod, load=load), replace(sandbox, caps=Caps(concurrency=4)))
+    few = replace(setting, endpoints=replace(GOLDEN, caps=Caps(concurrency=4)))
+    process = adapted(with_config(pod, load=load), few)
     assert process.left_out == ("concurrency-16", "concurrency-32")
-    assert adapted(pod, sandbox).left_out == ()
+    assert adapted(pod, setting).left_out == ()
 
 
-def a_job(*, mode: str = "Indexed", sidecars: int = 1, rules: Sequence[Any] = ()) -> dict[str, Any]:
+def a_job(*, mode: str = "Indexed", rules: Sequence[Any] = ()) -> dict[str, Any]:
     mounts = [{"name": "config", "mountPath": "/etc/benchmark"}]
     server = {"name": "vllm", "restartPolicy": "Always", "volumeMounts": mounts}
     template = a_pod(args=["index"], volumeMounts=mounts)["spec"] | {
         "initContainers": [
             {"name": "fetch", "envFrom": [], "volumeMounts": []},
-            *([server | {"env": [{"name": "A", "value": "1"}]}] * sidecars),
+            server | {"env": [{"name": "A", "value": "1"}]},
         ],
         "volumes": [{"name": "config", "configMap": {"name": "m"}}],
     }
@@ -250,13 +237,6 @@ def test_statuses_that_fail_an_index_at_once_are_those_of_what_ends(tmp_path: Pa
     assert read_indexed_job(write(tmp_path, a_job(rules=rules), INDEXES)).final == {69, 71}
 
 
-@pytest.mark.parametrize(
-    ("job", "problem"),
-    [
-        (a_job(mode="NonIndexed"), "0 Indexed Jobs, where one is expected"),
-        (a_job(sidecars=2), "the Job j has 2 sidecars"),
-    ],
-)
-def test_a_job_of_another_kind(tmp_path: Path, job: dict[str, Any], problem: str) -> None:
-    with pytest.raises(RehearsalError, match=problem):
-        read_indexed_job(write(tmp_path, job, INDEXES))
+def test_a_job_of_another_kind(tmp_path: Path) -> None:
+    with pytest.raises(RehearsalError, match="0 Indexed Jobs, where one is expected"):
+        read_indexed_job(write(tmp_path, a_job(mode="NonIndexed"), INDEXES))

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rehearsal.vllm.parting import DRAWS, Parting, chosen, tokens_per_step
 
@@ -27,15 +24,6 @@ PARTS_IN_COUNTING = Parting([7.9, 3.0], [1.4])
 )
 def test_tokens_of_a_step(agreed: list[bool], expected: float) -> None:
     assert tokens_per_step(agreed, drafts=7) == expected
-
-
-@settings(max_examples=20)
-@given(st.floats(0, 1), st.integers(1, 7), st.integers(0, 99))
-def test_chance_gives_what_leviathan_et_al_expect(share: float, drafts: int, seed: int) -> None:
-    chance = random.Random(seed)
-    agreed = [chance.random() < share for _ in range(20_000)]
-    expected = sum(share**accepted for accepted in range(drafts + 1))
-    assert tokens_per_step(agreed, drafts) == pytest.approx(expected, rel=0.1)
 
 
 def test_the_first_draw_that_is_as_it_is_meant_to_be() -> None:
