@@ -23,7 +23,7 @@ TOLERATED_FAILURES: Final = 0.5
 
 @dataclass(frozen=True)
 class Percentiles:
-    """Linear-interpolated percentiles of a sample, in the sample's unit."""
+    """Linearly interpolated, in the sample's unit."""
 
     count: int
     p50: float
@@ -38,7 +38,7 @@ class Steps:
     """Tokens in each decoding step after the first chunk."""
 
     mean: float
-    """Over all requests: the sum of (n - c_0) by the sum of (m - 1)."""
+    """Of all requests: tokens after first chunks by chunks after the first."""
     interval: Interval | None
     histogram: tuple[tuple[int, int], ...]
     """Pairs of (tokens, number of steps)."""
@@ -66,8 +66,7 @@ class Claim:
     settles: float
     """The difference that more rounds would find: the one seen, but at least ``claims.MARGIN``."""
     more_rounds: int | None
-    """How many that takes; None where it takes no more, where no number is enough, and where there
-    are no rounds."""
+    """How many that takes; None where that is none, or no number is enough."""
 
 
 class Finding(Enum):
@@ -91,7 +90,7 @@ class Finding(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A finding and the sentence that says it, with what it means for the cost."""
+    """A finding, and the sentence that says it and what it means for the cost."""
 
     finding: Finding
     sentence: str
@@ -99,16 +98,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cell against that of its baseline. Each ratio is above 1 where the cell is better."""
+    """A cell against its baseline's. Each ratio is above 1 where the cell is better."""
 
     baseline: str
     by_time_per_output_token: Interval | None
-    """Decoding speed: without the queue and the first token. It explains, and is no claim."""
+    """Decoding speed, without queue and first token. It explains, and is no claim."""
     by_end_to_end: Interval | None
-    by_throughput: Interval | None
-    """Request speed: output tokens of one request by its end-to-end latency."""
     speed: Claim | None
-    """By request speed. None, like ``cost``, where there is no verdict."""
+    """By request speed: output tokens of one request by its end-to-end latency. None, like
+    ``cost``, where there is no verdict."""
     cost: Claim | None
     """By the tokens a second of all requests together."""
     verdict: Verdict
@@ -117,12 +115,6 @@ class Comparison:
     def speedup(self) -> Interval | None:
         """What the verdict on speed rests on."""
         return self.speed.interval if self.speed else None
-
-    @property
-    def only_decodes_faster(self) -> bool:
-        """Whether decoding is faster by its own interval, and the whole request is not."""
-        decoding, speed = self.by_time_per_output_token, self.speed
-        return bool(decoding and speed and decoding.low > 1 and speed.answer is not Answer.BETTER)
 
 
 @dataclass(frozen=True)
@@ -139,13 +131,13 @@ class Goodput:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How an open loop kept its times. All in seconds after the intended time."""
+    """How late an open loop sent its requests, in seconds."""
 
     p50: float
     p99: float
     worst: float
     lagging: bool
-    """Whether the load was another than it says: the cell's figures are then of that other load."""
+    """Whether the load was another than it says."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +151,7 @@ class Cell:
     errors: int
     most_frequent_error: str | None
     repeated_errors: int
-    """Failures in turns that were measured again: in no figure, but not to be forgotten."""
+    """Failures in turns that were measured again: in no figure."""
     expected: int | None
     """Requests that were asked for."""
     missing: int
@@ -184,15 +176,9 @@ class Cell:
     schedule: Schedule | None = None
     """None in a closed loop."""
     queued: bool = False
-    """Whether requests wait for others before they are served: the load is more than the batch
-    takes, or the ledger shows it."""
+    """Whether requests wait for others before they are served."""
     comparison: Comparison | None = None
     """None for a baseline."""
-
-    @property
-    def succeeded(self) -> int:
-        """Requests that count."""
-        return self.requests - self.errors
 
     @property
     def unreliable(self) -> bool:
@@ -210,13 +196,13 @@ class Cell:
         return self.missing == 0
 
     def measure(self, metric: Metric) -> Percentiles | None:
-        """The percentiles of ``metric``; None where it has no values."""
+        """None where ``metric`` has no values."""
         return self.measures.get(metric.name)
 
 
 @dataclass(frozen=True)
 class Crossover:
-    """The load at which a ratio to the baseline falls below 1, in requests at once or a second."""
+    """The load, in requests at once or a second, at which a ratio to the baseline falls below 1."""
 
     point: float | None
     """Interpolated between two load points; None where the ratio does not cross 1 among them."""
@@ -227,8 +213,7 @@ class Crossover:
 
     @property
     def bounded(self) -> bool:
-        """Whether it is better at low loads and worse at high ones: both bounds of the load at
-        which it turns are known, a 95 % interval."""
+        """Whether both bounds of the load at which it turns are known: a 95 % interval."""
         return self.better_up_to is not None and self.worse_from is not None
 
 
@@ -256,11 +241,11 @@ class Correctness:
     """How often the answers of a variant and of its baseline pass one check."""
 
     test_case: str
-    """Empty for an evaluation, which has none."""
+    """Empty for an evaluation."""
     variant: str
     baseline: str
     check: str
-    """In words that stand after "of the": tool calls, JSON answers, programs, GSM8K answers."""
+    """Tool calls, JSON answers, programs, GSM8K answers."""
     prompts: int
     """That both sides answered, and whose answers could be checked."""
     rate: float
@@ -268,12 +253,12 @@ class Correctness:
     baseline_rate: float
     baseline_interval: tuple[float, float]
     difference: float
-    """Of the rates, the variant's less the baseline's, prompt by prompt: below 0 it is worse."""
+    """Of the rates, the variant's less the baseline's: below 0 it is worse."""
     difference_interval: tuple[float, float]
     worse: bool
     """Whether it is worse by more than chance, among all checks of the report."""
     only_baseline: tuple[str, ...]
-    """Names of prompts that only the baseline answered rightly, or more often: some of them."""
+    """Some prompts that only the baseline answered rightly, or more often."""
     sentence: str
     evaluation: str = ""
     """Which one it is and when it ended; empty for a test case, and where nobody noted it."""
@@ -294,7 +279,7 @@ class Case:
 
     @property
     def compared(self) -> tuple[tuple[Cell, Comparison], ...]:
-        """The cells that are compared with another, each with its comparison."""
+        """Each compared cell with its comparison."""
         return tuple((cell, cell.comparison) for cell in self.cells if cell.comparison)
 
     @property
@@ -366,27 +351,19 @@ class Summary:
     @property
     def subject(self) -> str:
         """What is compared: ``k3, k7 against Base``; a variant alone by its name."""
-        pairs = {
-            cell.variant: compared.baseline
-            for case in self.cases
-            for cell, compared in case.compared
-        }
-        if not pairs:
-            return ", ".join(self.variants)
+        compared: dict[str, dict[str, None]] = {}
+        for case in self.cases:
+            for cell, comparison in case.compared:
+                compared.setdefault(comparison.baseline, {})[cell.variant] = None
         return "; ".join(
-            f"{', '.join(name for name in pairs if pairs[name] == baseline)} against {baseline}"
-            for baseline in dict.fromkeys(pairs.values())
-        )
+            f"{', '.join(names)} against {baseline}" for baseline, names in compared.items()
+        ) or ", ".join(self.variants)
 
     def to_json(self) -> str:
         """What ``summary.json`` holds: the fields by their names, findings by their values."""
+
+        def plain(value: BaseModel | Enum) -> Any:
+            return value.model_dump() if isinstance(value, BaseModel) else value.value
+
         content = dataclasses.asdict(self)
-        return json.dumps(content, indent=2, default=_plain, allow_nan=False) + "\n"
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, BaseModel):
-        return value.model_dump()
-    raise TypeError(f"{type(value).__name__} cannot be serialised")
+        return json.dumps(content, indent=2, default=plain, allow_nan=False) + "\n"

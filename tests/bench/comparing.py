@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spectap.analysis.changes import compare
-from spectap.analysis.matching import Run
+from spectap.analysis.changes import Run, compare
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
 from spectap.config import Config

@@ -112,12 +112,6 @@ def _repeated() -> Ledger:
     return config, [*cut_off, *again, *measured, *unknown]
 
 
-def _extra(number: int) -> Ledger:
-    config, records = ledger()
-    measured = [r for r in records if (r.case, r.variant) == ("repetition", "SD") and r.round > 0]
-    return config, [*records, *measured[:number]]
-
-
 def _prompts() -> Ledger:
     """Sets of prompts, whose names come again in each round."""
     cases = [{"name": name, "prompts": {"known": "humaneval"}} for name in ("counting", "other")]
@@ -166,8 +160,6 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
     "a variant missing": lambda: ledger(change=lambda r: None if r.variant == "SD" else r),
     "two rounds": lambda: ledger(rounds=2),
     "measured again, and strangers": _repeated,
-    "as many more as llmperf sends": lambda: _extra(12),
-    "an interrupted attempt": lambda: _extra(13),
     "tokens are not counted": lambda: ledger(
         change=of_sd(
             lambda r: dataclasses.replace(
@@ -198,7 +190,6 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
     ),
     "loads": lambda: loads(objectives={"tpot_p90_ms": 140}),
     "loads, late": lambda: loads(late=0.3),
-    "loads, two cases": lambda: loads(test_cases=[COUNTING, COUNTING | {"name": "other"}]),
     "loads that the configuration does not name": lambda: loads(POINTS[:2]),
     "prompts": _prompts,
     "apart": lambda: (ISOLATED.configuration(), ISOLATED.records(0)),
@@ -256,7 +247,7 @@ def _cell(cell: Cell) -> Iterator[str]:
         bounds = f"{_number(low)}-{_number(high)}"
         yield f"    goodput {_number(cell.goodput.share)} {bounds} {cell.goodput.met}"
     if compared := cell.comparison:
-        ratios = (compared.by_time_per_output_token, compared.by_end_to_end, compared.by_throughput)
+        ratios = compared.by_time_per_output_token, compared.by_end_to_end
         yield f"    against {compared.baseline}: {', '.join(map(_interval, ratios))}"
         for claim in (compared.speed, compared.cost):
             if claim:

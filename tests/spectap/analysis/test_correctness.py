@@ -118,10 +118,8 @@ def test_what_is_said(name: str, snapshot: SnapshotAssertion) -> None:
 def test_an_evaluation_is_a_check(snapshot: SnapshotAssertion) -> None:
     base = [True] * 173 + [False] * 27
     speculative = [False] * 4 + [True] * 171 + [False] * 25
-    assert (
-        text(correctness(SETTINGS, (), scores(Base=base, SD=speculative, other=speculative)))
-        == snapshot
-    )
+    checks = correctness(SETTINGS, (), scores(Base=base, SD=speculative, other=speculative))
+    assert text(checks) == snapshot
     more = scores(Base=[True] * 20, SD=[True] * 30)
     assert [check.prompts for check in correctness(SETTINGS, (), more)] == [20]
 

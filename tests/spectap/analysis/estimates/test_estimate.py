@@ -57,8 +57,9 @@ def test_so_many_units_are_enough_and_one_less_is_not(
         return Estimate(0, scatter / math.sqrt(count), count).detectable(alpha)
 
     needed = Estimate(0, error, units).units_for(difference, alpha)
-    assert needed is not None
-    if needed < 100_000:
+    if needed is None:
+        assert detectable(99_999) > difference
+    else:
         assert detectable(needed) <= difference * (1 + 1e-9)
         assert needed == 3 or detectable(needed - 1) > difference
 
@@ -96,6 +97,4 @@ def test_a_widened_estimate_is_never_surer(
 def test_what_all_units_share_is_not_made_smaller_by_more_of_them() -> None:
     wide = Estimate(0.0, 0.02, 6).widened(Component(0.03, 4))
     assert wide.units_for(0.05, ALPHA) is None
-    needed = wide.units_for(0.2, ALPHA)
-    assert needed is not None
-    assert needed >= 3
+    assert (wide.units_for(0.2, ALPHA) or 0) >= 3
