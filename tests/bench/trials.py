@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean
 from typing import Final
 
-from spectap import metrics
 from spectap.analysis.claims import MARGIN
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Answer, Cell, Ladder, Summary
+from spectap.analysis.summary import Answer, Claim, Ladder, Summary
 from tests.bench import harness
 from tests.bench.simulation import SIDES, Truth, World, configuration, records, truths
 
@@ -22,15 +21,11 @@ SPEED: Final = "speed"
 COST: Final = "cost"
 OVERALL: Final = ("all speed", "all cost")
 """The same over all test cases."""
-TOKEN_SECONDS: Final = "TPOT"
-"""Of the variant alone: the median of a typical round."""
-TOKENS_PER_SECOND: Final = "tokens/s"
-"""Of the variant alone, all requests together."""
 GOODPUT: Final = "goodput"
 """Of the variant alone."""
 CROSSOVERS: Final = ("speed crossover", "cost crossover")
 """The load at which the variant turns from better to worse."""
-FIGURES: Final = (SPEED, COST, *OVERALL, TOKEN_SECONDS, TOKENS_PER_SECOND)
+FIGURES: Final = (SPEED, COST, *OVERALL)
 """What has an interval in every report."""
 
 
@@ -59,11 +54,6 @@ class Statement:
         return not 1 / (1 + MARGIN) <= self.truth <= 1 + MARGIN
 
     @property
-    def detected(self) -> bool:
-        """Whether the variant is called better, and is."""
-        return self.answer is Answer.BETTER and self.truth > 1
-
-    @property
     def wrong(self) -> bool:
         """Whether it claims a difference that is not real, or calls one that matters negligible.
 
@@ -87,7 +77,16 @@ def statements(
         for load in case.loads:
             assert load is not None
             for variant in variants:
-                stated += _of_cell(case.cell(variant, load), by_load[load.name])
+                cell, truth = case.cell(variant, load), by_load[load.name]
+                compared, goodput = cell.comparison, cell.goodput
+                assert compared is not None
+                if compared.speed is not None:
+                    stated.append(_claimed(SPEED, truth.speed, compared.speed))
+                if compared.cost is not None:
+                    stated.append(_claimed(COST, truth.cost, compared.cost))
+                if goodput is not None and goodput.interval is not None:
+                    interval = Interval(goodput.share, *goodput.interval)
+                    stated.append(Statement(GOODPUT, truth.goodput, interval))
         for ladder in case.ladders:
             stated += _of_ladder(ladder, [by_load[load.name] for load in ladder.loads])
     for overall in summary.overall:
@@ -99,22 +98,8 @@ def statements(
     return stated
 
 
-def _of_cell(cell: Cell, truth: Truth) -> Iterator[Statement]:
-    assert cell.comparison is not None
-    questions = (
-        (SPEED, truth.speed, cell.comparison.speed),
-        (COST, truth.cost, cell.comparison.cost),
-    )
-    for figure, true, claim in questions:
-        if claim is not None:
-            yield Statement(figure, true, claim.interval, claim.answer)
-    seconds = cell.measure(metrics.TIME_PER_OUTPUT_TOKEN)
-    if seconds is not None:
-        yield Statement(TOKEN_SECONDS, truth.token_seconds, seconds.typical)
-    yield Statement(TOKENS_PER_SECOND, truth.tokens_per_second, cell.tokens_per_second_interval)
-    if cell.goodput is not None and cell.goodput.interval is not None:
-        bounds = Interval(cell.goodput.share, *cell.goodput.interval)
-        yield Statement(GOODPUT, truth.goodput, bounds)
+def _claimed(figure: str, truth: float, claim: Claim) -> Statement:
+    return Statement(figure, truth, claim.interval, claim.answer)
 
 
 def _of_ladder(ladder: Ladder, truths: Sequence[Truth]) -> Iterator[Statement]:
@@ -154,14 +139,10 @@ class Trials:
     world: World
     reports: Sequence[Report]
 
-    def of(self, figure: str) -> Iterator[Statement]:
+    def of(self, figure: str) -> list[Statement]:
         """All statements on one figure."""
-        return (
-            statement
-            for report in self.reports
-            for statement in report.statements
-            if statement.figure == figure
-        )
+        stated = (statement for report in self.reports for statement in report.statements)
+        return [statement for statement in stated if statement.figure == figure]
 
     def held(self, figure: str) -> list[bool]:
         """Whether each of the figure's intervals holds the truth."""
@@ -172,54 +153,28 @@ class Trials:
         held = self.held(figure)
         return fmean(held) if held else math.nan
 
-    def half_width(self, figure: str) -> float:
-        """The median of how far an interval's bounds are from its middle, as a part of it (0.05:
-        5 %); NaN without an interval."""
-        spans = [
-            statement.interval for statement in self.of(figure) if statement.interval is not None
-        ]
-        return median(math.sqrt(span.high / span.low) - 1 for span in spans) if spans else math.nan
-
-    def width(self, figure: str) -> float:
-        """The median distance between an interval's bounds."""
-        return median(
-            statement.interval.high - statement.interval.low
-            for statement in self.of(figure)
-            if statement.interval
-        )
-
     def bounded(self, figure: str) -> float:
         """The share of crossovers that have both bounds."""
-        return fmean(
-            statement.interval is not None
-            and statement.interval.low > 0
-            and statement.interval.high < math.inf
-            for statement in self.of(figure)
-        )
+        intervals = [statement.interval for statement in self.of(figure)]
+        return fmean(bool(i and i.low > 0 and i.high < math.inf) for i in intervals)
 
     @property
     def wrong(self) -> int:
         """How many reports have any wrong verdict."""
-        return sum(
-            any(statement.wrong for statement in report.statements) for report in self.reports
-        )
+        return sum(any(stated.wrong for stated in report.statements) for report in self.reports)
 
     @property
     def lost(self) -> int:
         """How many reports have any crossover that claims a load wrongly."""
         return sum(
-            any(
-                statement.holds is False
-                for statement in report.statements
-                if statement.figure in CROSSOVERS
-            )
+            any(s.holds is False and s.figure in CROSSOVERS for s in report.statements)
             for report in self.reports
         )
 
     @property
     def power(self) -> float:
         """The share of differences in speed that matter and are found; NaN where there is none."""
-        real = [statement.detected for statement in self.of(SPEED) if statement.matters]
+        real = [s.answer is Answer.BETTER and s.truth > 1 for s in self.of(SPEED) if s.matters]
         return fmean(real) if real else math.nan
 
     def rounds(self, speedup: float | None = None) -> list[int]:

@@ -15,21 +15,19 @@ import dataclasses
 import math
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Summary
 from spectap.config import Config
 from spectap.names import CONTROL
 from spectap.record import Record
 from tests.bench import harness
-from tests.bench.simulation import SIDES, Truth, World, configuration, records, truths
+from tests.bench.simulation import SIDES, World, configuration, records, truths
 from tests.bench.trials import SPEED, Report, Trials, statements
 
 _Times = NDArray[np.float64]
@@ -160,19 +158,15 @@ WORLDS: Final = (
 )
 
 
-def report(task: tuple[Apart, int]) -> tuple[Report, Report]:
+def report(task: tuple[Apart, int]) -> list[Report]:
     """The reports on one run of a world: with the widening, and without."""
     world, number = task
     requests, config, true = world.records(number), world.configuration(), truths(world.world)
-    widened, plain = (
+    summaries = (
         summarise(config.model_copy(update={"apart": isolated}), requests)
         for isolated in (True, False)
     )
-    return _report(widened, true, world), _report(plain, true, world)
-
-
-def _report(summary: Summary, true: Mapping[CasePoint, Truth], world: Apart) -> Report:
-    return Report(statements(summary, true, world.names[1:]), ())
+    return [Report(statements(each, true, world.names[1:]), ()) for each in summaries]
 
 
 def main() -> int:
@@ -181,7 +175,7 @@ def main() -> int:
 
 
 def _missed(count: int) -> Iterator[str]:
-    titles = ("widened:", "wrong", "+-", "found", "plain:", "wrong", "+-", "found")
+    titles = ("widened:", "wrong", "found", "plain:", "wrong", "found")
     print(f"{'':<29}" + "".join(f"{title:>9}" for title in titles))
     reports = harness.run(report, [(world, n) for world in WORLDS for n in range(count)])
     for world in WORLDS:
@@ -197,12 +191,7 @@ def _missed(count: int) -> Iterator[str]:
 
 
 def _row(side: Trials) -> str:
-    shares = (
-        side.coverage(SPEED),
-        side.wrong / len(side.reports),
-        side.half_width(SPEED),
-        side.power,
-    )
+    shares = side.coverage(SPEED), side.wrong / len(side.reports), side.power
     return "".join(f"{share:>9.1%}" for share in shares)
 
 

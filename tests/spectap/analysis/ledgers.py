@@ -16,7 +16,7 @@ from tests.bench.simulation import World
 from tests.bench.wandering import Apart
 from tests.spectap import generated_runs as generated
 from tests.spectap import samples
-from tests.spectap.generated_runs import ARTICLE, CASES, Line
+from tests.spectap.generated_runs import ARTICLE, CASES, Line, record
 
 Ledger = tuple[Config, list[Record]]
 Change = Callable[[Record], Record | None]
@@ -30,11 +30,6 @@ POINTS: Final[list[dict[str, Any]]] = [
 ]
 SPEED: Final = {"concurrency-1": 2.0, "concurrency-8": 0.8, "rate-1": 1.5, "rate-2": 1.2}
 COUNTING: Final = {"name": "counting", "line": "counting ", "structure": "structured"}
-
-
-def record(line: Line) -> Record:
-    """A line of a generated ledger."""
-    return Record(**{**line, "chunks": tuple(map(tuple, line["chunks"]))})
 
 
 def ledger(

@@ -32,7 +32,7 @@ def run(
 ) -> Run:
     content = KNOWN | changes
     lines = generated_runs.ledger(content, seed, acceptance)
-    records = [ledgers.record(generated_runs.slowed(line, slower)) for line in lines]
+    records = [generated_runs.record(generated_runs.slowed(line, slower)) for line in lines]
     return of(f"run-{seed}", Config.model_validate(content), records)
 
 
