@@ -151,13 +151,11 @@ def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
 def _steps(
     records: Iterable[Record], parts: Iterable[Sequence[Record]], alpha: float
 ) -> Steps | None:
-    sizes: Counter[int] = Counter()
-    for record in records:
-        sizes.update(_step_sizes(record))
+    sizes = Counter(size for record in records for size in _step_sizes(record))
     if not sizes:
         return None
-    interval = _interval(tokens_per_step(parts), alpha)
     tokens = sum(size * count for size, count in sizes.items())
+    interval = _interval(tokens_per_step(parts), alpha)
     return Steps(tokens / sizes.total(), interval, tuple(sorted(sizes.items())))
 
 
@@ -219,7 +217,6 @@ def share_interval(
 
 
 def _good(records: Iterable[Record], limits: Sequence[tuple[Metric, float]]) -> list[bool]:
-    """Whether each request succeeded within the limits."""
     return [
         record.succeeded
         and all(value <= limit for metric, limit in limits for value in metric.values(record))

@@ -97,10 +97,9 @@ class ShareChange:
 
 @dataclass(frozen=True)
 class Changes:
-    """Every change."""
+    """Every change; ``old`` and ``new`` are the names of the runs."""
 
     old: str
-    """The name of the run, as is ``new``."""
     new: str
     cells: tuple[CellChange, ...]
     shares: tuple[ShareChange, ...]
@@ -240,11 +239,8 @@ def _gaps(old: Run, new: Run, olds: _Estimates, news: _Estimates) -> Iterator[st
 
 
 def _shares(runs: tuple[Run, Run], evidences: list[Evidence]) -> Iterator[ShareChange]:
-    """Shares of right answers, and of good requests where the objectives are the same.
-
-    Intervals are Newcombe's, for independent proportions (method 10, Statistics in Medicine 17,
-    1998, 873-890).
-    """
+    """Shares of right answers, and of good requests where the objectives are the same, by
+    Newcombe's method 10 for independent proportions (Statistics in Medicine 17, 1998, 873-890)."""
     same_objectives = evidences[0].plan.objectives == evidences[1].plan.objectives
     olds, news = dict[str, tuple[float, Bounds]](), dict[str, tuple[float, Bounds]]()
     for shares, run, measured in zip((olds, news), runs, evidences, strict=True):
@@ -297,10 +293,7 @@ def _named(key: CellKey) -> str:
 
 
 def _incomparable(old: Config, new: Config) -> Iterator[tuple[str, str, str]]:
-    """What makes the figures of two runs those of different things: lengths, loads, test cases.
-
-    Rounds may differ, and requests in a round.
-    """
+    """What makes the figures of two runs those of different things: lengths, loads, test cases."""
 
     def sent(case: TestCase) -> dict[str, Any]:
         source = case.prompts.model_dump(mode="json") if case.prompts else {}

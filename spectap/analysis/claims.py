@@ -58,11 +58,10 @@ def decide(
 
 
 def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_Key]:
-    """Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979).
+    """Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979): the chance that any
+    difference is decided where there is none is at most ``alpha``.
 
-    Whatever is true, the chance that any difference is decided where there is none is at most
-    ``alpha``. ``claims`` is how many the report could make; those without a p-value cannot be
-    decided.
+    ``claims`` is how many the report could make; those without a p-value cannot be decided.
     """
     decided: set[_Key] = set()
     for key in sorted(p_values, key=lambda key: p_values[key]):
@@ -202,7 +201,6 @@ def _on_speed(cell: Cell, baseline: Cell, speed: Claim, named: bool) -> str:
 
 
 def _in_money(cost: Claim, of: str) -> str:
-    """The cost of a token against the baseline's, in percent."""
     ratio = cost.interval.inverse
     size, low, high = intervals.percents(ratio)
     point_is, low_is, high_is = (
@@ -217,7 +215,6 @@ def _in_money(cost: Claim, of: str) -> str:
 
 
 def _in_tokens(cost: Claim, of: str) -> str:
-    """The tokens a second of all requests together, against the baseline's."""
     times, span = intervals.times(cost.interval), intervals.span(cost.interval)
     if cost.answer is Answer.UNDECIDED:
         return (

@@ -28,11 +28,7 @@ class Figure:
     ledger: float
     server: float
     cut: int = 0
-    """By how much the server's figure may exceed the ledger's.
-
-    The last step of an answer is cut at the answer's length. The server counts what it accepted in
-    that step, the ledger counts what arrived.
-    """
+    """By how much the server's may exceed the ledger's: an answer's end cuts its last step."""
 
     @property
     def disagreement(self) -> float:
@@ -72,11 +68,8 @@ class Check:
 
 
 def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ...]:
-    """A check for each cell that the server has counters for.
-
-    Where a request of a load failed, the whole load is left out, because the server may have
-    counted tokens that never arrived.
-    """
+    """A check for each cell that the server has counters for. Where a request of a load failed, the
+    load is left out: the server may have counted tokens that never arrived."""
     by_id = {record.request: record for record in records}
     pairs: dict[tuple[str, str, str], tuple[list[Record], list[Count]]] = {}
     for count in counts:
@@ -113,10 +106,7 @@ def _check(case: str, load: str, variant: str, records: list[Record], counts: li
 
 
 def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
-    """One figure, or none where the server does not count steps or the ledger does not show them.
-
-    Where the server counts them in several ways, the count furthest from the ledger's is taken.
-    """
+    """None where a side does not count steps; of several counts the one furthest off."""
     yields = [tokens for record in records for _, tokens in record.chunks[1:]]
     gaps, drafts = _gaps(counted), sum(c.drafts for c in counted)
     by_server = [] if gaps is None else [gaps]

@@ -58,9 +58,8 @@ def summarise(
 def summarise_ledgers(records: Iterable[Record]) -> Summary:
     """What ledgers say that no configuration belongs to.
 
-    Variants, test cases and load points are those that the records name, in the order of their
-    first request. The first variant is the baseline of all others. Costs are None: the price is not
-    known.
+    Variants, cases and loads are those that the records name, in the order of their first request.
+    The first variant is the baseline of all others. Costs are None.
     """
     evidence = of_ledgers(records)
     notes = tuple(caveats.of_repetitions(evidence.plan.repeated))
@@ -139,10 +138,7 @@ def _ladders(
 
 
 def _of_classes(evidence: Evidence) -> Iterator[Overall]:
-    """Each variant over the test cases of a class, where it has several, at each load.
-
-    Sets of prompts have classes of their own.
-    """
+    """Each variant over the test cases of a class, where it has several, at each load; but sets."""
     plan = evidence.plan
     kinds = {name: kind.structure for name, kind in plan.cases.items() if not kind.named}
     for structure in dict.fromkeys(kinds.values()):

@@ -17,8 +17,7 @@ from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.prompt import UsedSet
 
-# Beyond half, the median over all requests is itself a failed one.
-TOLERATED_FAILURES: Final = 0.5
+TOLERATED_FAILURES: Final = 0.5  # beyond, the median over all requests is itself a failed one
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Claim:
     settles: float
     """The difference that more rounds would find: the one seen, but at least ``claims.MARGIN``."""
     more_rounds: int | None
-    """How many that takes; None where that is none, or no number is enough."""
+    """How many that takes; None for none, and where no number is enough."""
 
 
 class Finding(Enum):
@@ -119,10 +118,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Goodput:
-    """How many requests met all objectives at once. A failed request meets none."""
+    """The share of requests that met all objectives at once, 0 to 1. A failed one meets none."""
 
     share: float
-    """0 to 1, of all requests of the cell."""
     interval: tuple[float, float] | None
     """95 %, with the round as the unit; None where there are too few."""
     met: bool
@@ -142,7 +140,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Cell:
-    """One variant under one test case at one load point. None stands for what is not known."""
+    """One variant under one test case at one load point. None: not known, or not there."""
 
     variant: str
     test_case: str
@@ -153,17 +151,15 @@ class Cell:
     repeated_errors: int
     """Failures in turns that were measured again: in no figure."""
     expected: int | None
-    """Requests that were asked for."""
     missing: int
-    """Of these, the ones that were not recorded."""
+    """Of those expected, the ones that were not recorded."""
     measures: Mapping[str, Percentiles]
     """Of each metric of the catalogue that has values, by its name and in its unit."""
     tokens_per_second: float | None
     """Of all requests together, while as many are in flight as the load has."""
     tokens_per_second_interval: Interval | None
-    """None where there are too few rounds."""
     usd_per_million_output_tokens: float | None
-    """None, too, where the cell is not complete."""
+    """None in an open loop, and where the cell is not complete."""
     usd_per_million_output_tokens_interval: Interval | None
     steps: Steps | None
     """None unless the server counted the tokens of each chunk, and each chunk is a step."""
@@ -172,17 +168,14 @@ class Cell:
     in_flight: float | None = None
     """Requests in flight, on average over the time in which there was any."""
     goodput: Goodput | None = None
-    """None without objectives."""
     schedule: Schedule | None = None
-    """None in a closed loop."""
     queued: bool = False
     """Whether requests wait for others before they are served."""
     comparison: Comparison | None = None
-    """None for a baseline."""
 
     @property
     def unreliable(self) -> bool:
-        """Whether too many requests failed for the rest to stand for them."""
+        """Whether too many requests failed."""
         return self.errors > TOLERATED_FAILURES * self.requests
 
     @property
@@ -219,21 +212,19 @@ class Crossover:
 
 @dataclass(frozen=True)
 class Ladder:
-    """A variant against its baseline, over the loads of one kind at which a test case ran."""
+    """A variant against its baseline, over the loads of one kind at which a test case ran: whether
+    there is a verdict at the ``whole`` of them, and whether requests ``failed`` at one."""
 
     variant: str
     baseline: str
     open: bool
     """Whether its loads are requests a second; otherwise they are requests at once."""
     loads: tuple[LoadPoint, ...]
-    """Lowest first. Those without a verdict are in it, too."""
     speed: Crossover
     cost: Crossover
     sentence: str
     whole: bool = True
-    """Whether there is a verdict at each of its loads."""
     failed: bool = False
-    """Whether requests failed at one of them."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +236,6 @@ class Correctness:
     variant: str
     baseline: str
     check: str
-    """Tool calls, JSON answers, programs, GSM8K answers."""
     prompts: int
     """That both sides answered, and whose answers could be checked."""
     rate: float
@@ -261,7 +251,7 @@ class Correctness:
     """Some prompts that only the baseline answered rightly, or more often."""
     sentence: str
     evaluation: str = ""
-    """Which one it is and when it ended; empty for a test case, and where nobody noted it."""
+    """Which one, and when it ended; empty for a test case, and where nobody noted it."""
 
 
 @dataclass(frozen=True)
@@ -284,11 +274,11 @@ class Case:
 
     @property
     def loads(self) -> tuple[LoadPoint | None, ...]:
-        """The load points, in their order; a single None where nobody knows them."""
+        """In their order; a single None where nobody knows them."""
         return tuple(dict.fromkeys(cell.load for cell in self.cells))
 
     def at(self, load: LoadPoint | None) -> tuple[Cell, ...]:
-        """The cells of one load point, in the order of the variants."""
+        """The cells of one load point."""
         return tuple(cell for cell in self.cells if cell.load == load)
 
     def cell(self, variant: str, load: LoadPoint | None = None) -> Cell:
@@ -299,14 +289,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Overall:
-    """A variant against its baseline over the test cases of a class."""
+    """A variant against its baseline over the test cases of a class that have a verdict."""
 
     structure: str
     load: LoadPoint | None
     variant: str
     baseline: str
     cases: int
-    """Those with a verdict: no other counts."""
     speed: Interval | None
     cost: Interval | None
     """Above 1 where all requests together get more tokens a second, so where a token costs less."""
@@ -320,7 +309,6 @@ class Summary:
     experiment: str | None
     model: str | None
     loads: tuple[LoadPoint, ...]
-    """In their order; empty where nobody knows them."""
     objectives: Objectives | None
     started: float | None
     ended: float | None
@@ -332,7 +320,6 @@ class Summary:
     sets: tuple[UsedSet, ...]
     """Where the prompts of test cases come from, and which of them were not sent."""
     rehearsal: bool
-    """Whether something stood in for the services."""
     notes: tuple[str, ...]
     not_run: int = 0
     """Turns after the end of a run that ended early: what was measured before stands for itself."""
@@ -340,12 +327,11 @@ class Summary:
     @property
     def complete(self) -> bool:
         """Whether every request that was asked for is in the ledger."""
-        measured = all(cell.complete for case in self.cases for cell in case.cells)
-        return measured and not self.not_run
+        return not self.not_run and all(c.complete for case in self.cases for c in case.cells)
 
     @property
     def compares(self) -> bool:
-        """Whether any variant is compared with another."""
+        """Whether any variant is compared."""
         return any(case.compared for case in self.cases)
 
     @property
@@ -361,9 +347,9 @@ class Summary:
 
     def to_json(self) -> str:
         """What ``summary.json`` holds: the fields by their names, findings by their values."""
+        content = dataclasses.asdict(self)
 
         def plain(value: BaseModel | Enum) -> Any:
             return value.model_dump() if isinstance(value, BaseModel) else value.value
 
-        content = dataclasses.asdict(self)
         return json.dumps(content, indent=2, default=plain, allow_nan=False) + "\n"

@@ -169,7 +169,6 @@ def _names(firsts: Sequence[Variant]) -> list[str]:
 def _mix(
     observed: Observed, lines: Sequence[Series], mix: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """The share of each class."""
     if mix is None:
         side = observed.sides.get(lines[0].baseline if lines else "")
         mix = {

@@ -63,11 +63,7 @@ class Outlook:
     """Whether there are replicates."""
 
     def interval(self, logs: Array) -> Interval:
-        """The 95 % interval of a positive quantity, by its logarithms over draws.
-
-        By the standard deviation of the replicates and Student's t; without width if there are
-        none.
-        """
+        """The 95 % interval of a positive quantity, by its logarithms over draws."""
         error = float(logs[1:].std()) if self.certain else 0.0
         reach = float(stdtrit(self.rounds - 1, 1 - ALPHA / 2)) * error if error else 0.0
         log = float(logs[0])
@@ -160,13 +156,11 @@ def outlook(
 def _draws(
     observed: Observed, replicates: int, apart: bool, unsteadiness: Unsteadiness | None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """How often each round counts, over draw and round; and the logarithm of what the time of a
-    variant adds to its figures, which none of its rounds shows, over draw.
+    """Of each variant, over draw: how often each round counts (the second axis), and the logarithm
+    of what the time at which it was measured adds to its figures.
 
-    Variants that were measured at the same time share most of their rounds, others none. Few
-    rounds, shared by all, leave too few ways in which many variants could differ, so what they
-    share is drawn towards nothing, the more the fewer rounds there are (Ledoit and Wolf, Journal of
-    Multivariate Analysis 88, 2004).
+    Variants that were measured at the same time share most of their rounds, the more the more
+    rounds there are (Ledoit and Wolf, Journal of Multivariate Analysis 88, 2004); others none.
     """
     names, rounds = [*observed.sides], observed.rounds
     generator = np.random.default_rng(_SEED)
@@ -276,11 +270,9 @@ def _step_yield(reached: Array, accepted: Array) -> tuple[Array, Array]:
     """The expected tokens of a step that no answer's end cuts off, and by how many tokens a step
     would go beyond an answer's end: with 1, 2, ... drafts in the last axis.
 
-    One token and the accepted drafts: 1 + sum over j of the product of the first j chances, of
-    which equation 1 of Leviathan et al. (2211.17192) is the case of equal ones. By Wald's equation,
-    n tokens take (n + cut) / tokens steps, and by renewal theory the cut is
-    (E[c^2] - E[c]) / 2 E[c] for the c tokens of a step (Feller, An introduction to probability
-    theory II, chapter XI).
+    1 + sum over j of the product of the first j chances (equation 1 of Leviathan et al.,
+    2211.17192, for equal ones). By Wald's equation, n tokens take (n + cut) / tokens steps, where
+    the cut is (E[c^2] - E[c]) / 2 E[c] for the c tokens of a step (Feller II, chapter XI).
     """
     # Each position is given one step of the one before it: all of one that no step reached.
     chances = np.empty(reached.shape)
@@ -296,10 +288,8 @@ def _step_yield(reached: Array, accepted: Array) -> tuple[Array, Array]:
 
 
 def _through(points: Sequence[int], most: int) -> Array:
-    """What draws a curve to measured points: over 1 to ``most`` drafts and the points.
-
-    Straight between two points, and beyond the last as between the last two.
-    """
+    """What draws a curve to measured points: over 1 to ``most`` drafts and the points; straight
+    between two points, and beyond the last as between the last two."""
     drafts = np.arange(1, most + 1)
     last, before = points[-1], points[-2]
     beyond = np.maximum(0, drafts - last) / (last - before)

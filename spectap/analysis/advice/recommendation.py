@@ -78,11 +78,8 @@ class Scope:
         return self.outlook.predicted[choice]
 
     def known(self, series: Series, window: int) -> bool:
-        """Whether it was measured, or can be predicted.
-
-        That is of a line that came to this load with several windows, by a model that tells its
-        measured windows from each other.
-        """
+        """Whether it was measured, or can be predicted: of a line that came to this load with
+        several windows, by a model that tells its measured windows from each other."""
         measured = {w: self.finite(self.outlook.measured[name]) for w, name in series.variants}
         if window in measured:
             return measured[window]
@@ -112,11 +109,8 @@ class Scope:
         return self.outlook.interval(self.seconds(baseline) - self.seconds(figures))
 
     def speed(self, choice: Choice, number: int) -> float:
-        """Tokens a second of all requests together on one class; 0 where no answer counts.
-
-        As ``analysis.cells`` has it: served tokens by request time and concurrency. In an open loop
-        it is what is asked for, as long as the variant keeps up.
-        """
+        """Tokens a second of all requests together on one class; 0 where no answer counts. In an
+        open loop it is what is asked for, as long as the variant keeps up."""
         name, at = self.variant(choice), (self.load, slice(None), number)
         names = [name] if name else dict(self.series(choice.line).variants).values()
         sides = [self.observed.sides[name] for name in names]
@@ -261,7 +255,6 @@ def _name(choice: Choice) -> str:
 
 
 def _sentence(recommendation: Recommendation, considered: str, *, advises: bool) -> str:
-    """What to serve, by how much, how sure."""
     choice, speedup = recommendation.choice, recommendation.speedup
     prompts = recommendation.prompt_class
     subject = "the mix" if prompts is None else f"{prompts} prompts"

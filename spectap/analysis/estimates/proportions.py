@@ -97,11 +97,8 @@ class Paired:
         return list(zip(self.variant, self.baseline, strict=True))
 
     def _single_answers(self) -> float:
-        """How many prompts with one answer each would tell as much: Kish's design effect.
-
-        As many as there are, where each has one answer. One more prompt, as often lost wholly as
-        won, is added to what was seen: few prompts may have missed the few that matter most.
-        """
+        """How many prompts with one answer each would tell as much: Kish's design effect. One more
+        prompt, as often lost wholly as won, is added: few may have missed those that matter."""
         pairs, total = self._pairs, self.prompts + 1
         mean = sum(variant - baseline for variant, baseline in pairs) / total
         single = (
