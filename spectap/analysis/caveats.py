@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from spectap import metrics, wording
 from spectap.analysis.evidence import Evidence, Unsteadiness
-from spectap.analysis.grouping import CasePoint
-from spectap.analysis.summary import Answer, Cell, Summary
+from spectap.analysis.summary import Cell, Summary
 from spectap.config import Config
-from spectap.load_points import FEWEST_ROUNDS, LoadPoint, Rounds
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record
 
 # Answers whose lengths differ by more than this are compared per token, not as a whole.
@@ -104,10 +103,6 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
     if len({*config.models.values()}) > 1:
         named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
         yield f"The variants were asked for models of different names ({named})."
-    for variant in config.variants:
-        cells = (cell for case in summary.cases for cell in case.cells)
-        if all(cell.requests == 0 for cell in cells if cell.variant == variant.name):
-            yield f"{variant.name} was not measured at all: the ledger has no request of it."
     unfinished = [
         case.name for case in summary.cases if not all(cell.complete for cell in case.cells)
     ]
@@ -118,8 +113,6 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
     if summary.not_run:
         turns = wording.count(summary.not_run, "turn")
         yield f"The run ended early: its last {turns} were not measured and are in no figure."
-    if summary.complete and not config.load.rounds.fixed:
-        yield from _on_stopping(config.load.rounds, summary, evidence.plan.rounds)
     if config.apart and summary.compares:
         yield from _on_times(evidence.unsteadiness)
 
@@ -140,37 +133,6 @@ def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
         "Left out, because their test case was measured again in the same round: "
         f"{wording.count(len(repeated), 'request')}." + failures
     )
-
-
-def _on_stopping(
-    planned: Rounds, summary: Summary, rounds: Mapping[CasePoint, int]
-) -> Iterator[str]:
-    fewest, most = min(rounds.values()), max(rounds.values())
-    if fewest < planned.at_most:
-        amount = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-        yield (
-            f"{amount} of at most {planned.at_most} rounds were measured, as many as each test "
-            "case needed."
-        )
-    width = planned.half_width or 0
-    lacking = [
-        case.name if len(case.loads) == 1 else f"{case.name} at {load}"
-        for case in summary.cases
-        for load in case.loads
-        if any(
-            claim.answer is Answer.UNDECIDED
-            and claim.interval.high > claim.interval.point * (1 + width)
-            for cell in case.at(load)
-            if cell.comparison
-            for claim in (cell.comparison.speed, cell.comparison.cost)
-            if claim
-        )
-    ]
-    if lacking:
-        yield (
-            f"After {planned.at_most} rounds some answers are neither decided nor within "
-            f"{100 * width:g} %: {', '.join(lacking)}."
-        )
 
 
 def _on_times(unsteadiness: Unsteadiness | None) -> Iterator[str]:

@@ -129,13 +129,12 @@ class Goodput:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How late an open loop sent its requests, in seconds."""
+    """How late an open loop sent its requests, in seconds; a lagging load was another."""
 
     p50: float
     p99: float
     worst: float
     lagging: bool
-    """Whether the load was another than it says."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ class Cell:
     """None in an open loop, and where the cell is not complete."""
     usd_per_million_output_tokens_interval: Interval | None
     steps: Steps | None
-    """None unless the server counted the tokens of each chunk, and each chunk is a step."""
+    """None unless each chunk is a step, and its tokens were counted."""
     tools: bool = False
     """Whether requests offer tools: their chunks are no steps, and in no figure of steps."""
     in_flight: float | None = None
@@ -170,7 +169,6 @@ class Cell:
     goodput: Goodput | None = None
     schedule: Schedule | None = None
     queued: bool = False
-    """Whether requests wait for others before they are served."""
     comparison: Comparison | None = None
 
     @property
@@ -212,8 +210,10 @@ class Crossover:
 
 @dataclass(frozen=True)
 class Ladder:
-    """A variant against its baseline, over the loads of one kind at which a test case ran: whether
-    there is a verdict at the ``whole`` of them, and whether requests ``failed`` at one."""
+    """A variant against its baseline, over the loads of one kind at which a test case ran.
+
+    ``whole``: whether there is a verdict at each load. ``failed``: whether requests failed at one.
+    """
 
     variant: str
     baseline: str
@@ -229,10 +229,9 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Correctness:
-    """How often the answers of a variant and of its baseline pass one check."""
+    """How often the answers of both sides pass one check, of a test case or of an evaluation."""
 
     test_case: str
-    """Empty for an evaluation."""
     variant: str
     baseline: str
     check: str
@@ -265,7 +264,6 @@ class Case:
     cells: tuple[Cell, ...]
     notes: tuple[str, ...]
     ladders: tuple[Ladder, ...] = ()
-    """One for each compared variant and kind of load that has several load points."""
 
     @property
     def compared(self) -> tuple[tuple[Cell, Comparison], ...]:
@@ -318,7 +316,6 @@ class Summary:
     overall: tuple[Overall, ...]
     correctness: tuple[Correctness, ...]
     sets: tuple[UsedSet, ...]
-    """Where the prompts of test cases come from, and which of them were not sent."""
     rehearsal: bool
     notes: tuple[str, ...]
     not_run: int = 0
@@ -337,19 +334,17 @@ class Summary:
     @property
     def subject(self) -> str:
         """What is compared: ``k3, k7 against Base``; a variant alone by its name."""
-        compared: dict[str, dict[str, None]] = {}
-        for case in self.cases:
-            for cell, comparison in case.compared:
-                compared.setdefault(comparison.baseline, {})[cell.variant] = None
+        pairs = {c.variant: each.baseline for case in self.cases for c, each in case.compared}
         return "; ".join(
-            f"{', '.join(names)} against {baseline}" for baseline, names in compared.items()
+            f"{', '.join(name for name in pairs if pairs[name] == baseline)} against {baseline}"
+            for baseline in dict.fromkeys(pairs.values())
         ) or ", ".join(self.variants)
 
     def to_json(self) -> str:
         """What ``summary.json`` holds: the fields by their names, findings by their values."""
-        content = dataclasses.asdict(self)
 
         def plain(value: BaseModel | Enum) -> Any:
             return value.model_dump() if isinstance(value, BaseModel) else value.value
 
+        content = dataclasses.asdict(self)
         return json.dumps(content, indent=2, default=plain, allow_nan=False) + "\n"
