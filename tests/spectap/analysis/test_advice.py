@@ -23,6 +23,7 @@ from spectap.errors import ConfigError
 from spectap.record import Record
 from tests.bench.sweeps import Sweep
 from tests.spectap import samples
+from tests.spectap.analysis import ledgers
 
 SMALL = Sweep(
     "small",
@@ -118,28 +119,6 @@ def test_nothing_is_advised_where_nothing_speculates() -> None:
     assert advise(config(), []).prospects == ()
 
 
-def text(advice: Advice) -> list[str]:
-    """What is considered, to four digits, and all sentences."""
-    lines = [f"{line.name}: {line.windows} {line.offset} {line.baseline}" for line in advice.lines]
-    lines += [f"mix: {name} {share:.4g}" for name, share in advice.mix]
-    for cost in advice.costs:
-        measured = ", ".join(f"{window}: {seconds:.4g}" for window, seconds in cost.measured)
-        lines.append(f"{cost.line} at {cost.load}: {cost.baseline:.4g} s, {measured}")
-    for prospect in advice.prospects:
-        sides = [
-            f"{side.point:.4g} ({side.low:.4g}-{side.high:.4g})" if side else "-"
-            for side in (prospect.predicted, prospect.measured)
-        ]
-        lines.append(
-            f"{prospect.line} {prospect.window} on {prospect.prompt_class} at {prospect.load}: "
-            f"{prospect.tokens_per_step:.4g} tokens in {prospect.step_seconds:.4g} s: "
-            f"{' and '.join(sides)}"
-        )
-    for best in advice.recommendations:
-        lines += [best.sentence, best.measure_next, f"{best.usd_per_million_output_tokens:.4g} USD"]
-    return [*lines, *advice.cautions, *advice.measure_next, *advice.notes]
-
-
 def without(variant: str, load: str = "") -> Change:
     """No requests of variants with that beginning of a name, at one load or all."""
     return lambda records: [
@@ -177,7 +156,7 @@ def test_what_is_said_of_a_sweep(name: str, snapshot: SnapshotAssertion) -> None
     sweep = SWEEPS.get(name, ISOLATED if name == "no controls" else SMALL)
     records = sweep.records()
     advice = advise(sweep.config(), CHANGES[name](records) if name in CHANGES else records)
-    assert text(advice) == snapshot
+    assert ledgers.text(advice) == snapshot
     assert "NaN" not in advice.to_json()
 
 

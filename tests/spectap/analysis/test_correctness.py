@@ -18,6 +18,7 @@ from spectap.config import Config
 from spectap.names import WARM_UP
 from spectap.prompt import Form
 from tests.spectap import samples
+from tests.spectap.analysis import ledgers
 
 CASE = {"name": "tools", "prompts": {"known": "bfcl"}}
 LOADS = ("concurrency-1", "concurrency-2")
@@ -99,15 +100,7 @@ ANSWERS = {
 
 
 def text(checks: Sequence[Correctness]) -> list[str]:
-    """All figures to six digits, and the sentence."""
-    return [
-        " ".join(
-            f"{value:.6g}" if isinstance(value, float) else str(value)
-            for field in dataclasses.astuple(check)
-            for value in (field if isinstance(field, tuple) else (field,))
-        )
-        for check in checks
-    ]
+    return [*map(ledgers.text, checks)]
 
 
 @pytest.mark.parametrize("name", ANSWERS)
