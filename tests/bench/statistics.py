@@ -31,7 +31,7 @@ from typing import Final
 
 from spectap.load_points import Rounds
 from tests.bench import harness
-from tests.bench.simulation import World
+from tests.bench.simulation import World, truths
 from tests.bench.trials import (
     COST,
     CROSSOVERS,
@@ -155,8 +155,8 @@ def _fixed(count: int) -> Iterator[str]:
                 likely = harness.likely(1 - harness.SELDOM, len(held), harness.PROMISED)
                 if sum(held) > max(HIGHEST * len(held), likely):
                     yield f"{_name(tried)}: intervals of {figure} are needlessly wide"
-        if tried.world.name == DETECTED and not tried.power >= POWER:
-            yield f"{_name(tried)}: {_share(tried.power)} are found"
+        if tried.world.name == DETECTED and not tried.found(SPEED) >= POWER:
+            yield f"{_name(tried)}: {_share(tried.found(SPEED))} are found"
 
 
 def _sets(count: int) -> Iterator[str]:
@@ -172,8 +172,8 @@ def _ladders(count: int) -> Iterator[str]:
         allowed = harness.most_wrong(len(tried.reports))
         if tried.lost > allowed:
             yield f"{_name(tried)}: {tried.lost} reports lose a crossover, {allowed} may"
-        if tried.world.name == CLEAR and not tried.bounded(CROSSOVERS[0]) >= POWER:
-            yield f"{_name(tried)}: {_share(tried.bounded(CROSSOVERS[0]))} are found"
+        if tried.world.name == CLEAR and not tried.found(CROSSOVERS[0]) >= POWER:
+            yield f"{_name(tried)}: {_share(tried.found(CROSSOVERS[0]))} are found"
 
 
 def _objectives(count: int) -> Iterator[str]:
@@ -237,17 +237,17 @@ def _name(tried: Trials) -> str:
 COMMON: Final[tuple[Column, ...]] = (
     *((figure, functools.partial(_coverage, figure=figure)) for figure in FIGURES),
     ("any wrong", lambda tried: f"{tried.wrong / len(tried.reports):.1%}"),
-    ("found", lambda tried: _share(tried.power)),
+    ("found", lambda tried: _share(tried.found(SPEED))),
 )
 LADDER: Final[tuple[Column, ...]] = (
     *((figure, functools.partial(_coverage, figure=figure)) for figure in (SPEED, COST)),
     ("lost", lambda tried: f"{tried.lost / len(tried.reports):.1%}"),
     ("any wrong", lambda tried: f"{tried.wrong / len(tried.reports):.1%}"),
-    ("found", lambda tried: _share(tried.bounded(CROSSOVERS[0]))),
+    ("found", lambda tried: _share(tried.found(CROSSOVERS[0]))),
 )
 GOOD: Final[tuple[Column, ...]] = (
     (GOODPUT, functools.partial(_coverage, figure=GOODPUT)),
-    ("true", lambda tried: _share(tried.of(GOODPUT)[0].truth)),
+    ("true", lambda tried: _share(next(iter(truths(tried.world).values())).goodput)),
 )
 STOPPING: Final[tuple[Column, ...]] = (
     ("rounds", lambda tried: f"{fmean(tried.rounds()):.1f}"),

@@ -166,7 +166,7 @@ def report(task: tuple[Apart, int]) -> list[Report]:
         summarise(config.model_copy(update={"apart": isolated}), requests)
         for isolated in (True, False)
     )
-    return [Report(statements(each, true, world.names[1:]), ()) for each in summaries]
+    return [Report([*statements(each, true, world.names[1:])], ()) for each in summaries]
 
 
 def main() -> int:
@@ -191,7 +191,7 @@ def _missed(count: int) -> Iterator[str]:
 
 
 def _row(side: Trials) -> str:
-    shares = side.coverage(SPEED), side.wrong / len(side.reports), side.power
+    shares = side.coverage(SPEED), side.wrong / len(side.reports), side.found(SPEED)
     return "".join(f"{share:>9.1%}" for share in shares)
 
 
