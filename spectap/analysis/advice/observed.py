@@ -141,7 +141,7 @@ def _drafts(
             yield variant.name, 0
         elif variant.drafts_per_step is not None:
             yield variant.name, variant.drafts_per_step
-        elif drafts := _assumed(variant, answers):
+        elif drafts := _assumed(answers):
             notes.append(
                 f"Nobody said how many drafts a step of {variant.name} verifies: "
                 f"{drafts} are assumed, by the tokens that its steps yield."
@@ -151,21 +151,15 @@ def _drafts(
             notes.append(f"No step of {variant.name} yields more than one token: it is left out.")
 
 
-def _assumed(variant: Variant, records: Sequence[Record]) -> int:
-    """Drafts a step, by the most tokens of one, but for the few that may be two steps in a chunk.
-
-    With NxDI they are one less than the window, with upstream vLLM as many.
-    """
+def _assumed(records: Sequence[Record]) -> int:
+    """Drafts a step, by the most tokens of one; but a few chunks may be two steps."""
     sizes = Counter(tokens for record in records for _, tokens in record.chunks[1:])
-    beyond, largest = 0, 1
+    beyond = 0
     for size in sorted(sizes, reverse=True):
         beyond += sizes[size]
         if beyond > max(2, _SELDOM * sizes.total()):
-            largest = size
-            break
-    if variant.window is None or largest == 1:
-        return largest - 1
-    return variant.window if largest > variant.window else variant.window - 1
+            return size - 1
+    return 0
 
 
 def _shows(record: Record) -> bool:
