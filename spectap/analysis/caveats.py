@@ -4,78 +4,52 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from spectap import metrics, wording
 from spectap.analysis.evidence import Evidence, Unsteadiness
-from spectap.analysis.grouping import CasePoint
-from spectap.analysis.summary import Answer, Case, Cell, Summary
+from spectap.analysis.summary import Cell, Summary
 from spectap.config import Config
-from spectap.load_points import FEWEST_ROUNDS, LoadPoint, Rounds
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record
 
 # Answers whose lengths differ by more than this are compared per token, not as a whole.
 _LENGTH_TOLERANCE: Final = 0.05
 
 
-class _Remark(NamedTuple):
-    """What is to be known of a cell, or of a place where ``about`` names no variant."""
-
-    about: str
-    load: LoadPoint | None
-    text: str
-
-
 def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
     """The notes on one test case, a sentence each. ``known``: whether there is a configuration.
 
-    What a verdict says itself is no note: which requests are missing, for one. What is true at
-    several load points is said once.
+    What a verdict says itself is no note. What is true at several load points is said once.
     """
     loads = dict.fromkeys(cell.load for cell in cells)
     loads_of: dict[tuple[str, str], list[LoadPoint | None]] = {}
     for load in loads:
-        for remark in _remarks([cell for cell in cells if cell.load == load], known=known):
-            loads_of.setdefault((remark.about, remark.text), []).append(remark.load)
-    for (about, text), at_loads in loads_of.items():
-        loads_phrase = (
-            "" if len(at_loads) == len(loads) else f"at {' and at '.join(map(str, at_loads))}"
-        )
-        if about:
-            yield f"{' '.join(filter(None, (about, loads_phrase)))}: {text}"
+        at_load = {cell.variant: cell for cell in cells if cell.load == load}
+        remarks = [(cell.variant, text) for cell in at_load.values() for text in _on_cell(cell)]
+        for cell in at_load.values():
+            if cell.comparison is not None:
+                lengths = _on_lengths(at_load[cell.comparison.baseline], cell)
+                remarks += (("", text) for text in lengths)
+        for cell in at_load.values():
+            # Without a configuration nobody knows whether a variant speculates.
+            if known and cell.comparison and cell.steps is not None and cell.steps.mean <= 1:
+                text = "no step yielded more than one token, as if speculation were off."
+                remarks.append((cell.variant, text))
+        for remark in remarks:
+            loads_of.setdefault(remark, []).append(load)
+    for (variant, text), at_loads in loads_of.items():
+        everywhere = len(at_loads) == len(loads)
+        phrase = "" if everywhere else f"at {' and at '.join(map(str, at_loads))}"
+        if variant:
+            yield f"{' '.join(filter(None, (variant, phrase)))}: {text}"
         else:
-            yield f"{loads_phrase[:1].upper()}{loads_phrase[1:]}, {text}" if loads_phrase else text
+            yield f"{phrase[:1].upper()}{phrase[1:]}, {text}" if phrase else text
 
 
-def _remarks(cells: Sequence[Cell], *, known: bool) -> Iterator[_Remark]:
-    """On the cells of one load point."""
-    by_variant = {cell.variant: cell for cell in cells}
-    for cell in cells:
-        for text in _on_cell(cell, known=known):
-            yield _Remark(cell.variant, cell.load, text)
-    for cell in cells:
-        if cell.comparison is not None:
-            for text in _on_lengths(by_variant[cell.comparison.baseline], cell):
-                yield _Remark("", cell.load, text)
-    for cell in cells:
-        # Without a configuration nobody knows whether a variant speculates.
-        if known and cell.comparison and cell.steps is not None and cell.steps.mean <= 1:
-            text = "no step yielded more than one token, as if speculation were off."
-            yield _Remark(cell.variant, cell.load, text)
-
-
-def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
+def _on_cell(cell: Cell) -> Iterator[str]:
     load, schedule, comparison = cell.load, cell.schedule, cell.comparison
-    if known and load is not None and cell.expected is not None:
-        # llmperf keeps its concurrency up until it has all answers; what is in flight then ends
-        # too.
-        in_round = load.requests + (load.concurrency or 1) - 1
-        if cell.requests > cell.expected // load.requests * in_round:
-            yield (
-                f"{cell.requests} requests were recorded instead of {cell.expected}, "
-                "because requests that ended before an interruption count too."
-            )
     if schedule is not None and schedule.lagging:
         p99, worst = map(wording.milliseconds, (schedule.p99, schedule.worst))
         yield (
@@ -129,10 +103,6 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
     if len({*config.models.values()}) > 1:
         named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
         yield f"The variants were asked for models of different names ({named})."
-    for variant in config.variants:
-        cells = (cell for case in summary.cases for cell in case.cells)
-        if all(cell.requests == 0 for cell in cells if cell.variant == variant.name):
-            yield f"{variant.name} was not measured at all: the ledger has no request of it."
     unfinished = [
         case.name for case in summary.cases if not all(cell.complete for cell in case.cells)
     ]
@@ -143,17 +113,8 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
     if summary.not_run:
         turns = wording.count(summary.not_run, "turn")
         yield f"The run ended early: its last {turns} were not measured and are in no figure."
-    if summary.complete and not config.load.rounds.fixed:
-        yield from _on_stopping(config.load.rounds, summary.cases, evidence.plan.rounds)
     if config.apart and summary.compares:
         yield from _on_times(evidence.unsteadiness)
-    cases = {case.name for case in config.test_cases}
-    unknown_cases = {case for case, _ in evidence.unconfigured} - cases
-    unknown_loads = {load for case, load in evidence.unconfigured if case in cases}
-    for kind, unknown in (("Test cases", unknown_cases), ("Load points", unknown_loads)):
-        if unknown:
-            listed = ", ".join(sorted(unknown))
-            yield f"{kind} left out because the configuration does not name them: {listed}."
 
 
 def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
@@ -171,42 +132,6 @@ def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
     yield (
         "Left out, because their test case was measured again in the same round: "
         f"{wording.count(len(repeated), 'request')}." + failures
-    )
-
-
-def _on_stopping(
-    planned: Rounds, cases: Sequence[Case], rounds: Mapping[CasePoint, int]
-) -> Iterator[str]:
-    fewest, most = min(rounds.values()), max(rounds.values())
-    saved = 1 - sum(rounds.values()) / (len(rounds) * planned.at_most)
-    if saved > 0:
-        amount = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-        yield (
-            f"{amount} of at most {planned.at_most} rounds were measured, as many as each test "
-            f"case needed; {100 * saved:.0f} % of the measurements were saved."
-        )
-    width = planned.half_width or 0
-    lacking = [
-        case.name if len(case.loads) == 1 else f"{case.name} at {load}"
-        for case in cases
-        for load in case.loads
-        if any(_vague(cell, width) for cell in case.at(load))
-    ]
-    if lacking:
-        yield (
-            f"After {planned.at_most} rounds some answers are neither decided nor within "
-            f"{100 * width:g} %: {', '.join(lacking)}."
-        )
-
-
-def _vague(cell: Cell, half_width: float) -> bool:
-    """Whether an answer is neither decided nor within ``half_width``."""
-    compared = cell.comparison
-    return any(
-        claim.answer is Answer.UNDECIDED
-        and claim.interval.high > claim.interval.point * (1 + half_width)
-        for claim in (compared and compared.speed, compared and compared.cost)
-        if claim
     )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean, variance
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtrc, stdtrit
 
 from spectap import metrics
@@ -29,32 +28,21 @@ _ERROR_WIDTH: Final = 80
 _PROMISED: Final = 0.9
 """The share of the requests that each objective is about: its limit is one of the p90."""
 
-_MILLISECOND: Final = 0.001
-
 PUNCTUAL: Final = 0.005
 """A delay in seconds that a quiet machine keeps to: it is never called a lag."""
-
 NOTICEABLE: Final = 0.05
 """A delay in seconds that always is one: latencies count from the sending, so they lack it."""
-
 PART_OF_GAP: Final = 0.1
-"""In between, the part of the mean time between two requests that a delay may be: requests that
-come a tenth of it late still come as scattered as a Poisson process has them."""
-
+"""In between, the part of the mean gap between two requests that a delay may be."""
 BLOCKED: Final = 0.1
-"""The delay of a single request, in seconds, that shows that nothing was sent for a while. Those
-that were due then come at once: a burst that the rate does not have."""
+"""The delay of one request, in seconds, that shows that nothing was sent for a while."""
 
 _EXPECTED: Final = 8.0
-"""Requests that would by chance have found so many others in service, at least: fewer show nothing.
-"""
-
+"""Requests that would by chance have found so many others in service: fewer show nothing."""
 _REACHED: Final = 0.1
 """The part of these that may have found them."""
-
 _WAITED: Final = 0.1
 """The part of the time in flight that waiting takes, at least; less is not worth a word."""
-
 _AFTER: Final = 0.05
 """When the others are counted, in median services after the beginning of one: where one request
 ends and the next begins, the tap may see both at once."""
@@ -74,11 +62,16 @@ def cell(
 ) -> Cell:
     """The cell of these records. ``rounds`` is how many a complete one has, 0 if nobody knows.
 
-    ``alpha`` is the level of its intervals. ``batch`` is how many sequences the variant decodes
-    together.
+    ``batch`` is how many sequences the variant decodes together.
     """
     good = [record for record in records if record.succeeded]
     parts = [of_unit for (of_unit,) in grouping.units(good, planned=rounds > 0)]
+    measures = {}
+    for metric in metrics.METRICS:
+        if values := [value for record in good for value in metric.values(record)]:
+            p50, p90, p99 = (float(value) for value in np.percentile(values, (50, 90, 99)))
+            typical = _interval(contrasts.typical(metric.values, parts), alpha)
+            measures[metric.name] = Percentiles(len(values), p50, p90, p99, typical)
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
     speed, speeds = _speed(records, point), _interval(tokens_per_second(records, point), alpha)
     requests = point.requests if point else 0
@@ -86,8 +79,10 @@ def cell(
     occupied = metrics.occupied_time(records)
     in_flight = metrics.request_time(records) / occupied if occupied else None
     # In an open loop it is the rate that says how much a node does for its price.
-    priced = cost is not None and missing == 0 and not (point and point.open)
+    priced = missing == 0 and not (point and point.open)
     usd = cost.usd_per_million_seconds if cost and priced else None
+    concurrent = None if point is None else in_flight if point.open else point.concurrency
+    full = batch is not None and concurrent is not None and concurrent > batch
     return Cell(
         variant=key.variant,
         test_case=key.case,
@@ -98,7 +93,7 @@ def cell(
         repeated_errors=repeated_errors,
         expected=requests * rounds if rounds else None,
         missing=missing,
-        measures=dict(_measures(good, parts, alpha)),
+        measures=measures,
         tokens_per_second=speed,
         tokens_per_second_interval=speeds,
         usd_per_million_output_tokens=usd / speed if usd and speed else None,
@@ -110,26 +105,8 @@ def cell(
         in_flight=in_flight,
         goodput=goodput(records, objectives, alpha) if objectives else None,
         schedule=schedule(records, point.rate if point else None),
-        queued=_beyond_batch(point, in_flight, batch) or queued(records),
+        queued=full or queued(records),
     )
-
-
-def _beyond_batch(point: LoadPoint | None, in_flight: float | None, batch: int | None) -> bool:
-    if batch is None or point is None:
-        return False
-    load = in_flight if point.open else point.concurrency
-    return load is not None and load > batch
-
-
-def _measures(
-    records: Sequence[Record], parts: Iterable[Sequence[Record]], alpha: float
-) -> Iterator[tuple[str, Percentiles]]:
-    for metric in metrics.METRICS:
-        values = [value for record in records for value in metric.values(record)]
-        if values:
-            p50, p90, p99 = (float(value) for value in np.percentile(values, (50, 90, 99)))
-            typical = _interval(contrasts.typical(metric.values, parts), alpha)
-            yield metric.name, Percentiles(len(values), p50, p90, p99, typical)
 
 
 def tokens_per_second(records: Sequence[Record], point: LoadPoint | None) -> Estimate | None:
@@ -153,14 +130,15 @@ def _speed(records: Sequence[Record], point: LoadPoint | None) -> float | None:
 
 def _sums(records: Sequence[Record], point: LoadPoint | None) -> list[tuple[int, float]]:
     """Tokens and seconds of each round."""
-    rounds = [of_round for (of_round,) in grouping.rounds(records).values()]
-    if point and point.rate is not None:
-        return [
-            (metrics.served_tokens(of_round), metrics.open_loop_time(of_round, point.rate))
-            for of_round in rounds
-        ]
+    rate = point.rate if point else None
     return [
-        (metrics.served_tokens(of_round), metrics.request_time(of_round)) for of_round in rounds
+        (
+            metrics.served_tokens(of_round),
+            metrics.request_time(of_round)
+            if rate is None
+            else metrics.open_loop_time(of_round, rate),
+        )
+        for (of_round,) in grouping.rounds(records).values()
     ]
 
 
@@ -173,13 +151,11 @@ def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
 def _steps(
     records: Iterable[Record], parts: Iterable[Sequence[Record]], alpha: float
 ) -> Steps | None:
-    sizes: Counter[int] = Counter()
-    for record in records:
-        sizes.update(_step_sizes(record))
+    sizes = Counter(size for record in records for size in _step_sizes(record))
     if not sizes:
         return None
-    interval = _interval(tokens_per_step(parts), alpha)
     tokens = sum(size * count for size, count in sizes.items())
+    interval = _interval(tokens_per_step(parts), alpha)
     return Steps(tokens / sizes.total(), interval, tuple(sorted(sizes.items())))
 
 
@@ -200,7 +176,7 @@ def goodput(records: Sequence[Record], objectives: Objectives, alpha: float) -> 
     if not records:
         return None
     limits = [
-        (metric, milliseconds * _MILLISECOND)
+        (metric, milliseconds * 0.001)
         for metric, milliseconds in (
             (metrics.TTFT, objectives.ttft_p90_ms),
             (metrics.TIME_PER_OUTPUT_TOKEN, objectives.tpot_p90_ms),
@@ -241,7 +217,6 @@ def share_interval(
 
 
 def _good(records: Iterable[Record], limits: Sequence[tuple[Metric, float]]) -> list[bool]:
-    """Whether each request succeeded within the limits."""
     return [
         record.succeeded
         and all(value <= limit for metric, limit in limits for value in metric.values(record))
@@ -269,16 +244,14 @@ def schedule(records: Sequence[Record], rate: float | None) -> Schedule | None:
 def queued(records: Sequence[Record]) -> bool:
     """Whether the requests of a cell waited for each other; of those that succeeded.
 
-    A server with as many slots as it has requests in flight starts them independently of each
-    other. One with fewer never serves more than its slots. So each request is followed to a moment
-    just after its service began, and the others that are in service there are counted. If requests
-    were independent, the count would be binomial: each of the others in flight is in service for as
-    large a part of its time as all of them are. A queue is a number of others that chance would
-    reach often, and that is nearly never reached.
+    A server never serves more than its slots. So each request is followed to a moment just after
+    its service began, and the others in service there are counted. If requests were independent,
+    the count would be binomial: each of the others in flight is in service for as large a part of
+    its time as all of them are. A queue is a number of others that chance would reach often, and
+    that is nearly never reached.
 
-    The service of a request begins before its first token by at least the shortest time to first
-    token of the cell: that request may not have waited at all. ``tests.bench.queueing`` says how
-    often a queue is seen, and how often there is none.
+    A service begins before its first token by at least the shortest time to first token of the
+    cell. ``tests.bench.queueing`` says how often a queue is seen, and how often there is none.
     """
 
     def times(record: Record) -> tuple[float, float, float]:
@@ -306,17 +279,13 @@ def queued(records: Sequence[Record]) -> bool:
         service += (end - began).sum()
         flight += (end - sent).sum()
     served = service / flight if flight else 1.0
-    return bool(served <= 1 - _WAITED) and _capped(
-        np.concatenate(in_flight), np.concatenate(serving), served
-    )
-
-
-def _capped(in_flight: NDArray[np.int64], serving: NDArray[np.int64], served: float) -> bool:
-    """Whether there is a number of requests in service that is reached too seldom for chance."""
-    for number in range(1, int(in_flight.max()) + 1):
-        expected = bdtrc(number - 1, in_flight[in_flight >= number], served).sum()
+    if served > 1 - _WAITED:
+        return False
+    others, served_with = np.concatenate(in_flight), np.concatenate(serving)
+    for number in range(1, int(others.max()) + 1):
+        expected = bdtrc(number - 1, others[others >= number], served).sum()
         if expected < _EXPECTED:
             return False
-        if np.count_nonzero(serving >= number) <= _REACHED * expected:
+        if np.count_nonzero(served_with >= number) <= _REACHED * expected:
             return True
     return False

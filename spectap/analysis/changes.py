@@ -1,17 +1,13 @@
-"""Compares two runs: what changed, and whether the difference is real.
-
-Two runs are independent samples, whose units are their rounds. So the errors of both add up on the
-logarithmic scale, with the degrees of freedom of Welch and Satterthwaite. All that is judged is one
-family of claims: two runs of the same thing show any change in at most 5 % of comparisons.
-"""
+"""Compares two runs, which are independent samples: what changed, and whether that is real."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from spectap import metrics
 from spectap.analysis import cells, claims, contrasts, evidence, grouping, stopping
@@ -20,12 +16,24 @@ from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import Bounds
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.matching import Run, differences, incomparable, matches, renamed
 from spectap.analysis.summary import Summary
+from spectap.config import Config, TestCase
 from spectap.errors import RunError
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
+from spectap.record import Record
 
-_MOST_NAMED: Final = 6
+_LONGEST: Final = 60
+_LOCATIONS: Final = frozenset({"endpoint", "bucket"})
+"""Settings that say where things are, and nothing of what they are."""
+
+
+class Run(NamedTuple):
+    """One of the two that are compared."""
+
+    name: str
+    config: Config
+    records: tuple[Record, ...]
+    summary: Summary
 
 
 class Figure(Enum):
@@ -89,10 +97,9 @@ class ShareChange:
 
 @dataclass(frozen=True)
 class Changes:
-    """Every change."""
+    """Every change; ``old`` and ``new`` are the names of the runs."""
 
     old: str
-    """The name of the run, as is ``new``."""
     new: str
     cells: tuple[CellChange, ...]
     shares: tuple[ShareChange, ...]
@@ -124,32 +131,29 @@ _Estimates = Mapping[tuple[CellKey, Figure], Estimate]
 
 
 def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
-    """What changed from the old run to the new one.
+    """What changed from the old run to the new one, by the names of variants, cases and loads.
 
     ``threshold`` makes it a gate, which fails where tokens per step or a speed-up is surely less
     than that part of what it was, and where one of the old run cannot be judged in the new one.
     Nothing is judged where loads, lengths or test cases differ. Raises RunError where the runs have
-    nothing in common, unless it is a gate, and where a gate would hold runs against each other that
-    do not compare, such as a rehearsal and a real run.
+    nothing in common, and where a gate would hold runs against each other that do not compare.
     """
+    runs = f"{old.name}, {new.name}"
     if threshold is not None and old.summary.rehearsal != new.summary.rehearsal:
         raise RunError(
-            f"{old.name}, {new.name}: one is a rehearsal and the other is not, so no threshold "
-            "can be held"
+            f"{runs}: one is a rehearsal and the other is not, so no threshold can be held"
         )
-    differing = tuple(sorted(incomparable(old.config, new.config)))
-    names = matches(old.config, new.config)
-    new = renamed(new, names)
+    differing = tuple(sorted(_incomparable(old.config, new.config)))
     evidences = [evidence.of_run(run.config, run.records) for run in (old, new)]
     olds, news = map(_estimates, evidences)
     common = olds.keys() & news.keys()
     if differing and (threshold is not None or not common):
         listed = "; ".join(f"{name}: {before} before, {now} now" for name, before, now in differing)
-        raise RunError(f"{old.name}, {new.name}: they are not comparable: {listed}")
+        raise RunError(f"{runs}: they are not comparable: {listed}")
     if threshold is None and not common:
         raise RunError(
-            f"{old.name}, {new.name}: no variant has {FEWEST_ROUNDS} rounds or more in both under "
-            "the same test case and load point"
+            f"{runs}: no variant has {FEWEST_ROUNDS} rounds or more in both under the same test "
+            "case and load point"
         )
     alpha = min(stopping.alpha(run.config.load) for run in (old, new))
     changes = _changes(olds, news, alpha, threshold)
@@ -165,42 +169,35 @@ def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
         ),
         shares=tuple(_shares((old, new), evidences)),
         settings=tuple(
-            differences("", *(run.config.model_dump(mode="json") for run in (old, new)))
+            _differences("", *(run.config.model_dump(mode="json") for run in (old, new)))
         ),
         incomparable=differing,
-        notes=tuple(_notes((old, new), evidences, names)),
+        notes=tuple(_notes((old, new), evidences)),
         threshold=threshold,
         gaps=() if threshold is None else tuple(_gaps(old, new, olds, news)),
     )
 
 
 def _estimates(run: Evidence) -> _Estimates:
-    return {
-        (key, figure): estimate
-        for key, cell in run.cells.items()
-        if not cell.unreliable
-        for figure, estimate in _figures(run, key).items()
-        if estimate is not None
-    }
-
-
-def _figures(run: Evidence, key: CellKey) -> dict[Figure, Estimate | None]:
-    records = run.by_cell.get(key, ())
-    good = [record for record in records if record.succeeded]
-    parts = [of_unit for (of_unit,) in grouping.units(good, planned=True)]
-    contrast = run.contrasts.get(key)
-    return {
+    estimates: dict[tuple[CellKey, Figure], Estimate] = {}
+    for key, cell in run.cells.items():
+        if cell.unreliable:
+            continue
+        records, contrast = run.by_cell.get(key, ()), run.contrasts.get(key)
+        good = [record for record in records if record.succeeded]
+        parts = [of_unit for (of_unit,) in grouping.units(good, planned=True)]
         # A baseline yields one token a step, whatever happens.
-        Figure.TOKENS_PER_STEP: cells.tokens_per_step(parts)
-        if run.plan.baselines[key.variant] is not None
-        else None,
-        Figure.SPEED_UP: contrast.throughput if contrast else None,
-        Figure.TIME_PER_OUTPUT_TOKEN: contrasts.typical(
-            metrics.TIME_PER_OUTPUT_TOKEN.values, parts
-        ),
-        Figure.TTFT: contrasts.typical(metrics.TTFT.values, parts),
-        Figure.TOKENS_PER_SECOND: cells.tokens_per_second(records, run.plan.points[key.load]),
-    }
+        compared = run.plan.baselines[key.variant] is not None
+        tpot, ttft = metrics.TIME_PER_OUTPUT_TOKEN.values, metrics.TTFT.values
+        figures = {
+            Figure.TOKENS_PER_STEP: cells.tokens_per_step(parts) if compared else None,
+            Figure.SPEED_UP: contrast.throughput if contrast else None,
+            Figure.TIME_PER_OUTPUT_TOKEN: contrasts.typical(tpot, parts),
+            Figure.TTFT: contrasts.typical(ttft, parts),
+            Figure.TOKENS_PER_SECOND: cells.tokens_per_second(records, run.plan.points[key.load]),
+        }
+        estimates |= {(key, figure): known for figure, known in figures.items() if known}
+    return estimates
 
 
 def _changes(
@@ -242,59 +239,34 @@ def _gaps(old: Run, new: Run, olds: _Estimates, news: _Estimates) -> Iterator[st
 
 
 def _shares(runs: tuple[Run, Run], evidences: list[Evidence]) -> Iterator[ShareChange]:
-    """Shares of right answers, and of good requests where the objectives are the same."""
-    goodput = evidences[0].plan.objectives == evidences[1].plan.objectives
-    olds, news = (
-        (_goodputs(measured) if goodput else {}) | _rates(run.summary)
-        for run, measured in zip(runs, evidences, strict=True)
-    )
+    """Shares of right answers, and of good requests where the objectives are the same, by
+    Newcombe's method 10 for independent proportions (Statistics in Medicine 17, 1998, 873-890)."""
+    same_objectives = evidences[0].plan.objectives == evidences[1].plan.objectives
+    olds, news = dict[str, tuple[float, Bounds]](), dict[str, tuple[float, Bounds]]()
+    for shares, run, measured in zip((olds, news), runs, evidences, strict=True):
+        for key, cell in measured.cells.items():
+            if same_objectives and (goodput := cell.goodput) and goodput.interval:
+                name = f"{key.case}, {key.variant} at {key.load}: goodput"
+                shares[name] = goodput.share, goodput.interval
+        for check in run.summary.correctness:
+            case = f"{check.test_case}, " if check.test_case else ""
+            for variant, rate, bounds in (
+                (check.baseline, check.baseline_rate, check.baseline_interval),
+                (check.variant, check.rate, check.rate_interval),
+            ):
+                shares[f"{case}{variant}: {check.check} that are right"] = rate, bounds
     for name in olds:
         if name in news:
-            difference = _difference(olds[name], news[name])
-            yield ShareChange(name, olds[name][0], news[name][0], difference)
+            (share, (low, high)), (old_share, (old_low, old_high)) = news[name], olds[name]
+            difference = share - old_share
+            bounds = (
+                difference - math.hypot(share - low, old_high - old_share),
+                difference + math.hypot(high - share, old_share - old_low),
+            )
+            yield ShareChange(name, old_share, share, bounds)
 
 
-def _goodputs(run: Evidence) -> dict[str, tuple[float, Bounds]]:
-    return {
-        f"{key.case}, {key.variant} at {key.load}: goodput": (goodput.share, goodput.interval)
-        for key, cell in run.cells.items()
-        if (goodput := cell.goodput) and goodput.interval
-    }
-
-
-def _rates(summary: Summary) -> dict[str, tuple[float, Bounds]]:
-    """The rate of each variant in each check, baselines included."""
-    rates = {}
-    for check in summary.correctness:
-        of = f"{check.test_case}, " if check.test_case else ""
-        subject = f"{check.check} that are right"
-        rates[f"{of}{check.baseline}: {subject}"] = check.baseline_rate, check.baseline_interval
-        rates[f"{of}{check.variant}: {subject}"] = check.rate, check.rate_interval
-    return rates
-
-
-def _difference(old: tuple[float, Bounds], new: tuple[float, Bounds]) -> Bounds:
-    """The interval of new less old, from those of the shares.
-
-    Newcombe, Interval estimation for the difference between independent proportions, method 10
-    (Statistics in Medicine 17, 1998, 873-890).
-    """
-    (share, (low, high)), (old_share, (old_low, old_high)) = new, old
-    difference = share - old_share
-    return (
-        difference - math.hypot(share - low, old_high - old_share),
-        difference + math.hypot(high - share, old_share - old_low),
-    )
-
-
-def _notes(
-    runs: tuple[Run, Run], evidences: list[Evidence], names: Mapping[str, str]
-) -> Iterator[str]:
-    for new, old in names.items():
-        yield (
-            f"{old} of {runs[0].name} is compared with {new} of {runs[1].name}: mode, draft, "
-            "window and batch are the same."
-        )
+def _notes(runs: tuple[Run, Run], evidences: list[Evidence]) -> Iterator[str]:
     rehearsals = [run.name for run in runs if run.config.stand_in]
     if len(rehearsals) == 2:
         yield "Both are rehearsals: their times are those of what stood in for the services."
@@ -306,16 +278,67 @@ def _notes(
     measured = [[key for key, cell in run.cells.items() if cell.requests] for run in evidences]
     for run, keys, other_keys in zip(runs, measured, reversed(measured), strict=True):
         if alone := [_named(key) for key in keys if key not in other_keys]:
-            more = f" and {len(alone) - _MOST_NAMED} more" if len(alone) > _MOST_NAMED else ""
-            yield f"Only in {run.name}: {', '.join(alone[:_MOST_NAMED])}{more}."
+            yield f"Only in {run.name}: {', '.join(alone)}."
         if not run.summary.complete:
             yield f"{run.name} is not complete: requests are missing in it."
     yield (
-        "Times and tokens a second are compared as they were measured. Another node or another day "
-        "can change them by more than these intervals show, so no verdict rests on them. What both "
-        "sides of a run share is in no speed-up, and no node changes what a step yields."
+        "Another node or another day can change times and tokens a second by more than these "
+        "intervals show, so no verdict rests on them. What both sides of a run share is in no "
+        "speed-up, and no node changes what a step yields."
     )
 
 
 def _named(key: CellKey) -> str:
     return f"{key.variant} under {key.case} at {key.load}"
+
+
+def _incomparable(old: Config, new: Config) -> Iterator[tuple[str, str, str]]:
+    """What makes the figures of two runs those of different things: lengths, loads, test cases."""
+
+    def sent(case: TestCase) -> dict[str, Any]:
+        source = case.prompts.model_dump(mode="json") if case.prompts else {}
+        if source.get("digest"):
+            source["file"] = None  # a file is what it holds
+        return {"line": case.line, "prompts": source}
+
+    lengths = [name for name in type(old.load).model_fields if name.endswith("_tokens")]
+    olds, news = (
+        {name: getattr(config.load, name) for name in lengths}
+        | {
+            "load points": sorted(point.name for point in config.load.points),
+            "test cases": sorted(case.name for case in config.test_cases),
+            **{case.name: sent(case) for case in config.test_cases},
+        }
+        for config in (old, new)
+    )
+    for name in olds.keys() & news.keys():
+        yield from _differences(name, olds[name], news[name])
+
+
+def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:
+    """Each field that differs, by its path, with both values; not items that only one side has."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys([*old, *new]):
+            if key not in _LOCATIONS:
+                yield from _differences(f"{path}.{key}", old.get(key), new.get(key))
+    elif (olds := _by_name(old)) and (news := _by_name(new)):
+        for name in olds.keys() & news.keys():
+            yield from _differences(f"{path}.{name}", olds[name], news[name])
+    elif old != new:
+        yield path.removeprefix("."), _written(old), _written(new)
+
+
+def _by_name(items: Any) -> dict[str, Any]:
+    """Items of a list that have names of their own; load points have what they are."""
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        return {}
+    kinds = ("concurrency", "rate")
+    return {
+        item.get("name") or next(f"{kind}-{item[kind]:g}" for kind in kinds if kind in item): item
+        for item in items
+    }
+
+
+def _written(value: Any) -> str:
+    text = "-" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

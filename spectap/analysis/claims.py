@@ -58,11 +58,10 @@ def decide(
 
 
 def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_Key]:
-    """Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979).
+    """Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979): the chance that any
+    difference is decided where there is none is at most ``alpha``.
 
-    Whatever is true, the chance that any difference is decided where there is none is at most
-    ``alpha``. ``claims`` is how many the report could make; those without a p-value cannot be
-    decided.
+    ``claims`` is how many the report could make; those without a p-value cannot be decided.
     """
     decided: set[_Key] = set()
     for key in sorted(p_values, key=lambda key: p_values[key]):
@@ -80,8 +79,7 @@ def claim(
     ``alpha`` is that of the interval. ``decided``: whether the difference holds among all claims of
     the ``family``. ``rounds``: those it rests on.
     """
-    # That a difference is slight is a claim too, so it has to hold among as many. It can be wrong
-    # on one side only, so it may err there twice as often as an interval errs on each.
+    # A claim among as many, that can be wrong on one side only.
     slight = estimate.interval(2 * SLIGHT * alpha / family.claims).within(MARGIN)
     level = family.level
     answer = Answer.UNDECIDED
@@ -116,7 +114,17 @@ def obstacle(cell: Cell, baseline: Cell, *, fixed: bool = True) -> Verdict | Non
         )
         return Verdict(Finding.UNFINISHED, f"No verdict: {' and '.join(amounts)}.")
     if broken := [side for side in both if side.unreliable]:
-        return Verdict(Finding.FAILED, f"No verdict: {' and '.join(map(_failures, broken))}.")
+        failures = []
+        for side in broken:
+            reason = f" ({side.most_frequent_error})" if side.most_frequent_error else ""
+            every = side.errors == side.requests
+            subject = (
+                f"every {side.variant} request"
+                if every
+                else f"{side.errors} of {side.requests} {side.variant} requests"
+            )
+            failures.append(f"{subject} failed{reason}")
+        return Verdict(Finding.FAILED, f"No verdict: {' and '.join(failures)}.")
     return None
 
 
@@ -125,7 +133,6 @@ UNCONTROLLED: Final = Verdict(
     "No verdict: the variants were measured one after another, and no control load shows what "
     "changed meanwhile.",
 )
-"""An interval would leave out what changed from one variant's time to another's."""
 
 
 def too_few(rounds: int, *, planned: bool = True) -> Verdict:
@@ -158,12 +165,12 @@ def judge(
 
     ``name_baseline``: whether the sentence names the baseline, as it must where there are several.
     ``priced``: whether a price is known; if not, the cost is told in tokens a second.
-    ``advise``: not where something stood in for the services, nor where nothing is served.
+    ``advise``: not where something stood in for the services.
     """
-    of_baseline = f" of {baseline.variant}" if name_baseline else ""
     sentence = _on_speed(cell, baseline, speed, name_baseline)
     if cost is not None:
-        on_cost = _in_money(cost, of_baseline) if priced else _in_tokens(cost, of_baseline)
+        of_baseline = f" of {baseline.variant}" if name_baseline else ""
+        on_cost = (_in_money if priced else _in_tokens)(cost, of_baseline)
         if Answer.UNDECIDED in (speed.answer, cost.answer):
             sentence += f". {on_cost[:1].upper()}{on_cost[1:]}"
         else:
@@ -194,23 +201,20 @@ def _on_speed(cell: Cell, baseline: Cell, speed: Claim, named: bool) -> str:
 
 
 def _in_money(cost: Claim, of: str) -> str:
-    """The cost of a token against the baseline's, in percent."""
     ratio = cost.interval.inverse
     size, low, high = intervals.percents(ratio)
-
-    def less(value: float) -> str:
-        return "less" if value < 1 else "more"
-
+    point_is, low_is, high_is = (
+        "less" if value < 1 else "more" for value in (ratio.point, ratio.low, ratio.high)
+    )
     if cost.answer is Answer.UNDECIDED:
-        bounds = f"{low} % {less(ratio.low)} to {high} % {less(ratio.high)}{_no_proof(cost)}"
+        bounds = f"{low} % {low_is} to {high} % {high_is}{_no_proof(cost)}"
         return f"whether its tokens cost more or less cannot be told ({bounds}): {_limits(cost)}"
     near, far = (low, high) if ratio.point > 1 else (high, low)
     than = f" than those{of}" if of else ""
-    return f"its tokens cost {size} % {less(ratio.point)}{than} ({near}-{far} %){_trifle(cost)}"
+    return f"its tokens cost {size} % {point_is}{than} ({near}-{far} %){_trifle(cost)}"
 
 
 def _in_tokens(cost: Claim, of: str) -> str:
-    """The tokens a second of all requests together, against the baseline's."""
     times, span = intervals.times(cost.interval), intervals.span(cost.interval)
     if cost.answer is Answer.UNDECIDED:
         return (
@@ -256,10 +260,3 @@ def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None) -> str
     if Answer.BETTER in answers:
         return "keep it on"
     return "turn it off" if Answer.WORSE in answers else ""
-
-
-def _failures(cell: Cell) -> str:
-    reason = f" ({cell.most_frequent_error})" if cell.most_frequent_error else ""
-    if cell.succeeded == 0:
-        return f"every {cell.variant} request failed{reason}"
-    return f"{cell.errors} of {cell.requests} {cell.variant} requests failed{reason}"

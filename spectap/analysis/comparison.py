@@ -13,7 +13,7 @@ from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.evidence import Plan
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Cell, Comparison, Finding, Verdict
+from spectap.analysis.summary import Answer, Cell, Comparison, Finding, Verdict
 from spectap.metrics import TTFT
 
 _NOTABLY_LATER: Final = 1.5
@@ -30,7 +30,7 @@ def comparison(
     """The cell ``key`` against its baseline's, by their ``contrast``, or why there is none."""
     cell, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
     if isinstance(contrast, Verdict):
-        return Comparison(baseline.variant, None, None, None, None, None, contrast)
+        return Comparison(baseline.variant, None, None, None, None, contrast)
     claimed = {
         question: claims.claim(
             answer,
@@ -50,13 +50,11 @@ def comparison(
             priced=plan.cost is not None,
             advise=not plan.rehearsal,
         )
-    by_time, end_to_end, throughput = (
+    by_time, end_to_end = (
         estimate.interval(plan.alpha) if estimate else None
-        for estimate in (contrast.time_per_output_token, contrast.end_to_end, contrast.throughput)
+        for estimate in (contrast.time_per_output_token, contrast.end_to_end)
     )
-    compared = Comparison(
-        baseline.variant, by_time, end_to_end, throughput, speed=speed, cost=cost, verdict=verdict
-    )
+    compared = Comparison(baseline.variant, by_time, end_to_end, speed, cost, verdict)
     sides = [replace(cell, comparison=compared), baseline]
     clauses = *decoding(sides, at=False), *cautions(sides, at=False)
     sentence = " ".join((verdict.sentence, *(f"{clause}." for clause in clauses)))
@@ -74,34 +72,37 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
         by_variant.setdefault(cell.variant, []).append(cell)
     for name, of_variant in by_variant.items():
         if queued := [cell for cell in of_variant if cell.queued]:
-            yield f"{name} requests queue{_loads(queued, at, measured=of_variant)}"
+            yield f"{name} requests queue{_loads(queued, at)}"
         if failed := [cell for cell in of_variant if cell.errors]:
             errors = sum(cell.errors for cell in failed)
             requests = sum(cell.requests for cell in failed)
-            # From a load on would say that it is the load that fails them.
             yield f"{errors} of {requests} {name} requests failed{_loads(failed, at)}"
         if late := [cell for cell in of_variant if cell.lagging]:
-            at_loads = _loads(late, at, measured=of_variant)
-            yield f"{name} requests were sent late, so the load was another{at_loads}"
+            yield f"{name} requests were sent late, so the load was another{_loads(late, at)}"
 
 
 def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
     """For each variant that decodes faster where its requests are not, a clause that says both."""
     cells = list(cells)
+    medians = {(c.variant, c.test_case, c.load): m.p50 for c in cells if (m := c.measure(TTFT))}
     misleading: dict[tuple[str, bool], list[tuple[Cell, Interval, Interval]]] = {}
     for cell in cells:
-        compared = cell.comparison
-        if compared and compared.only_decodes_faster:
-            speed, alone = compared.speedup, compared.by_time_per_output_token
-            assert speed
-            assert alone
-            slower = compared.verdict.finding is Finding.SLOWER
-            misleading.setdefault((cell.variant, slower), []).append((cell, speed, alone))
+        if (compared := cell.comparison) and compared.speed and compared.by_time_per_output_token:
+            speed, alone = compared.speed, compared.by_time_per_output_token
+            if alone.low > 1 and speed.answer is not Answer.BETTER:
+                slower = compared.verdict.finding is Finding.SLOWER
+                row = cell, speed.interval, alone
+                misleading.setdefault((cell.variant, slower), []).append(row)
     for (name, slower), rows in misleading.items():
-        measured = [cell for cell in cells if cell.variant == name]
-        at_loads = _loads([cell for cell, *_ in rows], at, measured=measured)
+        at_loads = _loads([cell for cell, *_ in rows], at)
         decodes = f"{name} decodes {_times([alone.point for *_, alone in rows])} as fast{at_loads}"
-        if later := [ratio for cell, *_ in rows if (ratio := _first_token(cell, cells))]:
+        ratios = []
+        for cell, *_ in rows:
+            key = cell.variant, cell.test_case, cell.load
+            of_baseline = (cell.comparison.baseline if cell.comparison else "", *key[1:])
+            if key in medians and of_baseline in medians:
+                ratios.append(medians[key] / medians[of_baseline])
+        if later := [ratio for ratio in ratios if ratio >= _NOTABLY_LATER]:
             decodes += f": their first token comes {_times(later)} as late"
         if slower:
             longer = _times([1 / speed.point for _, speed, _ in rows])
@@ -110,42 +111,17 @@ def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
             yield f"{name} requests are not shown to be faster, although {decodes}"
 
 
-def _first_token(cell: Cell, cells: Iterable[Cell]) -> float | None:
-    """How many times as late as the baseline's it comes, by medians; None if it is no later."""
-    assert cell.comparison
-    of_baseline = (cell.comparison.baseline, cell.test_case, cell.load)
-    baselines = (c for c in cells if (c.variant, c.test_case, c.load) == of_baseline)
-    ttft, baseline_ttfts = cell.measure(TTFT), [baseline.measure(TTFT) for baseline in baselines]
-    if ttft is None or not baseline_ttfts or (baseline_ttft := baseline_ttfts[0]) is None:
-        return None
-    ratio = ttft.p50 / baseline_ttft.p50
-    return ratio if ratio >= _NOTABLY_LATER else None
-
-
 def _times(ratios: Sequence[float]) -> str:
     """``1.65x``, or ``2.90x to 3.05x``."""
     low, high = (f"{bound(ratios):.2f}x" for bound in (min, max))
     return low if low == high else f"{low} to {high}"
 
 
-def _loads(cells: Sequence[Cell], named: bool, *, measured: Sequence[Cell] = ()) -> str:
-    """`` at 4 and 16 at once``; empty unless loads are ``named``.
-
-    `` from 4 at once``, where ``cells`` are at every load of ``measured`` from 4 on.
-    """
+def _loads(cells: Sequence[Cell], named: bool) -> str:
+    """`` at 4 and 16 at once``; empty unless loads are ``named``."""
     clauses = []
     for is_open, unit in ((False, "at once"), (True, "a second")):
-        amounts = _amounts(cells, is_open)
-        if not (named and amounts):
-            continue
-        lowest = amounts[0]
-        if amounts == [amount for amount in _amounts(measured, is_open) if amount >= lowest]:
-            clauses.append(f" from {lowest:g} {unit}")
-        else:
-            clauses.append(f" at {wording.listed([f'{amount:g}' for amount in amounts])} {unit}")
+        loads = {cell.load.amount for cell in cells if cell.load and cell.load.open == is_open}
+        if named and loads:
+            clauses.append(f" at {wording.listed([f'{load:g}' for load in sorted(loads)])} {unit}")
     return " and".join(clauses)
-
-
-def _amounts(cells: Sequence[Cell], is_open: bool) -> list[float]:
-    """The loads of one kind, lowest first."""
-    return sorted({cell.load.amount for cell in cells if cell.load and cell.load.open == is_open})

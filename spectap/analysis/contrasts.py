@@ -1,11 +1,8 @@
 """A cell against that of its baseline: the ratios, and how sure they are.
 
-Where prompts have names, a speed-up differs from prompt to prompt, and what slows one side in a
-round slows all its prompts there. So neither prompts nor requests are independent by themselves.
-The error has both parts, the one of the prompts and the one of the rounds: it is clustered by both
-(Cameron, Gelbach and Miller, Robust inference with multiway clustering, Journal of Business and
-Economic Statistics 29, 2011). Where each prompt is sent in one round only, the rounds' part holds
-the prompts' as well.
+Where prompts have names, neither prompts nor requests are independent: a speed-up differs from
+prompt to prompt, and what slows a round slows all its prompts. So the error is clustered by both
+(Cameron, Gelbach and Miller, Journal of Business and Economic Statistics 29, 2011).
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import Any
 
 from spectap import metrics
 from spectap.analysis import grouping
@@ -26,9 +23,6 @@ from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record
 
 Measure = Callable[[Record], Iterable[float]]
-
-_SIGNS: Final = (1, -1, -1, 1)
-"""Of the ``sums`` in the logarithm of ``ratio_of_ratios``."""
 
 
 class Question(Enum):
@@ -60,14 +54,10 @@ class Contrast:
 
     def mapped(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
         """The same with each ratio ``changed``."""
-        by_time, end_to_end, throughput, together = (
-            estimate and changed(estimate)
-            for estimate in (
-                *(self.time_per_output_token, self.end_to_end),
-                *(self.throughput, self.together),
-            )
-        )
-        return Contrast(by_time, end_to_end, throughput, together, self.rounds)
+        ratios: dict[str, Any] = {
+            name: value and changed(value) for name, value in vars(self).items() if name != "rounds"
+        }
+        return replace(self, **ratios)
 
     @property
     def answers(self) -> dict[Question, Estimate]:
@@ -77,12 +67,7 @@ class Contrast:
 
 
 def questions(point: LoadPoint | None) -> tuple[Question, ...]:
-    """What there is to answer at a load point.
-
-    What a token costs is a question to a closed loop: how much a node does when it is kept busy. In
-    an open loop the rate says how much it does, as long as it keeps up, and the node is paid while
-    it waits.
-    """
+    """What there is to answer at a load point: cost in closed loops alone, which fill a node."""
     return (Question.SPEED,) if point and point.open else tuple(Question)
 
 
@@ -95,10 +80,8 @@ def contrast(
 ) -> Contrast:
     """Compares the requests of a cell with those of its baseline, unit by unit.
 
-    What both sides of a unit share cancels: its minute, its prompts, its place in the order. Where
-    requests name their prompts, the unit is a prompt in a round.
-    ``point``: the load of both, where it is known. ``planned``: whether they were to be measured in
-    rounds.
+    What both sides of a unit share cancels. Where requests name their prompts, the unit is a prompt
+    in a round. ``planned``: whether they were to be measured in rounds.
     """
     if names_prompts(records, baseline):
         sent = sendings(records, baseline)
@@ -136,7 +119,7 @@ def _together(records: Sequence[Record], baseline: Sequence[Record]) -> Estimate
     pulls = {
         sending: sum(
             sign * amount / total
-            for sign, amount, total in zip(_SIGNS, amounts, totals, strict=True)
+            for sign, amount, total in zip((1, -1, -1, 1), amounts, totals, strict=True)
         )
         for sending, amounts in sent.items()
     }
@@ -148,6 +131,10 @@ def _together(records: Sequence[Record], baseline: Sequence[Record]) -> Estimate
 def speed_up(unit: Unit) -> float | None:
     """How many times faster one request is in a unit; ``Contrast.throughput`` is their mean."""
     return ratio(metrics.REQUEST_OUTPUT_THROUGHPUT.values, unit)
+
+
+def _mean(ratios: Iterable[float | None]) -> Estimate | None:
+    return jackknife([ratio for ratio in ratios if ratio is not None], geometric_mean)
 
 
 def typical(measure: Measure, parts: Iterable[Sequence[Record]]) -> Estimate | None:
@@ -192,10 +179,6 @@ def ratio_of_ratios(units: Sequence[tuple[float, ...]]) -> float:
     tokens, seconds, tokens_of_baseline, seconds_of_baseline = map(sum, zip(*units, strict=True))
     below = seconds * tokens_of_baseline
     return tokens * seconds_of_baseline / below if below else math.inf
-
-
-def _mean(ratios: Iterable[float | None]) -> Estimate | None:
-    return jackknife([ratio for ratio in ratios if ratio is not None], geometric_mean)
 
 
 Sending = tuple[str, tuple[str, int]]

@@ -53,11 +53,8 @@ class _Check:
 
     @property
     def paired(self) -> Paired:
-        of_variant, of_baseline = (
-            [statistics.fmean(right) for right in side.values()]
-            for side in (self.of_variant, self.of_baseline)
-        )
-        return Paired(of_variant, of_baseline)
+        sides = self.of_variant, self.of_baseline
+        return Paired(*([statistics.fmean(right) for right in side.values()] for side in sides))
 
     @property
     def lost(self) -> list[str]:
@@ -101,9 +98,8 @@ def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_C
                 of_variant = by_side[case.name, variant.name, form]
                 of_baseline = by_side[case.name, variant.baseline or "", form]
                 if of_variant and of_baseline and variant.baseline:
-                    pairs = [*_checked_pairs(of_variant, of_baseline)]
                     sides: list[dict[str, list[bool]]] = [defaultdict(list), defaultdict(list)]
-                    for pair in pairs:
+                    for pair in _checked_pairs(of_variant, of_baseline):
                         for side, answer in zip(sides, pair, strict=True):
                             side[answer.prompt].append(bool(answer.valid))
                     yield _Check(
@@ -115,9 +111,7 @@ def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_C
                         noun="prompts",
                         of_variant=sides[0],
                         of_baseline=sides[1],
-                        left_out=_left_out(
-                            {variant.name: of_variant, variant.baseline: of_baseline}
-                        ),
+                        left_out=_left_out(of_variant, of_baseline),
                     )
 
 
@@ -140,17 +134,17 @@ def _checked_pairs(
                 yield pair
 
 
-def _left_out(sides: Mapping[str, Sequence[CheckedAnswer]]) -> str:
+def _left_out(*sides: Sequence[CheckedAnswer]) -> str:
     sentences = []
     for words, cut in (("cut off", True), ("beyond what can be checked", False)):
-        counts = {
-            name: sum(
-                answer.valid is None and (answer.finish == "length") is cut for answer in answers
+        counts = [
+            sum(a.valid is None and (a.finish == "length") is cut for a in side) for side in sides
+        ]
+        if any(counts):
+            of_each = " and ".join(
+                f"{count:,} of {side[0].variant}'s"
+                for count, side in zip(counts, sides, strict=True)
             )
-            for name, answers in sides.items()
-        }
-        if any(counts.values()):
-            of_each = " and ".join(f"{count:,} of {name}'s" for name, count in counts.items())
             sentences.append(f" Left out, as {words}: {of_each} answers.")
     return "".join(sentences)
 
@@ -161,17 +155,10 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
         by_side[score.task, score.variant][score.question] = score
     for task in dict.fromkeys(score.task for score in scores):
         for variant in config.variants:
-            of_variant, of_baseline = (
-                by_side[task, variant.name],
-                by_side[task, variant.baseline or ""],
-            )
-            both = [question for question in of_variant if question in of_baseline]
+            sides = [by_side[task, name] for name in (variant.name, variant.baseline or "")]
+            both = [question for question in sides[0] if question in sides[1]]
             if both and variant.baseline:
-                sources = {
-                    score.evaluation
-                    for side in (of_variant, of_baseline)
-                    for score in side.values()
-                }
+                sources = {score.evaluation for side in sides for score in side.values()}
                 noted = [str(source) for source in sources if source]
                 # An old evaluation looks like a new one, but for its id and its end.
                 noted += ["one not noted"] if noted and None in sources else []
@@ -182,13 +169,14 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
                     check=f"{task} answers",
                     right="correct",
                     noun="questions",
-                    of_variant={question: [of_variant[question].correct] for question in both},
-                    of_baseline={question: [of_baseline[question].correct] for question in both},
+                    of_variant={question: [sides[0][question].correct] for question in both},
+                    of_baseline={question: [sides[1][question].correct] for question in both},
                     evaluation=" and ".join(noted),
                 )
 
 
 def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correctness:
+    rate, baseline_rate = pair.rates
     source = f" Source: {check.evaluation}." if check.evaluation else ""
     return Correctness(
         test_case=check.test_case,
@@ -196,11 +184,11 @@ def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correc
         baseline=check.baseline,
         check=check.check,
         prompts=pair.prompts,
-        rate=statistics.fmean(pair.variant) if pair.variant else 0.0,
+        rate=rate,
         rate_interval=bounds(pair.variant),
-        baseline_rate=statistics.fmean(pair.baseline) if pair.baseline else 0.0,
+        baseline_rate=baseline_rate,
         baseline_interval=bounds(pair.baseline),
-        difference=pair.difference,
+        difference=rate - baseline_rate,
         difference_interval=pair.interval(),
         worse=worse,
         only_baseline=tuple(check.lost[:_NAMED]),
@@ -210,39 +198,31 @@ def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correc
 
 
 def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
+    """``SD's programs are valid in 54 of 60 prompts (90 %), Base's in 60 (100 %): ...``."""
     if not pair.prompts:
         return f"None of {check.variant}'s {check.check} could be compared with {check.baseline}'s."
-    rates = f"{_rates(check, pair)}: {_points(pair.difference, pair.interval())}"
-    if worse:
-        names = ", ".join(check.lost[:_NAMED])
-        return (
-            f"{rates}. Speculation changes answers: {pair.lost:,} {check.noun} got worse, "
-            f"{pair.won or 'none'} better. First of them: {names}."
-        )
-    smallest = pair.detectable(level)
-    if pair.too_few(level):
-        return f"{rates}. {pair.prompts:,} {check.noun} are too few to find any fall."
-    if smallest is None:
-        return f"{rates}. {check.baseline} is right in too few {check.noun} to find any fall."
-    return (
-        f"{rates}. No fall was found; one under {_number(smallest)} percentage points would "
-        "probably not have been seen."
-    )
-
-
-def _rates(check: _Check, pair: Paired) -> str:
-    """``SD's programs are valid in 54 of 60 prompts (90 %), Base's in 60 (100 %)``."""
+    rate, baseline_rate = pair.rates
+    percents, baseline_percents = f"{_number(rate)} %", f"{_number(baseline_rate)} %"
     subject = f"{check.variant}'s {check.check} are {check.right} in"
-    rate, baseline_rate = (statistics.fmean(side) for side in (pair.variant, pair.baseline))
     if any(share % 1 for share in (*pair.variant, *pair.baseline)):
-        return (
-            f"{subject} {_number(rate)} % of the answers to {pair.prompts:,} {check.noun}, "
-            f"{check.baseline}'s in {_number(baseline_rate)} %"
+        rates = (
+            f"{subject} {percents} of the answers to {pair.prompts:,} {check.noun}, "
+            f"{check.baseline}'s in {baseline_percents}"
         )
-    return (
-        f"{subject} {sum(pair.variant):,.0f} of {pair.prompts:,} {check.noun} ({_number(rate)} %), "
-        f"{check.baseline}'s in {sum(pair.baseline):,.0f} ({_number(baseline_rate)} %)"
-    )
+    else:
+        rates = (
+            f"{subject} {sum(pair.variant):,.0f} of {pair.prompts:,} {check.noun} ({percents}), "
+            f"{check.baseline}'s in {sum(pair.baseline):,.0f} ({baseline_percents})"
+        )
+    rates += f": {_points(rate - baseline_rate, pair.interval())}."
+    if worse:
+        return (
+            f"{rates} Speculation changes answers: {pair.lost:,} {check.noun} got worse, "
+            f"{pair.won or 'none'} better. First of them: {', '.join(check.lost[:_NAMED])}."
+        )
+    if 0.5 ** sum(share > 0 for share in pair.baseline) > level:
+        return f"{rates} {check.baseline}'s right answers are too few to find any fall."
+    return f"{rates} No fall was found."
 
 
 def _points(difference: float, interval: Bounds) -> str:

@@ -1,10 +1,9 @@
 """Checks the ledger against the server's own counters: two counts of the same tokens.
 
 - *Tokens* are those of the answers that ended.
-- *Steps* are passes of the target after the prefill; the prefill yields an answer's first token.
-  A server may count steps in several ways: as times between two outputs, as verified drafts, and
-  as what vLLM's V0 calls generation tokens. Each of these counts has to agree. Of the second,
-  steps may be missing that had no drafts, as n-gram finds none for some: each yields one token.
+- *Steps* are passes of the target after the prefill. A server may count them as times between two
+  outputs, as verified drafts, and as V0's generation tokens: each has to agree. Of verified drafts,
+  steps may be missing that had none (n-gram finds none for some): each yields one token.
 - *Accepted drafts* are the tokens that a step yields beyond its first.
 """
 
@@ -14,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spectap import metrics
 from spectap.endpoint.counters import Count, Counters
 from spectap.record import Record
 
@@ -30,11 +28,7 @@ class Figure:
     ledger: float
     server: float
     cut: int = 0
-    """By how much the server's figure may exceed the ledger's.
-
-    The last step of an answer is cut at the answer's length. The server counts what it accepted in
-    that step, the ledger counts what arrived.
-    """
+    """By how much the server's may exceed the ledger's: an answer's end cuts its last step."""
 
     @property
     def disagreement(self) -> float:
@@ -60,11 +54,6 @@ class Check:
     """These must agree."""
     positions: tuple[tuple[float, float], ...]
     """For the n-th draft, the part of the steps that accepted it: by the ledger, by the server."""
-    token_seconds: tuple[float, float] | None
-    """Mean time per output token by the ledger and by the server.
-
-    They differ by the way between server and tap, so they are shown and need not agree.
-    """
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -79,11 +68,8 @@ class Check:
 
 
 def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ...]:
-    """A check for each cell that the server has counters for.
-
-    Where a request of a load failed, the whole load is left out, because the server may have
-    counted tokens that never arrived.
-    """
+    """A check for each cell that the server has counters for. Where a request of a load failed, the
+    load is left out: the server may have counted tokens that never arrived."""
     by_id = {record.request: record for record in records}
     pairs: dict[tuple[str, str, str], tuple[list[Record], list[Count]]] = {}
     for count in counts:
@@ -110,15 +96,17 @@ def _check(case: str, load: str, variant: str, records: list[Record], counts: li
     if drafts and all(record.shows_steps for record in records):
         figures.append(_accepted(records, counted))
         by_server = [sum(column) for column in zip(*(c.per_position for c in counted), strict=True)]
-        positions = tuple(_positions(records, by_server, _gaps(counted) or drafts))
-    return Check(case, load, variant, tuple(figures), positions, _token_seconds(records, counts))
+        counted_steps = _gaps(counted) or drafts
+        steps = [tokens for record in records for _, tokens in record.chunks[1:]]
+        positions = tuple(
+            (sum(n > position for n in steps) / max(1, len(steps)), count / counted_steps)
+            for position, count in enumerate(by_server, start=1)
+        )
+    return Check(case, load, variant, tuple(figures), positions)
 
 
 def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
-    """One figure, or none where the server does not count steps or the ledger does not show them.
-
-    Where the server counts them in several ways, the count furthest from the ledger's is taken.
-    """
+    """None where a side does not count steps; of several counts the one furthest off."""
     yields = [tokens for record in records for _, tokens in record.chunks[1:]]
     gaps, drafts = _gaps(counted), sum(c.drafts for c in counted)
     by_server = [] if gaps is None else [gaps]
@@ -148,21 +136,3 @@ def _accepted(records: Sequence[Record], counted: Sequence[Counters]) -> Figure:
     cut = sum(max(0, drafts + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
     arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
     return Figure("accepted drafts", arrived, sum(c.accepted for c in counted), cut)
-
-
-def _positions(
-    records: Sequence[Record], by_server: Sequence[int], counted: int
-) -> Iterator[tuple[float, float]]:
-    steps = [tokens for record in records for _, tokens in record.chunks[1:]]
-    for position, count in enumerate(by_server, start=1):
-        yield sum(tokens > position for tokens in steps) / max(1, len(steps)), count / counted
-
-
-def _token_seconds(
-    records: Sequence[Record], counts: Sequence[Count]
-) -> tuple[float, float] | None:
-    values = [value for r in records if (value := metrics.time_per_output_token(r)) is not None]
-    timed = sum(count.counters.timed for count in counts)
-    if not values or not timed:
-        return None
-    return sum(values) / len(values), sum(c.counters.token_seconds for c in counts) / timed

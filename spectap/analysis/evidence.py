@@ -1,13 +1,10 @@
-"""What was to be measured, what was, and what is compared, before anything is said of it.
-
-Whatever judges a run starts here, so that all judge by the same requests.
-"""
+"""What was to be measured, what was, and what is compared: whatever judges a run starts here."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -69,7 +66,7 @@ class Plan:
     def of_config(
         config: Config, rounds: Mapping[CasePoint, int], not_run: int, repeated: Sequence[Record]
     ) -> Plan:
-        """A run's plan; ``rounds`` is how many each test case has at each load point."""
+        """A run's plan."""
         return Plan(
             cases={
                 case.name: Kind(str(case.structure or ""), case.headline, case.prompts is not None)
@@ -92,10 +89,7 @@ class Plan:
 
     @staticmethod
     def of_ledgers(records: Sequence[Record], repeated: Sequence[Record]) -> Plan:
-        """What the records themselves name, in the order of their first request.
-
-        The first variant is the baseline of all others.
-        """
+        """What records name, in the order of their first request; the first variant is the base."""
         variants = list(dict.fromkeys(record.variant for record in records))
         cases = [*dict.fromkeys(record.case for record in records)]
         points = dict.fromkeys((record.case, record.load) for record in records)
@@ -133,12 +127,6 @@ class Plan:
         return [*ladder_points(point for point in self.points.values() if point)]
 
     @property
-    def crossovers(self) -> int:
-        """How many a report of it has."""
-        of_variant = sum(len(questions(points[0])) for points in self.ladders)
-        return of_variant * len(self.cases) * len(self.compared)
-
-    @property
     def claims(self) -> int:
         """How many a report of it could make."""
         return sum(len(questions(self.points[key.load])) for key, _ in self.pairs)
@@ -156,10 +144,6 @@ class Unsteadiness:
     """How far the two ends are apart, on average."""
     middles: Mapping[str, float]
     """When each variant was measured: half of its time, in Unix seconds."""
-
-    def widened(self, estimate: Estimate, variant: str, baseline: str) -> Estimate:
-        """A ratio of two variants, as sure as it is when both were measured at these times."""
-        return estimate.widened(Component(self.between(variant, baseline), self.variants))
 
     def between(self, variant: str, baseline: str) -> float:
         """The standard error that the time between two variants adds to the logarithm of a ratio.
@@ -187,8 +171,6 @@ class Evidence:
     """Why nothing can be said of the others."""
     unsteadiness: Unsteadiness | None
     """Of a run whose variants were measured one after another, and whose controls show it."""
-    unconfigured: Sequence[CasePoint] = ()
-    """Test cases and load points that only the ledger names."""
 
     def sides(self, key: CellKey, baseline: str) -> tuple[Sequence[Record], Sequence[Record]]:
         """The records of a cell, and those of a baseline at its test case and load."""
@@ -198,38 +180,34 @@ class Evidence:
         """A ratio of two variants, with what changed from the time of one to that of the other."""
         if self.unsteadiness is None:
             return ratio
-        return self.unsteadiness.widened(ratio, variant, baseline)
+        error = self.unsteadiness.between(variant, baseline)
+        return ratio.widened(Component(error, self.unsteadiness.variants))
 
 
 def of_run(config: Config, records: Iterable[Record]) -> Evidence:
-    """The evidence of a run.
-
-    Warm-up requests do not count, nor do those of cases and load points the configuration does not
-    name, and those of turns that were measured again.
-    """
+    """The evidence of a run: without its warm-up, turns that were measured again, and requests of
+    cases and load points that the configuration does not name."""
     every = grouping.at_load_points(config.load, records)
     counted, repeated = _counted(every, apart=config.apart)
     needed = stopping.measured_rounds(config, counted)
     rounds = stopping.begun_rounds(needed, counted)
-    unconfigured = sorted(
-        {case_point for r in counted if (case_point := (r.case, r.load)) not in rounds}
-    )
-    measured = [record for record in counted if (record.case, record.load) in rounds]
-    if not config.load.rounds.fixed:
-        measured = [
-            record for record in measured if record.round <= rounds[record.case, record.load]
-        ]
+    ranged = not config.load.rounds.fixed
+    measured = [
+        record
+        for record in counted
+        if (point := (record.case, record.load)) in rounds
+        and not (ranged and record.round > rounds[point])
+    ]
     begun = {(record.case, record.load) for record in measured}
     not_run = sum(needed.values()) - sum(rounds[case_point] for case_point in begun)
     plan = Plan.of_config(config, rounds, not_run, repeated)
-    unsteadiness = unsteadiness_of(every) if config.apart else None
-    return _evidence(plan, measured, unsteadiness, unconfigured)
+    return _evidence(plan, measured, unsteadiness_of(every) if config.apart else None)
 
 
 def of_ledgers(records: Iterable[Record]) -> Evidence:
     """The evidence of ledgers alone: what the records themselves name."""
     counted, repeated = _counted(records, apart=False)
-    return _evidence(Plan.of_ledgers(counted, repeated), counted, None, ())
+    return _evidence(Plan.of_ledgers(counted, repeated), counted, None)
 
 
 def _counted(records: Iterable[Record], *, apart: bool) -> tuple[list[Record], list[Record]]:
@@ -240,12 +218,7 @@ def _counted(records: Iterable[Record], *, apart: bool) -> tuple[list[Record], l
     return counted, [record for record in measured if id(record) not in last]
 
 
-def _evidence(
-    plan: Plan,
-    records: Sequence[Record],
-    unsteadiness: Unsteadiness | None,
-    unconfigured: Sequence[CasePoint],
-) -> Evidence:
+def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness | None) -> Evidence:
     by_cell = grouping.by_cell(records)
     repeated = grouping.by_cell(record for record in plan.repeated if record.failed)
     cells = {
@@ -268,7 +241,7 @@ def _evidence(
         if (obstacle := claims.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
         or (obstacle := claims.UNCONTROLLED if plan.apart and not unsteadiness else None)
     }
-    evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, unsteadiness, unconfigured)
+    evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, unsteadiness)
     contrasts = {
         key: contrast(
             by_cell[key], by_cell[baseline], point=plan.points[key.load], planned=plan.known
@@ -287,10 +260,23 @@ def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:
     the two differ by what changed in between: the node, and what else runs there.
     ``records`` are all of a run: earlier attempts are controls like the last.
     """
-    by_variant = defaultdict(list)
+    controls = defaultdict[str, dict[int, list[Record]]](dict)
+    measured = defaultdict[str, list[Record]](list)
     for record in records:
-        by_variant[record.variant].append(record)
-    changes = [change for of_variant in by_variant.values() for change in _changes(of_variant)]
+        if record.round > WARM_UP:
+            measured[record.variant].append(record)
+        elif record.round == CONTROL and record.succeeded and len(record.chunks) > 1:
+            controls[record.variant].setdefault(record.attempt, []).append(record)
+    changes = []
+    for attempts in controls.values():
+        # Not means: a client that stalls once reads several steps as one long one.
+        times = [
+            median(b - a for record in attempt for (a, _), (b, _) in pairwise(record.chunks))
+            for attempt in attempts.values()
+        ]
+        sent = [min(record.sent for record in attempt) for attempt in attempts.values()]
+        if len(times) > 1 and min(times) > 0 and max(sent) > min(sent):
+            changes.append((math.log(max(times) / min(times)), max(sent) - min(sent)))
     if not changes:
         return None
     return Unsteadiness(
@@ -298,37 +284,7 @@ def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:
         variants=len(changes),
         seconds=fmean(seconds for _, seconds in changes),
         middles={
-            name: middle
-            for name, of_variant in by_variant.items()
-            for middle in _middles(of_variant)
+            name: (min(r.sent for r in turns) + max(r.sent + r.end for r in turns)) / 2
+            for name, turns in measured.items()
         },
     )
-
-
-def _changes(records: Sequence[Record]) -> Iterator[tuple[float, float]]:
-    """The logarithm of a variant's slowest control by its fastest, and the seconds between its
-    first and its last."""
-    attempts: dict[int, list[Record]] = defaultdict(list)
-    for record in records:
-        if record.round == CONTROL and record.succeeded and len(record.chunks) > 1:
-            attempts[record.attempt].append(record)
-    times = [
-        median(step for record in attempt for step in _step_times(record))
-        for attempt in attempts.values()
-    ]
-    sent = [min(record.sent for record in attempt) for attempt in attempts.values()]
-    if len(times) > 1 and min(times) > 0 and max(sent) > min(sent):
-        yield math.log(max(times) / min(times)), max(sent) - min(sent)
-
-
-def _middles(records: Sequence[Record]) -> Iterator[float]:
-    measured = [record for record in records if record.round > WARM_UP]
-    if measured:
-        first = min(record.sent for record in measured)
-        yield (first + max(record.sent + record.end for record in measured)) / 2
-
-
-def _step_times(record: Record) -> Iterator[float]:
-    """The time of each step. Their median, and not their mean, is a control's: a client that stalls
-    for once reads several steps as one long one, which says nothing of the devices."""
-    return (later - earlier for (earlier, _), (later, _) in pairwise(record.chunks))

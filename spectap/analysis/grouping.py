@@ -1,8 +1,7 @@
 """Which records belong together: cells, and the units of a comparison within them.
 
-The requests of one wave share every decoding step, and those of one round share its minute. So a
-request is no unit, and a wave may be none. Rounds are: between two rounds of a test case lie the
-turns of others, as a rule. Where a ledger has no rounds, blocks of time stand for them.
+The requests of one wave share every decoding step, and those of one round share its minute. So
+rounds are the unit. Where a ledger has no rounds, blocks of time stand for them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from spectap import metrics
@@ -69,19 +67,16 @@ def recorded_points(records: Iterable[Record]) -> dict[str, LoadPoint | None]:
     A load point has as many requests as one variant of a test case has in a round, at most.
     """
     turns = Counter((r.load, r.case, r.variant, r.run, r.round) for r in records)
-    most: dict[str, int] = {}
-    for (load, *_), requests in turns.items():
-        most[load] = max(requests, most.get(load, 0))
-    return {name: _point(name, requests) for name, requests in most.items()}
-
-
-def _point(name: str, requests: int) -> LoadPoint | None:
-    if (match := _POINT.fullmatch(name)) is None:
-        return None
-    kind, amount = match.groups()
-    if kind == "rate":
-        return LoadPoint(rate=float(amount), requests=requests)
-    return LoadPoint(concurrency=int(amount), requests=requests)
+    points: dict[str, LoadPoint | None] = {}
+    for name in dict.fromkeys(load for load, *_ in turns):
+        requests = max(count for (load, *_), count in turns.items() if load == name)
+        kind, amount = match.groups() if (match := _POINT.fullmatch(name)) else ("", "")
+        points[name] = None
+        if kind == "rate":
+            points[name] = LoadPoint(rate=float(amount), requests=requests)
+        elif kind:
+            points[name] = LoadPoint(concurrency=int(amount), requests=requests)
+    return points
 
 
 Unit = tuple[Sequence[Record], ...]
@@ -90,7 +85,10 @@ Unit = tuple[Sequence[Record], ...]
 
 def rounds(*sides: Iterable[Record]) -> dict[tuple[str, int], Unit]:
     """The rounds that all ``sides`` have, by run and number, in their order."""
-    grouped = [_by_round(side) for side in sides]
+    grouped = [defaultdict[tuple[str, int], list[Record]](list) for _ in sides]
+    for of_side, side in zip(grouped, sides, strict=True):
+        for record in side:
+            of_side[record.run, record.round].append(record)
     common = set.intersection(*(set(of_side) for of_side in grouped))
     return {key: tuple(of_side[key] for of_side in grouped) for key in sorted(common)}
 
@@ -109,22 +107,15 @@ def units(*sides: Sequence[Record], planned: bool) -> list[Unit]:
     count = min(_BLOCKS, *(len(side) // (_WAVES_PER_BLOCK * in_flight(side)) for side in ordered))
     if count < FEWEST_ROUNDS:
         return []
-    return [*zip(*(_blocks(side, count) for side in ordered), strict=True)]
+    return [
+        tuple(
+            side[len(side) * block // count : len(side) * (block + 1) // count] for side in ordered
+        )
+        for block in range(count)
+    ]
 
 
 def in_flight(records: Sequence[Record]) -> int:
     """The mean number of requests in flight while there was any, rounded; at least 1."""
     occupied = metrics.occupied_time(records)
     return max(1, round(metrics.request_time(records) / occupied)) if occupied else 1
-
-
-def _by_round(records: Iterable[Record]) -> Mapping[tuple[str, int], list[Record]]:
-    grouped = defaultdict(list)
-    for record in records:
-        grouped[record.run, record.round].append(record)
-    return grouped
-
-
-def _blocks(records: Sequence[Record], count: int) -> list[Sequence[Record]]:
-    ends = [len(records) * number // count for number in range(count + 1)]
-    return [records[start:end] for start, end in pairwise(ends)]

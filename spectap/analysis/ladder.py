@@ -1,13 +1,10 @@
-"""What a test case says over its loads: a crossover for each question, and the sentence.
+"""Up to which load a variant is better than its baseline, and from which load on it is worse.
 
-Up to which load a variant is better than its baseline, and from which load on it is worse.
-
-The bounds come from a fixed sequence of tests (Maurer, Hothorn and Lehmacher, Multiple comparisons
-in drug clinical trials and preclinical assays, 1995): upward from the lowest load as long as the
-variant is better, downward from the highest as long as it is worse. Each sequence stops at the
-first load that it cannot claim. So the chance that it claims any load wrongly is that of one test,
-however many loads there are. If the variant only loses as the load grows, the load at which it
-turns lies between the two bounds as often as their level says, without a model of how it loses.
+The bounds come from a fixed sequence of tests (Maurer, Hothorn and Lehmacher, 1995): upward from
+the lowest load as long as the variant is better, downward from the highest as long as it is worse.
+Each stops at the first load that it cannot claim, so the chance of any wrong claim is that of one
+test. If the variant only loses as the load grows, it turns between both bounds as often as their
+level says.
 """
 
 from __future__ import annotations
@@ -58,12 +55,8 @@ def crossover(rungs: Iterable[Rung], alpha: float) -> Crossover:
 
 
 def _point(known: Sequence[tuple[float, Estimate]]) -> float | None:
-    """Where a falling line through the estimates crosses 1.
-
-    The line is that of isotonic regression (Barlow and others, Statistical inference under order
-    restrictions, 1972), so that scatter makes no second crossing. Between two loads it is straight
-    in the logarithms of both.
-    """
+    """Where a falling line through the estimates crosses 1: that of isotonic regression, so that
+    scatter makes no second crossing. Between two loads it is straight in the logarithms of both."""
     if not known:
         return None
     fitted = isotonic_regression(
@@ -102,15 +95,15 @@ def ladder(
     """The ladder of ``loads``, which are of one kind and the lowest first.
 
     ``rungs`` has one for each load. ``alpha`` is the level of each crossover. ``beside`` are the
-    cautions on its cells. ``failed``: whether requests of them failed, which speed does not count.
+    cautions on its cells. ``failed``: whether requests of them failed.
     """
     unit = "a second" if loads[0].open else "at once"
     crossovers = {question: crossover(rungs[question], alpha) for question in rungs}
-    names = {"variant": variant, "baseline": baseline}
-    sentences = [
-        _sentence(question, rungs[question], crossovers[question], unit, names, failed=failed)
-        for question in rungs
-    ]
+    sentences = []
+    for question, known in rungs.items():
+        words = [text.format(variant=variant, baseline=baseline) for text in _WORDS[question]]
+        speed_of_some = failed and question is Question.SPEED
+        sentences.append(_sentence(words, known, crossovers[question], unit, failed=speed_of_some))
     unknown = [rung.load for rung in rungs[Question.SPEED] if rung.estimate is None]
     if unknown:
         sentences.append(f"There is no verdict at {_requests(unknown, unit)}.")
@@ -129,53 +122,47 @@ def ladder(
 
 
 _WORDS: Final = {
-    Question.SPEED: {
-        "who": "{variant} answers requests",
-        "better": "faster than {baseline}",
-        "worse": "slower than {baseline}",
-        "either": "whether it is faster or slower",
-        "equal": "they are equally fast",
-    },
-    Question.COST: {
-        "who": "it",
-        "better": "gains throughput",
-        "worse": "costs throughput",
-        "either": "whether it gains or costs throughput",
-        "equal": "both have the same",
-    },
+    Question.SPEED: (
+        "{variant} answers requests",
+        "faster than {baseline}",
+        "slower than {baseline}",
+        "whether it is faster or slower",
+        "they are equally fast",
+    ),
+    Question.COST: (
+        "it",
+        "gains throughput",
+        "costs throughput",
+        "whether it gains or costs throughput",
+        "both have the same",
+    ),
 }
-"""How the answers to a question are said."""
+"""How the answers to a question are said: who, better, worse, either, equal."""
 
 
 def _sentence(
-    question: Question,
-    rungs: Sequence[Rung],
-    crossover: Crossover,
-    unit: str,
-    names: Mapping[str, str],
-    *,
-    failed: bool,
+    words: Sequence[str], rungs: Sequence[Rung], crossover: Crossover, unit: str, *, failed: bool
 ) -> str:
     loads = [rung.load for rung in rungs if rung.estimate is not None]
     if not loads:
         return ""
-    words = {key: text.format(**names) for key, text in _WORDS[question].items()}
-    subject, better, worse, either = (words[key] for key in ("who", "better", "worse", "either"))
-    last, first = crossover.better_up_to, crossover.worse_from
-    if _turns_back(rungs):
-        ahead, behind = (
-            _requests([rung.load for rung in rungs if rung.answer is answer], unit)
-            for answer in (Answer.BETTER, Answer.WORSE)
-        )
+    subject, better, worse, either, equal = words
+    ahead, behind = (
+        [rung.load for rung in rungs if rung.answer is answer]
+        for answer in (Answer.BETTER, Answer.WORSE)
+    )
+    if ahead and behind and behind[0] < ahead[-1]:
         return (
-            f"As the load grows it turns back: {subject} {worse} at {behind}, {better} at {ahead}."
+            f"As the load grows it turns back: {subject} {worse} at {_requests(behind, unit)}, "
+            f"{better} at {_requests(ahead, unit)}."
         )
-    begin = f"{subject[:1].upper()}{subject[1:]}" if question is Question.COST else subject
+    begin = "It" if subject == "it" else subject
     every, end = "at every load", ": no crossover."
-    if failed and question is Question.SPEED:
+    if failed:
         every, end = "wherever they succeed", "."
     if len(loads) < len(rungs):
         every, end = "at every load that has a verdict", "."
+    last, first = crossover.better_up_to, crossover.worse_from
     if last == loads[-1]:
         return f"{begin} {better} {every}, up to {_requests([last], unit)}{end}"
     if first == loads[0]:
@@ -186,7 +173,7 @@ def _sentence(
         about = "" if point is None else f" at about {float(f'{point:.2g}'):g}"
         return (
             f"{begin} {better} up to {_requests([last], unit)}, and {worse} from {first:g} on; "
-            f"{words['equal']}{about} (95 % interval {last:g}-{first:g})."
+            f"{equal}{about} (95 % interval {last:g}-{first:g})."
         )
     if last is not None:
         below = _requests([last], unit)
@@ -195,13 +182,6 @@ def _sentence(
         above = _requests([first], unit)
         return f"{begin} {worse} from {above} on; below that, {either} cannot be told."
     return f"Up to which load {subject} {better} cannot be told."
-
-
-def _turns_back(rungs: Sequence[Rung]) -> bool:
-    """Whether it is better at a higher load than one at which it is worse."""
-    worse = [index for index, rung in enumerate(rungs) if rung.answer is Answer.WORSE]
-    better = [index for index, rung in enumerate(rungs) if rung.answer is Answer.BETTER]
-    return bool(worse and better) and worse[0] < better[-1]
 
 
 def _requests(loads: Sequence[float], unit: str) -> str:

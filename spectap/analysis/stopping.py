@@ -1,16 +1,13 @@
 """When a test case has been measured often enough at a load point.
 
-A run whose rounds are a range looks at its figures several times. Each look could err, so each may
-spend only its part of the 5 %: the parts add up to it, and so does the chance that any look errs,
-however the looks depend on each other (Boole's inequality). That spending is the simplest of
-those that Lan and DeMets describe (Discrete sequential boundaries for clinical trials, Biometrika
-70, 1983), and the intervals are repeated confidence intervals (Jennison and Turnbull, Interim
-analyses: the repeated confidence interval approach, J. R. Statist. Soc. B 51, 1989).
+A run whose rounds are a range looks at its figures several times. Each look may spend its part of
+the 5 %, so the chance that any errs is at most that (Lan and DeMets, Biometrika 70, 1983).
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -23,9 +20,8 @@ from spectap.config import Config
 from spectap.load_points import Load, Rounds
 from spectap.record import Record
 
-# From one look to the next. Closer looks spend more alpha; looks further apart measure longer than
-# they need to.
 _STRIDE: Final = 1.4
+"""From one look to the next: closer ones spend more alpha, others measure longer than needed."""
 
 
 def looks(rounds: Rounds) -> tuple[int, ...]:
@@ -44,8 +40,8 @@ def alpha(load: Load | None) -> float:
 def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint, int]:
     """The last round of each test case at each load point, as far as these records decide it.
 
-    Keys are pairs of the names, in the order of the configuration. The last round is ``at_most``
-    for one that needs more. One that has enough ends for good, whatever later looks find in others.
+    In the order of the configuration; ``at_most`` for one that needs more. One that has enough ends
+    for good, whatever later looks find in others.
     """
     rounds = config.load.rounds
     last = {
@@ -105,11 +101,8 @@ def begun_rounds(
 
 def missing(records: Sequence[Record], requests: int, rounds: int) -> int:
     """How many of ``requests`` in each of ``rounds`` were not recorded."""
-    counts = [0] * (rounds + 1)
-    for record in records:
-        if 0 < record.round <= rounds:
-            counts[record.round] += 1
-    return sum(max(0, requests - count) for count in counts[1:])
+    counts = Counter(record.round for record in records)
+    return sum(max(0, requests - counts[number]) for number in range(1, rounds + 1))
 
 
 def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> list[CasePoint]:
@@ -117,17 +110,16 @@ def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> li
     level, precise = alpha(config.load), config.load.rounds.half_width or 0
     compared = {v.name: v.baseline for v in config.variants if v.baseline is not None}
     contrast_of: dict[CellKey, Contrast] = {}
+    possible = 0
     for case_point, until in rounds.items():
         point = config.load.point(case_point[1])
         for variant, baseline in compared.items():
             key = CellKey(*case_point, variant)
+            possible += len(contrasts.questions(point))
             sides = cells.get(key, ()), cells.get(key.of(baseline), ())
             if all(_sound(side, point.requests, until) for side in sides):
                 contrast_of[key] = contrasts.contrast(*sides, point=point)
-    possible = sum(
-        len(contrasts.questions(config.load.point(case_point[1]))) for case_point in rounds
-    )
-    family = claims.decide(contrast_of, level, possible * len(compared))
+    family = claims.decide(contrast_of, level, possible)
 
     def enough(key: CellKey) -> bool:
         answers = contrast_of[key].answers if key in contrast_of else {}

@@ -36,7 +36,6 @@ def summarise(
 ) -> Summary:
     """Everything the table, the figures and the report say, from the ledger alone.
 
-    Intervals describe the conditions of this run: another day, or another node, may differ by more.
     ``sets`` are the prompts that were sent, ``answers`` what came back to them, ``scores`` those of
     an evaluation.
     """
@@ -59,9 +58,8 @@ def summarise(
 def summarise_ledgers(records: Iterable[Record]) -> Summary:
     """What ledgers say that no configuration belongs to.
 
-    Variants, test cases and load points are those that the records name, in the order of their
-    first request. The first variant is the baseline of all others. Costs are None: the price is not
-    known.
+    Variants, cases and loads are those that the records name, in the order of their first request.
+    The first variant is the baseline of all others. Costs are None.
     """
     evidence = of_ledgers(records)
     notes = tuple(caveats.of_repetitions(evidence.plan.repeated))
@@ -115,38 +113,32 @@ def _summary(evidence: Evidence) -> Summary:
 def _ladders(
     plan: Plan, case: str, cells: Mapping[CellKey, Cell], by_cell: Mapping[CellKey, Contrast]
 ) -> Iterator[Ladder]:
+    asked = sum(len(contrasts.questions(points[0])) for points in plan.ladders)
+    crossovers = asked * len(plan.cases) * len(plan.compared)
     for variant, baseline in plan.compared.items():
         for points in plan.ladders:
-            keys = [CellKey(case, point.name, variant) for point in points]
-            rungs = {
-                question: [
-                    _rung(point, question, cells.get(key), by_cell.get(key))
-                    for point, key in zip(points, keys, strict=True)
-                ]
-                for question in contrasts.questions(points[0])
-            }
-            sides = [cells[k] for key in keys for k in (key, key.of(baseline)) if k in cells]
+            rungs: dict[Question, list[Rung]] = {q: [] for q in contrasts.questions(points[0])}
+            sides = []
+            for point in points:
+                key = CellKey(case, point.name, variant)
+                sides += [cells[k] for k in (key, key.of(baseline)) if k in cells]
+                compared = cells[key].comparison if key in cells else None
+                answers = by_cell[key].answers if key in by_cell else {}
+                for question, known in rungs.items():
+                    claim = compared and (
+                        compared.speed if question is Question.SPEED else compared.cost
+                    )
+                    estimate = answers.get(question) if claim else None
+                    known.append(Rung(point.amount, estimate, claim.answer if claim else None))
             clauses = *decoding(sides, at=True), *cautions(sides, at=True)
             # The crossovers of a report are a family: they all hold with the chance of one.
-            alpha = plan.alpha / plan.crossovers
+            alpha = plan.alpha / crossovers
             failed = any(cell.errors for cell in sides)
             yield ladder(variant, baseline, points, rungs, alpha, clauses, failed=failed)
 
 
-def _rung(
-    point: LoadPoint, question: Question, cell: Cell | None, contrast: Contrast | None
-) -> Rung:
-    compared = cell.comparison if cell else None
-    claim = compared and (compared.speed if question is Question.SPEED else compared.cost)
-    estimate = contrast.answers.get(question) if contrast and claim else None
-    return Rung(point.amount, estimate, claim.answer if claim else None)
-
-
 def _of_classes(evidence: Evidence) -> Iterator[Overall]:
-    """Each variant over the test cases of a class, where it has several, at each load.
-
-    Sets of prompts have classes of their own.
-    """
+    """Each variant over the test cases of a class, where it has several, at each load; but sets."""
     plan = evidence.plan
     kinds = {name: kind.structure for name, kind in plan.cases.items() if not kind.named}
     for structure in dict.fromkeys(kinds.values()):
@@ -219,12 +211,8 @@ def _over(
 
 
 def _matched_baselines(config: Config, evidence: Evidence) -> Iterator[str]:
-    """On each variant that is served without something that its baseline has.
-
-    A runtime may turn something off where a variant speculates, such as async scheduling. The
-    baseline that decides is served with it, as one would serve it. What a variant gains over a
-    matched one, which is served without it, too, is by speculation alone.
-    """
+    """On each variant that is served without something that its baseline has, such as async
+    scheduling: what it gains over a matched baseline, served without it, too, is by speculation."""
     by_name = {variant.name: variant for variant in config.variants}
     for variant in config.variants:
         baseline = by_name.get(variant.baseline or "")

@@ -17,13 +17,12 @@ from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.prompt import UsedSet
 
-# Beyond half, the median over all requests is itself a failed one.
-TOLERATED_FAILURES: Final = 0.5
+TOLERATED_FAILURES: Final = 0.5  # beyond, the median over all requests is itself a failed one
 
 
 @dataclass(frozen=True)
 class Percentiles:
-    """Linear-interpolated percentiles of a sample, in the sample's unit."""
+    """Linearly interpolated, in the sample's unit."""
 
     count: int
     p50: float
@@ -38,7 +37,7 @@ class Steps:
     """Tokens in each decoding step after the first chunk."""
 
     mean: float
-    """Over all requests: the sum of (n - c_0) by the sum of (m - 1)."""
+    """Of all requests: tokens after first chunks by chunks after the first."""
     interval: Interval | None
     histogram: tuple[tuple[int, int], ...]
     """Pairs of (tokens, number of steps)."""
@@ -66,8 +65,7 @@ class Claim:
     settles: float
     """The difference that more rounds would find: the one seen, but at least ``claims.MARGIN``."""
     more_rounds: int | None
-    """How many that takes; None where it takes no more, where no number is enough, and where there
-    are no rounds."""
+    """How many that takes; None for none, and where no number is enough."""
 
 
 class Finding(Enum):
@@ -91,7 +89,7 @@ class Finding(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A finding and the sentence that says it, with what it means for the cost."""
+    """A finding, and the sentence that says it and what it means for the cost."""
 
     finding: Finding
     sentence: str
@@ -99,16 +97,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cell against that of its baseline. Each ratio is above 1 where the cell is better."""
+    """A cell against its baseline's. Each ratio is above 1 where the cell is better."""
 
     baseline: str
     by_time_per_output_token: Interval | None
-    """Decoding speed: without the queue and the first token. It explains, and is no claim."""
+    """Decoding speed, without queue and first token. It explains, and is no claim."""
     by_end_to_end: Interval | None
-    by_throughput: Interval | None
-    """Request speed: output tokens of one request by its end-to-end latency."""
     speed: Claim | None
-    """By request speed. None, like ``cost``, where there is no verdict."""
+    """By request speed: output tokens of one request by its end-to-end latency. None, like
+    ``cost``, where there is no verdict."""
     cost: Claim | None
     """By the tokens a second of all requests together."""
     verdict: Verdict
@@ -118,19 +115,12 @@ class Comparison:
         """What the verdict on speed rests on."""
         return self.speed.interval if self.speed else None
 
-    @property
-    def only_decodes_faster(self) -> bool:
-        """Whether decoding is faster by its own interval, and the whole request is not."""
-        decoding, speed = self.by_time_per_output_token, self.speed
-        return bool(decoding and speed and decoding.low > 1 and speed.answer is not Answer.BETTER)
-
 
 @dataclass(frozen=True)
 class Goodput:
-    """How many requests met all objectives at once. A failed request meets none."""
+    """The share of requests that met all objectives at once, 0 to 1. A failed one meets none."""
 
     share: float
-    """0 to 1, of all requests of the cell."""
     interval: tuple[float, float] | None
     """95 %, with the round as the unit; None where there are too few."""
     met: bool
@@ -139,18 +129,17 @@ class Goodput:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How an open loop kept its times. All in seconds after the intended time."""
+    """How late an open loop sent its requests, in seconds; a lagging load was another."""
 
     p50: float
     p99: float
     worst: float
     lagging: bool
-    """Whether the load was another than it says: the cell's figures are then of that other load."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One variant under one test case at one load point. None stands for what is not known."""
+    """One variant under one test case at one load point. None: not known, or not there."""
 
     variant: str
     test_case: str
@@ -159,44 +148,32 @@ class Cell:
     errors: int
     most_frequent_error: str | None
     repeated_errors: int
-    """Failures in turns that were measured again: in no figure, but not to be forgotten."""
+    """Failures in turns that were measured again: in no figure."""
     expected: int | None
-    """Requests that were asked for."""
     missing: int
-    """Of these, the ones that were not recorded."""
+    """Of those expected, the ones that were not recorded."""
     measures: Mapping[str, Percentiles]
     """Of each metric of the catalogue that has values, by its name and in its unit."""
     tokens_per_second: float | None
     """Of all requests together, while as many are in flight as the load has."""
     tokens_per_second_interval: Interval | None
-    """None where there are too few rounds."""
     usd_per_million_output_tokens: float | None
-    """None, too, where the cell is not complete."""
+    """None in an open loop, and where the cell is not complete."""
     usd_per_million_output_tokens_interval: Interval | None
     steps: Steps | None
-    """None unless the server counted the tokens of each chunk, and each chunk is a step."""
+    """None unless each chunk is a step, and its tokens were counted."""
     tools: bool = False
     """Whether requests offer tools: their chunks are no steps, and in no figure of steps."""
     in_flight: float | None = None
     """Requests in flight, on average over the time in which there was any."""
     goodput: Goodput | None = None
-    """None without objectives."""
     schedule: Schedule | None = None
-    """None in a closed loop."""
     queued: bool = False
-    """Whether requests wait for others before they are served: the load is more than the batch
-    takes, or the ledger shows it."""
     comparison: Comparison | None = None
-    """None for a baseline."""
-
-    @property
-    def succeeded(self) -> int:
-        """Requests that count."""
-        return self.requests - self.errors
 
     @property
     def unreliable(self) -> bool:
-        """Whether too many requests failed for the rest to stand for them."""
+        """Whether too many requests failed."""
         return self.errors > TOLERATED_FAILURES * self.requests
 
     @property
@@ -210,13 +187,13 @@ class Cell:
         return self.missing == 0
 
     def measure(self, metric: Metric) -> Percentiles | None:
-        """The percentiles of ``metric``; None where it has no values."""
+        """None where ``metric`` has no values."""
         return self.measures.get(metric.name)
 
 
 @dataclass(frozen=True)
 class Crossover:
-    """The load at which a ratio to the baseline falls below 1, in requests at once or a second."""
+    """The load, in requests at once or a second, at which a ratio to the baseline falls below 1."""
 
     point: float | None
     """Interpolated between two load points; None where the ratio does not cross 1 among them."""
@@ -227,40 +204,37 @@ class Crossover:
 
     @property
     def bounded(self) -> bool:
-        """Whether it is better at low loads and worse at high ones: both bounds of the load at
-        which it turns are known, a 95 % interval."""
+        """Whether both bounds of the load at which it turns are known: a 95 % interval."""
         return self.better_up_to is not None and self.worse_from is not None
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """A variant against its baseline, over the loads of one kind at which a test case ran."""
+    """A variant against its baseline, over the loads of one kind at which a test case ran.
+
+    ``whole``: whether there is a verdict at each load. ``failed``: whether requests failed at one.
+    """
 
     variant: str
     baseline: str
     open: bool
     """Whether its loads are requests a second; otherwise they are requests at once."""
     loads: tuple[LoadPoint, ...]
-    """Lowest first. Those without a verdict are in it, too."""
     speed: Crossover
     cost: Crossover
     sentence: str
     whole: bool = True
-    """Whether there is a verdict at each of its loads."""
     failed: bool = False
-    """Whether requests failed at one of them."""
 
 
 @dataclass(frozen=True)
 class Correctness:
-    """How often the answers of a variant and of its baseline pass one check."""
+    """How often the answers of both sides pass one check, of a test case or of an evaluation."""
 
     test_case: str
-    """Empty for an evaluation, which has none."""
     variant: str
     baseline: str
     check: str
-    """In words that stand after "of the": tool calls, JSON answers, programs, GSM8K answers."""
     prompts: int
     """That both sides answered, and whose answers could be checked."""
     rate: float
@@ -268,15 +242,15 @@ class Correctness:
     baseline_rate: float
     baseline_interval: tuple[float, float]
     difference: float
-    """Of the rates, the variant's less the baseline's, prompt by prompt: below 0 it is worse."""
+    """Of the rates, the variant's less the baseline's: below 0 it is worse."""
     difference_interval: tuple[float, float]
     worse: bool
     """Whether it is worse by more than chance, among all checks of the report."""
     only_baseline: tuple[str, ...]
-    """Names of prompts that only the baseline answered rightly, or more often: some of them."""
+    """Some prompts that only the baseline answered rightly, or more often."""
     sentence: str
     evaluation: str = ""
-    """Which one it is and when it ended; empty for a test case, and where nobody noted it."""
+    """Which one, and when it ended; empty for a test case, and where nobody noted it."""
 
 
 @dataclass(frozen=True)
@@ -290,20 +264,19 @@ class Case:
     cells: tuple[Cell, ...]
     notes: tuple[str, ...]
     ladders: tuple[Ladder, ...] = ()
-    """One for each compared variant and kind of load that has several load points."""
 
     @property
     def compared(self) -> tuple[tuple[Cell, Comparison], ...]:
-        """The cells that are compared with another, each with its comparison."""
+        """Each compared cell with its comparison."""
         return tuple((cell, cell.comparison) for cell in self.cells if cell.comparison)
 
     @property
     def loads(self) -> tuple[LoadPoint | None, ...]:
-        """The load points, in their order; a single None where nobody knows them."""
+        """In their order; a single None where nobody knows them."""
         return tuple(dict.fromkeys(cell.load for cell in self.cells))
 
     def at(self, load: LoadPoint | None) -> tuple[Cell, ...]:
-        """The cells of one load point, in the order of the variants."""
+        """The cells of one load point."""
         return tuple(cell for cell in self.cells if cell.load == load)
 
     def cell(self, variant: str, load: LoadPoint | None = None) -> Cell:
@@ -314,14 +287,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Overall:
-    """A variant against its baseline over the test cases of a class."""
+    """A variant against its baseline over the test cases of a class that have a verdict."""
 
     structure: str
     load: LoadPoint | None
     variant: str
     baseline: str
     cases: int
-    """Those with a verdict: no other counts."""
     speed: Interval | None
     cost: Interval | None
     """Above 1 where all requests together get more tokens a second, so where a token costs less."""
@@ -335,7 +307,6 @@ class Summary:
     experiment: str | None
     model: str | None
     loads: tuple[LoadPoint, ...]
-    """In their order; empty where nobody knows them."""
     objectives: Objectives | None
     started: float | None
     ended: float | None
@@ -345,9 +316,7 @@ class Summary:
     overall: tuple[Overall, ...]
     correctness: tuple[Correctness, ...]
     sets: tuple[UsedSet, ...]
-    """Where the prompts of test cases come from, and which of them were not sent."""
     rehearsal: bool
-    """Whether something stood in for the services."""
     notes: tuple[str, ...]
     not_run: int = 0
     """Turns after the end of a run that ended early: what was measured before stands for itself."""
@@ -355,38 +324,27 @@ class Summary:
     @property
     def complete(self) -> bool:
         """Whether every request that was asked for is in the ledger."""
-        measured = all(cell.complete for case in self.cases for cell in case.cells)
-        return measured and not self.not_run
+        return not self.not_run and all(c.complete for case in self.cases for c in case.cells)
 
     @property
     def compares(self) -> bool:
-        """Whether any variant is compared with another."""
+        """Whether any variant is compared."""
         return any(case.compared for case in self.cases)
 
     @property
     def subject(self) -> str:
         """What is compared: ``k3, k7 against Base``; a variant alone by its name."""
-        pairs = {
-            cell.variant: compared.baseline
-            for case in self.cases
-            for cell, compared in case.compared
-        }
-        if not pairs:
-            return ", ".join(self.variants)
+        pairs = {c.variant: each.baseline for case in self.cases for c, each in case.compared}
         return "; ".join(
             f"{', '.join(name for name in pairs if pairs[name] == baseline)} against {baseline}"
             for baseline in dict.fromkeys(pairs.values())
-        )
+        ) or ", ".join(self.variants)
 
     def to_json(self) -> str:
         """What ``summary.json`` holds: the fields by their names, findings by their values."""
+
+        def plain(value: BaseModel | Enum) -> Any:
+            return value.model_dump() if isinstance(value, BaseModel) else value.value
+
         content = dataclasses.asdict(self)
-        return json.dumps(content, indent=2, default=_plain, allow_nan=False) + "\n"
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, BaseModel):
-        return value.model_dump()
-    raise TypeError(f"{type(value).__name__} cannot be serialised")
+        return json.dumps(content, indent=2, default=plain, allow_nan=False) + "\n"

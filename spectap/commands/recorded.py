@@ -23,7 +23,7 @@ from spectap.printing import printable
 from spectap.record import Record
 
 if TYPE_CHECKING:
-    from spectap.analysis.matching import Run
+    from spectap.analysis.changes import Run
     from spectap.report.results import Results
 
 _GATE_FAILED: Final = 3
@@ -258,7 +258,7 @@ def _requests(ledger: Path) -> list[Record]:
 def _run(folder: Path) -> Run:
     _check_is_run(folder)
     _refuse_jobs(folder)
-    from spectap.analysis.matching import Run
+    from spectap.analysis.changes import Run
     from spectap.report import results
 
     run = results.read(folder)

@@ -29,11 +29,6 @@ BOTH_SPEEDS: Final = (
 )
 
 _RIVALS: Final = 2  # of a choice are named; the file has all
-_NOISE: Final = 0.005  # of a step: a fixed part of less is none
-_BELOW: Final = (
-    "A fixed part below 0 is no gain: the first drafts of a step cost less than those that a wider "
-    "window adds."
-)
 _COLUMNS: Final = (
     "Tokens are those of a step. A window that was measured is predicted, too: from the others of "
     "its draft alone. How sure: the probability that nothing considered is better."
@@ -95,8 +90,7 @@ def mix(advice: Advice) -> str:
 
 def caveats(advice: Advice) -> tuple[str, ...]:
     """What to know before believing it: each said once."""
-    below = [_BELOW] if any(cost.fixed < -_NOISE * cost.baseline for cost in advice.costs) else []
-    return tuple(dict.fromkeys((*below, *advice.notes)))
+    return tuple(dict.fromkeys(advice.notes))
 
 
 def terminal_view(advice: Advice, heading: str, stand_in: str | None) -> View:
@@ -278,16 +272,13 @@ def _position(acceptance: Acceptance, number: int) -> tuple[str, str, str]:
 
 
 def _costs(advice: Advice) -> Table:
-    """What a step of each line takes at each load, and what it is made of; in milliseconds."""
+    """What a step of each line takes at each load, in milliseconds."""
     windows = sorted({window for cost in advice.costs for window, _ in cost.measured})
     several = len(_loads(advice)) > 1
     roles = colours(advice)
 
     def row(cost: StepCost) -> Row:
-        steps = {window: interval.point for window, interval in cost.measured}
-        # One window cannot tell what is fixed from what each draft adds.
-        fixed = cost.fixed if len(steps) > 1 else None
-        seconds = ([cost.baseline], map(steps.get, windows), [fixed, cost.per_draft])
+        seconds = [cost.baseline], map(dict(cost.measured).get, windows)
         load = (phrases.short_load(cost.load),) if several else ()
         values = tuple(tuple(map(wording.milliseconds, group)) for group in seconds)
         return Row((cost.line, *load), values, roles[cost.line].role)
@@ -298,7 +289,6 @@ def _costs(advice: Advice) -> Table:
         (
             Columns("", (BASELINE,)),
             Columns("at window", tuple(map(str, windows))),
-            Columns("beyond the baseline's", ("fixed", "a draft")),
         ),
         grouped((cost.line, row(cost)) for cost in advice.costs),
         coloured=0,

@@ -325,14 +325,13 @@ def _speedups(run: Results) -> Iterator[Measure]:
         for interval in (
             cell.comparison.by_time_per_output_token,
             cell.comparison.by_end_to_end,
-            cell.comparison.by_throughput,
             cell.comparison.cost.interval if cell.comparison.cost else None,
         ):
             yield str(phrases.speed(interval))
 
     ends = ("baseline", "variant")
     yield Measure("Baseline", ("",), lambda cell: [pair(cell)[0].variant], words=True)
-    names = ("TPOT", "E2E", "throughput of a request", "of all together")
+    names = ("TPOT", "E2E", "of all together")
     yield Measure("Speed-up, 95 % interval", names, ratios)
     yield Measure(
         "TPOT p50, ms", ends, lambda cell: [text for end in pair(cell) for text in tpot.texts(end)]

@@ -55,7 +55,7 @@ def correctness(summary: Summary) -> Table:
 
 
 def crosscheck(run: Results) -> Table:
-    """What ledger and server both counted. Positions and times need not agree."""
+    """What ledger and server both counted. Positions need not agree."""
     order = [(case.name, cell.variant) for case in run.summary.cases for cell in case.cells]
     checks = sorted(run.checks, key=lambda check: order.index((check.case, check.variant)))
     colours = palette.of(run.summary.variants)
@@ -92,9 +92,6 @@ def _counts(check: Check) -> Iterator[tuple[str, tuple[str, str, str], bool]]:
             for side in zip(*check.positions, strict=True)
         )
         yield "accepted by position, %", (ledger, server, wording.MISSING), True
-    if check.token_seconds:
-        ledger, server = map(wording.milliseconds, check.token_seconds)
-        yield "mean TPOT, ms", (ledger, server, wording.MISSING), True
 
 
 def checks_in_short(run: Results) -> Iterator[str]:

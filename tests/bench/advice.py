@@ -3,19 +3,13 @@
 ``python -m tests.bench.advice [--count 200]``
 
 Sweeps are drawn at random (costs, draft models, acceptance, loads, windows, rounds), measured on
-golden schedules (``sweeps``) and advised on. The bars; how the error of the simulation is judged
-stands in ``tests.bench.statistics``:
+golden schedules (``sweeps``) and advised on. The bars (missed as in ``statistics``):
 
 - Probability: of the recommendations that are said to be the best with 40 to 60 %, 60 to 80 %,
   80 to 95 % and more, at least as many are as the lower end of the range says.
-- Loss: 95 % of recommendations are within 2 % of the speed-up of the best.
+- Loss: 95 % of recommendations are within 2 % of the speed-up of the best of those considered.
 - Coverage: intervals of acceptance, and of the speed-up of measured and of predicted windows, hold
-  the truth in at least 93 %; so do those of prompt sets alone, whose prompts differ. Missed where
-  a method that keeps 95 % would be so far below only once in a thousand simulations.
-
-A window that is not considered, because the model of its line misses what was measured or because
-prompts differ, is in none of these. So the loss against the best of all windows stands beside that
-of those considered, and how many windows are predicted.
+  the truth in at least 93 %; so do those of prompt sets alone, whose prompts differ.
 
 Ends with status 1, and names the bar, when one is missed. The same code gives the same figures.
 """
@@ -60,8 +54,6 @@ class Chosen:
     best: bool
     share: float
     """Its true speed-up, as a share of the best of those considered."""
-    of_all: float
-    """The same of the best of all windows."""
 
 
 @dataclass(frozen=True)
@@ -70,51 +62,34 @@ class Judged:
 
     is_set: bool
     """Whether its prompts differ."""
-    windows: int
-    """That could be predicted."""
     chosen: tuple[Chosen, ...]
     acceptance: tuple[bool, ...]
     measured: tuple[bool, ...]
     predicted: tuple[bool, ...]
-    others: tuple[bool, ...]
-    """Predictions of measured windows from the others."""
+    """Of windows that were not measured."""
 
 
 def judge(sweep: Sweep, seed: int) -> Judged:
     """What the advice on one run of a sweep is worth."""
     advice = advise(sweep.config(), sweep.records(seed))
     draft = {series.name: number for number, series in enumerate(advice.lines)}
-    truth_of_all = {
-        (series.name, window, name, load): sweep.measured_speedup(
-            name, window, load.concurrency or 1 if load else 1, draft[series.name]
-        )
-        for series in advice.lines
-        for window in range(2, max(series.windows) + 1)
-        for name, load in dict.fromkeys(
-            (prospect.prompt_class, prospect.load) for prospect in advice.prospects
-        )
-    }
     considered = {_case(prospect): prospect for prospect in advice.prospects}
-    truth = {case: truth_of_all[case] for case in considered}
-
-    def held(field: str, *, measured: bool) -> tuple[bool, ...]:
-        """Of windows that were measured, or were not."""
-        return tuple(
-            interval.low <= truth[case] <= interval.high
-            for case, prospect in considered.items()
-            if (interval := getattr(prospect, field))
-            and (prospect.measured is not None) == measured
+    truth = {
+        (line, window, name, load): sweep.measured_speedup(
+            name, window, load.concurrency or 1 if load else 1, draft[line]
         )
-
+        for line, window, name, load in considered
+    }
+    measured, predicted = list[bool](), list[bool]()
+    for case, prospect in considered.items():
+        held = prospect.speedup.low <= truth[case] <= prospect.speedup.high
+        (predicted if prospect.measured is None else measured).append(held)
     return Judged(
         is_set=bool(sweep.prompts),
-        windows=len(truth_of_all)
-        - sum(prospect.measured is not None for prospect in advice.prospects),
-        chosen=tuple(_chosen(advice, truth, truth_of_all)),
+        chosen=tuple(_chosen(advice, truth)),
         acceptance=tuple(_acceptances(sweep, advice, draft)),
-        measured=held("measured", measured=True),
-        predicted=held("predicted", measured=False),
-        others=held("predicted", measured=True),
+        measured=tuple(measured),
+        predicted=tuple(predicted),
     )
 
 
@@ -148,26 +123,13 @@ def drawn(number: int, *, wander: float | None = None) -> Sweep:
     )
 
 
-def _chosen(
-    advice: Advice, truth: Mapping[Case, float], truth_of_all: Mapping[Case, float]
-) -> Iterator[Chosen]:
-    for recommendation in advice.recommendations:
-        if recommendation.prompt_class is None:
-            continue
-        considered, every = (
-            {
-                case[:2]: speed
-                for case, speed in of.items()
-                if case[2:] == (recommendation.prompt_class, recommendation.load)
-            }
-            for of in (truth, truth_of_all)
-        )
-        best = max(1.0, *considered.values())
-        speedup = considered.get(
-            (recommendation.choice.line or "", recommendation.choice.window or 0), 1.0
-        )
-        of_all = speedup / max(1.0, *every.values())
-        yield Chosen(recommendation.probability, speedup == best, speedup / best, of_all)
+def _chosen(advice: Advice, truth: Mapping[Case, float]) -> Iterator[Chosen]:
+    for best in advice.recommendations:
+        if best.prompt_class is not None:
+            at = {c[:2]: s for c, s in truth.items() if c[2:] == (best.prompt_class, best.load)}
+            highest = max(1.0, *at.values())
+            speedup = at.get((best.choice.line or "", best.choice.window or 0), 1.0)
+            yield Chosen(best.probability, speedup == highest, speedup / highest)
 
 
 def _acceptances(sweep: Sweep, advice: Advice, draft: Mapping[str, int]) -> Iterator[bool]:
@@ -203,24 +165,17 @@ def _missed(title: str, wander: float | None, count: int) -> Iterator[str]:
             if sum(right) < harness.likely(harness.SELDOM, len(right), low):
                 yield f"{title}: {share:.1%} are the best, said with {low:.0%} or more"
     near = sum(each.share >= NEAR for each in chosen)
-    of_all = sum(each.of_all >= NEAR for each in chosen)
-    print(
-        f"within 2 % of the best speed-up: {near / len(chosen):.1%} of those considered, "
-        f"{of_all / len(chosen):.1%} of all windows"
-    )
+    print(f"within 2 % of the best speed-up: {near / len(chosen):.1%}")
     if near < harness.likely(harness.SELDOM, len(chosen), harness.PROMISED):
         yield f"{title}: {near} of {len(chosen)} recommendations are within 2 % of the best"
-    predicted = sum(len(judged.predicted) for judged in sweeps)
-    print(f"windows predicted: {predicted / sum(judged.windows for judged in sweeps):.1%}")
-    for field in ("acceptance", "measured", "predicted", "others"):
+    for field in ("acceptance", "measured", "predicted"):
         for of, some in (("", sweeps), (" of sets", [each for each in sweeps if each.is_set])):
             by_sweep = [getattr(judged, field) for judged in some if getattr(judged, field)]
             if by_sweep:
                 amount, share, likely_share = _coverage(by_sweep)
                 coverage = f"{share:.1%} of {amount}"
                 print(f"intervals of {field}{of}: {coverage} hold the truth")
-                missed = share < harness.LOWEST and likely_share < harness.PROMISED
-                if field != "others" and missed:
+                if share < harness.LOWEST and likely_share < harness.PROMISED:
                     yield f"{title}: {coverage} of the intervals of {field}{of} hold"
 
 

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from statistics import fmean
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from spectap.analysis.correctness import ALPHA
-from spectap.analysis.estimates.estimate import POWER
 from spectap.analysis.estimates.proportions import Paired
 from tests.bench import harness
 
@@ -78,12 +76,6 @@ EQUAL: Final = tuple(
     for answers in (1, 4)
     for easy, doubt in ((1.0, 0.0), (0.95, 0.02), (0.8, 0.1), (0.5, 0.3))
 )
-FALLING: Final = (
-    World(60, 1, easy=1.0),
-    World(200, 1, easy=1.0),
-    World(60, 1, easy=0.9, doubt=0.05),
-    World(164, 4, easy=0.8, doubt=0.1),
-)
 
 
 def main() -> int:
@@ -108,16 +100,6 @@ def _missed(runs: int) -> Iterator[str]:
         print(f"{world}: accused in {accused / runs:.1%}; bar {most / runs:.1%}")
         if accused > most:
             yield f"{world}: {accused} of {runs} accused"
-    for world in FALLING:
-        smallest = [world.run(random).detectable(ALPHA) for _ in range(30)]
-        fall = fmean(each for each in smallest if each is not None)
-        fallen = replace(world, lost=fall / world.share)
-        share = sum(fallen.run(random).p <= ALPHA for _ in range(runs)) / runs
-        print(
-            f"{world}: a fall of {fall:.1%} is found in {share:.1%}; bar {POWER - 0.08:.0%} to 90%"
-        )
-        if not POWER - 0.08 <= share <= 0.9:
-            yield f"{world}: found in {share:.1%}"
 
 
 if __name__ == "__main__":

@@ -15,14 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spectap.analysis.changes import compare
-from spectap.analysis.matching import Run
+from spectap.analysis.changes import Run, compare
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
 from spectap.config import Config
-from spectap.record import Record
 from tests.bench import harness
 from tests.spectap import generated_runs
+from tests.spectap.generated_runs import record
 
 GATE: Final = 0.95
 RANGE: Final = {"at_least": 4, "at_most": 15, "half_width": 0.05}
@@ -63,14 +62,11 @@ def run(pair: Pair, seed: int, *, lower: float = 0.0, slower: float = 1.0) -> Ru
     content = generated_runs.config(rounds=rounds, output_tokens=pair.tokens)
     config = Config.model_validate(content)
     acceptance = {name: share - lower for name, share in generated_runs.ACCEPTANCE.items()}
-    records = [
-        Record(**{**line, "chunks": tuple(map(tuple, line["chunks"]))})
-        for each in generated_runs.ledger(content, seed, acceptance)
-        for line in [generated_runs.slowed(each, slower)]
-    ]
+    lines = generated_runs.ledger(content, seed, acceptance)
+    records = [record(generated_runs.slowed(line, slower)) for line in lines]
     last = last_rounds(config, records)
     load = config.load.points[0].name
-    needed = tuple(record for record in records if record.round <= last[record.case, load])
+    needed = tuple(r for r in records if r.round <= last[r.case, load])
     return Run(f"run-{seed}", config, needed, summarise(config, needed))
 
 

@@ -11,7 +11,7 @@ import functools
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -117,10 +117,6 @@ class Truth:
     rounds of the ratio of a round's medians, or over prompts of each one's ratio."""
     cost: float
     """The variant's tokens per second by the baseline's, of all requests together."""
-    token_seconds: float
-    """The variant's time per output token: the geometric mean of the rounds' medians."""
-    tokens_per_second: float
-    """The variant's: the expected tokens of a round by the expected time that they take."""
     goodput: float
     """The variant's share of requests that keep the objective; NaN without one."""
 
@@ -192,12 +188,9 @@ def truths(world: World) -> Mapping[CasePoint, Truth]:
     have no formula. Its ratios are rounded to a thousandth, which is more than its own error.
     """
     by_speedup = _by_speedup(world)
-    points = configuration(world).load.points
-    scales = [(point.concurrency or 1) / world.concurrency for point in points] * world.cases
     return {
-        case_point: replace(truth, tokens_per_second=scale * truth.tokens_per_second)
-        for case_point, speedup, scale in zip(places(world), world.speedups, scales, strict=True)
-        for truth in [by_speedup[speedup]]
+        case_point: by_speedup[speedup]
+        for case_point, speedup in zip(places(world), world.speedups, strict=True)
     }
 
 
@@ -208,7 +201,6 @@ def _by_speedup(world: World) -> Mapping[float, Truth]:
     simulated = _simulate(world, world.generator(_TRUTH_RUN), runs)
     served = np.where(simulated.failed, 0, simulated.tokens).sum(axis=-1)
     # Failed requests included: whether one fails does not depend on its time per token.
-    medians = np.log(np.median(simulated.token_seconds, axis=-1))
     request_seconds = _TTFT_SECONDS + simulated.token_seconds * (simulated.tokens - 1)
     requests = np.log(request_seconds / simulated.tokens)
     speeds = -(requests.mean(axis=-1) if world.prompts else np.median(requests, axis=-1))
@@ -216,33 +208,24 @@ def _by_speedup(world: World) -> Mapping[float, Truth]:
     truths_of = {}
     for speedup in dict.fromkeys(world.speedups):
         of_speedup = np.array(world.speedups) == speedup
-        logs, of_requests = (
-            values[:, :, of_speedup].mean(axis=(0, 1, 2)) for values in (medians, speeds)
-        )
+        of_requests = speeds[:, :, of_speedup].mean(axis=(0, 1, 2))
         equal = world.alike and speedup == 1
         # With every slot busy, which is how tokens a second are meant.
         seconds = simulated.end.sum(axis=-1)[:, :, of_speedup] / world.concurrency
-        rates = _over_sides(served[:, :, of_speedup]) / _over_sides(seconds)
+        # The sums over everything but the side, which is the last axis.
+        rates = served[:, :, of_speedup].sum(axis=(0, 1, 2)) / seconds.sum(axis=(0, 1, 2))
         truths_of[speedup] = Truth(
             speed=1.0 if equal else round(math.exp(of_requests[1] - of_requests[0]), 3),
             cost=1.0 if equal else round(float(rates[1] / rates[0]), 3),
-            token_seconds=math.exp(logs[1]),
-            tokens_per_second=float(rates[1]),
             goodput=float(met[:, :, of_speedup, 1].mean()) if world.limit else math.nan,
         )
     return truths_of
 
 
-def _over_sides(values: NDArray[Any]) -> _Array:
-    """The sum over everything but the side, which is the last axis."""
-    total: _Array = values.sum(axis=(0, 1, 2))
-    return total
-
-
 def _simulate(world: World, generator: np.random.Generator, runs: int) -> _Requests:
     shape = (runs, world.most_rounds, len(world.speedups), len(SIDES), world.requests)
-    means = _mean_token_seconds(world)[:, :, np.newaxis]
-    token_seconds = means * np.exp(_logs(world, generator, shape))
+    means = _TOKEN_SECONDS / np.array([(1.0, speedup) for speedup in world.speedups])
+    token_seconds = means[:, :, np.newaxis] * np.exp(_logs(world, generator, shape))
     token_seconds *= np.where(generator.random(shape) < world.stalls, _STALL, 1.0)
     lengths = world.tokens * np.exp(world.lengths * generator.standard_normal(shape))
     tokens = np.maximum(2, np.rint(lengths)).astype(int)
@@ -269,7 +252,8 @@ def _logs(world: World, generator: np.random.Generator, shape: tuple[int, ...]) 
     if world.prompts:
         # Of the variant alone: how much of a prompt's text its drafts foresee.
         own_prompts = world.prompt * draw((runs, cases, world.prompts))
-        logs[:, :, :, 1] -= np.moveaxis(own_prompts[..., _sent_prompts(world, rounds)], 2, 1)
+        sent_prompts = np.arange(rounds * requests).reshape(rounds, -1) % world.prompts
+        logs[:, :, :, 1] -= np.moveaxis(own_prompts[..., sent_prompts], 2, 1)
     logs += world.round * draw((runs, rounds, cases, 1, 1))
     logs += world.own_round * draw((runs, rounds, cases, sides, 1))
     # Centred, so that the mean over the run is that of a world without it.
@@ -277,16 +261,6 @@ def _logs(world: World, generator: np.random.Generator, shape: tuple[int, ...]) 
     drifts = np.log1p([world.drift, world.drift]) + np.log1p([0.0, world.one_sided_drift])
     logs += position * drifts[:, np.newaxis]
     return logs
-
-
-def _sent_prompts(world: World, rounds: int) -> NDArray[np.int64]:
-    """The number of the prompt of each request, over round and request."""
-    return np.arange(rounds * world.requests).reshape(rounds, -1) % world.prompts
-
-
-def _mean_token_seconds(world: World) -> _Array:
-    """Over case and side."""
-    return _TOKEN_SECONDS / np.array([(1.0, speedup) for speedup in world.speedups])
 
 
 def _sent(end: _Array, concurrency: int) -> _Array:

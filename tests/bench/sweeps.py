@@ -60,45 +60,18 @@ class Sweep:
         """A window of 1 is the baseline."""
         return Decoding(window=window, draft_cost=self.draft_costs[draft], cost=self.cost)
 
-    def speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
-        """Expected, by golden arithmetic: of a class whose prompts are alike."""
-        acceptance = self.acceptances[prompt_class][draft]
-        speculative = self.decoding(window, draft)
-        return self._of_requests(speculative, speculative.time_per_token(acceptance, load), load)
-
-    def _of_requests(self, decoding: Decoding, token_seconds: float, load: int) -> float:
-        """The speed-up of whole requests, each of which has its prefill and its end."""
-        baseline = self.decoding(1)
-        speculative_seconds, baseline_seconds = (
-            side.prefill_seconds + _END + (self.tokens - 1) * seconds
-            for side, seconds in (
-                (decoding, token_seconds),
-                (baseline, baseline.step_seconds(load)),
+    def measured_speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
+        """Expected of whole requests as they are: they end within a step, and prompts differ."""
+        acceptances = self._population(prompt_class, draft)
+        steps = fmean(expected_steps(each, window, self.tokens - 1) for each in acceptances)
+        speculative, baseline = (
+            side.prefill_seconds + _END + count * side.step_seconds(load)
+            for side, count in (
+                (self.decoding(window, draft), steps),
+                (self.decoding(1), self.tokens - 1),
             )
         )
-        return baseline_seconds / speculative_seconds
-
-    def measured_speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
-        """Expected of answers as they are: they end within a step, and their prompts differ."""
-        acceptances = self._population(prompt_class, draft)
-        steps = fmean(
-            expected_steps(acceptance, window, self.tokens - 1) for acceptance in acceptances
-        )
-        speculative = self.decoding(window, draft)
-        return self._of_requests(
-            speculative, speculative.step_seconds(load) * steps / (self.tokens - 1), load
-        )
-
-    def best(self, prompt_class: str, load: int) -> float:
-        """The best speed-up of all windows from 2 to the widest measured, and of none."""
-        return max(
-            1.0,
-            *(
-                self.speedup(prompt_class, window, load, draft)
-                for window in range(2, max(self.windows) + 1)
-                for draft in range(len(self.draft_costs))
-            ),
-        )
+        return baseline / speculative
 
     @property
     def variants(self) -> dict[str, tuple[int, int]]:
@@ -194,8 +167,12 @@ class Sweep:
             slow = math.exp(pace) * decoding.slowdown(load)
             for prompt_class, acceptances in self.acceptances.items():
                 for request in range(max(load, self.requests)):
-                    prompt = self._prompt(number, load, request)
-                    acceptance = self._acceptance(prompt_class, prompt, acceptances[draft], seed)
+                    prompt, acceptance = "", acceptances[draft]
+                    if self.prompts:
+                        sent = number * max(load, self.requests) + request
+                        prompt = f"prompt-{sent % self.prompts}"
+                        chance = random.Random(f"{seed} {prompt_class} {prompt}")
+                        acceptance = _likely(chance.gauss(acceptance, self.spread))
                     key = (seed, name, number, load, prompt_class, request)
                     steps = [*decoding.steps(self.tokens, acceptance, key)]
                     first = steps[0].at
@@ -219,23 +196,10 @@ class Sweep:
     def _population(self, prompt_class: str, draft: int) -> list[float]:
         """Acceptances of prompts like those that are sent, by quantiles: no chance is in them."""
         mean = self.acceptances[prompt_class][draft]
-        if not self.prompts:
-            return [mean]
-        if not self.spread:
-            return [_likely(mean)]
+        if not (self.prompts and self.spread):
+            return [_likely(mean) if self.prompts else mean]
         spread = NormalDist(mean, self.spread)
         return [_likely(spread.inv_cdf((i + 0.5) / _POPULATION)) for i in range(_POPULATION)]
-
-    def _prompt(self, number: int, load: int, request: int) -> str:
-        if not self.prompts:
-            return ""
-        return f"prompt-{(number * max(load, self.requests) + request) % self.prompts}"
-
-    def _acceptance(self, prompt_class: str, prompt: str, mean: float, seed: int) -> float:
-        if not prompt:
-            return mean
-        chance = random.Random(f"{seed} {prompt_class} {prompt}")
-        return _likely(chance.gauss(mean, self.spread))
 
 
 @functools.cache

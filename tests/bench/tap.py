@@ -2,18 +2,13 @@
 
 ``python -m tests.bench.tap [--streams 64] [--rate 70] [--seconds 5] [--rounds 3]``
 
-Server, tap and client are a process each.
+- Delay: rounds with and without the tap alternate. A chunk's delay is the client's time of arrival
+  minus the server's own record of when it sent the chunk.
+- Truth: the ledger against the server's own record, beside llmperf's formula.
+- Schedule: when the tap sent a request of an open loop on, minus when it was due.
 
-- Delay: rounds with and without the tap alternate, so that both see the same machine. A chunk's
-  delay is the client's time of arrival minus the server's own record of when it sent the chunk.
-- Truth: the ledger is held against the server's own record, beside llmperf's formula, on streams
-  of 1 to 8 tokens a chunk.
-- Schedule: a request's lag in an open loop of the built-in driver is the time at which the tap sent
-  it on minus the time at which it was due.
-
-Busy processes on few cores wait for one another and for whatever else runs, up to the scheduler's
-time slice of some milliseconds. So all is measured under real-time scheduling too, where that is
-allowed: it keeps other programs out, and what is left is the tap's own.
+Busy processes on few cores wait for one another up to the scheduler's time slice. So all is
+measured under real-time scheduling too, where that is allowed: it keeps other programs out.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +33,7 @@ from spectap.ledger import read_ledger
 from spectap.load.builtin import arrivals
 from spectap.load.driver import Driver
 from spectap.load_points import Load, LoadPoint
-from tests.bench.processes import Sent, golden, paced, record, staggered, streams, tapped
+from tests.bench.processes import Sent, golden, record, streams, tapped
 
 CASE: Final = TestCase(name="counting", line="counting ", structure=Structure.STRUCTURED)
 SIZES: Final = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -69,47 +64,40 @@ def _measure(arguments: argparse.Namespace, scheduling: str) -> None:
         f"{arguments.seconds} s each; {scheduling}; load average {os.getloadavg()[0]:.1f}"
     )
     with tempfile.TemporaryDirectory() as folder:
-        ledgers = (Path(folder) / f"{name}.jsonl" for name in ("delay", "truth", "schedule"))
-        for measure, ledger in zip((_delay, _truth, _schedule), ledgers, strict=True):
-            measure(arguments, ledger)
+        for measure in (_delay, _truth, _schedule):
+            measure(arguments, Path(folder) / f"{measure.__name__}.jsonl")
 
 
 def _delay(arguments: argparse.Namespace, ledger: Path) -> None:
-    direct, through, cpu = list[list[float]](), list[list[float]](), 0.0
-    with (
-        paced(arguments.rate, arguments.rate * arguments.seconds) as (url, sent),
-        tapped(url, ledger) as (tap_url, tap_pid),
-    ):
+    rounds: list[list[list[float]]] = [[], []]
+    cpu = 0.0
+    with golden(arguments.rate, SIZES[3:4]) as url, tapped(url, ledger) as (tap_url, tap_pid):
         for _ in range(arguments.rounds):
-            direct.append(_delays(arguments, url, sent))
+            rounds[0].append(_delays(arguments, url, url))
             before = _cpu_seconds(tap_pid)
-            through.append(_delays(arguments, tap_url, sent))
+            rounds[1].append(_delays(arguments, tap_url, url))
             cpu += _cpu_seconds(tap_pid) - before
     print(f"{'chunk delay, ms':<16}{'p50':>8}{'p90':>8}{'p99':>8}{'p99.9':>8}{'chunks':>10}")
-    every = [[*itertools.chain(*rounds)] for rounds in (direct, through)]
+    every = [[*itertools.chain(*of_side)] for of_side in rounds]
     rows = [1000 * np.percentile(delays, (50, 90, 99, 99.9)) for delays in every]
     for name, row in zip(("without tap", "with tap"), rows, strict=True):
         print(f"{name:<16}{''.join(f'{figure:8.3f}' for figure in row)}{len(every[0]):>10,}")
     print(f"{'added':<16}{''.join(f'{figure:8.3f}' for figure in rows[1] - rows[0])}")
     added = [
-        1000 * (np.percentile(b, 99) - np.percentile(a, 99))
-        for a, b in zip(direct, through, strict=True)
+        1000 * (np.percentile(b, 99) - np.percentile(a, 99)) for a, b in zip(*rounds, strict=True)
     ]
     print(f"added p99 by round: {', '.join(f'{figure:.3f}' for figure in added)}")
     print(f"CPU of the tap per 1,000 chunks: {1e6 * cpu / len(every[1]):.1f} ms")
 
 
-def _delays(
-    arguments: argparse.Namespace, url: str, sent: Callable[[], dict[str, list[float]]]
-) -> list[float]:
+def _delays(arguments: argparse.Namespace, url: str, endpoint: str) -> list[float]:
     names = _names(arguments.streams)
-    delays = staggered(arguments.streams, arguments.rate)
-    arrived = streams(url, names, delays, arguments.rate * arguments.seconds)
-    times = sent()
+    arrived = streams(url, names, arguments.rate, arguments.rate * arguments.seconds)
+    sent = record(endpoint)
     return [
         at - sent_at
         for name, of_stream in zip(names, arrived, strict=True)
-        for at, sent_at in zip(of_stream, times[name], strict=True)
+        for at, (sent_at, _) in zip(of_stream, sent[name]["chunks"], strict=True)
     ]
 
 
@@ -126,7 +114,7 @@ def _truth(arguments: argparse.Namespace, ledger: Path) -> None:
     count, rate = arguments.streams, arguments.rate
     with golden(rate, SIZES) as url, tapped(url, ledger) as (tap_url, _):
         for chunks in (1, rate * arguments.seconds):  # the first is a warm-up
-            streams(tap_url, _names(count), staggered(count, rate), chunks)
+            streams(tap_url, _names(count), rate, chunks)
         sent = [*record(url).values()][count:]
     # Both in the order of arrival, the server's and the tap's: the client named the requests.
     records = sorted(read_ledger(ledger)[count:], key=lambda r: r.sent)

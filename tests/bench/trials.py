@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
-from typing import Final
+from statistics import fmean
+from typing import Final, NamedTuple
 
-from spectap import metrics
 from spectap.analysis.claims import MARGIN
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Answer, Cell, Ladder, Summary
+from spectap.analysis.summary import Answer, Claim, Crossover, Summary
 from tests.bench import harness
 from tests.bench.simulation import SIDES, Truth, World, configuration, records, truths
 
@@ -22,120 +21,85 @@ SPEED: Final = "speed"
 COST: Final = "cost"
 OVERALL: Final = ("all speed", "all cost")
 """The same over all test cases."""
-TOKEN_SECONDS: Final = "TPOT"
-"""Of the variant alone: the median of a typical round."""
-TOKENS_PER_SECOND: Final = "tokens/s"
-"""Of the variant alone, all requests together."""
 GOODPUT: Final = "goodput"
 """Of the variant alone."""
 CROSSOVERS: Final = ("speed crossover", "cost crossover")
 """The load at which the variant turns from better to worse."""
-FIGURES: Final = (SPEED, COST, *OVERALL, TOKEN_SECONDS, TOKENS_PER_SECOND)
+FIGURES: Final = (SPEED, COST, *OVERALL)
 """What has an interval in every report."""
 
 
-@dataclass(frozen=True)
-class Statement:
-    """What is stated of one figure, and the truth."""
+class Statement(NamedTuple):
+    """What is stated of one figure."""
 
     figure: str
-    truth: float
-    interval: Interval | None
-    answer: Answer | None = None
-    """None where the figure answers no question."""
-    true: bool | None = None
-    """Whether the statement is true; None where that is whether the interval holds the truth."""
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the statement is true; None without an interval."""
-        if self.interval is None or self.true is not None:
-            return self.true
-        return self.interval.low <= self.truth <= self.interval.high
-
-    @property
-    def matters(self) -> bool:
-        """Whether the truth is further from 1 than a difference that changes nobody's decision."""
-        return not 1 / (1 + MARGIN) <= self.truth <= 1 + MARGIN
-
-    @property
-    def detected(self) -> bool:
-        """Whether the variant is called better, and is."""
-        return self.answer is Answer.BETTER and self.truth > 1
-
-    @property
-    def wrong(self) -> bool:
-        """Whether it claims a difference that is not real, or calls one that matters negligible.
-
-        A claim says which side is better, also where it says that this is too little to matter.
-        """
-        if self.interval is None or self.answer in (None, Answer.UNDECIDED):
-            return False
-        if self.answer is Answer.NEGLIGIBLE and self.matters:
-            return True
-        return (self.interval.point > 1) != (self.truth > 1) or self.truth == 1
+    holds: bool | None
+    """Whether it is true: whether an interval holds the truth; None without one."""
+    wrong: bool = False
+    """Whether it claims a difference that is not real, or calls one that matters negligible."""
+    found: bool | None = None
+    """Whether what there is to find is: a difference that matters, both bounds of a crossover."""
 
 
 def statements(
     summary: Summary, truths: Mapping[CasePoint, Truth], variants: Sequence[str] = SIDES[1:]
-) -> list[Statement]:
+) -> Iterator[Statement]:
     """All that a summary says; ``truths`` are those of its test cases and loads by name, and of all
     ``variants``."""
-    stated: list[Statement] = []
     for case in summary.cases:
         by_load = {load: truth for (name, load), truth in truths.items() if name == case.name}
         for load in case.loads:
             assert load is not None
             for variant in variants:
-                stated += _of_cell(case.cell(variant, load), by_load[load.name])
+                cell, truth = case.cell(variant, load), by_load[load.name]
+                assert cell.comparison is not None
+                if cell.comparison.speed is not None:
+                    yield _of_claim(SPEED, truth.speed, cell.comparison.speed)
+                if cell.comparison.cost is not None:
+                    yield _of_claim(COST, truth.cost, cell.comparison.cost)
+                if cell.goodput is not None and cell.goodput.interval is not None:
+                    low, high = cell.goodput.interval
+                    yield Statement(GOODPUT, low <= truth.goodput <= high)
         for ladder in case.ladders:
-            stated += _of_ladder(ladder, [by_load[load.name] for load in ladder.loads])
+            at_loads = [(load.amount, by_load[load.name]) for load in ladder.loads]
+            speeds = [(load, truth.speed) for load, truth in at_loads]
+            costs = [(load, truth.cost) for load, truth in at_loads]
+            yield _of_crossover(CROSSOVERS[0], ladder.speed, speeds)
+            yield _of_crossover(CROSSOVERS[1], ladder.cost, costs)
     for overall in summary.overall:
         at = overall.load.name if overall.load else ""
         at_load = [(truth.speed, truth.cost) for (_, load), truth in truths.items() if load == at]
         means = [math.exp(fmean(map(math.log, true))) for true in zip(*at_load, strict=True)]
-        intervals = (overall.speed, overall.cost)
-        stated += map(Statement, OVERALL, means, intervals)
-    return stated
+        for figure, mean, interval in zip(
+            OVERALL, means, (overall.speed, overall.cost), strict=True
+        ):
+            yield Statement(figure, _within(interval, mean))
 
 
-def _of_cell(cell: Cell, truth: Truth) -> Iterator[Statement]:
-    assert cell.comparison is not None
-    questions = (
-        (SPEED, truth.speed, cell.comparison.speed),
-        (COST, truth.cost, cell.comparison.cost),
+def _within(interval: Interval | None, truth: float) -> bool | None:
+    return None if interval is None else interval.low <= truth <= interval.high
+
+
+def _of_claim(figure: str, truth: float, claim: Claim) -> Statement:
+    """A claim says which side is better, also where it says that this is too little to matter."""
+    matters = not 1 / (1 + MARGIN) <= truth <= 1 + MARGIN
+    wrong = claim.answer is not Answer.UNDECIDED and (
+        (claim.answer is Answer.NEGLIGIBLE and matters)
+        or (claim.interval.point > 1) != (truth > 1)
+        or truth == 1
     )
-    for figure, true, claim in questions:
-        if claim is not None:
-            yield Statement(figure, true, claim.interval, claim.answer)
-    seconds = cell.measure(metrics.TIME_PER_OUTPUT_TOKEN)
-    if seconds is not None:
-        yield Statement(TOKEN_SECONDS, truth.token_seconds, seconds.typical)
-    yield Statement(TOKENS_PER_SECOND, truth.tokens_per_second, cell.tokens_per_second_interval)
-    if cell.goodput is not None and cell.goodput.interval is not None:
-        bounds = Interval(cell.goodput.share, *cell.goodput.interval)
-        yield Statement(GOODPUT, truth.goodput, bounds)
+    found = claim.answer is Answer.BETTER and truth > 1 if matters else None
+    return Statement(figure, _within(claim.interval, truth), wrong, found)
 
 
-def _of_ladder(ladder: Ladder, truths: Sequence[Truth]) -> Iterator[Statement]:
-    """A crossover is true where each load that it claims is one at which the claim is true.
-
-    The load at which the variant turns is then between its bounds. One that is missing is 0 or
-    infinite.
-    """
-    loads = [load.amount for load in ladder.loads]
-    for figure, crossover, ratios in (
-        (CROSSOVERS[0], ladder.speed, [truth.speed for truth in truths]),
-        (CROSSOVERS[1], ladder.cost, [truth.cost for truth in truths]),
-    ):
-        low, high = crossover.better_up_to or 0.0, crossover.worse_from or math.inf
-        true = all(
-            (load > low or ratio > 1) and (load < high or ratio < 1)
-            for load, ratio in zip(loads, ratios, strict=True)
-        )
-        yield Statement(
-            figure, math.nan, Interval(crossover.point or math.nan, low, high), true=true
-        )
+def _of_crossover(
+    figure: str, crossover: Crossover, truths: Sequence[tuple[float, float]]
+) -> Statement:
+    """True where each load that it claims is one at which the claim is true: the load at which the
+    variant turns is then between its bounds. ``truths`` are pairs of a load and a ratio."""
+    low, high = crossover.better_up_to or 0.0, crossover.worse_from or math.inf
+    holds = all((load > low or r > 1) and (load < high or r < 1) for load, r in truths)
+    return Statement(figure, holds, found=crossover.bounded)
 
 
 @dataclass(frozen=True)
@@ -154,73 +118,34 @@ class Trials:
     world: World
     reports: Sequence[Report]
 
-    def of(self, figure: str) -> Iterator[Statement]:
-        """All statements on one figure."""
-        return (
-            statement
-            for report in self.reports
-            for statement in report.statements
-            if statement.figure == figure
-        )
-
     def held(self, figure: str) -> list[bool]:
-        """Whether each of the figure's intervals holds the truth."""
-        return [statement.holds for statement in self.of(figure) if statement.holds is not None]
+        """Whether each statement on a figure is true."""
+        stated = (statement for report in self.reports for statement in report.statements)
+        return [s.holds for s in stated if s.figure == figure and s.holds is not None]
 
     def coverage(self, figure: str) -> float:
-        """The share of the figure's intervals that hold the truth; NaN without an interval."""
+        """The share of the statements on a figure that are true; NaN without any."""
         held = self.held(figure)
         return fmean(held) if held else math.nan
 
-    def half_width(self, figure: str) -> float:
-        """The median of how far an interval's bounds are from its middle, as a part of it (0.05:
-        5 %); NaN without an interval."""
-        spans = [
-            statement.interval for statement in self.of(figure) if statement.interval is not None
-        ]
-        return median(math.sqrt(span.high / span.low) - 1 for span in spans) if spans else math.nan
-
-    def width(self, figure: str) -> float:
-        """The median distance between an interval's bounds."""
-        return median(
-            statement.interval.high - statement.interval.low
-            for statement in self.of(figure)
-            if statement.interval
-        )
-
-    def bounded(self, figure: str) -> float:
-        """The share of crossovers that have both bounds."""
-        return fmean(
-            statement.interval is not None
-            and statement.interval.low > 0
-            and statement.interval.high < math.inf
-            for statement in self.of(figure)
-        )
+    def found(self, figure: str) -> float:
+        """The share of what there is to find that is found; NaN where there is nothing."""
+        stated = (statement for report in self.reports for statement in report.statements)
+        found = [s.found for s in stated if s.figure == figure and s.found is not None]
+        return fmean(found) if found else math.nan
 
     @property
     def wrong(self) -> int:
         """How many reports have any wrong verdict."""
-        return sum(
-            any(statement.wrong for statement in report.statements) for report in self.reports
-        )
+        return sum(any(stated.wrong for stated in report.statements) for report in self.reports)
 
     @property
     def lost(self) -> int:
         """How many reports have any crossover that claims a load wrongly."""
         return sum(
-            any(
-                statement.holds is False
-                for statement in report.statements
-                if statement.figure in CROSSOVERS
-            )
+            any(s.holds is False and s.figure in CROSSOVERS for s in report.statements)
             for report in self.reports
         )
-
-    @property
-    def power(self) -> float:
-        """The share of differences in speed that matter and are found; NaN where there is none."""
-        real = [statement.detected for statement in self.of(SPEED) if statement.matters]
-        return fmean(real) if real else math.nan
 
     def rounds(self, speedup: float | None = None) -> list[int]:
         """How many there were of each test case, of all or of those with that speed-up."""
@@ -232,25 +157,22 @@ class Trials:
         ]
 
 
-def report(world: World, number: int) -> Report:
+def report(task: tuple[World, int]) -> Report:
     """The report on one run of a world, of that number.
 
     All rounds are simulated, and those that the rule would not have measured are dropped: what a
     round shows does not depend on whether others follow.
     """
+    world, number = task
     config, measured = configuration(world), records(world, number)
     last = last_rounds(config, measured)
     measured = [record for record in measured if record.round <= last[record.case, record.load]]
     stated = statements(summarise(config, measured), truths(world))
-    return Report(stated, [*last.values()])
+    return Report([*stated], [*last.values()])
 
 
 def trials(worlds: Sequence[World], count: int) -> Iterator[Trials]:
     """That many runs of each world."""
-    reports = harness.run(_report, [(world, n) for world in worlds for n in range(count)])
+    reports = harness.run(report, [(world, n) for world in worlds for n in range(count)])
     for world in worlds:
         yield Trials(world, [next(reports) for _ in range(count)])
-
-
-def _report(task: tuple[World, int]) -> Report:
-    return report(*task)

@@ -15,24 +15,20 @@ import dataclasses
 import math
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Summary
 from spectap.config import Config
 from spectap.names import CONTROL
 from spectap.record import Record
 from tests.bench import harness
-from tests.bench.simulation import SIDES, Truth, World, configuration, records, truths
+from tests.bench.simulation import SIDES, World, configuration, records, truths
 from tests.bench.trials import SPEED, Report, Trials, statements
 
-_Times = NDArray[np.float64]
 _BETWEEN = 300.0
 """Seconds from one variant to the next: a server has to load its model."""
 _CONTROLS = 2**30
@@ -50,8 +46,6 @@ class Apart:
     world: World
     variants: int = 4
     """The baseline included. The one that speculates comes last, others like it in between."""
-    at_once: int = 1
-    """How many are measured at the same time, on devices whose levels have nothing in common."""
     walk: float = 0.0
     """Scatter of the change of a random walk in a span."""
     wave: float = 0.0
@@ -79,13 +73,12 @@ class Apart:
             for position in range(len(self.names))
         ]
         span = max(record.sent + record.end for ledger in plain for record in ledger) + _BETWEEN
-        rounds = math.ceil(self.variants / self.at_once)
-        levels = [self._level(chance, span, rounds) for _ in range(self.at_once)]
-        requests: list[Record] = []
-        for position, ledger in enumerate(plain):
-            begin = position // self.at_once * span
-            requests += _at(ledger, begin, levels[position % self.at_once])
-        return requests
+        level = self._level(chance, span)
+        return [
+            _at(record, position * span, level)
+            for position, ledger in enumerate(plain)
+            for record in ledger
+        ]
 
     def _plain(self, number: int, position: int) -> list[Record]:
         """One variant's requests in a steady environment."""
@@ -109,32 +102,26 @@ class Apart:
             dataclasses.replace(r, variant=name, sent=r.sent + longest) for r in controls + measured
         ]
 
-    def _level(
-        self, chance: np.random.Generator, span: float, spans: int
-    ) -> Callable[[_Times], _Times]:
-        """The level of one set of devices at any time."""
-        steps = 200 * (spans + 1)
-        times = np.linspace(-span, span * (spans + 1), steps)
+    def _level(self, chance: np.random.Generator, span: float) -> Callable[[float], float]:
+        """The level of the environment at any time."""
+        steps = 200 * (self.variants + 1)
+        times = np.linspace(-span, span * (self.variants + 1), steps)
         scatter = self.walk * math.sqrt((times[1] - times[0]) / span)
         walk = np.cumsum(scatter * chance.standard_normal(steps))
         wave = self.wave * np.sin(2 * np.pi * (times / span / self.period + chance.random()))
         levels = walk + wave
-        return lambda at: np.interp(at, times, levels)
+        return lambda at: float(np.interp(at, times, levels))
 
 
-def _at(records: Sequence[Record], begin: float, level: Callable[[_Times], _Times]) -> list[Record]:
-    """The same requests at another time, in the environment of that time."""
-    middles = np.array([begin + record.sent + record.end / 2 for record in records])
-    factors = np.exp(level(middles))
-    return [
-        dataclasses.replace(
-            record,
-            sent=begin + record.sent,
-            end=record.end * factor,
-            chunks=tuple((time * factor, tokens) for time, tokens in record.chunks),
-        )
-        for record, factor in zip(records, factors.tolist(), strict=True)
-    ]
+def _at(record: Record, begin: float, level: Callable[[float], float]) -> Record:
+    """The same request at another time, in the environment of that time."""
+    factor = math.exp(level(begin + record.sent + record.end / 2))
+    return dataclasses.replace(
+        record,
+        sent=begin + record.sent,
+        end=record.end * factor,
+        chunks=tuple((time * factor, tokens) for time, tokens in record.chunks),
+    )
 
 
 PLAIN: Final = World("steps scatter by 2 %", request=0.02, wave=0.02, speedups=(1.0,) * 3)
@@ -160,19 +147,15 @@ WORLDS: Final = (
 )
 
 
-def report(task: tuple[Apart, int]) -> tuple[Report, Report]:
+def report(task: tuple[Apart, int]) -> list[Report]:
     """The reports on one run of a world: with the widening, and without."""
     world, number = task
     requests, config, true = world.records(number), world.configuration(), truths(world.world)
-    widened, plain = (
+    summaries = (
         summarise(config.model_copy(update={"apart": isolated}), requests)
         for isolated in (True, False)
     )
-    return _report(widened, true, world), _report(plain, true, world)
-
-
-def _report(summary: Summary, true: Mapping[CasePoint, Truth], world: Apart) -> Report:
-    return Report(statements(summary, true, world.names[1:]), ())
+    return [Report([*statements(each, true, world.names[1:])], ()) for each in summaries]
 
 
 def main() -> int:
@@ -181,7 +164,7 @@ def main() -> int:
 
 
 def _missed(count: int) -> Iterator[str]:
-    titles = ("widened:", "wrong", "+-", "found", "plain:", "wrong", "+-", "found")
+    titles = ("widened:", "wrong", "found", "plain:", "wrong", "found")
     print(f"{'':<29}" + "".join(f"{title:>9}" for title in titles))
     reports = harness.run(report, [(world, n) for world in WORLDS for n in range(count)])
     for world in WORLDS:
@@ -197,12 +180,7 @@ def _missed(count: int) -> Iterator[str]:
 
 
 def _row(side: Trials) -> str:
-    shares = (
-        side.coverage(SPEED),
-        side.wrong / len(side.reports),
-        side.half_width(SPEED),
-        side.power,
-    )
+    shares = side.coverage(SPEED), side.wrong / len(side.reports), side.found(SPEED)
     return "".join(f"{share:>9.1%}" for share in shares)
 
 

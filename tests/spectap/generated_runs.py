@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from spectap.record import Record
+
 Line = dict[str, Any]
 
 BASE_STEP = 0.045
@@ -145,6 +147,11 @@ def write_llmperf(folder: Path, lines: Iterable[Line]) -> None:
     for path, responses in grouped.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(responses), encoding="utf-8")
+
+
+def record(line: Line) -> Record:
+    """A line of a generated ledger."""
+    return Record(**{**line, "chunks": tuple(map(tuple, line["chunks"]))})
 
 
 def fail(line: Line, error: str = "the server reset the connection") -> Line:

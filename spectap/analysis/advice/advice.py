@@ -62,21 +62,14 @@ class Acceptance:
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step of a line costs at one load, over all classes. All in seconds.
-
-    A step that verifies g drafts takes about ``baseline + fixed + g * per_draft``, by least squares
-    over the measured windows.
-    """
+    """The mean step of a line at one load, over all classes, in seconds."""
 
     line: str
     load: LoadPoint | None
     baseline: float
     """A step of the baseline at this load."""
-    measured: tuple[tuple[int, Interval], ...]
-    """Each measured window and its mean step; an interval without width where rounds are few."""
-    fixed: float
-    """0 where a single window was measured: it cannot tell the two apart."""
-    per_draft: float
+    measured: tuple[tuple[int, float], ...]
+    """Each measured window and its step."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +88,6 @@ class Prospect:
     other windows of its line alone; None where there is no other."""
     measured: Interval | None
     """None where the window was not measured."""
-    tokens_per_second: float
-    """Of all requests together."""
-    usd_per_million_output_tokens: float | None
-    """None where the price is not known."""
 
     @property
     def speedup(self) -> Interval:
@@ -129,6 +118,7 @@ class Recommendation:
     speedup: Interval
     """Over the baseline; 1 without speculation."""
     usd_per_million_output_tokens: float | None
+    """None where the price is not known, and in an open loop."""
     probability: float
     """That it is the best of those considered, 0 to 1."""
     rivals: tuple[tuple[Choice, float], ...]

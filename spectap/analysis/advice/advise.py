@@ -10,7 +10,7 @@ from typing import Final
 
 from spectap import wording
 from spectap.analysis import grouping
-from spectap.analysis.advice.advice import Acceptance, Advice, Recommendation, Series
+from spectap.analysis.advice.advice import Advice, Recommendation, Series
 from spectap.analysis.advice.observed import (
     Observed,
     acceptances,
@@ -58,11 +58,7 @@ def advise(
     excluded = _excluded(cells, classes, records)
     observed = observe(
         config,
-        [
-            record
-            for record in records
-            if (classes.get(record.case), record.load, record.variant) not in excluded
-        ],
+        [r for r in records if (classes.get(r.case), r.load, r.variant) not in excluded],
     )
     lines = _lines(config, observed.drafts)
     shares = _mix(observed, lines, mix)
@@ -72,31 +68,23 @@ def advise(
     unsteadiness = unsteadiness_of(records) if config.apart else None
     uncontrolled = config.apart and unsteadiness is None
     expected = outlook(observed, lines, apart=config.apart, unsteadiness=unsteadiness)
-    every_prospect = tuple(prospects(observed, lines, expected, config.cost))
-    recommended = [
-        *recommendations(
-            *(observed, lines, expected, every_prospect, shares),
-            cost=config.cost,
-            advises=not rehearsal,
-        )
-    ]
-    accepted = acceptances(observed, lines)
+    every_prospect = tuple(prospects(observed, lines, expected))
+    scoped = (observed, lines, expected, every_prospect, shares)
+    recommended = [*recommendations(*scoped, cost=config.cost, advises=not rehearsal)]
     return Advice(
         lines=lines,
         mix=tuple(shares.items()),
-        acceptances=accepted,
+        acceptances=tuple(acceptances(observed, lines)),
         costs=tuple(step_costs(observed, lines)),
         prospects=every_prospect,
-        recommendations=tuple(
-            _limited(recommendation, lines, cells) for recommendation in recommended
-        ),
+        recommendations=tuple(_limited(each, lines, cells) for each in recommended),
         cautions=() if recommended else _cautions(cells, at=len(observed.loads) > 1),
         measure_next=tuple(_missing(observed, lines, uncontrolled=uncontrolled)),
         rehearsal=rehearsal,
         notes=(
             *dict.fromkeys(excluded.values()),
             *observed.notes,
-            *_notes(observed, lines, accepted, expected, uncontrolled=uncontrolled),
+            *_notes(observed, lines, expected),
         ),
     )
 
@@ -162,18 +150,15 @@ def _lines(config: Config, drafts: Mapping[str, int]) -> tuple[Series, ...]:
 
 def _names(firsts: Sequence[Variant]) -> list[str]:
     """The short name of the draft, and of mode and batch what is needed to tell lines apart."""
-    modes = {variant.mode for variant in firsts}
-    batches = {variant.batch for variant in firsts}
+    modes, batches = ({getattr(v, field) for v in firsts} for field in ("mode", "batch"))
     names = []
     for variant in firsts:
         # Qwen3-1.7B of Qwen/Qwen3-1.7B@revision.
         draft = (variant.draft or "").partition("@")[0].strip().rpartition("/")[2]
-        parts = [draft or variant.mode or variant.name]
-        if draft and variant.mode and len(modes) > 1:
-            parts.append(variant.mode)
-        if variant.batch and len(batches) > 1:
-            parts.append(f"batch {variant.batch}")
-        names.append(", ".join(parts))
+        name = draft or variant.mode or variant.name
+        name += f", {variant.mode}" if draft and variant.mode and len(modes) > 1 else ""
+        name += f", batch {variant.batch}" if variant.batch and len(batches) > 1 else ""
+        names.append(name)
     counts = Counter(names)
     return [
         f"{name} ({variant.name})" if counts[name] > 1 else name
@@ -184,11 +169,10 @@ def _names(firsts: Sequence[Variant]) -> list[str]:
 def _mix(
     observed: Observed, lines: Sequence[Series], mix: Mapping[str, float] | None
 ) -> dict[str, float]:
-    """The share of each class."""
     if mix is None:
         side = observed.sides.get(lines[0].baseline if lines else "")
         mix = {
-            name: 1.0 if side is None else float(side.outputs[:, :, number].sum())
+            name: 1.0 if side is None else float(side.totals.outputs[:, :, number].sum())
             for number, name in enumerate(observed.classes)
         }
     elif unknown := [name for name in mix if name not in observed.classes]:
@@ -209,9 +193,8 @@ def _limited(
     names = {
         name for series in chosen for name in (series.baseline, *dict(series.variants).values())
     }
-    limits = _cautions(
-        [c for c in cells if c.load == recommendation.load and c.variant in names], at=False
-    )
+    behind = [c for c in cells if c.load == recommendation.load and c.variant in names]
+    limits = _cautions(behind, at=False)
     return replace(recommendation, sentence=" ".join((recommendation.sentence, *limits)))
 
 
@@ -224,7 +207,7 @@ def _missing(observed: Observed, lines: Sequence[Series], *, uncontrolled: bool)
     if uncontrolled or observed.rounds < FEWEST_ROUNDS:
         yield (
             f"Measure at least {FEWEST_ROUNDS} rounds, and control loads where variants are "
-            "measured apart."
+            "measured apart: so far nobody knows how sure this is."
         )
     elif len(lines) == 1 and len(lines[0].variants) == 1 and not lines[0].fixed:
         (window,) = lines[0].windows
@@ -234,27 +217,8 @@ def _missing(observed: Observed, lines: Sequence[Series], *, uncontrolled: bool)
         )
 
 
-def _notes(
-    observed: Observed,
-    lines: Sequence[Series],
-    accepted: Sequence[Acceptance],
-    expected: Outlook,
-    *,
-    uncontrolled: bool,
-) -> Iterator[str]:
-    if uncontrolled:
-        yield (
-            "The variants were measured one after another, and no control loads tell what changed "
-            "meanwhile: nobody knows how sure this is."
-        )
-    if observed.rounds < FEWEST_ROUNDS:
-        yield (
-            f"{wording.count(observed.rounds, 'round')} measured: without {FEWEST_ROUNDS}, nobody "
-            "knows how sure this is."
-        )
+def _notes(observed: Observed, lines: Sequence[Series], expected: Outlook) -> Iterator[str]:
     for series in lines:
-        if len(series.variants) == 1 and not series.fixed:
-            yield f"Of {series.name} one window was measured, so none is predicted."
         if expected.errors.get(series.name, 0.0) > USABLE:
             off = wording.percent(expected.errors[series.name])
             yield (
@@ -269,12 +233,3 @@ def _notes(
             "Each batch has a baseline of its own: speed-ups are over that. Where a batch takes "
             "fewer requests than are in flight, it is not recommended if another takes more."
         )
-    drafts = {series.name: max(series.windows) - series.offset for series in lines}
-    for acceptance in accepted:
-        last = acceptance.positions[-1].number
-        if last < drafts[acceptance.line]:
-            yield (
-                f"No step of {acceptance.line} on {acceptance.prompt_class} prompts reached draft "
-                f"{last + 1} of a step: it and further ones are taken to be accepted as often as "
-                "the one before."
-            )

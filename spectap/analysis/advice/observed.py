@@ -1,9 +1,8 @@
 """What the steps of a run show: how many, how long, and which drafts were accepted in them.
 
-The first chunk of an answer is its prefill's. Each one after it is a step, and its tokens are the
-accepted drafts and one more. The last one is cut off by the answer's end: it shows that the drafts
-before its last token were accepted, and nothing of the next, which is right censoring (Kaplan and
-Meier, Journal of the American Statistical Association 53, 1958).
+The first chunk of an answer is its prefill's; each later one is a step of the accepted drafts and
+one more token. An answer's end cuts its last step: it shows that the drafts before its last token
+were accepted, and nothing of the next (right censoring; Kaplan and Meier, JASA 53, 1958).
 """
 
 from __future__ import annotations
@@ -11,17 +10,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from spectap import wording
-from spectap.analysis import contrasts, grouping
 from spectap.analysis.advice.advice import Acceptance, Position, Series, StepCost
 from spectap.analysis.estimates.estimate import ALPHA
-from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import clopper_pearson
 from spectap.config import Config, Variant
 from spectap.ledger import last_attempts
@@ -34,16 +31,13 @@ Array = NDArray[np.floating[Any]]
 _SELDOM: Final = 0.002
 """Steps with more tokens are taken for merged ones, where nobody says how many a step may yield."""
 
-_OF_ANSWERS: Final = ("seconds", "steps", "tokens", "answers", "outputs", "waits")
-_OF_REQUESTS: Final = ("served", "time")
-
 _Cell = tuple[int, int, int]
 """Numbers of a load, a round and a class."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """What one variant did. Arrays are over load, round and class, but for the last two."""
+class Totals(NamedTuple):
+    """What the answers of a variant that show steps add up to: over load, round and class, or over
+    draw, load and class."""
 
     seconds: Array
     """From the first chunks to the last."""
@@ -55,10 +49,17 @@ class Side:
     """Tokens of whole answers."""
     waits: Array
     """Seconds outside of steps: before the first chunk, and after the last."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one variant did."""
+
+    totals: Totals
     served: Array
-    """Tokens of all requests that succeeded."""
+    """Over load, round and class: tokens of all requests that succeeded."""
     time: Array
-    """Seconds that all requests were in flight, failed ones included."""
+    """Over the same: seconds that all requests were in flight, failed ones included."""
     reached: Array
     """Over round, class and draft position: steps in which all drafts before it were accepted."""
     accepted: Array
@@ -87,13 +88,13 @@ def classes_of_cases(config: Config) -> dict[str, str]:
 
 
 def observe(config: Config, records: Iterable[Record]) -> Observed:
-    """What the ``records`` of a run show of its steps."""
+    """What the ``records`` of a run, each with its load point's name, show of its steps."""
     points = [point.name for point in config.load.points]
     of_cases = classes_of_cases(config)
     counted = last_attempts(
         [
             record
-            for record in grouping.at_load_points(config.load, records)
+            for record in records
             if record.round > WARM_UP and record.case in of_cases and record.load in points
         ],
         apart=config.apart,
@@ -140,7 +141,7 @@ def _drafts(
             yield variant.name, 0
         elif variant.drafts_per_step is not None:
             yield variant.name, variant.drafts_per_step
-        elif drafts := _assumed(variant, _largest(answers)):
+        elif drafts := _assumed(answers):
             notes.append(
                 f"Nobody said how many drafts a step of {variant.name} verifies: "
                 f"{drafts} are assumed, by the tokens that its steps yield."
@@ -150,22 +151,15 @@ def _drafts(
             notes.append(f"No step of {variant.name} yields more than one token: it is left out.")
 
 
-def _largest(records: Sequence[Record]) -> int:
-    """The most tokens that a step yields, but for the few that may be two steps in one chunk."""
+def _assumed(records: Sequence[Record]) -> int:
+    """Drafts a step, by the most tokens of one; but a few chunks may be two steps."""
     sizes = Counter(tokens for record in records for _, tokens in record.chunks[1:])
     beyond = 0
     for size in sorted(sizes, reverse=True):
         beyond += sizes[size]
         if beyond > max(2, _SELDOM * sizes.total()):
-            return size
-    return 1
-
-
-def _assumed(variant: Variant, largest: int) -> int:
-    """Drafts a step: with NxDI one less than the window, with upstream vLLM as many."""
-    if variant.window is None or largest == 1:
-        return largest - 1
-    return variant.window if largest > variant.window else variant.window - 1
+            return size - 1
+    return 0
 
 
 def _shows(record: Record) -> bool:
@@ -180,27 +174,32 @@ def _side(
     widest: int,
     notes: list[str],
 ) -> Side:
-    arrays = {key: np.zeros(shape) for key in (*_OF_ANSWERS, *_OF_REQUESTS)}
+    totals = Totals(*(np.zeros(shape) for _ in Totals._fields))
+    served, time = np.zeros(shape), np.zeros(shape)
     # Steps by their tokens: those that an answer's end may have cut off, and the others.
     full, last = (np.zeros((*shape[1:], widest + 2)) for _ in range(2))
     merged = tools = 0
     for record, cell in requests:
-        arrays["time"][cell] += record.end
-        arrays["served"][cell] += (record.output_tokens or 0) if record.succeeded else 0
+        time[cell] += record.end
+        served[cell] += (record.output_tokens or 0) if record.succeeded else 0
         tools += record.succeeded and record.tools
         if not _shows(record):
             continue
-        sizes = [tokens for _, tokens in record.chunks[1:]]
+        (begin, first), *steps = record.chunks
+        sizes = [tokens for _, tokens in steps]
         if drafts and max(sizes) > drafts + 1:
             merged += 1
             continue
-        for key, amount in _amounts(record, sizes, baseline=not drafts).items():
-            arrays[key][cell] += amount
+        tokens, seconds = sum(sizes), steps[-1][0] - begin
+        # A server may hold back half of a character, so a chunk of a baseline can be two steps.
+        count = len(sizes) if drafts else tokens
+        amounts = (seconds, count, tokens, 1, tokens + first, record.end - seconds)
+        for total, amount in zip(totals, amounts, strict=True):
+            total[cell] += amount
         if drafts:
-            *inner, end = sizes
-            last[(*cell[1:], end)] += 1
-            for size, count in Counter(inner).items():
-                full[(*cell[1:], size)] += count
+            last[(*cell[1:], sizes[-1])] += 1
+            for size in sizes[:-1]:
+                full[(*cell[1:], size)] += 1
     if merged:
         notes.append(
             f"{wording.count(merged, 'answer')} of {name} had steps with more than {drafts + 1} "
@@ -211,36 +210,18 @@ def _side(
             f"{wording.count(tools, 'answer')} of {name} could call tools. Their chunks are no "
             "steps, so they are left out."
         )
-    at_least, last_at_least = _at_least(full), _at_least(last)
+    # How many steps have at least so many tokens.
+    at_least, last_at_least = (
+        sizes[..., ::-1].cumsum(axis=-1)[..., ::-1] for sizes in (full, last)
+    )
     # A step of j tokens or more reached draft j, unless it was cut off there.
     reached = at_least[..., 1:-1] + last_at_least[..., 2:]
     reached[..., drafts:] = 0  # a step of all drafts and one token more
-    return Side(**arrays, reached=reached, accepted=at_least[..., 2:] + last_at_least[..., 2:])
+    return Side(totals, served, time, reached, at_least[..., 2:] + last_at_least[..., 2:])
 
 
-def _amounts(record: Record, sizes: Sequence[int], *, baseline: bool) -> dict[str, float]:
-    tokens = sum(sizes)
-    seconds = record.chunks[-1][0] - record.chunks[0][0]
-    return {
-        "seconds": seconds,
-        # A server may hold back half of a character, so a chunk of a baseline can be two steps.
-        "steps": tokens if baseline else len(sizes),
-        "tokens": tokens,
-        "answers": 1,
-        "outputs": tokens + record.chunks[0][1],
-        "waits": record.end - seconds,
-    }
-
-
-def _at_least(sizes: Array) -> Array:
-    """How many steps have at least so many tokens, over the last axis."""
-    counts: Array = sizes[..., ::-1].cumsum(axis=-1)[..., ::-1]
-    return counts
-
-
-def acceptances(observed: Observed, lines: Iterable[Series]) -> tuple[Acceptance, ...]:
+def acceptances(observed: Observed, lines: Iterable[Series]) -> Iterator[Acceptance]:
     """The acceptance of each line on each class that it has."""
-    by_class = []
     for series in lines:
         sides = [observed.sides[name] for _, name in series.variants]
         for number, prompt_class in enumerate(observed.classes):
@@ -248,18 +229,20 @@ def acceptances(observed: Observed, lines: Iterable[Series]) -> tuple[Acceptance
                 np.sum([getattr(side, field)[:, number] for side in sides], axis=0)
                 for field in ("reached", "accepted")
             )
-            if positions := tuple(_positions(reached, accepted)):
-                by_class.append(Acceptance(series.name, prompt_class, positions))
-    return tuple(by_class)
-
-
-def _positions(reached: Array, accepted: Array) -> Iterator[Position]:
-    """Positions; ``reached`` and ``accepted`` are over round and position."""
-    for number, (trials, successes) in enumerate(zip(reached.T, accepted.T, strict=True), start=1):
-        total = trials.sum()
-        if total > 0:
-            share = float(successes.sum() / total)
-            yield Position(number, int(total), share, _share_interval(trials, successes))
+            positions = tuple(
+                Position(
+                    number,
+                    int(trials.sum()),
+                    float(successes.sum() / trials.sum()),
+                    _share_interval(trials, successes),
+                )
+                for number, (trials, successes) in enumerate(
+                    zip(reached.T, accepted.T, strict=True), start=1
+                )
+                if trials.sum() > 0
+            )
+            if positions:
+                yield Acceptance(series.name, prompt_class, positions)
 
 
 def _share_interval(trials: Array, successes: Array) -> tuple[float, float] | None:
@@ -284,41 +267,13 @@ def step_costs(observed: Observed, lines: Iterable[Series]) -> Iterator[StepCost
     """Each line's cost at each load, over all classes."""
     with np.errstate(divide="ignore", invalid="ignore"):
         means = {
-            name: side.seconds.sum(axis=(1, 2)) / side.steps.sum(axis=(1, 2))
+            name: side.totals.seconds.sum(axis=(1, 2)) / side.totals.steps.sum(axis=(1, 2))
             for name, side in observed.sides.items()
         }
     for series in lines:
         for load, point in enumerate(observed.loads):
             baseline = float(means[series.baseline][load])
-            measured = [
-                (window, name) for window, name in series.variants if np.isfinite(means[name][load])
-            ]
-            if not measured or not np.isfinite(baseline):
-                continue
-            drafts = [observed.drafts[name] for _, name in measured]
-            seconds = np.array([means[name][load] for _, name in measured])
-            # One window cannot tell what is fixed from what each draft adds.
-            fixed, per_draft = 0.0, (seconds[0] - baseline) / drafts[0]
-            if len(measured) > 1:
-                per_draft, fixed = np.polyfit(drafts, seconds - baseline, 1, w=1 / seconds)
-            yield StepCost(
-                line=series.name,
-                load=point,
-                baseline=baseline,
-                measured=tuple(
-                    (window, _step_interval(observed.sides[name], load))
-                    for window, name in measured
-                ),
-                fixed=float(fixed),
-                per_draft=float(per_draft),
-            )
-
-
-def _step_interval(side: Side, load: int) -> Interval:
-    """The mean step, by rounds."""
-    seconds, steps = side.seconds[load].sum(axis=-1), side.steps[load].sum(axis=-1)
-    rounds = [(float(a), float(b)) for a, b in zip(seconds, steps, strict=True) if b]
-    if estimate := contrasts.ratio_of_sums(rounds):
-        return estimate.interval(ALPHA)
-    mean = float(seconds.sum() / steps.sum())
-    return Interval(mean, mean, mean)
+            seconds = [(window, float(means[name][load])) for window, name in series.variants]
+            measured = tuple((window, step) for window, step in seconds if np.isfinite(step))
+            if measured and np.isfinite(baseline):
+                yield StepCost(series.name, point, baseline, measured)

@@ -1,13 +1,11 @@
 """The time of a request by its tokens, at every window: as it was, and as it could have been.
 
-Acceptance is by the position of a draft, of those steps that reached it. The window only says where
-a draft's chain is cut, so all windows of a draft tell of the same chain. A step's time is straight
-between what was measured: no drafts, which is the baseline, and each measured window. What these
-two assumptions miss is measured: each window is predicted from the others of its line.
+Two assumptions: how often a draft is accepted depends on its position and not on the window, and a
+step's time is straight between no drafts (the baseline) and each measured window. What they miss is
+measured, by predicting each window from the others of its line.
 
 The bootstrap draws rounds with replacement, one fewer than there are, which makes the variance of a
-mean what it is with few rounds, too (Rao and Wu, Journal of the American Statistical Association
-83, 1988).
+mean what it is with few rounds, too (Rao and Wu, JASA 83, 1988).
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from spectap.analysis.advice.advice import Choice, Series
-from spectap.analysis.advice.observed import Array, Observed
+from spectap.analysis.advice.observed import Array, Observed, Totals
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.evidence import Unsteadiness
@@ -65,11 +63,7 @@ class Outlook:
     """Whether there are replicates."""
 
     def interval(self, logs: Array) -> Interval:
-        """The 95 % interval of a positive quantity, by its logarithms over draws.
-
-        By the standard deviation of the replicates and Student's t; without width if there are
-        none.
-        """
+        """The 95 % interval of a positive quantity, by its logarithms over draws."""
         error = float(logs[1:].std()) if self.certain else 0.0
         reach = float(stdtrit(self.rounds - 1, 1 - ALPHA / 2)) * error if error else 0.0
         log = float(logs[0])
@@ -88,17 +82,6 @@ class Outlook:
         values = estimates + (replicates - replicates.mean(axis=0)) * spread
         best: Array = np.bincount(values.argmin(axis=1), minlength=len(estimates)) / len(values)
         return best
-
-
-class _Totals(NamedTuple):
-    """What requests of a variant had, over draw, load and class."""
-
-    seconds: Array
-    steps: Array
-    tokens: Array
-    answers: Array
-    waits: Array
-    outputs: Array
 
 
 def windows(series: Series) -> Sequence[int]:
@@ -120,10 +103,12 @@ def outlook(
     Of variants that were measured ``apart`` there are no replicates unless ``unsteadiness`` says
     what changed from the time of one to that of another.
     """
-    names = [*observed.sides]
     certain = observed.rounds >= FEWEST_ROUNDS and not (apart and unsteadiness is None)
-    weights, shifts = _draws(names, observed.rounds, _REPLICATES * certain, apart, unsteadiness)
-    totals = {name: _totals(observed, name, weights[name]) for name in names}
+    weights, shifts = _draws(observed, _REPLICATES * certain, apart, unsteadiness)
+    totals = {
+        name: Totals(*(np.einsum("br,lrc->blc", weights[name], total) for total in side.totals))
+        for name, side in observed.sides.items()
+    }
     measured = {
         name: _figures(
             _logs(of.seconds, of.steps) + shifts[name][:, np.newaxis, np.newaxis],
@@ -134,48 +119,50 @@ def outlook(
     }
     predicted, held_out = dict[Choice, Figures](), dict[Choice, Figures]()
     errors = dict[str, float]()
+    generator = np.random.default_rng(_SEED + 2)
     for series in lines:
-        if len(series.windows) < 2:
+        variants = dict(series.variants)
+        if len(variants) < 2:
             continue
-        every = [name for _, name in series.variants]
-        pooled = _Totals(*(sum(field) for field in zip(*(totals[n] for n in every), strict=True)))
         predict = partial(_predict, observed, series, measured, totals, weights)
-        from_all = predict(every)
+        fields = zip(*(totals[name] for name in variants.values()), strict=True)
+        pooled = Totals(*(sum(field) for field in fields))
+        from_all = predict([*variants.values()])
+        requests, squares = list[Array](), list[float]()
         for window in windows(series):
             choice, drafts = Choice(series.name, window), window - series.offset - 1
-            if (name := dict(series.variants).get(window)) is None:
+            if (name := variants.get(window)) is None:
                 seconds, tokens = from_all
                 predicted[choice] = _figures(seconds[..., drafts], tokens[..., drafts], pooled)
-            else:
-                seconds, tokens = predict([n for n in every if n != name])
-                held_out[choice] = _figures(seconds[..., drafts], tokens[..., drafts], totals[name])
+                requests.append(predicted[choice].request)
+                continue
+            seconds, tokens = predict([peer for peer in variants.values() if peer != name])
+            held_out[choice] = _figures(seconds[..., drafts], tokens[..., drafts], totals[name])
+            requests.append(held_out[choice].request)
+            if certain:
+                off = held_out[choice].request - measured[name].request
+                excess = off[0] ** 2 - off[1:].var(axis=0)
+                squares += [*excess[np.isfinite(excess)]]
         if certain:
-            errors[series.name] = _model_error(series, measured, held_out)
-    generator = np.random.default_rng(_SEED + 2)
-    for name, error in errors.items():
-        shift = error * generator.standard_normal(_REPLICATES)
-        for figures_of in (predicted, held_out):
-            for key in figures_of:
-                if key.line == name:
-                    figures_of[key].request[1:] += shift[:, np.newaxis, np.newaxis]
+            # What predictions are off beyond their standard errors.
+            error = math.sqrt(max(0.0, float(np.mean(squares)))) if squares else 0.0
+            errors[series.name] = error
+            shift = error * generator.standard_normal(_REPLICATES)
+            for request in requests:
+                request[1:] += shift[:, np.newaxis, np.newaxis]
     return Outlook(measured, predicted, held_out, observed.rounds, errors, certain)
 
 
 def _draws(
-    names: Sequence[str],
-    rounds: int,
-    replicates: int,
-    apart: bool,
-    unsteadiness: Unsteadiness | None,
+    observed: Observed, replicates: int, apart: bool, unsteadiness: Unsteadiness | None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """How often each round counts, over draw and round; and the logarithm of what the time of a
-    variant adds to its figures, which none of its rounds shows, over draw.
+    """Of each variant, over draw: how often each round counts (the second axis), and the logarithm
+    of what the time at which it was measured adds to its figures.
 
-    Variants that were measured at the same time share most of their rounds, others none. Few
-    rounds, shared by all, leave too few ways in which many variants could differ, so what they
-    share is drawn towards nothing, the more the fewer rounds there are (Ledoit and Wolf, Journal of
-    Multivariate Analysis 88, 2004).
+    Variants that were measured at the same time share most of their rounds, the more the more
+    rounds there are (Ledoit and Wolf, Journal of Multivariate Analysis 88, 2004); others none.
     """
+    names, rounds = [*observed.sides], observed.rounds
     generator = np.random.default_rng(_SEED)
     shared = 0.0 if apart else math.sqrt((rounds - 1) / (rounds - 1 + _SHARED)) if rounds else 0.0
 
@@ -194,34 +181,22 @@ def _draws(
         weights[name] = np.concatenate([np.ones((1, rounds)), replicated])
     shifts: Array = np.zeros((len(names), 1 + replicates))
     if unsteadiness is not None:
-        scatter = generator.standard_normal((len(names), replicates))
-        shifts[:, 1:] = _positions_in_time(names, unsteadiness) @ scatter
+        # Points whose distances are the standard errors between pairs, by classical scaling
+        # (Torgerson, Psychometrika 17, 1952); or nearly these, where no points have them.
+        squares = np.array(
+            [
+                [unsteadiness.between(name, peer) ** 2 if name != peer else 0.0 for peer in names]
+                for name in names
+            ]
+        )
+        centre = np.eye(len(names)) - 1 / len(names)
+        values, vectors = np.linalg.eigh(-centre @ squares @ centre / 2)
+        points = vectors * np.sqrt(np.maximum(values, 0))
+        shifts[:, 1:] = points @ generator.standard_normal((len(names), replicates))
     return weights, dict(zip(names, shifts, strict=True))
 
 
-def _positions_in_time(names: Sequence[str], unsteadiness: Unsteadiness) -> Array:
-    """Points whose distances are the standard errors between pairs, by classical scaling
-    (Torgerson, Psychometrika 17, 1952); or nearly these, where no points have them."""
-    squares = np.array(
-        [
-            [unsteadiness.between(name, peer) ** 2 if name != peer else 0.0 for peer in names]
-            for name in names
-        ]
-    )
-    centre = np.eye(len(names)) - 1 / len(names)
-    values, vectors = np.linalg.eigh(-centre @ squares @ centre / 2)
-    points: Array = vectors * np.sqrt(np.maximum(values, 0))
-    return points
-
-
-def _totals(observed: Observed, name: str, weights: Array) -> _Totals:
-    side = observed.sides[name]
-    return _Totals(
-        *(np.einsum("br,lrc->blc", weights, getattr(side, field)) for field in _Totals._fields)
-    )
-
-
-def _figures(step_seconds: Array, step_tokens: Array, totals: _Totals) -> Figures:
+def _figures(step_seconds: Array, step_tokens: Array, totals: Totals) -> Figures:
     """``totals`` have what requests wait for besides."""
     decoding = np.exp(step_seconds - step_tokens) * totals.tokens
     return Figures(step_seconds, step_tokens, _logs(decoding + totals.waits, totals.outputs))
@@ -243,7 +218,7 @@ def _predict(
     observed: Observed,
     series: Series,
     measured: Mapping[str, Figures],
-    totals: Mapping[str, _Totals],
+    totals: Mapping[str, Totals],
     weights: Mapping[str, Array],
     names: Sequence[str],
 ) -> tuple[Array, Array]:
@@ -261,10 +236,10 @@ def _predict(
         ]
         for field in ("reached", "accepted")
     )
-    of_step, cut = (array[:, np.newaxis] for array in _step_yield(_chain(reached, accepted)))
-    of_baseline = totals[series.baseline]
+    of_step, cut = (array[:, np.newaxis] for array in _step_yield(reached, accepted))
     tokens, answers = (
-        array[..., np.newaxis] for array in (of_baseline.tokens, of_baseline.answers)
+        total[..., np.newaxis]
+        for total in (totals[series.baseline].tokens, totals[series.baseline].answers)
     )
     steps = (tokens + answers * cut) / of_step
     model = _logs(np.broadcast_to(tokens, steps.shape), steps)
@@ -291,42 +266,30 @@ def _predict(
     return step_seconds, step_tokens
 
 
-def _step_yield(chances: Array) -> tuple[Array, Array]:
+def _step_yield(reached: Array, accepted: Array) -> tuple[Array, Array]:
     """The expected tokens of a step that no answer's end cuts off, and by how many tokens a step
-    would go beyond an answer's end: with 1, 2, ... drafts, by the chance of each, in the last axis.
+    would go beyond an answer's end: with 1, 2, ... drafts in the last axis.
 
-    One token and the accepted drafts: 1 + sum over j of the product of the first j chances. Where
-    all chances are a, that is (1 - a^(g+1)) / (1 - a), equation 1 of Leviathan et al. (2211.17192).
-    An answer ends within its last step. By Wald's equation, n tokens take (n + cut) / tokens steps,
-    and by renewal theory the cut is (E[c^2] - E[c]) / 2 E[c] for the c tokens of a step (Feller, An
-    introduction to probability theory II, chapter XI).
+    1 + sum over j of the product of the first j chances (equation 1 of Leviathan et al.,
+    2211.17192, for equal ones). By Wald's equation, n tokens take (n + cut) / tokens steps, where
+    the cut is (E[c^2] - E[c]) / 2 E[c] for the c tokens of a step (Feller II, chapter XI).
     """
-    reached = np.cumprod(chances, axis=-1)  # the first j drafts were accepted
-    tokens = 1 + np.cumsum(reached, axis=-1)
-    odd = 2 * np.arange(1, chances.shape[-1] + 1) + 1
-    squares = 1 + np.cumsum(odd * reached, axis=-1)
-    return tokens, (squares - tokens) / (2 * tokens)
-
-
-def _chain(reached: Array, accepted: Array) -> Array:
-    """The chance of each draft, if it is reached, over position in the last axis.
-
-    Each position is given one step of the one before it, which is all of a position that no step
-    reached.
-    """
+    # Each position is given one step of the one before it: all of one that no step reached.
     chances = np.empty(reached.shape)
     chance = np.full(reached.shape[:-1], 0.5)
     for position in range(reached.shape[-1]):
         chance = (accepted[..., position] + chance) / (reached[..., position] + 1)
         chances[..., position] = chance
-    return chances
+    chain = np.cumprod(chances, axis=-1)  # the first j drafts were accepted
+    tokens = 1 + np.cumsum(chain, axis=-1)
+    odd = 2 * np.arange(1, chances.shape[-1] + 1) + 1
+    squares = 1 + np.cumsum(odd * chain, axis=-1)
+    return tokens, (squares - tokens) / (2 * tokens)
 
 
 def _through(points: Sequence[int], most: int) -> Array:
-    """What draws a curve to measured points: over 1 to ``most`` drafts and the points.
-
-    Straight between two points, and beyond the last as between the last two.
-    """
+    """What draws a curve to measured points: over 1 to ``most`` drafts and the points; straight
+    between two points, and beyond the last as between the last two."""
     drafts = np.arange(1, most + 1)
     last, before = points[-1], points[-2]
     beyond = np.maximum(0, drafts - last) / (last - before)
@@ -334,19 +297,3 @@ def _through(points: Sequence[int], most: int) -> Array:
     columns[-1] = columns[-1] + beyond
     columns[-2] = columns[-2] - beyond
     return np.array(columns).T
-
-
-def _model_error(
-    series: Series, measured: Mapping[str, Figures], held_out: Mapping[Choice, Figures]
-) -> float:
-    """What predictions of measured windows from the others are off beyond their standard errors.
-
-    In text whose difficulty changes, wide windows begin more of their steps in hard places, and one
-    acceptance for all windows is not quite right. Nor is a step's time quite straight between two.
-    """
-    squares: list[float] = []
-    for window, name in series.variants:
-        off = held_out[Choice(series.name, window)].request - measured[name].request
-        excess = off[0] ** 2 - off[1:].var(axis=0)
-        squares += [*excess[np.isfinite(excess)]]
-    return math.sqrt(max(0.0, float(np.mean(squares)))) if squares else 0.0

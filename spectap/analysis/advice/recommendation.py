@@ -19,7 +19,6 @@ from spectap.analysis.estimates.intervals import Interval
 from spectap.config import Cost
 from spectap.load_points import LoadPoint
 
-OFF: Final = Choice(None, None)
 _RIVAL: Final = 0.05
 """A choice less likely to be the best is no rival."""
 _MOST_RIVALS: Final = 3
@@ -51,15 +50,10 @@ class Scope:
     @cached_property
     def choices(self) -> list[Choice]:
         """Off first, then all windows whose figures are known and can be relied on."""
-        return [
-            OFF,
-            *(
-                Choice(series.name, window)
-                for series in self.lines
-                for window in windows(series)
-                if self.known(series, window)
-            ),
-        ]
+        known = (
+            (s.name, window) for s in self.lines for window in windows(s) if self.known(s, window)
+        )
+        return [Choice(None, None), *(Choice(*choice) for choice in known)]
 
     @cached_property
     def baseline(self) -> str:
@@ -84,11 +78,8 @@ class Scope:
         return self.outlook.predicted[choice]
 
     def known(self, series: Series, window: int) -> bool:
-        """Whether it was measured, or can be predicted.
-
-        That is of a line that came to this load with several windows, by a model that tells its
-        measured windows from each other.
-        """
+        """Whether it was measured, or can be predicted: of a line that came to this load with
+        several windows, by a model that tells its measured windows from each other."""
         measured = {w: self.finite(self.outlook.measured[name]) for w, name in series.variants}
         if window in measured:
             return measured[window]
@@ -117,73 +108,52 @@ class Scope:
         baseline = self.outlook.measured[series.baseline]
         return self.outlook.interval(self.seconds(baseline) - self.seconds(figures))
 
-
-def prospects(
-    observed: Observed, lines: Sequence[Series], outlook: Outlook, cost: Cost | None
-) -> Iterator[Prospect]:
-    """Prospects by load, class, line and window, in this order."""
-    for load in range(len(observed.loads)):
-        for number in range(len(observed.classes)):
-            for series in lines:
-                scope = Scope(observed, (series,), outlook, load, {number: 1.0})
-                if not scope.finite(outlook.measured[series.baseline]):
-                    continue
-                for window in windows(series):
-                    if scope.known(series, window):
-                        yield from _prospect(scope, series, window, number, cost)
-
-
-def _prospect(
-    scope: Scope, series: Series, window: int, number: int, cost: Cost | None
-) -> Iterator[Prospect]:
-    """None where no answer counts."""
-    choice = Choice(series.name, window)
-    figures, measured = scope.figures(choice), scope.variant(choice) is not None
-    predicted = scope.outlook.held_out.get(choice) if measured else figures
-    speed = _speed(scope, choice, number)
-    if speed:
-        yield Prospect(
-            line=series.name,
-            window=window,
-            prompt_class=scope.observed.classes[number],
-            load=scope.point,
-            tokens_per_step=math.exp(figures.step_tokens[0, scope.load, number]),
-            step_seconds=math.exp(figures.step_seconds[0, scope.load, number]),
-            predicted=scope.gain(series, predicted)
-            if predicted and scope.finite(predicted)
-            else None,
-            measured=scope.gain(series, figures) if measured else None,
-            tokens_per_second=speed,
-            usd_per_million_output_tokens=_usd(scope.point, cost, speed),
-        )
+    def speed(self, choice: Choice, number: int) -> float:
+        """Tokens a second of all requests together on one class; 0 where no answer counts. In an
+        open loop it is what is asked for, as long as the variant keeps up."""
+        name, at = self.variant(choice), (self.load, slice(None), number)
+        names = [name] if name else dict(self.series(choice.line).variants).values()
+        sides = [self.observed.sides[name] for name in names]
+        answers = float(sum(side.totals.answers[at].sum() for side in sides))
+        time = float(sum(side.time[at].sum() for side in sides))
+        if self.point.rate is not None:
+            outputs = float(sum(side.totals.outputs[at].sum() for side in sides))
+            return self.point.rate * outputs / answers if answers else 0.0
+        in_flight = self.point.concurrency or 1
+        if name is None:
+            return in_flight / math.exp(self.figures(choice).request[0, self.load, number])
+        return in_flight * float(sides[0].served[at].sum()) / time if time else 0.0
 
 
-def _speed(scope: Scope, choice: Choice, number: int) -> float:
-    """Tokens a second of all requests together on one class; 0 where no answer counts.
-
-    As ``analysis.cells`` has it: served tokens by request time and concurrency. In an open loop it
-    is what is asked for, as long as the variant keeps up.
-    """
-    name, point = scope.variant(choice), scope.point
-    names = [name] if name else dict(scope.series(choice.line).variants).values()
-    answers, outputs, served, time = (
-        float(
-            sum(getattr(scope.observed.sides[n], field)[scope.load, :, number].sum() for n in names)
-        )
-        for field in ("answers", "outputs", "served", "time")
-    )
-    if point.rate is not None:
-        return point.rate * outputs / answers if answers else 0.0
-    if name is None:
-        seconds = math.exp(scope.figures(choice).request[0, scope.load, number])
-        return (point.concurrency or 1) / seconds
-    return (point.concurrency or 1) * served / time if time else 0.0
-
-
-def _usd(point: LoadPoint, cost: Cost | None, speed: float) -> float | None:
-    """The price of a million output tokens; None in an open loop, where the rate says how much a
-    node does for its price."""
-    return None if cost is None or point.open else cost.usd_per_million_seconds / speed
+def prospects(observed: Observed, lines: Sequence[Series], outlook: Outlook) -> Iterator[Prospect]:
+    """Prospects by load, class, line and window, in this order; none where no answer counts."""
+    for load, (number, name), series in (
+        (load, prompt_class, series)
+        for load in range(len(observed.loads))
+        for prompt_class in enumerate(observed.classes)
+        for series in lines
+    ):
+        scope = Scope(observed, (series,), outlook, load, {number: 1.0})
+        if not scope.finite(outlook.measured[series.baseline]):
+            continue
+        for window in windows(series):
+            choice = Choice(series.name, window)
+            if not scope.known(series, window) or not scope.speed(choice, number):
+                continue
+            figures, measured = scope.figures(choice), scope.variant(choice) is not None
+            predicted = outlook.held_out.get(choice) if measured else figures
+            yield Prospect(
+                line=series.name,
+                window=window,
+                prompt_class=name,
+                load=scope.point,
+                tokens_per_step=math.exp(figures.step_tokens[0, load, number]),
+                step_seconds=math.exp(figures.step_seconds[0, load, number]),
+                predicted=scope.gain(series, predicted)
+                if predicted and scope.finite(predicted)
+                else None,
+                measured=scope.gain(series, figures) if measured else None,
+            )
 
 
 def recommendations(
@@ -202,12 +172,13 @@ def recommendations(
     """
     if not outlook.certain:
         return
+    numbers = {name: number for number, name in enumerate(observed.classes)}
+    mixed = {name: share for name, share in mix.items() if share > 0}
     for load, point in enumerate(observed.loads):
         measured = {prospect.prompt_class for prospect in prospects if prospect.load == point}
-        numbers = {name: number for number, name in enumerate(observed.classes)}
-        shares = {name: {numbers[name]: 1.0} for name in numbers if name in measured}
-        mixed = {name: share for name, share in mix.items() if share > 0}
-        scopes: list[tuple[str | None, dict[int, float]]] = [*shares.items()]
+        scopes: list[tuple[str | None, dict[int, float]]] = [
+            (name, {number: 1.0}) for name, number in numbers.items() if name in measured
+        ]
         if len(observed.classes) > 1 and {*mixed} <= measured:
             scopes.append((None, {numbers[name]: share for name, share in mixed.items()}))
         for prompt_class, of_classes in scopes:
@@ -229,57 +200,51 @@ def _that_take(lines: Sequence[Series], point: LoadPoint) -> list[Series]:
 def _recommended(
     scope: Scope, prompt_class: str | None, cost: Cost | None, *, advises: bool
 ) -> Recommendation:
-    choices, outlook = scope.choices, scope.outlook
+    choices = scope.choices
     logs = np.stack([scope.seconds(scope.figures(choice)) for choice in choices], axis=-1)
-    probabilities = outlook.chances(logs)
-    best = _best(scope, logs[0])
-    choice, probability = choices[best], float(probabilities[best])
+    probabilities = scope.outlook.chances(logs)
+    # The fastest, or the fastest measured one where it is as good.
+    best = int(logs[0].argmin())
+    measured = [n for n, choice in enumerate(choices) if scope.variant(choice) is not None]
+    fastest_measured = min(measured, key=lambda number: float(logs[0][number]))
+    if logs[0][fastest_measured] - logs[0][best] <= math.log1p(_WORTH):
+        best = fastest_measured
+    choice = choices[best]
     ranked = [n for n in np.argsort(-probabilities, kind="stable") if n != best]
-    rivals = tuple(
-        (choices[n], float(probabilities[n]))
-        for n in ranked[:_MOST_RIVALS]
-        if probabilities[n] >= _RIVAL
-    )
     speedup = Interval(1.0, 1.0, 1.0)
     if choice.line is not None:
         speedup = scope.gain(scope.series(choice.line), scope.figures(choice))
-    speeds = {number: _speed(scope, choice, number) for number in scope.shares}
     usd = None
-    if all(speeds.values()):
+    speeds = {number: scope.speed(choice, number) for number in scope.shares}
+    # In an open loop the rate says how much a node does for its price.
+    if cost is not None and not scope.point.open and all(speeds.values()):
         seconds = sum(share / speeds[number] for number, share in scope.shares.items())
-        usd = _usd(scope.point, cost, 1 / seconds)
+        usd = cost.usd_per_million_seconds / (1 / seconds)
     recommendation = Recommendation(
         prompt_class=prompt_class,
         load=scope.point,
         choice=choice,
-        measured=scope.variant(choice) is not None,
+        measured=best in measured,
         speedup=speedup,
         usd_per_million_output_tokens=usd,
-        probability=probability,
-        rivals=rivals,
+        probability=float(probabilities[best]),
+        rivals=tuple(
+            (choices[n], float(probabilities[n]))
+            for n in ranked[:_MOST_RIVALS]
+            if probabilities[n] >= _RIVAL
+        ),
         sentence="",
         measure_next="",
     )
+    considered = "what was measured"
+    if len(measured) < len(choices):
+        considered_windows = [c.window for c in choices if c.window is not None]
+        considered = f"the windows {min(considered_windows)} to {max(considered_windows)}"
     return replace(
         recommendation,
-        sentence=_sentence(recommendation, _considered(scope), advises=advises),
+        sentence=_sentence(recommendation, considered, advises=advises),
         measure_next=_measure_next(recommendation, scope) if advises else "",
     )
-
-
-def _best(scope: Scope, logs: Array) -> int:
-    """The number of the fastest choice, or of the fastest measured one where it is as good."""
-    fastest = int(logs.argmin())
-    measured = [n for n, choice in enumerate(scope.choices) if scope.variant(choice) is not None]
-    first = min(measured, key=lambda number: float(logs[number]))
-    return first if logs[first] - logs[fastest] <= math.log1p(_WORTH) else fastest
-
-
-def _considered(scope: Scope) -> str:
-    if all(scope.variant(choice) for choice in scope.choices):
-        return "what was measured"
-    considered = [choice.window for choice in scope.choices if choice.window is not None]
-    return f"the windows {min(considered)} to {max(considered)}"
 
 
 def _name(choice: Choice) -> str:
@@ -290,7 +255,6 @@ def _name(choice: Choice) -> str:
 
 
 def _sentence(recommendation: Recommendation, considered: str, *, advises: bool) -> str:
-    """What to serve, by how much, how sure."""
     choice, speedup = recommendation.choice, recommendation.speedup
     prompts = recommendation.prompt_class
     subject = "the mix" if prompts is None else f"{prompts} prompts"

@@ -6,6 +6,7 @@ All on the logarithmic scale, where a ratio and its reciprocal are equally certa
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
@@ -90,31 +91,26 @@ class Estimate:
 
     def detectable(self, alpha: float) -> float:
         """The smallest difference that a test at ``alpha`` finds with probability ``POWER``."""
-        return math.expm1(_standard_errors(self.degrees, alpha) * self.error)
+        # The noncentrality at which Student's t is beyond its quantile that often.
+        beyond = stdtrit(self.degrees, 1 - alpha / 2)
+        return math.expm1(float(nctdtrinc(self.degrees, 1 - POWER, beyond)) * self.error)
 
     def units_for(self, difference: float, alpha: float) -> int | None:
         """How many units in all make ``difference`` detectable, if they scatter as these do.
 
-        None where no number does, because of what all units share.
+        None where no number does.
         """
         common = self.common.error if self.common else 0.0
         unit_error = math.sqrt(max(0.0, self.error**2 - common**2) * self.units)
-        below, enough = FEWEST_ROUNDS - 1, FEWEST_ROUNDS
 
-        def enough_for(units: int) -> bool:
+        def enough(units: int) -> bool:
             several = Estimate(0.0, unit_error / math.sqrt(units), units)
             if self.common:
                 several = several.widened(self.common)
             return several.detectable(alpha) <= difference
 
-        if self.common and not enough_for(_MOST_UNITS):
-            return None
-        while not enough_for(enough) and enough < _MOST_UNITS:
-            below, enough = enough, 2 * enough
-        while enough - below > 1:
-            middle = (below + enough) // 2
-            below, enough = (below, middle) if enough_for(middle) else (middle, enough)
-        return enough
+        units = bisect_left(range(_MOST_UNITS), True, lo=FEWEST_ROUNDS, key=enough)
+        return units if units < _MOST_UNITS else None
 
     def _reach(self, alpha: float) -> float:
         return float(stdtrit(self.degrees, 1 - alpha / 2)) * self.error
@@ -125,11 +121,9 @@ def jackknife(
 ) -> Estimate | None:
     """The logarithm of a positive ``statistic`` of independent units, with its standard error.
 
-    The error is that of the delete-one jackknife (Tukey, 1958; Miller, The jackknife - a review,
-    Biometrika 61, 1974), to be used with Student's t on one degree of freedom less than there are
-    units. Where the statistic is a geometric mean, both are those of the ordinary t interval of
-    the logarithms. Returns None for fewer than ``FEWEST_ROUNDS`` units, and where the statistic is
-    0 or infinite, with all units or without one of them.
+    The error is that of the delete-one jackknife (Miller, Biometrika 61, 1974). Of a geometric mean
+    the interval is the ordinary t interval of the logarithms. None for fewer than ``FEWEST_ROUNDS``
+    units, and where the statistic is 0 or infinite, with all units or without one of them.
     """
     count = len(units)
     if count < FEWEST_ROUNDS:
@@ -150,10 +144,8 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def _sum(*components: Component) -> Component:
-    """Independent errors together, with the degrees of freedom of Welch and Satterthwaite.
-
-    Biometrika 34, 1947, 28-35; Biometrics Bulletin 2, 1946, 110-114.
-    """
+    """Independent errors together, with the degrees of freedom of Welch and Satterthwaite
+    (Biometrika 34, 1947, 28-35; Biometrics Bulletin 2, 1946, 110-114)."""
     largest = max(component.error for component in components)
     if largest == 0:
         return Component(0.0, min(component.freedom for component in components))
@@ -162,11 +154,3 @@ def _sum(*components: Component) -> Component:
     total = math.fsum(share for share, _ in shares)
     lost = math.fsum(share**2 / freedom for share, freedom in shares)
     return Component(largest * math.sqrt(total), total**2 / lost)
-
-
-def _standard_errors(freedom: float, alpha: float) -> float:
-    """How many standard errors off a difference must be, to be found with ``POWER``.
-
-    The noncentrality at which Student's t is beyond its quantile that often.
-    """
-    return float(nctdtrinc(freedom, 1 - POWER, stdtrit(freedom, 1 - alpha / 2)))

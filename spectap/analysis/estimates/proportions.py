@@ -5,28 +5,24 @@ A prompt that was answered several times counts once, with the share of its answ
 
 from __future__ import annotations
 
-import bisect
 import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 from scipy.special import bdtrc, betaincinv
 
 _Z: Final = statistics.NormalDist().inv_cdf(0.975)
-_POWER: Final = 0.8
 
 Bounds = tuple[float, float]
 """Of a 95 % interval."""
 
 
 def bounds(shares: Sequence[float]) -> Bounds:
-    """The interval of the mean of shares, by Wilson's score method.
+    """The interval of the mean of shares, by Wilson's score method (JASA 22, 1927, 209-212).
 
-    E. B. Wilson, Journal of the American Statistical Association 22, 1927, 209-212. Where prompts
-    have several answers each, it is wider than it need be.
+    Where prompts have several answers each, it is wider than it need be.
     """
     return _wilson(statistics.fmean(shares), len(shares)) if shares else (0.0, 1.0)
 
@@ -70,23 +66,22 @@ class Paired:
         return float(bdtrc(self.lost - 1, self.lost + self.won, 0.5))
 
     @property
-    def difference(self) -> float:
-        """The variant's mean share less the baseline's."""
-        return (
-            statistics.fmean(self.variant) - statistics.fmean(self.baseline)
-            if self.variant
-            else 0.0
+    def rates(self) -> tuple[float, float]:
+        """The mean shares of both sides; 0 without prompts."""
+        variant, baseline = (
+            statistics.fmean(side or [0]) for side in (self.variant, self.baseline)
         )
+        return variant, baseline
 
     def interval(self) -> Bounds:
-        """The interval of ``difference``.
+        """The interval of the difference of ``rates``, the variant's less the baseline's.
 
         Newcombe's method 10 (Statistics in Medicine 17, 1998, 2635-2650): Wilson's bounds of both
         shares, and their correlation. It has width where both sides are always right.
         """
         if not self.variant:
             return -1.0, 1.0
-        share, baseline_share = statistics.fmean(self.variant), statistics.fmean(self.baseline)
+        share, baseline_share = self.rates
         count = self._single_answers()
         (low, high), (baseline_low, baseline_high) = (
             _wilson(share, count),
@@ -97,44 +92,13 @@ class Paired:
         above = _third_side(high - share, baseline_share - baseline_low, correlation)
         return max(-1.0, share - baseline_share - below), min(1.0, share - baseline_share + above)
 
-    def detectable(self, level: float) -> float | None:
-        """The smallest fall of the share that would probably have been found at ``level``.
-
-        That is, four times in five, where chance loses and wins as many prompts as here. The fall
-        is that of prompts which are never answered rightly any more, the hardest to find. None
-        where no fall could be found. To a tenth of a per cent.
-        """
-        smallest = bisect.bisect_left(
-            range(1001), _POWER, key=lambda fall: self._power(fall / 1000, level)
-        )
-        most = 1000 * statistics.fmean(self.baseline) if self.baseline else 0
-        return smallest / 1000 if smallest <= most else None
-
-    def too_few(self, level: float) -> bool:
-        """Whether no fall could be found at ``level`` even if the baseline were right in all."""
-        return self._power(1.0, level) < _POWER
-
-    def _power(self, fall: float, level: float) -> float:
-        """How probably the sign test finds a fall."""
-        by_chance = (self.lost + self.won) / 2
-        won = round(by_chance * (1 - fall))
-        lost = np.arange(self.prompts + 1)
-        enough = lost[bdtrc(lost - 1, lost + won, 0.5) <= level]
-        if not enough.size:
-            return 0.0
-        share = fall + (1 - fall) * by_chance / self.prompts
-        return float(bdtrc(enough[0] - 1, self.prompts, share))
-
     @property
     def _pairs(self) -> list[tuple[float, float]]:
         return list(zip(self.variant, self.baseline, strict=True))
 
     def _single_answers(self) -> float:
-        """How many prompts with one answer each would tell as much: Kish's design effect.
-
-        As many as there are, where each has one answer. One more prompt, as often lost wholly as
-        won, is added to what was seen: few prompts may have missed the few that matter most.
-        """
+        """How many prompts with one answer each would tell as much: Kish's design effect. One more
+        prompt, as often lost wholly as won, is added: few may have missed those that matter."""
         pairs, total = self._pairs, self.prompts + 1
         mean = sum(variant - baseline for variant, baseline in pairs) / total
         single = (
@@ -145,7 +109,7 @@ class Paired:
 
     def _correlation(self, count: float) -> float:
         """Corrected for continuity as Newcombe does; 0 where a side does not vary."""
-        share, baseline_share = statistics.fmean(self.variant), statistics.fmean(self.baseline)
+        share, baseline_share = self.rates
         shared = statistics.fmean(a * b for a, b in self._pairs) - share * baseline_share
         spread = math.sqrt(share * (1 - share) * baseline_share * (1 - baseline_share))
         if spread == 0:

@@ -6,9 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from spectap import metrics
-from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.summary import Cell, Summary
 from spectap.config import Config
 from spectap.names import CONTROL
 from spectap.record import CANCELLED, Record
@@ -16,7 +13,7 @@ from tests.bench.simulation import World
 from tests.bench.wandering import Apart
 from tests.spectap import generated_runs as generated
 from tests.spectap import samples
-from tests.spectap.generated_runs import ARTICLE, CASES, Line
+from tests.spectap.generated_runs import ARTICLE, CASES, Line, record
 
 Ledger = tuple[Config, list[Record]]
 Change = Callable[[Record], Record | None]
@@ -30,11 +27,6 @@ POINTS: Final[list[dict[str, Any]]] = [
 ]
 SPEED: Final = {"concurrency-1": 2.0, "concurrency-8": 0.8, "rate-1": 1.5, "rate-2": 1.2}
 COUNTING: Final = {"name": "counting", "line": "counting ", "structure": "structured"}
-
-
-def record(line: Line) -> Record:
-    """A line of a generated ledger."""
-    return Record(**{**line, "chunks": tuple(map(tuple, line["chunks"]))})
 
 
 def ledger(
@@ -112,12 +104,6 @@ def _repeated() -> Ledger:
     return config, [*cut_off, *again, *measured, *unknown]
 
 
-def _extra(number: int) -> Ledger:
-    config, records = ledger()
-    measured = [r for r in records if (r.case, r.variant) == ("repetition", "SD") and r.round > 0]
-    return config, [*records, *measured[:number]]
-
-
 def _prompts() -> Ledger:
     """Sets of prompts, whose names come again in each round."""
     cases = [{"name": name, "prompts": {"known": "humaneval"}} for name in ("counting", "other")]
@@ -166,8 +152,6 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
     "a variant missing": lambda: ledger(change=lambda r: None if r.variant == "SD" else r),
     "two rounds": lambda: ledger(rounds=2),
     "measured again, and strangers": _repeated,
-    "as many more as llmperf sends": lambda: _extra(12),
-    "an interrupted attempt": lambda: _extra(13),
     "tokens are not counted": lambda: ledger(
         change=of_sd(
             lambda r: dataclasses.replace(
@@ -198,7 +182,6 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
     ),
     "loads": lambda: loads(objectives={"tpot_p90_ms": 140}),
     "loads, late": lambda: loads(late=0.3),
-    "loads, two cases": lambda: loads(test_cases=[COUNTING, COUNTING | {"name": "other"}]),
     "loads that the configuration does not name": lambda: loads(POINTS[:2]),
     "prompts": _prompts,
     "apart": lambda: (ISOLATED.configuration(), ISOLATED.records(0)),
@@ -214,66 +197,37 @@ def _range() -> Line:
     return load | {"rounds": RANGE}
 
 
-def text(summary: Summary) -> str:
-    """All figures of a summary to six digits, and all sentences."""
-    lines = [
-        f"{summary.subject}; complete: {summary.complete}; rehearsal: {summary.rehearsal}; "
-        f"loads: {', '.join(map(str, summary.loads))}; of {summary.cost_denominator}"
-    ]
-    for case in summary.cases:
-        lines += ["", f"{case.name}, {case.structure}, headline {case.headline}"]
-        lines += [line for cell in case.cells for line in _cell(cell)]
-        for ladder in case.ladders:
-            bounds = [
-                (c.better_up_to, c.worse_from, c.point and _number(c.point))
-                for c in (ladder.speed, ladder.cost)
-            ]
-            lines.append(f"ladder {bounds}, {ladder.whole}, {ladder.failed}: {ladder.sentence}")
-        lines += [f"note: {note}" for note in case.notes]
-    for each in summary.overall:
-        speeds = f"{_interval(each.speed)}, {_interval(each.cost)}"
-        lines.append(f"{each.structure} at {each.load}, {each.cases} cases: {speeds}")
-    return "\n".join([*lines, *(f"note: {note}" for note in summary.notes)])
+def text(whole: Any) -> str:
+    """All figures of a dataclass to six digits, and all sentences: a line for each part."""
+    return "\n".join(_lines(dataclasses.asdict(whole), ""))
 
 
-def _cell(cell: Cell) -> Iterator[str]:
-    counts = cell.requests, cell.errors, cell.repeated_errors, cell.expected, cell.missing
-    yield f"  {cell.variant} at {cell.load}: {counts}, {cell.most_frequent_error}"
-    speed, usd = cell.tokens_per_second_interval, cell.usd_per_million_output_tokens_interval
-    yield f"    {_number(cell.tokens_per_second)} {_interval(speed)} tokens/s"
-    yield f"    {_number(cell.usd_per_million_output_tokens)} {_interval(usd)} USD"
-    for metric in (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN, metrics.INTER_CHUNK_LATENCY):
-        if (measure := cell.measure(metric)) is not None:
-            values = " ".join(map(_number, (measure.count, measure.p50, measure.p90, measure.p99)))
-            yield f"    {metric.name}: {values}, {_interval(measure.typical)}"
-    if cell.steps:
-        steps = f"{_number(cell.steps.mean)} {_interval(cell.steps.interval)}"
-        yield f"    steps {steps} {cell.steps.histogram}"
-    more = cell.tools, _number(cell.in_flight), cell.queued, cell.lagging
-    yield f"    tools, in flight, queued, lagging: {more}"
-    if cell.goodput:
-        low, high = cell.goodput.interval or (None, None)
-        bounds = f"{_number(low)}-{_number(high)}"
-        yield f"    goodput {_number(cell.goodput.share)} {bounds} {cell.goodput.met}"
-    if compared := cell.comparison:
-        ratios = (compared.by_time_per_output_token, compared.by_end_to_end, compared.by_throughput)
-        yield f"    against {compared.baseline}: {', '.join(map(_interval, ratios))}"
-        for claim in (compared.speed, compared.cost):
-            if claim:
-                answer = claim.answer.value, claim.slight, claim.more_rounds
-                sizes = f"{_number(claim.detectable)} {_number(claim.settles)}"
-                yield f"      {_interval(claim.interval)} {answer} {sizes}"
-        yield f"    {compared.verdict.finding.value}: {compared.verdict.sentence}"
+def _lines(part: Any, path: str) -> Iterator[str]:
+    items = [*part.items()] if isinstance(part, dict) else [*enumerate(part)]
+    flat = [f"{name} {_value(value)}" for name, value in items if value and _flat(value)]
+    if flat:
+        yield f"{path}: {', '.join(flat)}"
+    for name, value in items:
+        if not _flat(value):
+            yield from _lines(value, f"{path}/{name}")
 
 
-def _interval(interval: Interval | None) -> str:
-    if interval is None:
-        return "-"
-    return f"{_number(interval.point)} ({_number(interval.low)}-{_number(interval.high)})"
+def _flat(value: Any) -> bool:
+    if isinstance(value, dict):
+        return set(value) == {"point", "low", "high"}
+    return not isinstance(value, (list, tuple)) or not any(map(_composed, value))
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"
+def _composed(value: Any) -> bool:
+    return isinstance(value, (dict, list, tuple)) or (isinstance(value, str) and " " in value)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{} ({}-{})".format(*map(_value, value.values()))
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(_value, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(getattr(value, "value", value))
 
 
 def only(records: Iterable[Record], **fields: Any) -> list[Record]:

@@ -16,7 +16,6 @@ from tests.spectap import samples
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=20).map(lambda p: dict(enumerate(p)))
 SD, BASE = samples.cell("SD"), samples.cell("Base")
-ROUNDS = 6
 
 
 def family(claims: int = 20) -> Family[str]:
@@ -25,8 +24,8 @@ def family(claims: int = 20) -> Family[str]:
 
 def claim_of(ratio: float, error: float, *, decided: bool, claims: int = 20) -> Claim:
     """A claim from six rounds, in a report of so many claims."""
-    estimate = Estimate(math.log(ratio), error, ROUNDS)
-    return claim(estimate, ALPHA, family(claims), decided=decided, rounds=ROUNDS)
+    estimate = Estimate(math.log(ratio), error, 6)
+    return claim(estimate, ALPHA, family(claims), decided=decided, rounds=6)
 
 
 FASTER = claim_of(2.9, 0.02, decided=True)
@@ -51,15 +50,6 @@ def test_claims_that_could_not_be_made_count(p_values: dict[int, float], more: i
     assert holm(p_values, 0.05, len(p_values) + more).decided <= fewer
 
 
-@given(st.floats(-2, 2), st.floats(1e-4, 1), st.booleans())
-def test_nothing_is_claimed_that_is_not_decided(log: float, error: float, decided: bool) -> None:
-    estimate = Estimate(log, error, ROUNDS)
-    claimed = claim(estimate, ALPHA, family(), decided=decided, rounds=ROUNDS)
-    assert (claimed.answer is Answer.UNDECIDED) == (not decided)
-    assert claimed.answer is not Answer.BETTER or log > 0
-    assert claimed.answer is not Answer.WORSE or log <= 0
-
-
 def test_that_a_difference_is_slight_has_to_hold_among_all_claims() -> None:
     alone, among_many = (claim_of(1.02, 0.008, decided=True, claims=count) for count in (1, 20))
     assert alone.answer is Answer.NEGLIGIBLE
@@ -72,7 +62,7 @@ def test_blocks_of_time_promise_no_rounds() -> None:
     assert claim(estimate, ALPHA, family(), decided=False, rounds=1).more_rounds is None
 
 
-CLAIMS = {
+CLAIMS: dict[str, Claim | None] = {
     **{"faster": FASTER, "slower": SLOWER, "cheaper": CHEAPER, "dearer": DEARER, "trifle": TRIFLE},
     **{"open": OPEN, "alike": ALIKE, "alone": ALONE, "none": None},
 }
@@ -88,7 +78,8 @@ def test_what_is_said(speed: str, cost: str, snapshot: SnapshotAssertion) -> Non
     assert (verdict.finding.value, verdict.sentence, in_tokens.sentence) == snapshot
 
 
-@given(*[st.sampled_from([FASTER, SLOWER, TRIFLE, OPEN, ALIKE, ALONE])] * 2)
+@pytest.mark.parametrize("speed", [FASTER, SLOWER, TRIFLE, OPEN])
+@pytest.mark.parametrize("cost", [FASTER, SLOWER, TRIFLE, OPEN])
 def test_advice_never_contradicts_an_answer(speed: Claim, cost: Claim) -> None:
     sentence = judge(SD, BASE, speed, cost).sentence
     answers = {speed.answer, cost.answer}

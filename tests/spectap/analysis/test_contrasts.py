@@ -1,4 +1,4 @@
-"""Comparisons: what cancels between two sides, what is paired, and how unsure the ratio is."""
+"""Comparisons: what cancels between two sides, what is paired, and how unsure a ratio is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from spectap.analysis import contrasts
 from spectap.analysis.contrasts import Question
 from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
+from spectap.analysis.summarise import overall
 from spectap.load_points import LoadPoint
 from spectap.record import Record
 from tests.spectap import samples
@@ -42,26 +43,21 @@ def test_what_both_sides_of_a_round_share_cancels() -> None:
 
 
 def test_the_speed_up_is_the_geometric_mean_over_rounds() -> None:
-    contrast = contrasts.contrast(paced(1.0, [1, 2, 4]), paced(1.0, [1, 1, 1]))
-    assert contrast.throughput is not None
-    assert contrast.throughput.log == pytest.approx(-math.log(2))
-    assert contrast.throughput.units == 3
+    throughput = known(contrasts.contrast(paced(1.0, [1, 2, 4]), paced(1.0, [1, 1, 1])).throughput)
+    assert throughput.log == pytest.approx(-math.log(2))
+    assert throughput.units == 3
 
 
-@pytest.mark.parametrize(
-    "point", [LoadPoint(concurrency=4, requests=8), LoadPoint(rate=0.5, requests=8)]
-)
-def test_the_speed_of_a_request_has_its_first_token_in_it(point: LoadPoint) -> None:
+def test_the_speed_of_a_request_has_its_first_token_in_it() -> None:
     """Decoding takes half the time, and the first token makes the whole twice as long."""
-    minutes = [1.0, 1.1, 0.9]
-    base = paced(1.0, minutes)
+    base = paced(1.0, [1.0, 1.1, 0.9])
     speculative = [
         replace(r, chunks=tuple((r.end + at / 2, n) for at, n in r.chunks), end=2 * r.end)
         for r in base
     ]
-    contrast = contrasts.contrast(speculative, base, point=point)
-    assert contrast.time_per_output_token is not None
-    assert math.exp(contrast.time_per_output_token.log) == pytest.approx(2)
+    contrast = contrasts.contrast(speculative, base, point=LoadPoint(rate=0.5, requests=8))
+    assert math.exp(known(contrast.time_per_output_token).log) == pytest.approx(2)
+    assert [*contrast.answers] == [Question.SPEED]
     assert math.exp(contrast.answers[Question.SPEED].log) == pytest.approx(1 / 2)
 
 
@@ -71,13 +67,11 @@ def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
         replace(r, error="reset", output_tokens=None) if r.round == 2 else r for r in speculative
     ]
     contrast = contrasts.contrast(failed, baseline)
-    assert contrast.rounds == 4
-    assert contrast.throughput is not None
-    assert contrast.throughput.units == 3
+    assert (contrast.rounds, known(contrast.throughput).units) == (4, 3)
     # The time of a round in which all failed is paid for.
-    assert contrast.together is not None
-    assert contrast.together.units == 4
-    assert math.exp(contrast.together.log) == pytest.approx(3 / 4)
+    together = known(contrast.together)
+    assert math.exp(together.log) == pytest.approx(3 / 4)
+    assert together.units == 4
 
 
 ROUNDS = range(1, 7)
@@ -95,33 +89,18 @@ def request(prompt: str, round_: int, pace: float, variant: str = "SD") -> Recor
     )
 
 
-def nested(scatter: float, seed: int = 1) -> dict[contrasts.Sending, float]:
-    """Two prompts of their own in each round; rounds scatter, and prompts scatter."""
-    chance = np.random.default_rng(seed)
-    ratios = {}
-    for number, name in enumerate(NAMES):
-        round_ = number % len(ROUNDS) + 1
-        ratios[name, ("r", round_)] = math.exp(scatter * chance.normal())
-    return ratios
-
-
 def known(estimate: Estimate | None) -> Estimate:
     assert estimate is not None
     return estimate
 
 
-class TestSendings:
+class TestPrompts:
     def test_a_prompt_is_paired_with_itself_in_its_round(self) -> None:
-        speculative = [
-            request("a", 1, 0.1),
-            request("b", 1, 0.2),
-            request("a", 2, 0.3),
-            request("c", 2, 0.4),
-        ]
+        sent = [("a", 1), ("b", 1), ("a", 2), ("c", 2)]
+        speculative = [request(name, r, 0.1 * n) for n, (name, r) in enumerate(sent, start=1)]
         base = [
-            request("b", 1, 0.5, "Base"),
-            request("a", 1, 0.6, "Base"),
-            request("a", 2, 0.7, "Base"),
+            request(name, r, 0.1 * n, "Base")
+            for n, (name, r) in enumerate([("b", 1), ("a", 1), ("a", 2)], start=5)
         ]
         pairs = contrasts.sendings(speculative, base)
         assert {key: tuple(side[0].end for side in unit) for key, unit in pairs.items()} == {
@@ -130,64 +109,93 @@ class TestSendings:
             ("a", ("r", 2)): (speculative[2].end, base[2].end),
         }
 
-
-class TestMean:
-    def test_a_prompt_counts_once_however_often_it_was_sent(self) -> None:
+    def test_each_counts_once_however_often_it_was_sent(self) -> None:
         ratios = {("a", ("r", number)): 4.0 for number in ROUNDS}
         ratios |= {("b", ("r", 1)): 1.0, ("c", ("r", 2)): 1.0}
-        assert math.exp(known(contrasts.mean_over_prompts(ratios)).log) == pytest.approx(
-            4 ** (1 / 3)
-        )
+        mean = known(contrasts.mean_over_prompts(ratios))
+        assert math.exp(mean.log) == pytest.approx(4 ** (1 / 3))
 
-    def test_with_prompts_of_their_own_the_rounds_are_the_units(self) -> None:
-        ratios = nested(0.2)
-        by_round: dict[tuple[str, int], list[float]] = {}
-        for (_, round_), ratio in ratios.items():
-            by_round.setdefault(round_, []).append(ratio)
-        means = [geometric_mean(values) for values in by_round.values()]
-        of_rounds = known(jackknife(means, geometric_mean))
-        assert known(contrasts.mean_over_prompts(ratios)).error == pytest.approx(of_rounds.error)
-        assert known(contrasts.mean_over_prompts(ratios)).units == len(ROUNDS)
-
-    def test_the_same_prompts_in_every_round_still_differ(self) -> None:
+    def test_where_each_is_in_one_round_the_rounds_are_the_units(self) -> None:
+        chance = np.random.default_rng(1)
         ratios = {
-            (name, ("r", round_)): 1.5 if number % 2 else 2.0
+            (name, ("r", number % 6 + 1)): math.exp(0.2 * chance.normal())
             for number, name in enumerate(NAMES)
+        }
+        means = [
+            geometric_mean([ratio for (_, (_, r)), ratio in ratios.items() if r == number])
+            for number in ROUNDS
+        ]
+        expected, mean = jackknife(means, geometric_mean), contrasts.mean_over_prompts(ratios)
+        assert known(mean).error == pytest.approx(known(expected).error)
+        assert known(mean).units == len(ROUNDS)
+
+    def test_the_same_in_every_round_still_differ(self) -> None:
+        of_prompts = [1.5 if number % 2 else 2.0 for number in range(len(NAMES))]
+        ratios = {
+            (name, ("r", round_)): ratio
+            for name, ratio in zip(NAMES, of_prompts, strict=True)
             for round_ in ROUNDS
         }
-        of_prompts = [1.5 if number % 2 else 2.0 for number in range(len(NAMES))]
         expected = known(jackknife(of_prompts, geometric_mean))
-        assert known(contrasts.mean_over_prompts(ratios)).error == pytest.approx(
-            expected.error, rel=0.1
-        )
+        mean = known(contrasts.mean_over_prompts(ratios))
+        assert mean.error == pytest.approx(expected.error, rel=0.1)
 
-
-class TestContrast:
-    def test_it_is_made_prompt_by_prompt(self) -> None:
-        # A slow prompt is three times faster, a quick one not at all: medians over the round
-        # would show either.
-        speculative = [
-            request(name, r, pace) for r in ROUNDS for name, pace in (("a", 0.1), ("b", 0.05))
-        ]
-        base = [
-            request(name, r, pace, "Base")
-            for r in ROUNDS
-            for name, pace in (("a", 0.3), ("b", 0.05))
-        ]
-        third = (
-            [request("c", r, 0.1) for r in ROUNDS],
-            [request("c", r, 0.1, "Base") for r in ROUNDS],
+    def test_a_contrast_is_made_prompt_by_prompt(self) -> None:
+        """Only one is faster, by three: medians over the round would show something else."""
+        paces = {"a": (0.1, 0.3), "b": (0.05, 0.05), "c": (0.1, 0.1)}
+        speculative, base = (
+            [request(name, r, pace[side]) for r in ROUNDS for name, pace in paces.items()]
+            for side in (0, 1)
         )
-        contrast = contrasts.contrast([*speculative, *third[0]], [*base, *third[1]])
+        contrast = contrasts.contrast(speculative, base)
         assert math.exp(known(contrast.throughput).log) == pytest.approx(3 ** (1 / 3))
 
-    def test_the_cost_is_as_unsure_as_the_prompts_are(self) -> None:
+    def test_the_cost_is_as_unsure_as_they_are(self) -> None:
         paces = np.random.default_rng(1).uniform(0.05, 0.2, len(NAMES))
         speculative = [
             request(n, r, pace) for r in ROUNDS for n, pace in zip(NAMES, paces, strict=True)
         ]
         base = [request(name, r, 0.1, "Base") for r in ROUNDS for name in NAMES]
-        same_in_all_rounds = known(contrasts.contrast(speculative, base).together)
-        unnamed = [samples.record(**{**vars(record), "prompt": ""}) for record in speculative]
+        unnamed = [replace(record, prompt="") for record in speculative]
         assert known(contrasts.contrast(unnamed, base).together).error == pytest.approx(0, abs=1e-9)
-        assert same_in_all_rounds.error > 0.05
+        assert known(contrasts.contrast(speculative, base).together).error > 0.05
+
+
+STEADY = [1.0, 1.0, 1.0, 1.0]
+
+
+def test_it_is_the_geometric_mean_of_the_cases() -> None:
+    sides = {
+        "four times": (paced(0.25, STEADY), paced(1.0, STEADY)),
+        "alike": (paced(1.0, STEADY), paced(1.0, STEADY)),
+    }
+    estimates = overall(sides)
+    assert math.exp(estimates[Question.SPEED].log) == pytest.approx(2)
+    assert math.exp(estimates[Question.COST].log) == pytest.approx(2)
+
+
+def test_a_case_counts_once_however_many_rounds_it_has() -> None:
+    sides = {
+        "four times": (paced(0.25, STEADY * 5), paced(1.0, STEADY * 5)),
+        "alike": (paced(1.0, STEADY), paced(1.0, STEADY)),
+    }
+    assert math.exp(overall(sides)[Question.SPEED].log) == pytest.approx(2)
+
+
+def test_what_differs_from_round_to_round_for_all_cases_is_in_its_error() -> None:
+    uneven = [0.8, 1.2, 0.9, 1.1]
+    single = {"a": (paced(0.5, uneven), paced(1.0, STEADY))}
+    alike = single | {"b": single["a"], "c": single["a"]}
+    # Three cases that share their rounds' luck are no surer than one.
+    assert overall(alike)[Question.SPEED].error == pytest.approx(
+        overall(single)[Question.SPEED].error
+    )
+
+
+def test_it_is_no_surer_than_the_test_case_with_the_fewest_rounds() -> None:
+    uneven = [0.8, 1.2, 0.9, 1.1]
+    sides = {
+        "long": (paced(0.5, uneven * 5), paced(1.0, STEADY * 5)),
+        "short": (paced(0.5, uneven[:3]), paced(1.0, STEADY[:3])),
+    }
+    assert overall(sides)[Question.SPEED].units == 3

@@ -18,6 +18,7 @@ from spectap.config import Config
 from spectap.names import WARM_UP
 from spectap.prompt import Form
 from tests.spectap import samples
+from tests.spectap.analysis import ledgers
 
 CASE = {"name": "tools", "prompts": {"known": "bfcl"}}
 LOADS = ("concurrency-1", "concurrency-2")
@@ -99,15 +100,7 @@ ANSWERS = {
 
 
 def text(checks: Sequence[Correctness]) -> list[str]:
-    """All figures to six digits, and the sentence."""
-    return [
-        " ".join(
-            f"{value:.6g}" if isinstance(value, float) else str(value)
-            for field in dataclasses.astuple(check)
-            for value in (field if isinstance(field, tuple) else (field,))
-        )
-        for check in checks
-    ]
+    return [*map(ledgers.text, checks)]
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -118,10 +111,8 @@ def test_what_is_said(name: str, snapshot: SnapshotAssertion) -> None:
 def test_an_evaluation_is_a_check(snapshot: SnapshotAssertion) -> None:
     base = [True] * 173 + [False] * 27
     speculative = [False] * 4 + [True] * 171 + [False] * 25
-    assert (
-        text(correctness(SETTINGS, (), scores(Base=base, SD=speculative, other=speculative)))
-        == snapshot
-    )
+    checks = correctness(SETTINGS, (), scores(Base=base, SD=speculative, other=speculative))
+    assert text(checks) == snapshot
     more = scores(Base=[True] * 20, SD=[True] * 30)
     assert [check.prompts for check in correctness(SETTINGS, (), more)] == [20]
 

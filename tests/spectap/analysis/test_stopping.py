@@ -32,16 +32,12 @@ def measured(at_least: int = 4, at_most: int = 12, **load: Any) -> tuple[Config,
     lines = generated.ledger(configuration)
     span = {"at_least": at_least, "at_most": at_most, "half_width": 0.05} | load
     configuration["load"]["rounds"] = span
-    return Config.model_validate(configuration), [_record(line) for line in lines]
+    return Config.model_validate(configuration), [generated.record(line) for line in lines]
 
 
 def rounds_of(structured: int, open_ended: int) -> dict[tuple[str, str], int]:
     """The last round of each of the two cases."""
     return {STRUCTURED: structured, ("open-ended", LOAD): open_ended}
-
-
-def _record(line: generated.Line) -> Record:
-    return Record(**{**line, "chunks": tuple(map(tuple, line["chunks"]))})
 
 
 class TestLooks:

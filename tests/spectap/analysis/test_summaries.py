@@ -12,7 +12,6 @@ from syrupy.assertion import SnapshotAssertion
 from spectap import metrics
 from spectap.analysis.summarise import summarise, summarise_ledgers
 from spectap.analysis.summary import Finding, Summary
-from tests.spectap import generated_runs as generated
 from tests.spectap import samples
 from tests.spectap.analysis import ledgers
 
@@ -80,17 +79,6 @@ def test_the_warm_up_a_pause_and_the_order_change_nothing(article: Summary) -> N
     for case, expected_case in zip(again.cases, article.cases, strict=True):
         for cell, expected in zip(case.cells, expected_case.cells, strict=True):
             assert cell.tokens_per_second == pytest.approx(expected.tokens_per_second)
-
-
-def test_a_third_variant_changes_no_figure_of_the_others() -> None:
-    config, records = ledgers.ledger(variants=generated.TWO_WINDOWS)
-    variants = tuple(v for v in config.variants if v.name != "k3")
-    fewer = summarise(config.model_copy(update={"variants": variants}), records)
-    for case, expected_case in zip(summarise(config, records).cases, fewer.cases, strict=True):
-        for cell, expected in zip(
-            (case.cell("Base"), case.cell("k7")), expected_case.cells, strict=True
-        ):
-            assert replace(cell, comparison=None) == replace(expected, comparison=None)
 
 
 def test_requests_of_earlier_ledgers_are_of_the_first_load() -> None:

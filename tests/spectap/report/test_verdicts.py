@@ -120,7 +120,7 @@ def test_a_headline(
 
 def test_over_loads_a_queue_is_in_the_headline_and_decoding_explains_it(ladder: Results) -> None:
     text, below = verdicts.headline(ladder.summary)
-    queues = "Base requests queue from 8 at once; SD requests queue from 8 at once"
+    queues = "Base requests queue at 8 at once; SD requests queue at 8 at once"
     assert text == (
         "SD answers requests faster at low loads and slower at high ones in 3 of 3 test cases; "
         + queues

@@ -1,4 +1,4 @@
-"""Estimates: Student's t from scipy's own tests, and what the jackknife must keep."""
+"""Estimates against scipy's own tests and published examples, and how intervals are written."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from spectap import wording
+from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import (
     ALPHA,
     POWER,
@@ -18,6 +20,8 @@ from spectap.analysis.estimates.estimate import (
     geometric_mean,
     jackknife,
 )
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimates.proportions import Paired, bounds
 
 VALUES = st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=30)
 LEVELS = st.floats(1e-4, 0.5)
@@ -57,8 +61,9 @@ def test_so_many_units_are_enough_and_one_less_is_not(
         return Estimate(0, scatter / math.sqrt(count), count).detectable(alpha)
 
     needed = Estimate(0, error, units).units_for(difference, alpha)
-    assert needed is not None
-    if needed < 100_000:
+    if needed is None:
+        assert detectable(99_999) > difference
+    else:
         assert detectable(needed) <= difference * (1 + 1e-9)
         assert needed == 3 or detectable(needed - 1) > difference
 
@@ -96,6 +101,74 @@ def test_a_widened_estimate_is_never_surer(
 def test_what_all_units_share_is_not_made_smaller_by_more_of_them() -> None:
     wide = Estimate(0.0, 0.02, 6).widened(Component(0.03, 4))
     assert wide.units_for(0.05, ALPHA) is None
-    needed = wide.units_for(0.2, ALPHA)
-    assert needed is not None
-    assert needed >= 3
+    assert (wide.units_for(0.2, ALPHA) or 0) >= 3
+
+
+@pytest.mark.parametrize(
+    ("interval", "times", "span"),
+    [
+        (Interval(2.94, 2.71, 3.12), "2.9x", "2.7-3.1"),
+        (Interval(3.0, 2.98, 3.02), "3.00x", "2.98-3.02"),
+        (Interval(1.04, 0.97, 1.11), "1.04x", "0.97-1.11"),
+        (Interval(0.741, 0.7408, 0.7424), "0.741x", "0.741-0.742"),
+        (Interval(1.0, 1.0, 1.0), "1.000x", "1.000-1.000"),
+    ],
+)
+def test_speedups_have_as_many_decimals_as_tell_the_bounds_apart(
+    interval: Interval, times: str, span: str
+) -> None:
+    assert (intervals.times(interval), intervals.span(interval)) == (times, span)
+
+
+def test_estimates_have_their_intervals_beside_them() -> None:
+    interval = Interval(855.4, 851.31, 1056.9)
+    assert intervals.estimate(855.4, interval, wording.significant) == "855.4 (851.3-1,057)"
+    assert intervals.estimate(5.81, Interval(5.81, 5.8, 5.83), wording.dollars) == (
+        "$5.81 ($5.80-$5.83)"
+    )
+    assert intervals.estimate(855.4, None, wording.significant) == "855.4"
+    assert intervals.estimate(None, None, wording.dollars) == "-"
+
+
+@pytest.mark.parametrize(("lost", "p"), [(0, 1.0), (5, 1 / 32), (6, 1 / 64)])
+def test_prompts_that_are_lost(lost: int, p: float) -> None:
+    paired = Paired([0.0] * lost + [1.0] * (60 - lost), [1.0] * 60)
+    assert paired.p == pytest.approx(p)
+    assert (paired.lost, paired.won) == (lost, 0)
+
+
+def test_newcombes_own_example() -> None:
+    """Table III there: of 50 pairs 36, 12, 2 and 0; method 10 gives 0.0569 to 0.3404."""
+    first = [1.0] * 36 + [1.0] * 12 + [0.0] * 2
+    second = [1.0] * 36 + [0.0] * 12 + [1.0] * 2
+    assert Paired(first, second).interval() == pytest.approx((0.0569, 0.3404), abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("right", "low", "high"), [(0, 0, 0.161), (20, 0.839, 1), (10, 0.299, 0.701)]
+)
+def test_wilsons_bounds(right: int, low: float, high: float) -> None:
+    assert bounds([1.0] * right + [0.0] * (20 - right)) == pytest.approx((low, high), abs=5e-4)
+
+
+shares = st.integers(1, 4).flatmap(
+    lambda answers: st.lists(
+        st.tuples(st.integers(0, answers), st.integers(0, answers)).map(
+            lambda pair: (pair[0] / answers, pair[1] / answers)
+        ),
+        min_size=1,
+    )
+)
+
+
+@given(shares)
+def test_the_other_way_round_is_the_other_sign(pairs: list[tuple[float, float]]) -> None:
+    forward, backward = (
+        Paired(*zip(*pairs, strict=True)),
+        Paired(*zip(*(p[::-1] for p in pairs), strict=True)),
+    )
+    low, high = forward.interval()
+    assert -1 <= low <= forward.rates[0] - forward.rates[1] <= high <= 1
+    assert backward.interval() == pytest.approx((-high, -low))
+    assert (forward.lost, forward.won) == (backward.won, backward.lost)
+    assert max(forward.p, backward.p) >= 0.5
