@@ -7,10 +7,8 @@ for numpy.
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from spectap import config as configuration
@@ -171,27 +169,22 @@ def draw(folder: Path) -> None:
     # Without these two, a mistyped name would come out as an empty run.
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
-    _check_is_run(folder)
+    jobs = _are_jobs(folder)
     from spectap.report import offline, results, terminal
 
-    if configuration.read(folder / CONFIG).offline:
+    if jobs:
         view, config = offline.read(folder)
         terminal.show(view)
-        print(f"\n{_page(lambda page: page.write_jobs(folder, view, config))}")
     else:
         run = results.read(folder)
         terminal.show_run(run)
-        print(f"\n{_page(lambda page: page.write_results(run))}")
-
-
-def _page(write: Callable[[ModuleType], Path]) -> str:
-    """Writes the page; returns where it is, or what it needs that is not installed."""
     try:
         from spectap.report import page
 
-        return f"report: {write(page)}"
+        path = page.write_jobs(folder, view, config) if jobs else page.write_results(run)
+        print(f"\nreport: {path}")
     except ModuleNotFoundError as missing:
-        return f"no report: it needs {missing.name}: pip install 'spectap[report]'"
+        print(f"\nno report: it needs {missing.name}: pip install 'spectap[report]'")
 
 
 def merge_folder(folder: Path) -> sweep.Merged:
@@ -206,11 +199,8 @@ def merge_folder(folder: Path) -> sweep.Merged:
 
 def _newest(results: Path) -> Path:
     """The run that was begun or downloaded last. Raises RunError."""
-    runs = {path.parent for path in results.glob(f"*/{CONFIG}")}
-    refused = sorted(path.name for path in runs if not RUN_ID.fullmatch(path.name))
-    for name in refused:
-        print(f"spectap: {results}/: {name!a} is no name of a run: left out", file=sys.stderr)
-    named = [path for path in runs if path.name not in refused]
+    runs = [path.parent for path in results.glob(f"*/{CONFIG}")]
+    named = [path for path in runs if RUN_ID.fullmatch(path.name)]
     if not named:
         raise RunError(f"{results}/: there is no run")
     return max(named, key=lambda path: path.stat().st_mtime)
@@ -226,9 +216,9 @@ def _gather(paths: Iterable[Path]) -> tuple[list[Results], list[Record]]:
     runs: list[Results] = []
     records: list[Record] = []
     for path in paths:
-        if path.is_dir():
-            _refuse_jobs(path)
         ledger = path / LEDGER if path.is_dir() else path
+        if path.is_dir() and (path / CONFIG).exists():
+            _refuse_jobs(path)
         requests = _requests(ledger)
         if ledger.name != LEDGER or not (ledger.parent / CONFIG).exists():
             records += requests
@@ -256,7 +246,6 @@ def _requests(ledger: Path) -> list[Record]:
 
 
 def _run(folder: Path) -> Run:
-    _check_is_run(folder)
     _refuse_jobs(folder)
     from spectap.analysis.matching import Run
     from spectap.report import results
@@ -265,13 +254,14 @@ def _run(folder: Path) -> Run:
     return Run(folder.name or folder.resolve().name, run.config, run.records, run.summary)
 
 
-def _check_is_run(folder: Path) -> None:
+def _refuse_jobs(folder: Path) -> None:
+    """Raises RunError for a run of jobs, which has no request, and what ``_are_jobs`` raises."""
+    if _are_jobs(folder):
+        raise RunError(f"{folder}: its variants ran as jobs, which only report reads")
+
+
+def _are_jobs(folder: Path) -> bool:
+    """Whether the variants of a run ran as jobs. Raises RunError where there is no run."""
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
-
-
-def _refuse_jobs(folder: Path) -> None:
-    """Raises RunError for a run of jobs, which has no request; and ConfigError."""
-    path = folder / CONFIG
-    if path.exists() and configuration.read(path).offline:
-        raise RunError(f"{folder}: its variants ran as jobs, which only report reads")
+    return configuration.read(folder / CONFIG).offline

@@ -1,19 +1,15 @@
-"""What a run shows of its progress, and what it says beforehand: requests, tokens and time."""
+"""What a run shows of its progress, and how long it says beforehand that it takes."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Never, TextIO
 
 from tqdm import tqdm
 
 from spectap.config import Config
-from spectap.load.cases import of_round
-from spectap.load.requests import estimated_tokens
 from spectap.printing import printable
-from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run.turns import Turn
 
@@ -57,28 +53,6 @@ class Progress:
         """Ends the bar."""
         if self._bar is not None:
             self._bar.close()
-
-
-def amounts(
-    config: Config, turns: Sequence[Turn], prompts: Mapping[str, Sequence[Prompt]]
-) -> tuple[int, int, int]:
-    """Requests, tokens in them and tokens in their longest answers, over these turns and variants.
-
-    The tokens of ``prompts``, which are those of each test case that has any, are estimated.
-    """
-    load, requests, tokens_in, tokens_out = config.load, 0, 0, 0
-    for turn in turns:
-        point = load.point(turn.load)
-        requests += point.requests
-        sent = of_round(prompts.get(turn.case, ()), turn.round, point.requests)
-        for prompt in sent:
-            tokens_in += estimated_tokens(json.dumps(prompt.messages, ensure_ascii=False))
-            tokens_out += prompt.max_tokens or load.mean_output_tokens
-        if not sent:
-            tokens_in += point.requests * load.mean_input_tokens
-            tokens_out += point.requests * load.mean_output_tokens
-    variants = len(config.variants)
-    return variants * requests, variants * tokens_in, variants * tokens_out
 
 
 def seconds(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from spectap.config import Config
-from spectap.errors import LoadError, ShippingError
+from spectap.errors import ShippingError
 from spectap.ledger import last_attempts
-from spectap.load import llmperf
-from spectap.names import load_results, namespace
+from spectap.names import namespace
 from spectap.record import Record
 from spectap.run.turns import Turn
 
@@ -28,9 +26,7 @@ class Bucket(Protocol):
 class Publisher(Protocol):
     """Where metrics go."""
 
-    def publish(
-        self, records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]]
-    ) -> None:
+    def publish(self, records: Sequence[Record]) -> None:
         """Publishes what these turns show, each request and turn once. Raises PublishError."""
 
 
@@ -64,12 +60,10 @@ def make_shipper(
 class Shipper:
     """Ships one run's folder."""
 
-    def __init__(
-        self, folder: Path, bucket: Bucket, publisher: Publisher, run_id: str | None = None
-    ) -> None:
-        """``run_id`` is what the folder is called in the bucket, if that is not its name."""
+    def __init__(self, folder: Path, bucket: Bucket, publisher: Publisher, run_id: str) -> None:
+        """``run_id`` is what the folder is called in the bucket."""
         self._folder, self._bucket, self._publisher = folder, bucket, publisher
-        self._run_id = run_id or folder.name
+        self._run_id = run_id
         self._published: set[Turn] = set()
 
     async def ship(self, turns: Iterable[Turn], records: Sequence[Record]) -> str | None:
@@ -84,7 +78,7 @@ class Shipper:
             for turn in turns:
                 if turn not in self._published:
                     of_turn = [r for r in counted if (r.round, r.case, r.load) == turn]
-                    await asyncio.to_thread(self._publish, of_turn)
+                    await asyncio.to_thread(self._publisher.publish, of_turn)
                     self._published.add(turn)
         except ShippingError as error:
             return str(error)
@@ -93,36 +87,3 @@ class Shipper:
     def upload(self) -> None:
         """Uploads the folder. Raises BucketError."""
         self._bucket.upload(self._folder, self._run_id)
-
-    def _publish(self, records: Sequence[Record]) -> None:
-        good = [record for record in records if record.succeeded]
-        self._publisher.publish(records, llmperf_latencies(self._folder, good))
-
-
-def llmperf_latencies(folder: Path, records: Iterable[Record]) -> dict[str, list[float]]:
-    """llmperf's own inter-token latencies of one attempt, in seconds, by request.
-
-    llmperf does not say which request a value is of, but it lists its requests in the order in
-    which they ended. Values and requests are matched from the last backwards. If there are more
-    values than requests, the first request takes the rest. A variant without a readable file has no
-    entries.
-    """
-    by_variant: dict[str, list[Record]] = {}
-    for record in sorted(records, key=lambda record: record.sent + record.end):
-        by_variant.setdefault(record.variant, []).append(record)
-    latencies: dict[str, list[float]] = {}
-    for variant, requests in by_variant.items():
-        first = requests[0]
-        path = load_results(first.case, variant, first.round, first.attempt, first.load)
-        values: list[float] = []
-        with contextlib.suppress(LoadError):
-            values = [
-                response.inter_token_latency
-                for response in llmperf.responses(folder / path)
-                if response.error is None and response.inter_token_latency > 0
-            ]
-        if values:
-            latencies |= {record.request: [] for record in requests}
-        for behind, value in enumerate(reversed(values), start=1):
-            latencies[requests[max(len(requests) - behind, 0)].request].append(value)
-    return latencies

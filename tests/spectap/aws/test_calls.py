@@ -84,11 +84,10 @@ def test_what_is_not_there_is_named_at_once_with_what_to_check(
 
 def test_a_refusal_is_not_tried_again(store: Aws, clock: Clock) -> None:
     store.before = lambda _: failure(403, "AccessDenied")
-    with pytest.raises(BucketError) as refused:
+    with pytest.raises(
+        BucketError, match=r"^s3://results-bucket: [^\n]*objects below results/ in it$"
+    ):
         Bucket(BUCKET, REGION, clock.sleep).complete("run-1")
-    assert str(refused.value).startswith("s3://results-bucket: An error occurred (AccessDenied)")
-    assert str(refused.value).endswith("may list, get and put objects below results/ in it")
-    assert "\n" not in str(refused.value)
     assert (len(store.asked), clock.pauses) == (1, [])
 
 

@@ -15,7 +15,8 @@ import pytest
 from spectap.aws import bucket, calls
 from spectap.commands import execution, recorded
 from spectap.commands.execution import Ended, Pause
-from spectap.run.run import Patience, Run
+from spectap.run.run import Run
+from spectap.run.taps import Patience
 from tests.spectap import parts, samples
 from tests.spectap.commands.processes import Benchmark, started
 
@@ -68,7 +69,7 @@ def test_a_run_ends_the_nodes_once_all_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[str]
 ) -> None:
     stopped: list[str] = []
-    measured = execution.Measured(create_autospec(Run), failures, None, None, Pause())
+    measured = execution.Measured(create_autospec(Run), failures, None, None)
     monkeypatch.setattr(execution, "measure", lambda *_, **__: measured)
     monkeypatch.setattr(recorded, "draw", lambda folder: None)
     results = create_autospec(bucket.Bucket)

@@ -148,7 +148,6 @@ def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
     cells = {(cell.test_case, cell.variant) for case in read.summary.cases for cell in case.cells}
     assert cells == {(case, name) for case in ("counting", "sonnets") for name in NAMES}
     assert [check.failures for check in read.checks] == [()] * len(cells)
-    assert set(read.published.recorded) == {(case, "concurrency-2", name) for case, name in cells}
     assert "Greedy answers were not compared" in " ".join(read.summary.notes)
 
 
@@ -224,7 +223,7 @@ def test_two_that_end_at_once_leave_the_whole_report(
     restore(objects, NAMES[2:], MARKS["k7"])
     upload, raced = Bucket.upload, list[Ended]()
 
-    def racing(self: Bucket, run_dir: Path, run_id: str | None = None) -> None:
+    def racing(self: Bucket, run_dir: Path, run_id: str) -> None:
         if run_dir.name == RUN_ID and not raced:
             raced.append(Ended(None, "", ""))
             raced[0] = run(benchmark, sweep, "k7")
