@@ -119,15 +119,13 @@ def merge(folder: Path) -> Merged:
     sweep = configuration.read(folder / SWEEP)
     missing = _missing(folder, sweep)
     variants = tuple(variant for variant in sweep.variants if variant.name not in missing)
-    notes: list[str] = []
+    config = sweep.model_copy(update={"variants": variants})
     try:
+        notes: tuple[str, ...] = ()
         if variants:
-            config = sweep.model_copy(update={"variants": variants})
-            settings = {name: _checked_settings(folder, config, name) for name in config.names}
-            notes += _notes_on_prompts(folder, config)
-            notes += _notes_on_settings(config, settings)
+            notes = (*_notes_on_prompts(folder, config), *_notes_on_settings(folder, config))
             _write(folder, config)
-        merged = Merged(tuple(variant.name for variant in variants), missing, tuple(notes))
+        merged = Merged(config.names, missing, notes)
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         _replace(folder / MERGED, [orjson.dumps(merged, option=options)])
     except OSError as error:
@@ -137,39 +135,24 @@ def merge(folder: Path) -> Merged:
 
 def _missing(folder: Path, sweep: Config) -> dict[str, str]:
     """Why a variant cannot be in the run, for each that cannot."""
-    folders = {name: variant_folder(folder, sweep, name) for name in sweep.names}
-    complete = {name for name, path in folders.items() if (path / COMPLETE).exists()}
+    complete = {
+        name for name in sweep.names if (variant_folder(folder, sweep, name) / COMPLETE).exists()
+    }
     reasons = {}
     for name, baseline in ((variant.name, variant.baseline) for variant in sweep.variants):
         if name not in complete:
             reasons[name] = "its results are not complete"
-        elif baseline is not None and baseline not in complete:
+        elif baseline not in (None, *complete):
             reason = f"the results of {baseline}, which it is compared with, are not complete"
             reasons[name] = reason
     return reasons
 
 
-def _checked_settings(folder: Path, config: Config, variant: str) -> Mapping[str, str]:
-    """The settings that the variant was measured with.
-
-    Raises MergeError if it was measured by another configuration than the rest. What decides
-    nothing of what is measured may differ: it is taken from the ``config``.
-    """
-    path = variant_folder(folder, config, variant) / CONFIG
-    measured = configuration.read(path)
-    if changed := configuration.differences(measured, isolated(config, variant)):
-        raise MergeError(
-            f"{path}: {', '.join(changed)}: differs from {folder / SWEEP}, so that it cannot be "
-            "compared with the others"
-        )
-    return measured.settings
-
-
 def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
     """Where variants were not sent the same prompts of a set. Raises MergeError for another set."""
-    first, *remaining = config.names
+    first, *others = config.names
     expected = _sets(folder, config, first)
-    for name in remaining:
+    for name in others:
         sets = _sets(folder, config, name)
         if {case: s.digest for case, s in sets.items()} != {
             case: s.digest for case, s in expected.items()
@@ -179,11 +162,10 @@ def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
                 "sent, so that it cannot be compared with the others"
             )
         for case, used in sets.items():
-            of_first = expected[case]
-            if {p.name for p in used.left_out} != {p.name for p in of_first.left_out}:
+            if {p.name for p in used.left_out} != {p.name for p in expected[case].left_out}:
                 yield (
-                    f"{name} was sent {used.used} prompts of {case}, {first} {of_first.used}: "
-                    "the services took different ones."
+                    f"{name} was sent {used.used} prompts of {case}, {first} "
+                    f"{expected[case].used}: the services took different ones."
                 )
 
 
@@ -196,13 +178,24 @@ def _sets(folder: Path, config: Config, variant: str) -> dict[str, UsedSet]:
     return {used.case: used for used in sets}
 
 
-def _notes_on_settings(config: Config, settings: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Where variants were measured with other settings than the report prints."""
+def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
+    """Where variants were measured with other settings than the report prints.
+
+    Raises MergeError for a variant that was measured by another configuration than the rest. What
+    decides nothing of what is measured may differ.
+    """
     deviating: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for variant, measured in settings.items():
+    for variant in config.names:
+        path = variant_folder(folder, config, variant) / CONFIG
+        measured = configuration.read(path)
+        if changed := configuration.differences(measured, isolated(config, variant)):
+            raise MergeError(
+                f"{path}: {', '.join(changed)}: differs from {folder / SWEEP}, so that it cannot "
+                "be compared with the others"
+            )
         for setting, reported in config.settings.items():
-            if measured.get(setting, reported) != reported:
-                deviating[setting, measured[setting]].append(variant)
+            if measured.settings.get(setting, reported) != reported:
+                deviating[setting, measured.settings[setting]].append(variant)
     for (setting, value), variants in deviating.items():
         yield f"{wording.listed(variants)} had another {setting} than this run says: {value}."
 
@@ -225,8 +218,7 @@ def _write(folder: Path, config: Config) -> None:
         for file in (path / INFERENCE_DEMO, path / INFERENCE_DEMO_LOG):
             if file.exists():
                 (folder / INFERENCE_DEMOS).mkdir(exist_ok=True)
-                copy = folder / INFERENCE_DEMOS / f"{name}{file.suffix}"
-                _replace(copy, [file.read_bytes()])
+                shutil.copyfile(file, folder / INFERENCE_DEMOS / f"{name}{file.suffix}")
     # Last, because a folder with this file is a run's.
     _replace(folder / CONFIG, [configuration.dump(config).encode()])
 

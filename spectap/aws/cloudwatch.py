@@ -36,13 +36,9 @@ from spectap.record import Record
 JOURNAL: Final = "published.jsonl"
 
 # CloudWatch API reference, PutMetricData and MetricDatum: 1 MB and 1000 data a call, 150 values a
-# datum, nothing older than two weeks or more than two hours ahead.
+# datum. The bytes are upper bounds in JSON, before compression. A quarter of a call is left for
+# what surrounds the data, and no more than 1000 of them fit into the rest.
 _VALUES_PER_DATUM: Final = 150
-_OLDEST_SECONDS: Final = 14 * 24 * 3600
-_FURTHEST_AHEAD_SECONDS: Final = 2 * 3600
-
-# Upper bounds in JSON, before compression. A quarter of a call is left for what surrounds the
-# data, and no more than 1000 of them fit into the rest.
 _BYTES_PER_DATUM: Final = 750
 _BYTES_PER_VALUE: Final = 30
 _BYTES_PER_CALL: Final = 750_000
@@ -123,10 +119,10 @@ class Publisher:
         try:
             begun = self._begun()
             if not self._gaps_known:
-                _warn_of_gap([name for name, accepted in begun.items() if not accepted])
+                _warn_of_gap([name for name, taken in begun.items() if not taken])
                 self._gaps_known = True
             items = [*map(of_request, (r for r in records if r.succeeded)), *totals(records)]
-            new = _in_time([item for item in items if item.name not in begun])
+            new = [item for item in items if item.name not in begun]
             with Journal(self._path) as published:
                 for call in calls(new):
                     self._cloudwatch.call(partial(self._attempt, call, published))
@@ -169,21 +165,6 @@ class Publisher:
         else:
             note("taken")
             self._keep()
-
-
-def _in_time(new: Sequence[Item]) -> list[Item]:
-    # One value out of bounds, and CloudWatch would refuse the whole call.
-    now = time.time()
-    first, last = now - _OLDEST_SECONDS, now + _FURTHEST_AHEAD_SECONDS
-    in_time = [item for item in new if first <= item.minute <= last]
-    if left_out := len(new) - len(in_time):
-        _LOG.warning(
-            "CloudWatch takes nothing older than two weeks or more than two hours ahead: left out "
-            "%d of %d requests and turns",
-            left_out,
-            len(new),
-        )
-    return in_time
 
 
 def _warn_of_gap(names: Sequence[str]) -> None:
@@ -255,17 +236,19 @@ def data(
             key = item.minute, item.variant, item.case, load, metric.name, metric.unit
             counted[key][value] += 1
     for (minute, variant, case, load, name, unit), counts in counted.items():
-        dimensions = {EXPERIMENT_DIMENSION: experiment, VARIANT_DIMENSION: variant}
-        dimensions[TEST_CASE_DIMENSION] = case
-        if by_load:
-            dimensions[LOAD_DIMENSION] = load
+        dimensions = {
+            EXPERIMENT_DIMENSION: experiment,
+            VARIANT_DIMENSION: variant,
+            TEST_CASE_DIMENSION: case,
+            **({LOAD_DIMENSION: load} if by_load else {}),
+        }
         pairs = list(counts.items())
         for start in range(0, len(pairs), _VALUES_PER_DATUM):
             values, times = zip(*pairs[start : start + _VALUES_PER_DATUM], strict=True)
             yield {
                 "MetricName": name,
                 "Unit": unit,
-                "Dimensions": [{"Name": key, "Value": dimensions[key]} for key in dimensions],
+                "Dimensions": [{"Name": key, "Value": of} for key, of in dimensions.items()],
                 "Timestamp": datetime.fromtimestamp(minute, UTC),
                 "Values": list(values),
                 "Counts": list(times),

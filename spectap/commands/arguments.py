@@ -17,10 +17,6 @@ from spectap.config import NAME
 from spectap.errors import problems
 from spectap.load_points import Rounds
 
-_MOST_PER_SECOND: Final = 1000
-_HOTTEST: Final = 2
-"""Requests a second, and the highest temperature: an experiment file allows as much."""
-
 _ROUNDING: Final = 0.002
 """How far shares may add up to something else than 1: thirds have no last digit."""
 
@@ -151,10 +147,9 @@ def _type(allowed: str, accepts: Callable[[float], bool]) -> Callable[[str], flo
 
 positive: Final = _type("of more than 0", lambda value: 0 < value < math.inf)
 threshold: Final = _type("of more than 0 and at most 1", lambda value: 0 < value <= 1)
-temperature: Final = _type(f"from 0 to {_HOTTEST}", lambda value: 0 <= value <= _HOTTEST)
-rate: Final = _type(
-    f"of more than 0 and at most {_MOST_PER_SECOND}", lambda value: 0 < value <= _MOST_PER_SECOND
-)
+# An experiment file allows as much.
+temperature: Final = _type("from 0 to 2", lambda value: 0 <= value <= 2)
+rate: Final = _type("of more than 0 and at most 1000", lambda value: 0 < value <= 1000)
 """Requests a second."""
 
 

@@ -71,10 +71,7 @@ def run_folder(results: str) -> Path:
 
 @contextlib.contextmanager
 def prompt_files(config: Config, beside: Path) -> Iterator[Path]:
-    """The folder that the user's prompts are in: ``beside``, unless a bucket has them.
-
-    Raises RunError.
-    """
+    """The folder of the user's prompts: ``beside``, unless a bucket has them. Raises RunError."""
     if config.prompts_bucket is None:
         yield beside
         return
@@ -120,9 +117,8 @@ def measure(
 ) -> Measured:
     """Measures, and ships what the configuration ships.
 
-    ``run_id`` is what the folder is called in the bucket, ``files`` the folder that the user's
-    prompts are in, ``window`` the widest of variants that are measured apart and compared with
-    these. Raises RunError and SecretError.
+    ``run_id`` is what the folder is called in the bucket; ``files`` and ``window`` are as in Run.
+    Raises RunError and SecretError.
     """
     pause = Pause()
     if config.api_key_secret is not None and config.region is not None:
@@ -202,7 +198,7 @@ def ending_at_once() -> Iterator[None]:
 
 
 def _fetch_evaluation(config: Config, folder: Path) -> list[str]:
-    """Brings the newest results of lm-eval into the folder, for the report; what went wrong."""
+    """Brings the newest results of lm-eval into the folder; returns what went wrong."""
     if config.bucket is None or config.region is None:
         return []
     from spectap.aws.bucket import Bucket

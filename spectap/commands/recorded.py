@@ -126,38 +126,31 @@ def _add_advise_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_compare_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("old", type=recorded_path, metavar="OLD")
-    parser.add_argument("new", type=recorded_path, metavar="NEW")
-    parser.add_argument(
-        "--fail-below",
-        type=threshold,
-        metavar="RATIO",
-        help="new to old, such as 0.95: of tokens per step and of speed-ups",
-    )
+    for run in ("old", "new"):
+        parser.add_argument(run, type=recorded_path, metavar=run.upper())
+    subject = "new to old, such as 0.95: of tokens per step and of speed-ups"
+    parser.add_argument("--fail-below", type=threshold, metavar="RATIO", help=subject)
+
+
+def _add_merge_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="such as results/RUN_ID")
+
+
+def _add_read_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+
+
+def _add_report_options(parser: argparse.ArgumentParser) -> None:
+    subject = "a folder, or its name in results/ (default: the newest there)"
+    parser.add_argument("run_dir", type=recorded_path, nargs="?", metavar="RUN_DIR", help=subject)
 
 
 COMMANDS: Final = {
-    "merge": Command(
-        merge,
-        lambda parser: parser.add_argument(
-            "folder", type=Path, metavar="FOLDER", help="such as results/RUN_ID"
-        ),
-    ),
-    "report": Command(
-        report,
-        lambda parser: parser.add_argument(
-            "run_dir",
-            type=recorded_path,
-            nargs="?",
-            metavar="RUN_DIR",
-            help="a folder, or its name in results/ (default: the newest there)",
-        ),
-    ),
+    "merge": Command(merge, _add_merge_options),
+    "report": Command(report, _add_report_options),
     "advise": Command(advise, _add_advise_options),
     "compare": Command(compare, _add_compare_options),
-    "read": Command(
-        read, lambda parser: parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    ),
+    "read": Command(read, _add_read_options),
 }
 
 
@@ -217,19 +210,20 @@ def _gather(paths: Iterable[Path]) -> tuple[list[Results], list[Record]]:
     records: list[Record] = []
     for path in paths:
         ledger = path / LEDGER if path.is_dir() else path
+        folder = ledger.parent
+        is_run = ledger.name == LEDGER and (folder / CONFIG).exists()
         if path.is_dir() and (path / CONFIG).exists():
             _refuse_jobs(path)
         requests = _requests(ledger)
-        if ledger.name != LEDGER or not (ledger.parent / CONFIG).exists():
-            records += requests
-            continue
         try:
-            runs.append(results.read(ledger.parent))
+            if is_run:
+                runs.append(results.read(folder))
+                continue
         except ConfigError:
             # A file of this name lies in folders of other kinds, too, such as a model's.
             if path.is_dir():
                 raise
-            records += requests
+        records += requests
     return runs, records
 
 

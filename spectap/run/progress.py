@@ -1,17 +1,13 @@
-"""What a run shows of its progress, and how long it says beforehand that it takes."""
+"""What a run shows of its progress."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Never, TextIO
 
 from tqdm import tqdm
 
-from spectap.config import Config
 from spectap.printing import printable
-from spectap.record import Record
-from spectap.run.turns import Turn
 
 
 class Progress:
@@ -53,30 +49,3 @@ class Progress:
         """Ends the bar."""
         if self._bar is not None:
             self._bar.close()
-
-
-def seconds(
-    config: Config, turns: Sequence[Turn], warm_up: Sequence[Record], warm_up_seconds: float
-) -> float | None:
-    """How long these turns take, if each answer takes as long as the longest of the warm-up.
-
-    ``warm_up_seconds`` is what the warm-up took, which is one wave; what it took beyond its
-    answers, each turn does. None where a variant answered nothing.
-    """
-    ends = {
-        name: [r.end for r in warm_up if r.variant == name and r.succeeded] for name in config.names
-    }
-    if not all(ends.values()):
-        return None
-    answers = [max(of_variant) for of_variant in ends.values()]
-    together = sum if config.alternate else max
-    beyond = max(0.0, warm_up_seconds - together(answers))
-    total = 0.0
-    for point in (config.load.point(turn.load) for turn in turns):
-        if point.concurrency is None:
-            lengths = [point.requests / point.amount + answer for answer in answers]
-        else:
-            waves = -(-point.requests // point.concurrency)
-            lengths = [waves * answer for answer in answers]
-        total += beyond + together(lengths)
-    return total

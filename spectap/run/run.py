@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,9 +20,9 @@ from spectap.load_points import LoadPoint
 from spectap.names import CONTROL, LEDGER, WARM_UP
 from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run import progress
 from spectap.run import prompts as prompt_sets
 from spectap.run.folder import Observations, prepare, writing
+from spectap.run.progress import Progress
 from spectap.run.shipper import Shipper
 from spectap.run.taps import Patience, Taps
 from spectap.run.turns import Attempts, Turn
@@ -75,7 +74,7 @@ class Run:
         except OSError as error:
             raise RunError(f"{folder}: {error}") from None
         self._end_cases()
-        self._progress = progress.Progress(
+        self._progress = Progress(
             total=self._requests(self._attempts.turns), done=self._requests(self._attempts.settled)
         )
         self._say = self._progress.say
@@ -187,16 +186,14 @@ class Run:
     async def _warm_up(self, taps: Taps) -> None:
         """Sends the servers' first requests, which take many times as long as others.
 
-        Says what is to come before it, and how long that takes after it. Raises RunError where a
-        server sends no usage: without tokens there is nothing to compare.
+        Says before it what is to come. Raises RunError where a server sends no usage: without
+        tokens there is nothing to compare.
         """
         pending = self._attempts.pending
         requests, turns = self._at_most(self._requests(pending)), self._at_most(len(pending))
         self._say(f"to send: {requests} requests in {turns} turns")
         self._say("warming up")
-        start = time.monotonic()
         _, records, failure = await self._wave(WARM_UP, taps)
-        elapsed = time.monotonic() - start
         if failure is not None:
             self._say(f"warm-up: {failure}")
         uncounted = []
@@ -206,10 +203,6 @@ class Run:
                 uncounted.append(f"{name} ({url}) streams answers without usage: {_SEND_USAGE}")
         if uncounted:
             raise RunError("\n".join(uncounted))
-        expected = progress.seconds(self._config, pending, records, elapsed)
-        if expected is not None:
-            duration = self._at_most(f"about {wording.duration(expected)}")
-            self._say(f"going by the warm-up, this takes {duration}")
 
     async def _control(self, taps: Taps) -> bool:
         """Sends the same load each time, which shows what changes; once more where it fails.
@@ -249,10 +242,9 @@ class Run:
         counted = last_attempts(self._records)
         return self._attempts.end(stopping.last_rounds(self._config, counted))
 
-    def _at_most(self, amount: int | str) -> str:
+    def _at_most(self, amount: int) -> str:
         """``amount``, which is an upper bound where test cases may end early."""
-        bound = "" if self._config.load.rounds.fixed else "at most "
-        return f"{bound}{amount:,}" if isinstance(amount, int) else f"{bound}{amount}"
+        return f"{'' if self._config.load.rounds.fixed else 'at most '}{amount:,}"
 
     def _requests(self, turns: Sequence[Turn]) -> int:
         of_turns = sum(self._point(turn).requests for turn in turns)

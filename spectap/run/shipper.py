@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from spectap.config import Config
 from spectap.errors import ShippingError
@@ -16,18 +15,36 @@ from spectap.record import Record
 from spectap.run.turns import Turn
 
 
-class Bucket(Protocol):
-    """Where a run's folder is kept."""
+class Shipper:
+    """Ships one run's folder."""
 
-    def upload(self, run_dir: Path, run_id: str) -> None:
-        """Puts every file there that is not there yet in this form. Raises BucketError."""
+    def __init__(
+        self, upload: Callable[[], None], publish: Callable[[Sequence[Record]], None]
+    ) -> None:
+        """``upload`` uploads the folder, and ``publish`` publishes each request and turn once.
 
+        They raise ShippingError.
+        """
+        self.upload, self._publish = upload, publish
+        self._published: set[Turn] = set()
 
-class Publisher(Protocol):
-    """Where metrics go."""
+    async def ship(self, turns: Iterable[Turn], records: Sequence[Record]) -> str | None:
+        """Uploads the folder, from which metrics can be made, then publishes the new turns.
 
-    def publish(self, records: Sequence[Record]) -> None:
-        """Publishes what these turns show, each request and turn once. Raises PublishError."""
+        ``turns`` are those that will not be measured again; ``records`` may have others, too. Of
+        each turn, only the last attempt is published. Returns what went wrong, None if nothing did.
+        """
+        counted = last_attempts(records)
+        try:
+            await asyncio.to_thread(self.upload)
+            for turn in turns:
+                if turn not in self._published:
+                    of_turn = [r for r in counted if (r.round, r.case, r.load) == turn]
+                    await asyncio.to_thread(self._publish, of_turn)
+                    self._published.add(turn)
+        except ShippingError as error:
+            return str(error)
+        return None
 
 
 def make_shipper(
@@ -43,7 +60,7 @@ def make_shipper(
     from spectap.aws.bucket import Bucket
     from spectap.aws.cloudwatch import Publisher
 
-    bucket = Bucket(config.bucket, config.region, sleep)
+    upload = partial(Bucket(config.bucket, config.region, sleep).upload, folder, run_id)
     publisher = Publisher(
         config.experiment,
         config.region,
@@ -52,38 +69,6 @@ def make_shipper(
         namespace=namespace(config.model),
         by_load=len(config.load.points) > 1,
         # Of a run that is measured apart the bucket is all that a killed pod leaves.
-        keep=partial(bucket.upload, folder, run_id) if config.apart else None,
+        keep=upload if config.apart else None,
     )
-    return Shipper(folder, bucket, publisher, run_id)
-
-
-class Shipper:
-    """Ships one run's folder."""
-
-    def __init__(self, folder: Path, bucket: Bucket, publisher: Publisher, run_id: str) -> None:
-        """``run_id`` is what the folder is called in the bucket."""
-        self._folder, self._bucket, self._publisher = folder, bucket, publisher
-        self._run_id = run_id
-        self._published: set[Turn] = set()
-
-    async def ship(self, turns: Iterable[Turn], records: Sequence[Record]) -> str | None:
-        """Uploads the folder, from which metrics can be made, then publishes the new turns.
-
-        ``turns`` are those that will not be measured again; ``records`` may have others, too. Of
-        each turn, only the last attempt is published. Returns what went wrong, None if nothing did.
-        """
-        counted = last_attempts(records)
-        try:
-            await asyncio.to_thread(self.upload)
-            for turn in turns:
-                if turn not in self._published:
-                    of_turn = [r for r in counted if (r.round, r.case, r.load) == turn]
-                    await asyncio.to_thread(self._publisher.publish, of_turn)
-                    self._published.add(turn)
-        except ShippingError as error:
-            return str(error)
-        return None
-
-    def upload(self) -> None:
-        """Uploads the folder. Raises BucketError."""
-        self._bucket.upload(self._folder, self._run_id)
+    return Shipper(upload, publisher.publish)

@@ -24,17 +24,17 @@ QUICK = Patience(start=10, recovery=0.3, stall=2, grace=20, poll=0.02, counters=
 
 
 class Bucket:
-    """Copies the folder. Fails while ``failing``; ``events`` is shared with the publisher."""
+    """Copies ``folder``. Fails while ``failing``; ``events`` is shared with the publisher."""
 
-    def __init__(self, target: Path, events: list[str]) -> None:
-        self.target, self.events = target, events
+    def __init__(self, folder: Path, target: Path, events: list[str]) -> None:
+        self.folder, self.target, self.events = folder, target, events
         self.failing = False
 
-    def upload(self, run_dir: Path, run_id: str) -> None:
+    def upload(self) -> None:
         if self.failing:
             self.events.append("upload failed")
             raise BucketError("the bucket cannot be reached")
-        shutil.copytree(run_dir, self.target, dirs_exist_ok=True)
+        shutil.copytree(self.folder, self.target, dirs_exist_ok=True)
         self.events.append("upload")
 
 

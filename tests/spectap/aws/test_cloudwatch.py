@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -280,19 +278,6 @@ def test_restart_sends_what_was_never_taken(
 
     assert len(aws.asked) == 2 + 2  # two requests, and the totals of two variants
     assert published() == expected(records)
-
-
-@pytest.mark.usefixtures("aws")
-@pytest.mark.parametrize("away", [timedelta(days=-15), timedelta(hours=3)])
-def test_what_cloudwatch_would_refuse_for_its_time_is_left_out(
-    tmp_path: Path, away: timedelta, caplog: pytest.LogCaptureFixture
-) -> None:
-    far = record(sent=time.time() + away.total_seconds(), request="far", round=2)
-    with caplog.at_level(logging.WARNING):
-        publisher(tmp_path).publish([far, record()])
-
-    assert published() == expected([record()])
-    assert "left out 2 of 4 requests and turns" in caplog.text
 
 
 @pytest.mark.parametrize(("count", "chunks"), [(400, 30), (2, 30_000)])

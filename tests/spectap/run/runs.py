@@ -43,7 +43,7 @@ class Setup:
         self.others = {f"k{window}": golden() for window in windows}
         self.folder = folder / "run-1"
         self.events: list[str] = []
-        self.bucket = Bucket(folder / "bucket", self.events)
+        self.bucket = Bucket(self.folder, folder / "bucket", self.events)
         self.publisher = Publisher(self.events)
         self.driver = InProcess(None, folder)
         self._changes = changes
@@ -70,7 +70,7 @@ class Setup:
             self.config(),
             self.folder,
             driver=self.driver,
-            shipper=Shipper(self.folder, self.bucket, self.publisher, "run-1"),
+            shipper=Shipper(self.bucket.upload, self.publisher.publish),
             patience=patience,
         )
 
