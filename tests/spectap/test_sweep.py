@@ -173,18 +173,11 @@ def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
 
 def used(folder: Path, name: str, digest: str = "d", left_out: tuple[str, ...] = ()) -> None:
     """Notes which prompts a variant was sent."""
-    used_set = UsedSet(
-        case="counting",
-        source="mine.jsonl",
-        licence="",
-        digest=digest,
-        classes=(("short", 3 - len(left_out)),),
-        used=3 - len(left_out),
-        left_out=tuple(LeftOut(name, 90, 80) for name in left_out),
-        counted=True,
-    )
+    number = 3 - len(left_out)
+    refused = tuple(LeftOut(prompt, 90, 80) for prompt in left_out)
+    noted = UsedSet("counting", "mine", "", digest, (("short", number),), number, refused, True)
     path = folder / "variants" / name / "prompts.json"
-    path.write_text(json.dumps([asdict(used_set)]))
+    path.write_text(json.dumps([asdict(noted)]))
 
 
 def test_prompts_of_a_set_are_those_of_all_variants(folder: Path) -> None:

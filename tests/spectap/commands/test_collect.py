@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import boto3
 import pytest
 
 from tests.spectap import samples
-from tests.spectap.aws.embedded import BUCKET, REGION, Aws, serving
+from tests.spectap.aws.embedded import Aws
 from tests.spectap.commands.indexes import stored
 from tests.spectap.commands.processes import Benchmark, Ended
 
@@ -26,27 +25,11 @@ VARIANTS: Final[list[dict[str, Any]]] = [
 RECORDED: Final = Path("rehearsal/recorded").absolute()
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Aws]:
-    aws = Aws()
-    yield aws
-    aws.stop()
-
-
-@pytest.fixture(autouse=True)
-def bucket(server: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with serving(server, monkeypatch):
-        boto3.client("s3", region_name=REGION).create_bucket(
-            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
-        )
-        yield
-
-
 Collect = Callable[[int, str | None], Ended]
 
 
 @pytest.fixture
-def collect(tmp_path: Path, benchmark: Benchmark) -> Collect:
+def collect(tmp_path: Path, benchmark: Benchmark, store: Aws) -> Collect:
     """The pod of an index, with a disk of its own, in which inference_demo has left a report."""
 
     def call(index: int, report: str | None) -> Ended:

@@ -26,24 +26,16 @@ from spectap.commands import recorded
 from spectap.load.driver import Driver
 from spectap.names import CONTROL
 from spectap.report import results
-from tests.spectap.aws.embedded import BUCKET, REGION, Aws, failure, serving
+from tests.spectap.aws.embedded import ACCOUNT, BUCKET, REGION, Aws, failure
 from tests.spectap.commands import processes
 from tests.spectap.commands.indexes import RUN_ID, Sweep, restore, stored
 from tests.spectap.commands.processes import Benchmark, Ended, eventually, started
 from tests.spectap.standins import InProcess
 
-ACCOUNT = "123456789012"  # moto's own
 NAMES = ("Base", "k3", "k7")
 TURNS = 2
 """Two test cases in one round; each has two requests, as has a wave."""
 MARKS = {name: f"variants/{name}/_COMPLETE" for name in NAMES}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Aws]:
-    aws = Aws()
-    yield aws
-    aws.stop()
 
 
 @pytest.fixture(scope="module")
@@ -55,21 +47,17 @@ def servers() -> Iterator[dict[str, Golden]]:
 @pytest.fixture
 def sweep(
     tmp_path: Path,
-    server: Aws,
+    store: Aws,
     servers: dict[str, Golden],
     monkeypatch: pytest.MonkeyPatch,
     frozen_imports: None,
-) -> Iterator[Sweep]:
+) -> Sweep:
     """Requests are sent from this process, and nothing is drawn: both take longer than the rest."""
     monkeypatch.setattr(Driver, "choose", lambda _, scratch: InProcess(None, scratch))
     monkeypatch.setattr(recorded, "draw", lambda _: None)
     for golden in servers.values():
         golden.healthy = True
-    with serving(server, monkeypatch):
-        boto3.client("s3", region_name=REGION).create_bucket(
-            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
-        )
-        yield Sweep(tmp_path, servers, server)
+    return Sweep(tmp_path, servers, store)
 
 
 def run(benchmark: Benchmark, sweep: Sweep, variant: str, **options: Any) -> Ended:

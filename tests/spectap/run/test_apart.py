@@ -142,15 +142,13 @@ async def test_a_resumed_run_begins_with_another_control(tmp_path: Path) -> None
 async def test_where_only_the_last_control_is_missing_it_alone_is_done(tmp_path: Path) -> None:
     async with Alone(tmp_path) as setup:
         setup.driver = Choosy(setup, "control", "control-attempt-3")  # each is done once more
-        assert await setup.run().execute() == []
+        assert await setup.execute() == []
         attempts = [attempt for round, attempt, _ in setup.rounds() if round in (CONTROL, 1)]
         assert attempts == [1, 2, 1, 1, 3, 4]
         progress = setup.folder / "progress.jsonl"
         lines = progress.read_text().splitlines(keepends=True)
         progress.write_text("".join(lines[:-1]))  # killed just before
         before = setup.rounds()
-        run = setup.run()
-        assert await run.execute() == []
-        assert run.complete
+        assert await setup.execute() == []
         assert setup.rounds()[len(before) :] == [(0, 2, 2), (CONTROL, 5, 2)]
         assert len(setup.published()) == 4

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
@@ -206,22 +208,21 @@ async def test_what_cannot_be_shipped_is_shipped_later(tmp_path: Path) -> None:
         # Tried once in mid-run and once at the end: a node must not idle for a bucket.
         assert setup.events == ["upload failed"] * 2
         setup.bucket.failing, setup.publisher.failing = False, True
-        assert await setup.execute() == ["throttled for too long"]
+        run = setup.run()
+        assert await run.execute() == ["throttled for too long"]
+        assert (run.complete, run.shipped) == (True, False)
         assert read_ledger(setup.bucket.target / LEDGER) == setup.records()
         setup.publisher.failing = False
         assert await setup.execute() == []
         assert len(setup.published()) == 4
-        assert len([r for r in setup.records() if r.round > 0]) == 16
 
 
 async def test_a_ledger_that_cannot_be_written_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: object, record: Record) -> None:
-        raise OSError(28, "No space left on device")
-
     async with Setup(tmp_path) as setup:
-        monkeypatch.setattr(Journal, "append", full)
+        full = OSError(28, "No space left on device")
+        monkeypatch.setattr(Journal, "append", Mock(side_effect=full))
         with pytest.raises(RunError, match=r"cannot be written: .*No space left"):
             await setup.execute()
 
@@ -229,14 +230,12 @@ async def test_a_ledger_that_cannot_be_written_ends_the_run(
 async def test_answers_that_cannot_be_read_are_not_checked_and_the_run_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    load = samples.load(rounds=1)
     case = {"name": "talks", "prompts": {"known": "mt-bench", "limit": 2}}
-    async with Setup(tmp_path, load=load, test_cases=[case]) as setup:
+    async with Setup(tmp_path, load=samples.load(rounds=1), test_cases=[case]) as setup:
         (tmp_path / "answers-SD.jsonl").write_text('{"prompt": "a"}\n', encoding="utf-8")
         assert await setup.execute() == []
     printed = capsys.readouterr().err
-    assert "answers not checked: talks, round 1: " in printed
-    assert "answers-SD.jsonl:1: content: Field required" in printed
+    assert re.search(r"answers not checked: talks, round 1: .*SD.jsonl:1: content: Field", printed)
     assert (setup.folder / ANSWERS).read_text() == ""
 
 

@@ -37,10 +37,8 @@ def attempts(tmp_path: Path) -> Attempts:
 def test_each_round_takes_all_cases_and_begins_with_another_one(attempts: Attempts) -> None:
     assert attempts.turns == attempts.pending
     assert attempts.turns == [
-        Turn(1, "counting", POINT.name),
-        Turn(1, "sonnets", POINT.name),
-        Turn(2, "sonnets", POINT.name),
-        Turn(2, "counting", POINT.name),
+        *(Turn(1, case, POINT.name) for case in ("counting", "sonnets")),
+        *(Turn(2, case, POINT.name) for case in ("sonnets", "counting")),
     ]
 
 
@@ -85,14 +83,11 @@ def test_a_case_that_ends_early_has_no_turns_after_its_last_round(attempts: Atte
     for turn in attempts.turns:
         attempts.note(turn, "failed")
     counting, sonnets = ("counting", POINT.name), ("sonnets", POINT.name)
-    assert attempts.end({counting: 1, sonnets: 2}) == {counting: 1}
-    remaining = [
-        Turn(1, "counting", POINT.name),
-        Turn(1, "sonnets", POINT.name),
-        Turn(2, "sonnets", POINT.name),
-    ]
-    assert attempts.turns == attempts.pending == [*attempts.failures] == remaining
-    assert attempts.end({counting: 1, sonnets: 2}) == {}
+    *others, last = attempts.turns
+    assert last == Turn(2, *counting)
+    for ended in ({counting: 1}, {}):
+        assert attempts.end({counting: 1, sonnets: 2}) == ended
+        assert attempts.turns == attempts.pending == [*attempts.failures] == others
 
 
 def test_attempts_are_numbered_on_from_the_ledger(tmp_path: Path, attempts: Attempts) -> None:
