@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -14,12 +14,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from spectap import config as configuration
 from spectap import wording
-from spectap.answer import CheckedAnswer, parts_at, read_checked
+from spectap.answer import read_checked
 from spectap.config import Config, Variant
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS
 from spectap.errors import JournalError, MergeError, RunError, problems
-from spectap.ledger import last_attempts, read_ledger, whole_controls
+from spectap.ledger import read_ledger, whole_controls
 from spectap.names import (
     ANSWERS,
     COMPLETE,
@@ -119,15 +119,13 @@ def merge(folder: Path) -> Merged:
     sweep = configuration.read(folder / SWEEP)
     missing = _missing(folder, sweep)
     variants = tuple(variant for variant in sweep.variants if variant.name not in missing)
-    notes: list[str] = []
+    config = sweep.model_copy(update={"variants": variants})
     try:
+        notes: tuple[str, ...] = ()
         if variants:
-            config = sweep.model_copy(update={"variants": variants})
-            settings = {name: _checked_settings(folder, config, name) for name in config.names}
-            notes += _notes_on_prompts(folder, config)
-            notes += _notes_on_settings(config, settings)
+            notes = (*_notes_on_prompts(folder, config), *_notes_on_settings(folder, config))
             _write(folder, config)
-        merged = Merged(tuple(variant.name for variant in variants), missing, tuple(notes))
+        merged = Merged(config.names, missing, notes)
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         _replace(folder / MERGED, [orjson.dumps(merged, option=options)])
     except OSError as error:
@@ -137,39 +135,24 @@ def merge(folder: Path) -> Merged:
 
 def _missing(folder: Path, sweep: Config) -> dict[str, str]:
     """Why a variant cannot be in the run, for each that cannot."""
-    folders = {name: variant_folder(folder, sweep, name) for name in sweep.names}
-    complete = {name for name, path in folders.items() if (path / COMPLETE).exists()}
+    complete = {
+        name for name in sweep.names if (variant_folder(folder, sweep, name) / COMPLETE).exists()
+    }
     reasons = {}
     for name, baseline in ((variant.name, variant.baseline) for variant in sweep.variants):
         if name not in complete:
             reasons[name] = "its results are not complete"
-        elif baseline is not None and baseline not in complete:
+        elif baseline not in (None, *complete):
             reason = f"the results of {baseline}, which it is compared with, are not complete"
             reasons[name] = reason
     return reasons
 
 
-def _checked_settings(folder: Path, config: Config, variant: str) -> Mapping[str, str]:
-    """The settings that the variant was measured with.
-
-    Raises MergeError if it was measured by another configuration than the rest. What decides
-    nothing of what is measured may differ: it is taken from the ``config``.
-    """
-    path = variant_folder(folder, config, variant) / CONFIG
-    measured = configuration.read(path)
-    if changed := configuration.differences(measured, isolated(config, variant)):
-        raise MergeError(
-            f"{path}: {', '.join(changed)}: differs from {folder / SWEEP}, so that it cannot be "
-            "compared with the others"
-        )
-    return measured.settings
-
-
 def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
     """Where variants were not sent the same prompts of a set. Raises MergeError for another set."""
-    first, *remaining = config.names
+    first, *others = config.names
     expected = _sets(folder, config, first)
-    for name in remaining:
+    for name in others:
         sets = _sets(folder, config, name)
         if {case: s.digest for case, s in sets.items()} != {
             case: s.digest for case, s in expected.items()
@@ -179,11 +162,10 @@ def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
                 "sent, so that it cannot be compared with the others"
             )
         for case, used in sets.items():
-            of_first = expected[case]
-            if {p.name for p in used.left_out} != {p.name for p in of_first.left_out}:
+            if {p.name for p in used.left_out} != {p.name for p in expected[case].left_out}:
                 yield (
-                    f"{name} was sent {used.used} prompts of {case}, {first} {of_first.used}: "
-                    "the services took different ones."
+                    f"{name} was sent {used.used} prompts of {case}, {first} "
+                    f"{expected[case].used}: the services took different ones."
                 )
 
 
@@ -196,13 +178,24 @@ def _sets(folder: Path, config: Config, variant: str) -> dict[str, UsedSet]:
     return {used.case: used for used in sets}
 
 
-def _notes_on_settings(config: Config, settings: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Where variants were measured with other settings than the report prints."""
+def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
+    """Where variants were measured with other settings than the report prints.
+
+    Raises MergeError for a variant that was measured by another configuration than the rest. What
+    decides nothing of what is measured may differ.
+    """
     deviating: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for variant, measured in settings.items():
+    for variant in config.names:
+        path = variant_folder(folder, config, variant) / CONFIG
+        measured = configuration.read(path)
+        if changed := configuration.differences(measured, isolated(config, variant)):
+            raise MergeError(
+                f"{path}: {', '.join(changed)}: differs from {folder / SWEEP}, so that it cannot "
+                "be compared with the others"
+            )
         for setting, reported in config.settings.items():
-            if measured.get(setting, reported) != reported:
-                deviating[setting, measured[setting]].append(variant)
+            if measured.settings.get(setting, reported) != reported:
+                deviating[setting, measured.settings[setting]].append(variant)
     for (setting, value), variants in deviating.items():
         yield f"{wording.listed(variants)} had another {setting} than this run says: {value}."
 
@@ -213,7 +206,8 @@ def _write(folder: Path, config: Config) -> None:
     _journal(folder / LEDGER, (r for name in folders for r in _records(folder, config, name)))
     counts = (count for path in folders.values() for count in counters.read(path / COUNTERS))
     _journal(folder / COUNTERS, counts)
-    _journal(folder / ANSWERS, _answers(folders, config))
+    answers = (answer for path in folders.values() for answer in read_checked(path / ANSWERS))
+    _journal(folder / ANSWERS, answers)
     if (prompts := folders[config.names[0]] / PROMPTS).exists():
         _replace(folder / PROMPTS, [prompts.read_bytes()])
     for copies in (LLMPERF, INFERENCE_DEMOS):
@@ -224,8 +218,7 @@ def _write(folder: Path, config: Config) -> None:
         for file in (path / INFERENCE_DEMO, path / INFERENCE_DEMO_LOG):
             if file.exists():
                 (folder / INFERENCE_DEMOS).mkdir(exist_ok=True)
-                copy = folder / INFERENCE_DEMOS / f"{name}{file.suffix}"
-                _replace(copy, [file.read_bytes()])
+                shutil.copyfile(file, folder / INFERENCE_DEMOS / f"{name}{file.suffix}")
     # Last, because a folder with this file is a run's.
     _replace(folder / CONFIG, [configuration.dump(config).encode()])
 
@@ -237,43 +230,6 @@ def _records(folder: Path, config: Config, variant: str) -> Iterator[Record]:
     for record in records:
         if record.round != CONTROL or record.attempt in controls:
             yield replace(record, run=folder.name)
-
-
-def _answers(folders: Mapping[str, Path], config: Config) -> Iterator[CheckedAnswer]:
-    greedy = config.load.sampling.get("temperature") == 0
-    answers = {name: read_checked(path / ANSWERS) for name, path in folders.items()}
-    for variant in config.variants:
-        baseline = answers[variant.baseline] if variant.baseline and greedy else ()
-        yield from _compared(answers[variant.name], baseline)
-
-
-def _compared(
-    answers: Sequence[CheckedAnswer], baseline: Sequence[CheckedAnswer]
-) -> Iterator[CheckedAnswer]:
-    """A variant's answers, each with whether it is the baseline's to the same prompt.
-
-    Both sides are of last attempts, in whose turns the prompts are the same. Where a prompt was
-    sent several times, the first answer is compared with the first, and so on. In which word two
-    answers part is known only where their texts were kept. Without texts, calls of tools that
-    differ in nothing but the order of their arguments count as different.
-    """
-    of_baseline = defaultdict(list)
-    for counterpart in reversed(last_attempts(baseline)):
-        of_baseline[
-            counterpart.case, counterpart.load, counterpart.round, counterpart.prompt
-        ].append(counterpart)
-    counted = {id(answer) for answer in last_attempts(answers)}
-    for answer in answers:
-        same_prompt = of_baseline[answer.case, answer.load, answer.round, answer.prompt]
-        if id(answer) not in counted or not same_prompt:
-            yield answer
-            continue
-        counterpart = same_prompt.pop()
-        if answer.answer is None or counterpart.answer is None:
-            yield replace(answer, same=answer.digest == counterpart.digest)
-        else:
-            parts = parts_at(answer.answer, counterpart.answer)
-            yield replace(answer, same=parts is None, parts_at=parts)
 
 
 def _journal(path: Path, lines: Iterable[object]) -> None:

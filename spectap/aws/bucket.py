@@ -8,7 +8,6 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 from functools import partial
 from pathlib import Path
@@ -44,10 +43,6 @@ _PROMPT_CHECKS: Final = {
     "": _CHECK,
 }
 
-_AT_ONCE: Final = 8
-"""Objects fetched at the same time: most are small, so latency counts. The SDK keeps ten
-connections (botocore, ``Config.max_pool_connections``)."""
-
 # An upload that is cut off must not leave half a turn that looks whole, nor two attempts of one
 # number: attempts are numbered by the ledger, and complete by their progress.
 _UPLOAD_ORDER: Final = {LEDGER: 0, PROGRESS: 2, COMPLETE: 3}
@@ -63,15 +58,13 @@ class Bucket:
             "s3", region, sleep, subject=subject, error=BucketError, checks=_RESULT_CHECKS
         )
 
-    def upload(self, run_dir: Path, run_id: str | None = None) -> None:
+    def upload(self, run_dir: Path, run_id: str) -> None:
         """Puts each file of the folder at ``results/<run id>/<path>``, unless it is there.
 
-        ``run_id`` is the folder's name unless it is given. Folders of variants are left out: each
-        is a run of its own. Files may be replaced, appended to or removed meanwhile: each is read
-        once, so that the object is the file as it was at one moment. A file may have up to 5 GB,
-        S3's limit for one PutObject. Raises BucketError.
+        Folders of variants are left out: each is a run of its own. Files may change or vanish
+        meanwhile: each is read once, so that the object is the file as it was at one moment. A file
+        may have up to 5 GB, S3's limit for one PutObject. Raises BucketError.
         """
-        run_id = run_id or run_dir.name
         stored = self._objects(results_key(run_id, ""))
         for path in sorted(
             run_dir.rglob("*"), key=lambda path: (_UPLOAD_ORDER.get(path.name, 1), path)
@@ -97,11 +90,12 @@ class Bucket:
         Raises BucketError.
         """
         prefix = results_key(run_id, "")
-        names = (key.removeprefix(prefix) for key in self._objects(prefix))
-        missing = [n for n in names if _is_path(n) and not (run_dir / n).exists()]
-
-        def bring(name: str) -> None:
-            data, path = self._get(f"{prefix}{name}"), run_dir / name
+        for key in self._objects(prefix):
+            name = key.removeprefix(prefix)
+            path = run_dir / name
+            if not _is_path(name) or path.exists():
+                continue
+            data = self._get(key)
             draft = path.with_name(f"{path.name}.draft")
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,10 +103,6 @@ class Bucket:
                 draft.replace(path)
             except OSError as error:
                 raise BucketError(f"{path}: cannot be written: {error.strerror}") from None
-
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            # The list waits for all, and raises the error of the first that failed.
-            list(pool.map(bring, missing))
 
     def complete(self, run_id: str) -> set[str]:
         """The folders of a run's variants that are marked complete. Raises BucketError."""
@@ -123,9 +113,9 @@ class Bucket:
     def fetch_evaluation(self, run_dir: Path, variants: Collection[str]) -> Evaluation | None:
         """Puts the newest lm-eval samples into ``run_dir/quality/<variant>/``, replacing older.
 
-        Beside them goes ``evaluation.json``, which says whose they are. An evaluation is what a Job
-        has written to ``results/quality/<id>/<variant>/...``; one counts if it has samples of two
-        of the variants. Without one nothing is changed. Raises BucketError and OSError.
+        Beside them goes ``evaluation.json``, which says whose they are. An evaluation lies in
+        ``results/quality/<id>/<variant>/...`` and counts if it has samples of two of the variants.
+        Without one nothing is changed. Raises BucketError and OSError.
         """
         root = results_key(QUALITY, "")
         samples: defaultdict[str, dict[str, Any]] = defaultdict(dict)
@@ -160,10 +150,10 @@ class Bucket:
     def _objects(self, prefix: str) -> Mapping[str, Mapping[str, Any]]:
         """What S3 says of each object below the prefix, by key."""
 
+        paginator = self._s3.client.get_paginator("list_objects_v2")
+
         def listed() -> dict[str, Mapping[str, Any]]:
-            pages = self._s3.client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=prefix
-            )
+            pages = paginator.paginate(Bucket=self._bucket, Prefix=prefix)
             return {entry["Key"]: entry for page in pages for entry in page.get("Contents", [])}
 
         return self._s3.call(listed)

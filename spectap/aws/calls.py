@@ -5,10 +5,9 @@ The two services that a run asks only once are here, too: Secrets Manager and St
 
 from __future__ import annotations
 
-import itertools
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -62,7 +61,11 @@ _BUSY: Final = frozenset(
 
 
 class Service:
-    """A client of one AWS service, and how its failures are worded."""
+    """A client of one AWS service, and how its failures are worded.
+
+    ``subject`` is what a message names. ``checks`` says by AWS's error code what to check, and
+    under an empty code what to check after any other refusal.
+    """
 
     def __init__(
         self,
@@ -74,22 +77,30 @@ class Service:
         error: type[BenchmarkError],
         checks: Mapping[str, str],
     ) -> None:
-        """``subject`` is what a message names. ``checks`` says by AWS's error code what to check,
-        and under an empty code what to check after any other refusal."""
         self.client: Any = boto3.client(name, region_name=region, config=_ONE_ATTEMPT)
         self._sleep, self._subject, self._error, self._checks = sleep, subject, error, checks
 
     def call(self, function: Callable[[], T]) -> T:
         """Calls until it succeeds, for at most five minutes. Raises the service's error."""
-        try:
-            return _persist(function, self._sleep)
-        except AWS_ERRORS as error:
-            reason = " ".join(str(error).split()).rstrip(".")
-            if _is_transient(error):
-                text = f"failing for {PATIENCE_SECONDS / 60:.0f} minutes: {reason}"
-            else:
-                text = f"{reason}; {self._checks.get(_code(error), self._checks[''])}"
-            raise self._error(f"{self._subject}: {text}") from None
+        spent = 0.0  # in pauses and failed attempts
+        longest = _FIRST_PAUSE_SECONDS
+        while True:
+            # Jitter, so that clients refused at the same moment do not return at the same moment.
+            pause = longest * random.uniform(0.5, 1)
+            start = time.monotonic()
+            try:
+                return function()
+            except AWS_ERRORS as error:
+                spent += time.monotonic() - start + pause
+                reason = " ".join(str(error).split()).rstrip(".")
+                if not _is_transient(error):
+                    check = self._checks.get(_code(error), self._checks[""])
+                    raise self._error(f"{self._subject}: {reason}; {check}") from None
+                if spent > PATIENCE_SECONDS:
+                    outage = f"failing for {PATIENCE_SECONDS / 60:.0f} minutes"
+                    raise self._error(f"{self._subject}: {outage}: {reason}") from None
+            self._sleep(pause)
+            longest = min(_LONGEST_PAUSE_SECONDS, 2 * longest)
 
 
 def read_secret(name: str, region: str, sleep: Sleep = time.sleep) -> str:
@@ -116,28 +127,6 @@ def start_stopper(arn: str, region: str, sleep: Sleep = time.sleep) -> None:
     }
     service = Service("stepfunctions", region, sleep, subject=arn, error=StopError, checks=checks)
     service.call(partial(service.client.start_execution, stateMachineArn=arn))
-
-
-def _persist(call: Callable[[], T], sleep: Sleep) -> T:
-    """Raises an error that another attempt cannot cure, or the last one."""
-    spent = 0.0  # in pauses and failed attempts
-    for pause in _pauses():
-        start = time.monotonic()
-        try:
-            return call()
-        except AWS_ERRORS as error:
-            spent += time.monotonic() - start + pause
-            if not _is_transient(error) or spent > PATIENCE_SECONDS:
-                raise
-        sleep(pause)
-    raise AssertionError("the pauses never end")
-
-
-def _pauses() -> Iterator[float]:
-    # Jitter, so that clients refused at the same moment do not return at the same moment.
-    for attempt in itertools.count():
-        pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempt, 16))
-        yield pause * random.uniform(0.5, 1)
 
 
 def _is_transient(error: Exception) -> bool:

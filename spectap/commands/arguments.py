@@ -17,15 +17,11 @@ from spectap.config import NAME
 from spectap.errors import problems
 from spectap.load_points import Rounds
 
-_MOST_PER_SECOND: Final = 1000
-_HOTTEST: Final = 2
-"""Requests a second, and the highest temperature: an experiment file allows as much."""
-
 _ROUNDING: Final = 0.002
 """How far shares may add up to something else than 1: thirds have no last digit."""
 
-HALF_WIDTH: Final = 0.05
-"""The default of how far an interval may reach from its estimate, in a range of rounds."""
+_HALF_WIDTH: Final = 0.05
+"""How far an interval may reach from its estimate, in a range of rounds."""
 
 T = TypeVar("T")
 
@@ -125,12 +121,12 @@ def several(kind: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
 
 
 def rounds(text: str) -> Rounds:
-    """A number of rounds, or a range such as ``4-30``, whose half-width is the default one."""
+    """A number of rounds, or a range such as ``4-30``."""
     numbers = text.split("-")
     if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
         raise ArgumentTypeError(f"{text!r}: must be a whole number, or a range such as 4-30")
     first, last = int(numbers[0]), int(numbers[-1])
-    limits = {"at_least": first, "at_most": last, "half_width": HALF_WIDTH}
+    limits = {"at_least": first, "at_most": last, "half_width": _HALF_WIDTH}
     try:
         return Rounds.model_validate(first if first == last else limits)
     except ValidationError as error:
@@ -149,13 +145,11 @@ def _type(allowed: str, accepts: Callable[[float], bool]) -> Callable[[str], flo
     return number
 
 
-fraction: Final = _type("between 0 and 1", lambda value: 0 < value < 1)
 positive: Final = _type("of more than 0", lambda value: 0 < value < math.inf)
 threshold: Final = _type("of more than 0 and at most 1", lambda value: 0 < value <= 1)
-temperature: Final = _type(f"from 0 to {_HOTTEST}", lambda value: 0 <= value <= _HOTTEST)
-rate: Final = _type(
-    f"of more than 0 and at most {_MOST_PER_SECOND}", lambda value: 0 < value <= _MOST_PER_SECOND
-)
+# An experiment file allows as much.
+temperature: Final = _type("from 0 to 2", lambda value: 0 <= value <= 2)
+rate: Final = _type("of more than 0 and at most 1000", lambda value: 0 < value <= 1000)
 """Requests a second."""
 
 

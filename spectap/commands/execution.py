@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
@@ -24,8 +24,9 @@ from spectap.errors import BucketError, RunError, ShippingError, StopError
 from spectap.load.driver import Driver
 from spectap.names import COMPLETE, RUN_ID
 from spectap.printing import printable
-from spectap.run.run import Patience, Run
+from spectap.run.run import Run
 from spectap.run.shipper import Shipper, make_shipper
+from spectap.run.taps import Patience
 
 _LONG_PAUSE_SECONDS: Final = 5.0
 
@@ -35,10 +36,7 @@ class Ended(Exception):
 
 
 class Pause:
-    """Sleeps between two attempts at AWS, and says so when it is for long.
-
-    It ends with the run: a thread that slept on would keep the process from ending for minutes.
-    """
+    """Sleeps between two attempts at AWS, and ends with the run, so that no thread outlives it."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
@@ -61,8 +59,6 @@ class Measured(NamedTuple):
     """The signal that ended it."""
     shipper: Shipper | None
     """None where results stay on this machine."""
-    pause: Pause
-    """Between two attempts at AWS; it has ended if a signal has ended the run."""
 
 
 def run_folder(results: str) -> Path:
@@ -75,10 +71,7 @@ def run_folder(results: str) -> Path:
 
 @contextlib.contextmanager
 def prompt_files(config: Config, beside: Path) -> Iterator[Path]:
-    """The folder that the user's prompts are in: ``beside``, unless a bucket has them.
-
-    Raises RunError.
-    """
+    """The folder of the user's prompts: ``beside``, unless a bucket has them. Raises RunError."""
     if config.prompts_bucket is None:
         yield beside
         return
@@ -99,7 +92,7 @@ def execute(config: Config, folder: Path, patience: Patience, *, files: Path) ->
     measured = measure(config, folder, folder.name, patience, files=files)
     if measured.by is not None:
         return say_ended(measured.by, folder)
-    failed = measured.failed + _fetch_evaluation(config, folder, measured.pause)
+    failed = measured.failed + _fetch_evaluation(config, folder)
     recorded.draw(folder)
     if measured.shipper is not None:
         try:
@@ -115,7 +108,7 @@ def execute(config: Config, folder: Path, patience: Patience, *, files: Path) ->
         print(f"spectap: the rest is kept in {folder}", file=sys.stderr)
         return 1
     print(f"results: {folder}" + (f" and s3://{config.bucket}" if config.bucket else ""))
-    stop_nodes(config, measured.pause)
+    stop_nodes(config)
     return 0
 
 
@@ -124,9 +117,8 @@ def measure(
 ) -> Measured:
     """Measures, and ships what the configuration ships.
 
-    ``run_id`` is what the folder is called in the bucket, ``files`` the folder that the user's
-    prompts are in, ``window`` the widest of variants that are measured apart and compared with
-    these. Raises RunError and SecretError.
+    ``run_id`` is what the folder is called in the bucket; ``files`` and ``window`` are as in Run.
+    Raises RunError and SecretError.
     """
     pause = Pause()
     if config.api_key_secret is not None and config.region is not None:
@@ -145,7 +137,7 @@ def measure(
             window=window,
         )
         failed, by = asyncio.run(_until_ended(run, pause))
-    return Measured(run, failed, by, shipper, pause)
+    return Measured(run, failed, by, shipper)
 
 
 async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signals | None]:
@@ -170,19 +162,19 @@ async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signal
 
 def say_ended(by: signal.Signals, folder: Path) -> int:
     """Says that a signal has ended the run; returns the exit status."""
-    # On standard output, for the log: a rehearsal shows standard error on the terminal, where the
-    # person who ended it needs no such line.
+    # On standard output, for the log: a rehearsal shows standard error to who has ended it.
     print(f"spectap: ended by {by.name}; what was measured is kept in {folder}", flush=True)
     return 128 + by
 
 
 def mark_complete(folder: Path, shipper: Shipper | None) -> None:
     """Uploads the folder, and then the mark that it is complete. Raises ShippingError, OSError."""
-    upload: Callable[[], None] = shipper.upload if shipper else lambda: None
-    upload()
+    if shipper is not None:
+        shipper.upload()
     # Only when the rest is there: what has this file in the bucket is whole.
     (folder / COMPLETE).touch()
-    upload()
+    if shipper is not None:
+        shipper.upload()
 
 
 @contextlib.contextmanager
@@ -205,14 +197,14 @@ def ending_at_once() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _fetch_evaluation(config: Config, folder: Path, sleep: Callable[[float], None]) -> list[str]:
-    """Brings the newest results of lm-eval into the folder, for the report; what went wrong."""
+def _fetch_evaluation(config: Config, folder: Path) -> list[str]:
+    """Brings the newest results of lm-eval into the folder; returns what went wrong."""
     if config.bucket is None or config.region is None:
         return []
     from spectap.aws.bucket import Bucket
 
-    bucket = Bucket(config.bucket, config.region, sleep)
     try:
+        bucket = Bucket(config.bucket, config.region, Pause())
         evaluation = bucket.fetch_evaluation(folder, config.names)
     except (BucketError, OSError) as error:
         return [f"lm-eval's results: {error}"]
@@ -222,7 +214,7 @@ def _fetch_evaluation(config: Config, folder: Path, sleep: Callable[[float], Non
     return []
 
 
-def stop_nodes(config: Config, sleep: Callable[[float], None]) -> None:
+def stop_nodes(config: Config) -> None:
     """Ends the nodes, once all results are in the bucket, if the configuration says what does.
 
     A failure is said and fails nothing: the results are there, and the guard ends the nodes later.
@@ -232,7 +224,7 @@ def stop_nodes(config: Config, sleep: Callable[[float], None]) -> None:
     from spectap.aws import calls
 
     try:
-        calls.start_stopper(config.stopper, config.region, sleep)
+        calls.start_stopper(config.stopper, config.region, Pause())
     except StopError as error:
         print(
             f"spectap: the Trainium nodes were not stopped: {error}; make stop stops them, and "

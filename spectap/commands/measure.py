@@ -1,4 +1,4 @@
-"""``measure``: which models the endpoints serve, and the configuration of the run on them."""
+"""``measure``: its options, which models the endpoints serve, and the configuration of the run."""
 
 from __future__ import annotations
 
@@ -10,32 +10,62 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
 from spectap.commands import execution, recorded
-from spectap.commands.arguments import Command
-from spectap.commands.measure_options import (
-    CONCURRENCY,
-    REQUESTS,
-    SECONDS,
-    Endpoint,
-    add_options,
-    check,
-    objectives,
+from spectap.commands.arguments import (
+    Command,
+    base_url,
+    name,
+    positive,
+    rate,
+    rounds,
+    several,
+    temperature,
+    whole_number,
+    with_password,
 )
-from spectap.config import Config, PromptSource, TestCase, Variant
+from spectap.config import Config, Objectives, PromptSource, TestCase, Variant
 from spectap.endpoint import health
 from spectap.errors import ConfigError, EndpointError, problems
 from spectap.ledger import read_attempts
 from spectap.load import cases, sets
-from spectap.load_points import Load, LoadPoint, Rounds
+from spectap.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
 from spectap.names import LEDGER
 from spectap.printing import printable
-from spectap.run.run import Patience
+from spectap.run.taps import Patience
+from spectap.tap.tap import STALL_SECONDS
 
 _WAVE_SECONDS: Final = 600  # for as many requests as are in flight at once; the article's
+
+_REQUESTS: Final = 4
+_CONCURRENCY: Final = 4
+_SECONDS: Final = 30
+"""How long a --rate lasts. These three are defaults."""
+
+_OBJECTIVES: Final = {
+    "ttft_p90_ms": "time to first token",
+    "tpot_p90_ms": "time per output token",
+    "e2e_p90_ms": "whole answer",
+}
+_NEEDED: Final = {
+    "classes": ("prompts", "set"),
+    "limit": ("prompts", "set"),
+    "keep_answers": ("prompts", "set"),
+    "seconds": ("rate",),
+}
+"""Options that apply only beside one of the others."""
+
+
+class Endpoint(NamedTuple):
+    """An endpoint as it is given."""
+
+    name: str
+    url: str
+    model: str | None
+    """The name it serves the model under; None where that is the one of ``--model``."""
 
 
 def measure(arguments: argparse.Namespace) -> int:
@@ -47,16 +77,17 @@ def measure(arguments: argparse.Namespace) -> int:
     RESULTS_DIR (in place of results), OPENAI_API_KEY (sent to the endpoints), and LLMPERF_HOME and
     LLMPERF_PYTHON (llmperf then makes the load in place of the built-in driver).
     """
-    endpoints: list[Endpoint] = arguments.endpoints
-    check(arguments)
+    _check(arguments)
+    objectives = _objectives(arguments)
     test_cases, prompts = _test_cases(arguments)
     folder = execution.run_folder("results")
     try:
-        models = asyncio.run(_models(endpoints, arguments.model, arguments.wait))
+        models = asyncio.run(_models(arguments.endpoints, arguments.model, arguments.wait))
     except KeyboardInterrupt:
         print("spectap: ended by SIGINT; nothing was measured", file=sys.stderr)
         return 128 + signal.SIGINT
-    config = _config(arguments, models, test_cases, _load(arguments, prompts))
+    points = tuple(_points(arguments, math.ceil(prompts / arguments.rounds.at_least)))
+    config = _config(arguments, models, test_cases, objectives, points)
     patience = Patience(start=arguments.wait, recovery=arguments.wait, stall=arguments.timeout)
     files = arguments.prompts.parent if arguments.prompts else Path()
     status = 128 + signal.SIGINT
@@ -71,7 +102,119 @@ def measure(arguments: argparse.Namespace) -> int:
     return status
 
 
-COMMAND: Final = Command(measure, add_options)
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options. The defaults are the article's, except that answers are shorter."""
+    add = parser.add_argument
+    add("endpoints", type=_endpoint, nargs="+", metavar="NAME=URL[#MODEL]")
+    add("--model", help="of endpoints that name none after a #; default: the one that all serve")
+    count = whole_number(1)
+    add("--wait", type=whole_number(0), default=60, help="seconds to wait for the endpoints")
+    add(
+        "--timeout",
+        type=positive,
+        metavar="SECONDS",
+        help="an endpoint that answers nothing for so long ends the turn on it: its requests count "
+        f"as failed; default: {STALL_SECONDS:g}, and with --rate as long as a turn may last",
+    )
+
+    add = parser.add_argument_group("what is asked").add_argument
+    add(
+        "--cases",
+        type=Path,
+        metavar="FILE",
+        help="test cases, JSON lines: name, line, structure; default: the article's two headlines",
+    )
+    add(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help='prompts to send as they are: one a line, or JSON lines with "prompt" or "messages"',
+    )
+    add("--set", choices=[*sets.KNOWN], help="a known set of prompts")
+    only = "of --prompts or --set, only these"
+    add("--classes", type=several(str), default=(), metavar="CLASS,...", help=only)
+    add("--limit", type=count, help="of --prompts or --set, so many")
+    least = whole_number(MINIMUM_INPUT_TOKENS)
+    add("--input-tokens", type=least, default=64, help="does not apply to --prompts and --set")
+    add("--output-tokens", type=whole_number(2), default=200, help="longest answer")
+    add("--temperature", type=temperature, default=0.0)
+    template = "asks the model's chat template for answers without thoughts"
+    add("--no-thinking", action="store_true", help=template)
+    texts = "keeps the texts of answers to --prompts, --set"
+    add("--keep-answers", action="store_true", help=texts)
+
+    add = parser.add_argument_group("how hard, and how often").add_argument
+    add(
+        "--concurrency",
+        type=several(count),
+        metavar="N,...",
+        help="requests in flight at each endpoint: one load point, or a ladder of them; "
+        f"default: {_CONCURRENCY}, at most --requests",
+    )
+    add(
+        "--rate",
+        type=several(rate),
+        default=(),
+        metavar="R,...",
+        help="requests a second at each endpoint, at random times (Poisson), however many are in "
+        "flight",
+    )
+    lasts = f"how long a --rate lasts in each round; default: {_SECONDS}"
+    add("--seconds", type=positive, help=lasts)
+    add(
+        "--alternate",
+        action="store_true",
+        help="loads the endpoints by turns that never overlap, for servers that share a GPU; "
+        "default: beside each other",
+    )
+    add(
+        "--requests",
+        type=count,
+        help="for each test case, --concurrency, round and endpoint, but at least one for each in "
+        f"flight; default: {_REQUESTS}, or enough for each prompt to be sent in one of the rounds",
+    )
+    add(
+        "--rounds",
+        type=rounds,
+        default="6",
+        metavar="N | AT_LEAST-AT_MOST",
+        help="in a range, a test case ends as soon as it is decided, or known to 5 %% either way",
+    )
+
+    add = parser.add_argument_group("what was promised").add_argument
+    for objective, subject in _OBJECTIVES.items():
+        option = f"--{objective.replace('_', '-')}"
+        add(option, type=positive, metavar="MS", help=f"90 %% of requests: {subject}")
+
+
+COMMAND: Final = Command(measure, _add_options)
+
+
+def _endpoint(text: str) -> Endpoint:
+    variant, equals, address = text.partition("=")
+    url, hash_sign, model = address.partition("#")
+    try:
+        if not equals or (hash_sign and not model):
+            raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=URL or NAME=URL#MODEL")
+        return Endpoint(name(variant), base_url(url), model or None)
+    except argparse.ArgumentTypeError:
+        if "@" in text:  # = and # may be part of a password
+            raise with_password() from None
+        raise
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raises ConfigError for options that contradict each other."""
+    if len({endpoint.name for endpoint in arguments.endpoints}) < len(arguments.endpoints):
+        raise ConfigError("NAME=URL: each endpoint needs a name of its own")
+    given = {option for option, value in vars(arguments).items() if value}
+    sources = [option for option in ("cases", "prompts", "set") if option in given]
+    if len(sources) > 1:
+        raise ConfigError(f"--{sources[0]} and --{sources[1]}: only one of them")
+    for option, needed in _NEEDED.items():
+        if option in given and not given.intersection(needed):
+            alternatives = " or ".join(f"--{other}" for other in needed)
+            raise ConfigError(f"--{option.replace('_', '-')}: needs {alternatives}")
 
 
 async def _models(endpoints: Sequence[Endpoint], model: str | None, wait: int) -> dict[str, str]:
@@ -79,48 +222,37 @@ async def _models(endpoints: Sequence[Endpoint], model: str | None, wait: int) -
 
     ``model`` is that of the endpoints that name none.
     """
-    problems = await health.wait(
+    not_serving = await health.wait(
         {endpoint.name: endpoint.url for endpoint in endpoints},
         patience_seconds=wait,
         say=lambda text: print(printable(text), file=sys.stderr),
     )
-    if problems:
-        raise EndpointError("\n".join(problems))
-    if model is None and (
-        unnamed := [endpoint for endpoint in endpoints if endpoint.model is None]
-    ):
-        model = await _common_model(unnamed)
+    if not_serving:
+        raise EndpointError("\n".join(not_serving))
+    served: dict[str, list[str]] = {}
+    for endpoint in endpoints:
+        try:
+            served[endpoint.name] = await health.models(endpoint.url)
+        except EndpointError:
+            if model is None and endpoint.model is None:
+                raise
+    unnamed = {e.name: served[e.name] for e in endpoints if not (model or e.model)}
+    if unnamed:
+        common = set.intersection(*map(set, unnamed.values()))
+        if len(common) != 1:
+            listed = "; ".join(f"{name}: {', '.join(models)}" for name, models in unnamed.items())
+            raise EndpointError(
+                "there is no one model that all endpoints serve: name one by --model, or one each "
+                f"by NAME=URL#MODEL: {listed}"
+            )
+        model = common.pop()
     models = {endpoint.name: endpoint.model or model or "" for endpoint in endpoints}
-    await asyncio.gather(*(_check_model(endpoint, models[endpoint.name]) for endpoint in endpoints))
+    for variant, url, named in endpoints:
+        if models[variant] not in served.get(variant, models.values()):
+            option = "--model = " if named is None else "#"
+            serves = f"{variant} ({url}) serves {', '.join(served[variant])}"
+            raise EndpointError(f"{option}{models[variant]!r}: {serves}")
     return models
-
-
-async def _common_model(endpoints: Sequence[Endpoint]) -> str:
-    """The one model that all of the endpoints serve. Raises EndpointError."""
-    served = await asyncio.gather(*(health.models(endpoint.url) for endpoint in endpoints))
-    common = set(served[0]).intersection(*served)
-    if len(common) != 1:
-        listed = "; ".join(
-            f"{endpoint.name}: {', '.join(models)}"
-            for endpoint, models in zip(endpoints, served, strict=True)
-        )
-        raise EndpointError(
-            "there is no one model that all endpoints serve: name one by --model, or one each by "
-            f"NAME=URL#MODEL: {listed}"
-        )
-    return common.pop()
-
-
-async def _check_model(endpoint: Endpoint, model: str) -> None:
-    """Raises EndpointError if the endpoint lists its models and this is none of them."""
-    try:
-        models = await health.models(endpoint.url)
-    except EndpointError:
-        return
-    if model not in models:
-        serves = f"{endpoint.name} ({endpoint.url}) serves {', '.join(models)}"
-        option = "--model = " if endpoint.model is None else "#"
-        raise EndpointError(f"{option}{model!r}: {serves}")
 
 
 def _test_cases(arguments: argparse.Namespace) -> tuple[tuple[TestCase, ...], int]:
@@ -146,15 +278,30 @@ def _test_cases(arguments: argparse.Namespace) -> tuple[tuple[TestCase, ...], in
     return (case,), len(sets.load(source, folder).prompts)
 
 
+def _objectives(arguments: argparse.Namespace) -> Objectives | None:
+    """What was promised; None if nothing was. Raises ConfigError."""
+    limits = {objective: getattr(arguments, objective) for objective in _OBJECTIVES}
+    try:
+        return Objectives(**limits) if any(limits.values()) else None
+    except ValidationError as error:
+        raise ConfigError("\n".join(problems(error))) from None
+
+
 def _config(
     arguments: argparse.Namespace,
     models: Mapping[str, str],
     test_cases: tuple[TestCase, ...],
-    load: Load,
+    objectives: Objectives | None,
+    points: tuple[LoadPoint, ...],
 ) -> Config:
     """The run's configuration. ``models`` are asked for, by endpoint. Raises ConfigError."""
     baseline = arguments.endpoints[0].name
     model = models[baseline]
+    sampling: dict[str, Any] = {"temperature": arguments.temperature}
+    if arguments.no_thinking:
+        sampling["chat_template_kwargs"] = {"enable_thinking": False}
+    # A driver waits as long for a byte: the tap must be the first to give up.
+    timeout = max(*map(_turn_seconds, points), math.ceil(2 * (arguments.timeout or 0)))
     try:
         return Config(
             experiment="measure",
@@ -168,50 +315,33 @@ def _config(
                 )
                 for name, url, _ in arguments.endpoints
             ),
-            load=load,
-            objectives=objectives(arguments),
+            load=Load(
+                mean_input_tokens=arguments.input_tokens,
+                mean_output_tokens=arguments.output_tokens,
+                points=points,
+                rounds=arguments.rounds,
+                timeout_seconds=timeout,
+                sampling=sampling,
+            ),
+            objectives=objectives,
             keep_answers=arguments.keep_answers,
             alternate=arguments.alternate,
             test_cases=test_cases,
-            region=None,
-            bucket=None,
-            cost=None,
-            stand_in=None,
         )
     except ValidationError as error:
         raise ConfigError("\n".join(problems(error))) from None
 
 
-def _load(arguments: argparse.Namespace, prompts: int) -> Load:
-    rounds: Rounds = arguments.rounds
-    if arguments.half_width is not None:
-        rounds = rounds.model_copy(update={"half_width": arguments.half_width})
-    points = tuple(_points(arguments, math.ceil(prompts / rounds.at_least)))
-    sampling: dict[str, Any] = {"temperature": arguments.temperature}
-    if arguments.no_thinking:
-        sampling["chat_template_kwargs"] = {"enable_thinking": False}
-    return Load(
-        mean_input_tokens=arguments.input_tokens,
-        mean_output_tokens=arguments.output_tokens,
-        points=points,
-        rounds=rounds,
-        # A driver waits as long for a byte: the tap must be the first to give up.
-        timeout_seconds=max(*map(_turn_seconds, points), math.ceil(2 * (arguments.timeout or 0))),
-        sampling=sampling,
-    )
-
-
 def _points(arguments: argparse.Namespace, enough: int) -> Iterator[LoadPoint]:
     """The load points. ``enough`` requests send each prompt in one of the rounds."""
-    rates: tuple[float, ...] = arguments.rate
     concurrencies: tuple[int, ...] = arguments.concurrency or ()
-    requests = arguments.requests or enough or REQUESTS
-    if not concurrencies and not rates:
-        concurrencies = (min(CONCURRENCY, requests),)
+    requests = arguments.requests or enough or _REQUESTS
+    if not concurrencies and not arguments.rate:
+        concurrencies = (min(_CONCURRENCY, requests),)
     for concurrency in concurrencies:
         yield LoadPoint(concurrency=concurrency, requests=max(requests, concurrency))
-    for per_second in rates:
-        seconds = arguments.seconds or SECONDS
+    for per_second in arguments.rate:
+        seconds = arguments.seconds or _SECONDS
         yield LoadPoint(rate=per_second, requests=max(1, round(per_second * seconds)))
 
 

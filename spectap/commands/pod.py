@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,13 +16,12 @@ from spectap import inference_demo, sweep
 from spectap.commands import execution, recorded
 from spectap.commands.arguments import Command
 from spectap.commands.execution import Ended, Pause
-from spectap.config import Config, Variant
 from spectap.errors import BenchmarkError, JournalError, RunError, ShippingError
 from spectap.names import INFERENCE_DEMO, VARIANTS, variant_run
 from spectap.printing import printable
 from spectap.run.folder import prepare
-from spectap.run.run import Patience
 from spectap.run.shipper import Shipper, make_shipper
+from spectap.run.taps import Patience
 
 if TYPE_CHECKING:
     from spectap.aws.bucket import Bucket
@@ -55,7 +53,7 @@ def index(_: argparse.Namespace) -> int:
     What the bucket has of the variant is not measured again. The exit status is 69 where the server
     was waited for in vain and nothing was ever measured.
     """
-    isolated = _IsolatedVariant.of_environment(offline=False)
+    isolated = _IsolatedVariant(offline=False)
     start = os.environ.get("START_SECONDS") or _START_SECONDS
     if not (start.isascii() and start.isdecimal() and int(start)):
         raise RunError(f"START_SECONDS = {start!r}: must be a whole number of at least 1")
@@ -63,7 +61,7 @@ def index(_: argparse.Namespace) -> int:
     patience = Patience(start=int(start), recovery=int(start))
     window = max(variant.window or 0 for variant in isolated.sweep.variants)
     isolated.begin()
-    with execution.prompt_files(isolated.config, isolated.beside) as files:
+    with execution.prompt_files(isolated.config, _config_path().parent) as files:
         measured = execution.measure(
             isolated.config, isolated.folder, isolated.run_id, patience, files=files, window=window
         )
@@ -74,13 +72,11 @@ def index(_: argparse.Namespace) -> int:
                 with contextlib.suppress(ShippingError, Ended):
                     measured.shipper.upload()
             return execution.say_ended(measured.by, isolated.folder)
+        run = measured.run
         status = isolated.conclude(
-            measured.failed,
-            complete=measured.run.complete,
-            shipped=measured.run.shipped,
-            shipper=measured.shipper,
+            measured.failed, measured.shipper, complete=run.complete, shipped=run.shipped
         )
-    return os.EX_UNAVAILABLE if measured.run.never_served else status
+    return os.EX_UNAVAILABLE if run.never_served else status
 
 
 def collect(_: argparse.Namespace) -> int:
@@ -91,7 +87,7 @@ def collect(_: argparse.Namespace) -> int:
     lie in RESULTS_DIR/RUN_ID/variants/NAME-SERVED. They go to the bucket, and all variants that are
     complete are made one run with one report.
     """
-    isolated = _IsolatedVariant.of_environment(offline=True)
+    isolated = _IsolatedVariant(offline=True)
     isolated.begin()
     with execution.ending_at_once():
         prepare(isolated.folder, isolated.config)
@@ -101,7 +97,7 @@ def collect(_: argparse.Namespace) -> int:
         except JournalError as error:
             failed.append(str(error))
         shipper = make_shipper(isolated.config, isolated.folder, isolated.run_id, time.sleep)
-        return isolated.conclude(failed, complete=not failed, shipped=True, shipper=shipper)
+        return isolated.conclude(failed, shipper, complete=not failed, shipped=True)
 
 
 COMMANDS: Final = {"run": Command(run), "index": Command(index), "collect": Command(collect)}
@@ -111,65 +107,45 @@ def _config_path() -> Path:
     return Path(os.environ.get("BENCHMARK_CONFIG", "/etc/benchmark/config.json"))
 
 
-@dataclass(frozen=True)
 class _IsolatedVariant:
     """The variant that an index of a Job measures alone, and where its results are."""
 
-    sweep: Config
-    """With all variants."""
-    variant: Variant
-    beside: Path
-    """The folder that the configuration is in."""
-    root: Path
-    """The folder of the whole run."""
+    def __init__(self, *, offline: bool) -> None:
+        """By the environment. ``offline``: whether variants must be jobs, or else services.
 
-    @classmethod
-    def of_environment(cls, *, offline: bool) -> _IsolatedVariant:
-        """``offline``: whether the variants must be jobs, or else services. Raises ConfigError and
-        RunError."""
+        Raises ConfigError and RunError.
+        """
         path = _config_path()
-        config = configuration.read(path)
-        if not config.apart:
+        self.sweep = configuration.read(path)
+        if not self.sweep.apart:
             raise RunError(
                 f"{path}: apart = false: must be true, since a variant is measured alone"
             )
-        if config.offline != offline:
+        if self.sweep.offline != offline:
             allowed = "must have none, since they run as jobs" if offline else "must have one each"
             raise RunError(f"{path}: variants: endpoint: {allowed}")
-        variant = sweep.variant_at(config, os.environ.get("JOB_COMPLETION_INDEX", ""))
-        return cls(config, variant, path.parent, execution.run_folder("/results"))
-
-    @property
-    def config(self) -> Config:
-        """The configuration of it alone."""
-        return sweep.isolated(self.sweep, self.variant.name)
-
-    @property
-    def folder(self) -> Path:
-        """Where the variant's results are."""
-        return sweep.variant_folder(self.root, self.sweep, self.variant.name)
-
-    @property
-    def run_id(self) -> str:
-        """What its folder is called in the bucket."""
-        return variant_run(self.root.name, self.variant.folder)
+        variant = sweep.variant_at(self.sweep, os.environ.get("JOB_COMPLETION_INDEX", ""))
+        self._name, self._root = variant.name, execution.run_folder("/results")
+        self.config = sweep.isolated(self.sweep, variant.name)
+        self.folder = sweep.variant_folder(self._root, self.sweep, variant.name)
+        self.run_id = variant_run(self._root.name, variant.folder)
 
     def begin(self) -> None:
         """Brings what the bucket has of the variant. Raises RunError and BucketError."""
-        sweep.write_config(self.root, self.sweep)
+        sweep.write_config(self._root, self.sweep)
         bucket = self._bucket()
         if bucket is not None:
             with execution.ending_at_once():
                 bucket.fetch(self.run_id, self.folder)
 
     def conclude(
-        self, failed: Sequence[str], *, complete: bool, shipped: bool, shipper: Shipper | None
+        self, failures: Sequence[str], shipper: Shipper | None, *, complete: bool, shipped: bool
     ) -> int:
         """Says what failed, merges if the variant is complete; returns the exit status.
 
         ``complete``: whether all that was to be measured is.
         """
-        failed = [*failed]
+        failed = [*failures]
         if complete:
             try:
                 execution.mark_complete(self.folder, shipper)
@@ -177,12 +153,12 @@ class _IsolatedVariant:
                 failed.append(str(error))
                 complete = False
         for failure in dict.fromkeys(failed):
-            print(f"spectap: failed: {self.variant.name}: {printable(failure)}", file=sys.stderr)
+            print(f"spectap: failed: {self._name}: {printable(failure)}", file=sys.stderr)
         if complete:
-            print(f"spectap: {self.variant.name} is complete")
+            print(f"spectap: {self._name} is complete")
             merged = self._merge()
             if shipped and merged == len(self.sweep.variants):
-                execution.stop_nodes(self.sweep, Pause())
+                execution.stop_nodes(self.sweep)
         return 0 if complete and shipped else 1
 
     def _bucket(self) -> Bucket | None:
@@ -196,9 +172,8 @@ class _IsolatedVariant:
     def _merge(self) -> int:
         """Merges what is complete, until nothing has become complete meanwhile.
 
-        Returns how many variants are merged, and in the bucket if there is one; 0 if that failed.
-        After any failure the variant stays complete: a later index, and ``merge``, can make the
-        report.
+        Returns how many variants are merged and in the bucket; 0 if that failed. After any failure
+        the variant stays complete: a later index, and ``merge``, can make the report.
         """
         try:
             bucket = self._bucket()
@@ -209,23 +184,21 @@ class _IsolatedVariant:
             merged: set[str] = set()
             # Of two that end together, each may miss the other, and overwrite its report. The last
             # to look finds both, and writes after both.
-            while (complete := bucket.complete(self.root.name) & folders) != merged:
+            while (complete := bucket.complete(self._root.name) & folders) != merged:
                 for folder in sorted(complete):
-                    run_id = variant_run(self.root.name, folder)
-                    bucket.fetch(run_id, self.root / VARIANTS / folder)
+                    run_id = variant_run(self._root.name, folder)
+                    bucket.fetch(run_id, self._root / VARIANTS / folder)
                 self._draw()
-                bucket.upload(self.root)
+                bucket.upload(self._root, self._root.name)
                 merged = complete
             return len(merged)
-        except (BenchmarkError, OSError) as error:
-            reason = str(error)
-        except Exception as error:
-            # Any other: a report that fails must not cost what was measured.
-            reason = f"{type(error).__name__}: {error}"
-        reason = printable(" ".join(reason.split()))
-        print(f"spectap: the variants were not merged: {reason}", file=sys.stderr)
+        except Exception as error:  # a report that fails must not cost what was measured
+            known = isinstance(error, (BenchmarkError, OSError))
+            reason = " ".join(str(error).split())
+            text = reason if known else f"{type(error).__name__}: {reason}"
+        print(f"spectap: the variants were not merged: {printable(text)}", file=sys.stderr)
         return 0
 
     def _draw(self) -> None:
-        if recorded.merge_folder(self.root).complete:
-            recorded.draw(self.root)
+        if recorded.merge_folder(self._root).complete:
+            recorded.draw(self._root)

@@ -7,10 +7,8 @@ for numpy.
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from spectap import config as configuration
@@ -128,38 +126,31 @@ def _add_advise_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_compare_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("old", type=recorded_path, metavar="OLD")
-    parser.add_argument("new", type=recorded_path, metavar="NEW")
-    parser.add_argument(
-        "--fail-below",
-        type=threshold,
-        metavar="RATIO",
-        help="new to old, such as 0.95: of tokens per step and of speed-ups",
-    )
+    for run in ("old", "new"):
+        parser.add_argument(run, type=recorded_path, metavar=run.upper())
+    subject = "new to old, such as 0.95: of tokens per step and of speed-ups"
+    parser.add_argument("--fail-below", type=threshold, metavar="RATIO", help=subject)
+
+
+def _add_merge_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="such as results/RUN_ID")
+
+
+def _add_read_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+
+
+def _add_report_options(parser: argparse.ArgumentParser) -> None:
+    subject = "a folder, or its name in results/ (default: the newest there)"
+    parser.add_argument("run_dir", type=recorded_path, nargs="?", metavar="RUN_DIR", help=subject)
 
 
 COMMANDS: Final = {
-    "merge": Command(
-        merge,
-        lambda parser: parser.add_argument(
-            "folder", type=Path, metavar="FOLDER", help="such as results/RUN_ID"
-        ),
-    ),
-    "report": Command(
-        report,
-        lambda parser: parser.add_argument(
-            "run_dir",
-            type=recorded_path,
-            nargs="?",
-            metavar="RUN_DIR",
-            help="a folder, or its name in results/ (default: the newest there)",
-        ),
-    ),
+    "merge": Command(merge, _add_merge_options),
+    "report": Command(report, _add_report_options),
     "advise": Command(advise, _add_advise_options),
     "compare": Command(compare, _add_compare_options),
-    "read": Command(
-        read, lambda parser: parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    ),
+    "read": Command(read, _add_read_options),
 }
 
 
@@ -171,27 +162,22 @@ def draw(folder: Path) -> None:
     # Without these two, a mistyped name would come out as an empty run.
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
-    _check_is_run(folder)
+    jobs = _are_jobs(folder)
     from spectap.report import offline, results, terminal
 
-    if configuration.read(folder / CONFIG).offline:
+    if jobs:
         view, config = offline.read(folder)
         terminal.show(view)
-        print(f"\n{_page(lambda page: page.write_jobs(folder, view, config))}")
     else:
         run = results.read(folder)
         terminal.show_run(run)
-        print(f"\n{_page(lambda page: page.write_results(run))}")
-
-
-def _page(write: Callable[[ModuleType], Path]) -> str:
-    """Writes the page; returns where it is, or what it needs that is not installed."""
     try:
         from spectap.report import page
 
-        return f"report: {write(page)}"
+        path = page.write_jobs(folder, view, config) if jobs else page.write_results(run)
+        print(f"\nreport: {path}")
     except ModuleNotFoundError as missing:
-        return f"no report: it needs {missing.name}: pip install 'spectap[report]'"
+        print(f"\nno report: it needs {missing.name}: pip install 'spectap[report]'")
 
 
 def merge_folder(folder: Path) -> sweep.Merged:
@@ -206,11 +192,8 @@ def merge_folder(folder: Path) -> sweep.Merged:
 
 def _newest(results: Path) -> Path:
     """The run that was begun or downloaded last. Raises RunError."""
-    runs = {path.parent for path in results.glob(f"*/{CONFIG}")}
-    refused = sorted(path.name for path in runs if not RUN_ID.fullmatch(path.name))
-    for name in refused:
-        print(f"spectap: {results}/: {name!a} is no name of a run: left out", file=sys.stderr)
-    named = [path for path in runs if path.name not in refused]
+    runs = [path.parent for path in results.glob(f"*/{CONFIG}")]
+    named = [path for path in runs if RUN_ID.fullmatch(path.name)]
     if not named:
         raise RunError(f"{results}/: there is no run")
     return max(named, key=lambda path: path.stat().st_mtime)
@@ -226,20 +209,21 @@ def _gather(paths: Iterable[Path]) -> tuple[list[Results], list[Record]]:
     runs: list[Results] = []
     records: list[Record] = []
     for path in paths:
-        if path.is_dir():
-            _refuse_jobs(path)
         ledger = path / LEDGER if path.is_dir() else path
+        folder = ledger.parent
+        is_run = ledger.name == LEDGER and (folder / CONFIG).exists()
+        if path.is_dir() and (path / CONFIG).exists():
+            _refuse_jobs(path)
         requests = _requests(ledger)
-        if ledger.name != LEDGER or not (ledger.parent / CONFIG).exists():
-            records += requests
-            continue
         try:
-            runs.append(results.read(ledger.parent))
+            if is_run:
+                runs.append(results.read(folder))
+                continue
         except ConfigError:
             # A file of this name lies in folders of other kinds, too, such as a model's.
             if path.is_dir():
                 raise
-            records += requests
+        records += requests
     return runs, records
 
 
@@ -256,7 +240,6 @@ def _requests(ledger: Path) -> list[Record]:
 
 
 def _run(folder: Path) -> Run:
-    _check_is_run(folder)
     _refuse_jobs(folder)
     from spectap.analysis.changes import Run
     from spectap.report import results
@@ -265,13 +248,14 @@ def _run(folder: Path) -> Run:
     return Run(folder.name or folder.resolve().name, run.config, run.records, run.summary)
 
 
-def _check_is_run(folder: Path) -> None:
+def _refuse_jobs(folder: Path) -> None:
+    """Raises RunError for a run of jobs, which has no request, and what ``_are_jobs`` raises."""
+    if _are_jobs(folder):
+        raise RunError(f"{folder}: its variants ran as jobs, which only report reads")
+
+
+def _are_jobs(folder: Path) -> bool:
+    """Whether the variants of a run ran as jobs. Raises RunError where there is no run."""
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
-
-
-def _refuse_jobs(folder: Path) -> None:
-    """Raises RunError for a run of jobs, which has no request; and ConfigError."""
-    path = folder / CONFIG
-    if path.exists() and configuration.read(path).offline:
-        raise RunError(f"{folder}: its variants ran as jobs, which only report reads")
+    return configuration.read(folder / CONFIG).offline

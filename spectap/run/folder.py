@@ -26,8 +26,8 @@ _THEN: Final = ", then "
 def prepare(folder: Path, config: Config) -> None:
     """Creates the folder, or checks that it belongs to this configuration. Raises RunError.
 
-    What may change between two pods, see ``config.differences``, is updated; a changed setting
-    keeps its earlier value before ``, then``. The configuration of what is complete stays.
+    What may change between two pods (``config.differences``) is updated; a changed setting keeps
+    its earlier value before ``, then``. The configuration of what is complete stays.
     """
     path = folder / CONFIG
     try:
@@ -84,8 +84,7 @@ class Observations:
         self._rested: dict[str, Counters] = {}
         self.counts = [*counters.read(folder / COUNTERS)]
         """What each server counted in each turn."""
-        self._counters = Journal(folder / COUNTERS)
-        self._answers = Journal(folder / ANSWERS)
+        self._counters, self._answers = Journal(folder / COUNTERS), Journal(folder / ANSWERS)
 
     async def scrape(self) -> dict[str, Counters]:
         """What each server has counted since its start, where it counts."""
@@ -101,9 +100,7 @@ class Observations:
         after: Mapping[str, Counters],
     ) -> None:
         """Notes what each server counted in a turn. Raises OSError."""
-        for variant in before:
-            if variant not in after:
-                continue
+        for variant in [name for name in before if name in after]:
             count = Count(
                 **turn._asdict(),
                 variant=variant,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -88,8 +86,7 @@ def _write(folder: Path, noted: Sequence[UsedSet]) -> None:
     path = folder / PROMPTS
     try:
         draft = path.with_suffix(".draft")
-        content = json.dumps([asdict(used) for used in noted], indent=2, ensure_ascii=False)
-        draft.write_text(content + "\n", encoding="utf-8")
+        draft.write_bytes(_NOTED.dump_json(tuple(noted), indent=2) + b"\n")
         draft.replace(path)
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}") from None
@@ -108,7 +105,15 @@ async def _used(config: Config, case: str, prompt_set: LoadedSet, window: int) -
     names = {prompt.name for prompt in left_out}
     used = [prompt for prompt in prompts if prompt.name not in names]
     if not used:
-        raise RunError(f"{case}: {_none_fits(left_out)}")
+        closest = min(left_out, key=lambda prompt: prompt.tokens - prompt.most)
+        too_long = (
+            f"has {closest.tokens:,} tokens with its longest answer, and the services take "
+            f"{closest.most:,}"
+        )
+        raise RunError(
+            f"{case}: the services take none of its {len(left_out)} prompts: {closest.name}: "
+            f"{closest.reason or too_long}"
+        )
     return UsedSet(
         case=case,
         source=prompt_set.source,
@@ -118,21 +123,6 @@ async def _used(config: Config, case: str, prompt_set: LoadedSet, window: int) -
         used=len(used),
         left_out=left_out,
         counted=bool(counts) and all(counted is not None for count in counts for counted in count),
-    )
-
-
-def _none_fits(left_out: Sequence[LeftOut]) -> str:
-    """By the example of the prompt that comes closest."""
-    too_long = [prompt for prompt in left_out if not prompt.reason]
-    if not too_long:
-        first = left_out[0]
-        return (
-            f"the services refuse all of its {len(left_out)} prompts: {first.name}: {first.reason}"
-        )
-    least = min(too_long, key=lambda prompt: prompt.tokens - prompt.most)
-    return (
-        f"none of its {len(left_out)} prompts fits: {least.name} has {least.tokens:,} "
-        f"tokens with its longest answer, and the services take {least.most:,}"
     )
 
 

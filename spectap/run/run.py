@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,23 +10,22 @@ from spectap import wording
 from spectap.analysis import crosscheck
 from spectap.analysis.grouping import at_load_points
 from spectap.config import Config
-from spectap.endpoint import counters, greedy, health
+from spectap.endpoint import greedy, health
 from spectap.errors import JournalError, RunError
 from spectap.journal import Journal
 from spectap.ledger import last_attempts, read_ledger
 from spectap.load.cases import of_round
-from spectap.load.driver import GRACE_SECONDS, Driver
+from spectap.load.driver import Driver
 from spectap.load_points import LoadPoint
 from spectap.names import CONTROL, LEDGER, WARM_UP
 from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run import progress
 from spectap.run import prompts as prompt_sets
 from spectap.run.folder import Observations, prepare, writing
+from spectap.run.progress import Progress
 from spectap.run.shipper import Shipper
-from spectap.run.taps import Taps
+from spectap.run.taps import Patience, Taps
 from spectap.run.turns import Attempts, Turn
-from spectap.tap.tap import STALL_SECONDS
 
 _CONTROL_TRIES: Final = 2
 """A variant without an opening control cannot complete."""
@@ -38,25 +35,6 @@ _SEND_USAGE: Final = (
     "sent with each request, or send usage always (vLLM: --enable-force-include-usage; LiteLLM: "
     "general_settings: always_include_stream_usage: true)"
 )
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long to wait, and how often to look. All in seconds."""
-
-    start: float = 6 * 3600
-    """For all variants to serve before the first turn."""
-    recovery: float = 600
-    """For all variants to serve before another turn."""
-    stall: float | None = None
-    """For a server that sends nothing, before a turn on it ends. None stands for the tap's default,
-    and where requests may wait in a queue for as long as the load lasts."""
-    grace: float = GRACE_SECONDS
-    """For the load generator to end after the load's own timeout."""
-    poll: float = health.POLL_SECONDS
-    """Between two looks whether a variant serves."""
-    counters: float = counters.POLL_SECONDS
-    """Between two looks whether a server's counters rest."""
 
 
 class Run:
@@ -96,7 +74,7 @@ class Run:
         except OSError as error:
             raise RunError(f"{folder}: {error}") from None
         self._end_cases()
-        self._progress = progress.Progress(
+        self._progress = Progress(
             total=self._requests(self._attempts.turns), done=self._requests(self._attempts.settled)
         )
         self._say = self._progress.say
@@ -165,10 +143,18 @@ class Run:
         self._prompts = await prompt_sets.prepare(
             self._config, self._files, self._folder, self._window
         )
-        async with self._taps() as taps:
+        taps = Taps(
+            self._config,
+            self._folder,
+            driver=self._driver,
+            ledger=self._ledger,
+            on_record=self._on_record,
+            patience=self._patience,
+        )
+        async with taps:
             await self._warm_up(taps)
             silent = taps.silent
-            if self._attempts.pending and not await self._begins_with_control(taps):
+            if self._config.apart and self._attempts.pending and not await self._control(taps):
                 return
             # Each turn once: what fails now probably fails again at once, but not after a restart.
             for number in range(1, self._config.load.rounds.at_most + 1):
@@ -191,28 +177,23 @@ class Run:
                         label = self._label(Turn(rounds, case, load))
                         self._say(f"{label}: has enough after {wording.count(rounds, 'round')}")
                     self._progress.expect(self._requests(self._attempts.turns))
-            for _ in range(_CONTROL_TRIES):
-                if self._control_is_due:
-                    self._control_failed = await self._control(taps)
+            while self._control_is_due:  # twice where the folder has lost the first
+                if not await self._control(taps):
+                    break
         if not silent:
             await self._compare_answers()
 
     async def _warm_up(self, taps: Taps) -> None:
         """Sends the servers' first requests, which take many times as long as others.
 
-        Says what is to come before it, and how long that takes after it. Raises RunError where a
-        server sends no usage: without tokens there is nothing to compare.
+        Says before it what is to come. Raises RunError where a server sends no usage: without
+        tokens there is nothing to compare.
         """
         pending = self._attempts.pending
-        requests, tokens_in, tokens_out = progress.amounts(self._config, pending, self._prompts)
-        self._say(
-            f"to send: {self._at_most(requests)} requests in {self._at_most(len(pending))} turns, "
-            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out"
-        )
+        requests, turns = self._at_most(self._requests(pending)), self._at_most(len(pending))
+        self._say(f"to send: {requests} requests in {turns} turns")
         self._say("warming up")
-        start = time.monotonic()
         _, records, failure = await self._wave(WARM_UP, taps)
-        elapsed = time.monotonic() - start
         if failure is not None:
             self._say(f"warm-up: {failure}")
         uncounted = []
@@ -222,39 +203,30 @@ class Run:
                 uncounted.append(f"{name} ({url}) streams answers without usage: {_SEND_USAGE}")
         if uncounted:
             raise RunError("\n".join(uncounted))
-        expected = progress.seconds(self._config, pending, records, elapsed)
-        if expected is not None:
-            bound = "" if self._config.load.rounds.fixed else "at most "
-            self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
 
-    async def _begins_with_control(self, taps: Taps) -> bool:
-        """Whether the opening control of a variant that is measured alone succeeded."""
-        if not self._config.apart:
-            return True
+    async def _control(self, taps: Taps) -> bool:
+        """Sends the same load each time, which shows what changes; once more where it fails.
+
+        Returns whether it succeeded.
+        """
         for _ in range(_CONTROL_TRIES):
-            self._control_failed = await self._control(taps)
-            if self._control_failed is None:
+            self._say("control load")
+            turn, _, failure = await self._wave(CONTROL, taps)
+            with writing(self._folder):
+                await taps.flush()
+                self._attempts.note(turn, failure)
+            self._control_failed = failure
+            if failure is None:
                 return True
-        return False
-
-    async def _control(self, taps: Taps) -> str | None:
-        """Sends the same load each time, which shows what changes; returns what went wrong."""
-        self._say("control load")
-        turn, _, failure = await self._wave(CONTROL, taps)
-        with writing(self._folder):
-            await taps.flush()
-            self._attempts.note(turn, failure)
-        if failure is not None:
             self._say(f"failed: control load: {failure}")
-        return failure
+        return False
 
     async def _wave(self, round: int, taps: Taps) -> tuple[Turn, Sequence[Record], str | None]:
         """A load that is in no figure: one wave of the first test case."""
         point = self._config.wave
         turn = Turn(round, self._config.test_cases[0].name, point.name)
-        records, failure = await taps.load(
-            turn, self._attempts.begin(turn), point, self._sent(turn, point)
-        )
+        prompts = self._sent(turn, point)
+        records, failure = await taps.load(turn, self._attempts.begin(turn), point, prompts)
         return turn, records, failure
 
     def _end_cases(self) -> Mapping[tuple[str, str], int]:
@@ -270,9 +242,9 @@ class Run:
         counted = last_attempts(self._records)
         return self._attempts.end(stopping.last_rounds(self._config, counted))
 
-    def _at_most(self, number: int) -> str:
-        """``number``, which is an upper bound where test cases may end early."""
-        return f"{'' if self._config.load.rounds.fixed else 'at most '}{number:,}"
+    def _at_most(self, amount: int) -> str:
+        """``amount``, which is an upper bound where test cases may end early."""
+        return f"{'' if self._config.load.rounds.fixed else 'at most '}{amount:,}"
 
     def _requests(self, turns: Sequence[Turn]) -> int:
         of_turns = sum(self._point(turn).requests for turn in turns)
@@ -295,22 +267,6 @@ class Run:
         with writing(self._folder):
             greedy.write(self._folder, divergences)
 
-    def _taps(self) -> Taps:
-        load, stall = self._config.load, self._patience.stall
-        if stall is None:
-            # Beyond a server's batch, a request may wait in the queue as long as the load lasts.
-            queues = any(map(self._config.overloads, load.points))
-            stall = max(STALL_SECONDS, load.timeout_seconds) if queues else STALL_SECONDS
-        return Taps(
-            self._config,
-            self._folder,
-            driver=self._driver,
-            ledger=self._ledger,
-            on_record=self._on_record,
-            stall_seconds=stall,
-            grace_seconds=self._patience.grace,
-        )
-
     async def _serving(self, patience_seconds: float) -> bool:
         """Waits until all variants serve. Returns whether they do; if not, remembers which."""
         problems = await health.wait(
@@ -324,8 +280,8 @@ class Run:
         return not problems
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
-        rounds = self._at_most(self._config.load.rounds.at_most)
-        self._say(f"round {turn.round} of {rounds}: {self._label(turn)}")
+        rounds, label = self._at_most(self._config.load.rounds.at_most), self._label(turn)
+        self._say(f"round {turn.round} of {rounds}: {label}")
         point = self._point(turn)
         prompts = self._sent(turn, point)
         before = await self._observations.scrape()
@@ -337,18 +293,12 @@ class Run:
             self._observations.count(turn, records, before, after)
             self._attempts.note(turn, failure)
             if prompts:
-                self._check(turn, attempt, prompts, taps)
+                try:
+                    self._observations.check(turn, attempt, prompts, taps.answers())
+                except JournalError as error:  # the driver's file
+                    self._say(f"answers not checked: {label}, round {turn.round}: {error}")
         if failure is not None:
-            self._say(f"failed: {self._label(turn)}, round {turn.round}: {failure}")
-
-    def _check(self, turn: Turn, attempt: int, prompts: Sequence[Prompt], taps: Taps) -> None:
-        """Checks a turn's answers. The run goes on where the driver's file cannot be read."""
-        try:
-            answers = taps.answers()
-        except (JournalError, OSError) as error:
-            self._say(f"answers not checked: {self._label(turn)}, round {turn.round}: {error}")
-            return
-        self._observations.check(turn, attempt, prompts, answers)
+            self._say(f"failed: {label}, round {turn.round}: {failure}")
 
     def _sent(self, turn: Turn, point: LoadPoint) -> Sequence[Prompt]:
         """The prompts of a turn; none where the driver makes them of a line."""

@@ -6,29 +6,45 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from spectap.answer import Answer, read_answers
 from spectap.config import Config
+from spectap.endpoint import counters, health
 from spectap.errors import LoadError
 from spectap.journal import Journal
-from spectap.load.driver import Driver
+from spectap.load.driver import GRACE_SECONDS, Driver
 from spectap.load_points import LoadPoint
 from spectap.names import load_results
 from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run.turns import Turn, rotated
-from spectap.tap.tap import Tap, settle
+from spectap.tap.tap import STALL_SECONDS, Tap, settle
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait, and how often to look. All in seconds.
+
+    ``start`` and ``recovery`` are for all variants to serve before the first turn and before
+    another; ``stall`` is for a server that sends nothing, before a turn on it ends (None: the tap's
+    default, and where requests may queue, as long as the load lasts); ``grace`` is for the load
+    generator to end after the load's own timeout. ``poll`` and ``counters`` lie between two looks
+    whether a variant serves, and whether its counters rest.
+    """
+
+    start: float = 6 * 3600
+    recovery: float = 600
+    stall: float | None = None
+    grace: float = GRACE_SECONDS
+    poll: float = health.POLL_SECONDS
+    counters: float = counters.POLL_SECONDS
 
 
 class Taps:
-    """A tap before each variant. ``async with`` serves them.
-
-    ``on_record`` receives each record. ``stall_seconds`` is how long a server may be silent before
-    the turn on it ends, ``grace_seconds`` how long the load generator may go on after the load's
-    own timeout.
-    """
+    """A tap before each variant. ``async with`` serves them; ``on_record`` receives each record."""
 
     def __init__(
         self,
@@ -38,12 +54,16 @@ class Taps:
         driver: Driver,
         ledger: Journal,
         on_record: Callable[[Record], None],
-        stall_seconds: float,
-        grace_seconds: float,
+        patience: Patience,
     ) -> None:
         self._config, self._folder, self._driver = config, folder, driver
         self._ledger, self._on_record = ledger, on_record
-        self._stall_seconds, self._grace_seconds = stall_seconds, grace_seconds
+        self._grace_seconds, stall = patience.grace, patience.stall
+        if stall is None:
+            # Beyond a server's batch, a request may wait in the queue as long as the load lasts.
+            queues = any(map(config.overloads, config.load.points))
+            stall = max(STALL_SECONDS, config.load.timeout_seconds) if queues else STALL_SECONDS
+        self._stall_seconds = stall
         self._cases = {case.name: case for case in config.test_cases}
         self._taps: dict[str, Tap] = {}
         self._records: list[Record] = []

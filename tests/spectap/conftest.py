@@ -1,11 +1,14 @@
-"""What the benchmark's tests share."""
+"""What spectap's tests share."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
 
+import boto3
 import pytest
+
+from tests.spectap.aws.embedded import BUCKET, REGION, Aws, Clock, serving
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +27,32 @@ def frozen_imports() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gc, "unfreeze", lambda: None)
         yield
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Aws]:
+    """An embedded AWS, one a file."""
+    aws = Aws()
+    yield aws
+    aws.stop()
+
+
+@pytest.fixture
+def aws(server: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
+    with serving(server, monkeypatch):
+        yield server
+
+
+@pytest.fixture
+def store(aws: Aws) -> Aws:
+    """With the bucket, and nothing asked yet."""
+    boto3.client("s3", region_name=REGION).create_bucket(
+        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
+    )
+    aws.behave()
+    return aws
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()

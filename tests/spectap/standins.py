@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,55 +17,42 @@ from spectap.load.driver import Driver
 from spectap.load_points import Load, LoadPoint
 from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run.run import Patience
+from spectap.run.taps import Patience
 
 # A golden endpoint has counted a token when it sends it: there is nothing to wait for.
 QUICK = Patience(start=10, recovery=0.3, stall=2, grace=20, poll=0.02, counters=0.01)
 
 
 class Bucket:
-    """Copies the folder. Fails while ``failing``; ``events`` is shared with the publisher."""
+    """Copies ``folder``. Fails while ``failing``; ``events`` is shared with the publisher."""
 
-    def __init__(self, target: Path, events: list[str]) -> None:
-        self.target, self.events = target, events
+    def __init__(self, folder: Path, target: Path, events: list[str]) -> None:
+        self.folder, self.target, self.events = folder, target, events
         self.failing = False
 
-    def upload(self, run_dir: Path, run_id: str) -> None:
+    def upload(self) -> None:
         if self.failing:
             self.events.append("upload failed")
             raise BucketError("the bucket cannot be reached")
-        shutil.copytree(run_dir, self.target, dirs_exist_ok=True)
+        shutil.copytree(self.folder, self.target, dirs_exist_ok=True)
         self.events.append("upload")
 
 
 class Publisher:
-    """Notes each turn's good requests in a file, each request once, as the real one does."""
+    """Notes each turn's requests, each request once, as the real one does."""
 
-    def __init__(self, path: Path, events: list[str]) -> None:
-        self.path, self.events = path, events
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
         self.failing = False
+        self.published: list[str] = []
 
-    def publish(
-        self, records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]]
-    ) -> None:
+    def publish(self, records: Sequence[Record]) -> None:
         if self.failing:
             raise PublishError("throttled for too long")
-        known = {request for entry in self.published() for request in entry[2]}
-        good = [record for record in records if record.succeeded]
-        new = [record for record in good if record.request not in known]
-        if not new:
-            return
-        case, round = new[0].case, new[0].round
-        latencies = {record.request: llmperf_latencies.get(record.request) for record in new}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps([case, round, latencies]) + "\n")
-        self.events.append(f"publish {case} {round}")
-
-    def published(self) -> list[tuple[str, int, dict[str, list[float]]]]:
-        """Test case, round, and llmperf's latencies by request, of each turn."""
-        if not self.path.exists():
-            return []
-        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+        new = [record for record in records if record.request not in self.published]
+        if any(record.succeeded for record in new):
+            self.published += [record.request for record in new]
+            self.events.append(f"publish {new[0].case} {new[0].round}")
 
 
 @dataclass(frozen=True)
@@ -107,11 +93,6 @@ class InProcess(Driver):
             await asyncio.gather(
                 *(self._send(session, endpoint, body) for _ in range(point.requests))
             )
-        results.mkdir(parents=True, exist_ok=True)
-        fields = {"ttft_s": 0.1, "inter_token_latency_s": 0.05, "end_to_end_latency_s": 1.0}
-        response = fields | {"number_output_tokens": 20, "error_code": None}
-        path = results / "m_individual_responses.json"
-        path.write_text(json.dumps([response] * point.requests), encoding="utf-8")
 
     async def _send(
         self, session: aiohttp.ClientSession, endpoint: str, body: dict[str, object]

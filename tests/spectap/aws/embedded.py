@@ -20,6 +20,7 @@ from werkzeug.wrappers import Response
 
 REGION = "us-east-2"
 BUCKET = "results-bucket"
+ACCOUNT = "123456789012"  # moto's own
 
 Environment = dict[str, Any]
 

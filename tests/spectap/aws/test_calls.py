@@ -7,23 +7,16 @@ from collections.abc import Callable
 
 import boto3
 import pytest
-from werkzeug.wrappers import Response
 
 from spectap.aws.bucket import Bucket
 from spectap.aws.calls import PATIENCE_SECONDS, read_secret, start_stopper
 from spectap.errors import BenchmarkError, BucketError, SecretError, StopError
-from tests.spectap.aws.embedded import BUCKET, REGION, Aws, Clock, failure, hang_up
+from tests.spectap.aws.embedded import ACCOUNT, BUCKET, REGION, Aws, Clock, failure, hang_up
 
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [
-        (500, "InternalError"),
-        (503, "SlowDown"),
-        (503, "ServiceUnavailable"),
-        (400, "RequestTimeout"),
-        (429, "TooManyRequests"),
-    ],
+    [(500, "InternalError"), (400, "RequestTimeout"), (429, "TooManyRequests")],
 )
 def test_an_outage_of_a_minute_is_waited_for(
     store: Aws, clock: Clock, status: int, code: str
@@ -54,7 +47,7 @@ def test_it_gives_up_after_minutes_of_growing_pauses_in_one_line(store: Aws, clo
     assert len(set(shares)) > 1
 
 
-MACHINE = f"arn:aws:states:{REGION}:123456789012:stateMachine:article-stop"
+MACHINE = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:article-stop"
 
 
 @pytest.mark.parametrize(
@@ -84,11 +77,10 @@ def test_what_is_not_there_is_named_at_once_with_what_to_check(
 
 def test_a_refusal_is_not_tried_again(store: Aws, clock: Clock) -> None:
     store.before = lambda _: failure(403, "AccessDenied")
-    with pytest.raises(BucketError) as refused:
+    with pytest.raises(
+        BucketError, match=r"^s3://results-bucket: [^\n]*objects below results/ in it$"
+    ):
         Bucket(BUCKET, REGION, clock.sleep).complete("run-1")
-    assert str(refused.value).startswith("s3://results-bucket: An error occurred (AccessDenied)")
-    assert str(refused.value).endswith("may list, get and put objects below results/ in it")
-    assert "\n" not in str(refused.value)
     assert (len(store.asked), clock.pauses) == (1, [])
 
 
@@ -106,19 +98,16 @@ def test_missing_credentials_are_one_line(clock: Clock, monkeypatch: pytest.Monk
 def test_the_text_of_a_secret_is_read(aws: Aws, clock: Clock) -> None:
     client = boto3.client("secretsmanager", region_name=REGION)
     client.create_secret(Name="a/b", SecretString="sesame")
-    aws.before = lambda _: Response(status=503) if clock.now < 1 else None
     assert read_secret("a/b", REGION, clock.sleep) == "sesame"
 
 
 def test_the_state_machine_is_started(aws: Aws, clock: Clock) -> None:
-    trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "states.amazonaws.com"}}]}
-    role = boto3.client("iam", region_name=REGION).create_role(
-        RoleName="stop", AssumeRolePolicyDocument=json.dumps(trust | {"Version": "2012-10-17"})
-    )["Role"]["Arn"]
     definition = {"StartAt": "Stop", "States": {"Stop": {"Type": "Succeed"}}}
     client = boto3.client("stepfunctions", region_name=REGION)
     arn = client.create_state_machine(
-        name="article-stop", definition=json.dumps(definition), roleArn=role
+        name="article-stop",
+        definition=json.dumps(definition),
+        roleArn=f"arn:aws:iam::{ACCOUNT}:role/stop",
     )["stateMachineArn"]
     aws.before = lambda _: failure(503, "ServiceUnavailable") if clock.now < 20 else None
     start_stopper(arn, REGION, clock.sleep)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import boto3
 import pytest
@@ -20,28 +16,18 @@ from botocore.serialize import create_serializer
 from moto.cloudwatch.models import cloudwatch_backends
 from werkzeug.wrappers import Response
 
-from spectap import metrics
-from spectap.aws.cloudwatch import Publisher, calls, data, parts, totals
+from spectap.aws import cloudwatch
+from spectap.aws.cloudwatch import Publisher, calls, data, of_request, totals
 from spectap.errors import BucketError, PublishError
-from spectap.metrics import (
-    INTER_TOKEN_LATENCY,
-    METRICS,
-    SERVED_TOKENS,
-    TOTALS,
-    llmperf_inter_token_latency,
-)
+from spectap.metrics import METRICS, SERVED_TOKENS, TOTALS
 from spectap.record import Record
 from tests.spectap import samples
-from tests.spectap.aws.embedded import Aws, Clock, hang_up
+from tests.spectap.aws.embedded import ACCOUNT, REGION, Aws, Clock, hang_up
 
-ACCOUNT = "123456789012"  # moto's own
-REGION = "us-east-2"
 CASE = "counting"
 
 # A full minute, an hour ago.
 HOUR_AGO = float(int(time.time()) // 3600 * 3600 - 3600)
-
-VARIANTS = ("Base", "SD")
 
 # Minute in Unix seconds, variant, metric, unit, value.
 Published = Counter[tuple[float, str, str, str, float]]
@@ -55,14 +41,10 @@ def requests(count: int, chunks: int = 3) -> list[Record]:
     """Requests of both variants, four a second, no two alike."""
     return [
         record(
-            variant=VARIANTS[number % 2],
+            variant=("Base", "SD")[number % 2],
             request=str(number),
             sent=HOUR_AGO + number / 4,
-            output_tokens=2 * chunks,
-            chunks=tuple(
-                (round(0.2 + 0.045 * index + 1e-6 * (number * index**2 * 7919 % 40_009), 6), 2)
-                for index in range(chunks)
-            ),
+            chunks=tuple((0.2 + 0.045 * index + 1e-6 * number, 2) for index in range(chunks)),
             end=1 + number / 1000,
         )
         for number in range(count)
@@ -82,27 +64,6 @@ def published() -> Published:
         assert not dimensions
         counted[datum.timestamp.timestamp(), variant, datum.name, datum.unit, datum.value] += 1
     return counted
-
-
-def planned(records: Sequence[Record]) -> Published:
-    """What is in the calls for these requests."""
-    counted: Published = Counter()
-    for call in planned_calls(records):
-        for datum in call:
-            variant = datum["Dimensions"][1]["Value"]
-            minute = datum["Timestamp"].timestamp()
-            for value, count in zip(datum["Values"], datum["Counts"], strict=True):
-                counted[minute, variant, datum["MetricName"], datum["Unit"], value] += count
-    return counted
-
-
-def planned_calls(records: Sequence[Record]) -> list[list[dict[str, Any]]]:
-    """The data of each call."""
-    every = [
-        *(of_request for record in records for of_request in parts(record, None)),
-        *totals(records),
-    ]
-    return [list(data(call, "article")) for call in calls(every)]
 
 
 def expected(records: Sequence[Record]) -> Published:
@@ -139,10 +100,6 @@ def publisher(run_dir: Path, **options: Any) -> Publisher:
     return Publisher("article", REGION, run_dir, namespace="Qwen/LLMPerf", **options)
 
 
-def calls_made(aws: Aws) -> int:
-    return len(aws.asked)
-
-
 def refusal(status: int, code: str) -> Response:
     body = json.dumps({"__type": f"com.amazon.coral.service#{code}", "message": "in\ntrouble"})
     return Response(body, status, content_type="application/x-amz-json-1.0")
@@ -151,15 +108,6 @@ def refusal(status: int, code: str) -> Response:
 def journal(run_dir: Path) -> list[str]:
     lines = (run_dir / "published.jsonl").read_text().splitlines()
     return [json.loads(line)["state"] for line in lines]
-
-
-def values_of(metric: metrics.Published) -> list[float]:
-    return sorted(
-        value
-        for (_, _, name, _, value), count in published().items()
-        for _ in range(count)
-        if name == metric.name
-    )
 
 
 @pytest.mark.usefixtures("aws")
@@ -174,17 +122,15 @@ def test_every_value_of_every_request_is_published_once(tmp_path: Path) -> None:
         record(request="late", sent=HOUR_AGO + 59.6),  # ends in the next minute
     ]
     first = publisher(tmp_path)
-    first.publish([*records, failed], {})
-    expected_values = values(records) + turn_totals([*records, failed])
-    assert published() == expected_values
-    names_published = {name for _, _, name, _, _ in published()}
-    assert names_published == {metric.name for metric in (*METRICS, *TOTALS)}
+    first.publish([*records, failed])
+    of_first = values(records) + turn_totals([*records, failed])
+    assert published() == of_first
 
     later = [record(request="later", end=0.6), record(request="second", round=2)]
     for again in (first, publisher(tmp_path), publisher(tmp_path)):
-        again.publish([*records, failed, *later], {})
+        again.publish([*records, failed, *later])
     # The first round's totals are published already; the second round's are not.
-    assert published() == expected_values + values(later) + turn_totals(later[1:])
+    assert published() == of_first + values(later) + turn_totals(later[1:])
 
 
 @pytest.mark.usefixtures("aws")
@@ -193,7 +139,7 @@ def test_load_points_are_told_apart_where_that_is_asked_for(tmp_path: Path, by_l
     """Both are of one round: their requests and their totals must not run into each other."""
     loads = ("concurrency-1", "rate-0.5")
     records = [record(request=load, load=load) for load in loads]
-    publisher(tmp_path, by_load=by_load).publish(records, {})
+    publisher(tmp_path, by_load=by_load).publish(records)
 
     data: list[Any] = list(cloudwatch_backends[ACCOUNT][REGION].metric_data)
     served = [datum for datum in data if datum.name == SERVED_TOKENS.name]
@@ -204,15 +150,6 @@ def test_load_points_are_told_apart_where_that_is_asked_for(tmp_path: Path, by_l
     assert [datum.value for datum in served] == [8, 8]
 
 
-@pytest.mark.usefixtures("aws")
-def test_llmperf_s_own_latency_is_published_as_it_says(tmp_path: Path) -> None:
-    records = [record(request="of the ledger"), record(request="a"), record(request="b")]
-    publisher(tmp_path).publish(records, {"a": [0.5, 0.25], "b": []})
-
-    of_ledger = llmperf_inter_token_latency(records[0])
-    assert values_of(INTER_TOKEN_LATENCY) == [pytest.approx(of_ledger), 0.25, 0.5]
-
-
 def test_throttled_twice_then_taken(aws: Aws, tmp_path: Path, clock: Clock) -> None:
     """What was kept of the folder elsewhere says before each call that it was begun."""
     answers = [refusal(400, "Throttling"), refusal(400, "ThrottlingException")]
@@ -221,8 +158,8 @@ def test_throttled_twice_then_taken(aws: Aws, tmp_path: Path, clock: Clock) -> N
     publisher(
         tmp_path,
         sleep=clock.sleep,
-        keep=lambda: copies.append((journal(tmp_path), calls_made(aws))),
-    ).publish([record()], {})
+        keep=lambda: copies.append((journal(tmp_path), len(aws.asked))),
+    ).publish([record()])
 
     assert published() == expected([record()])
     assert len(clock.pauses) == 2
@@ -236,20 +173,20 @@ def test_what_was_refused_is_caught_up_later(aws: Aws, tmp_path: Path, clock: Cl
     first = publisher(tmp_path, sleep=clock.sleep)
     aws.before = lambda _: refusal(400, "Throttling")
     with pytest.raises(PublishError, match=r"^CloudWatch us-east-2: failing for 5 min[^\n]*$"):
-        first.publish([record()], {})
+        first.publish([record()])
     aws.before = lambda _: refusal(403, "AccessDenied")
     with pytest.raises(PublishError, match=r"AccessDenied.*cloudwatch:PutMetricData[^\n]*$"):
-        first.publish([record()], {})
+        first.publish([record()])
     aws.behave()
 
     def refuse() -> None:
         raise BucketError("the bucket cannot be reached")
 
     with pytest.raises(BucketError):
-        publisher(tmp_path, keep=refuse).publish([record()], {})
-    assert calls_made(aws) == 0
+        publisher(tmp_path, keep=refuse).publish([record()])
+    assert len(aws.asked) == 0
     assert published() == Counter()
-    first.publish([record()], {})
+    first.publish([record()])
     assert published() == expected([record()])
 
 
@@ -261,10 +198,10 @@ def test_a_call_that_got_no_readable_answer_is_not_made_again(
         aws.after = hang_up
     else:
         aws.before = lambda _: Response(answer, 502)
-    publisher(tmp_path).publish([record()], {})
-    assert calls_made(aws) == 1
+    publisher(tmp_path).publish([record()])
+    assert len(aws.asked) == 1
     aws.behave()
-    publisher(tmp_path).publish([record()], {})
+    publisher(tmp_path).publish([record()])
 
     assert published() == (expected([record()]) if answer is None else Counter())
     assert journal(tmp_path) == ["begun"]
@@ -277,35 +214,36 @@ def test_a_call_that_got_no_readable_answer_is_not_made_again(
 
 @pytest.mark.parametrize("attempted", [False, True])
 def test_killed_in_the_middle_nothing_is_published_twice(
-    aws: Aws, tmp_path: Path, caplog: pytest.LogCaptureFixture, attempted: bool
+    aws: Aws,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    attempted: bool,
 ) -> None:
     """A call that was begun may have been taken: its values are not sent again. One that was
     refused may be."""
-    records = requests(4, chunks=3000)  # a call each
+    monkeypatch.setattr(cloudwatch, "_BYTES_PER_CALL", 1)
+    records = requests(4)  # a call each
 
     def kill(*_: object) -> None:
         if journal(tmp_path) == ["begun", "taken", "begun"] + ["refused"] * attempted:
             raise KeyboardInterrupt
 
     if attempted:
-        aws.before = lambda _: refusal(400, "Throttling") if calls_made(aws) == 2 else None
+        aws.before = lambda _: refusal(400, "Throttling") if len(aws.asked) == 2 else None
     with pytest.raises(KeyboardInterrupt):
-        publisher(tmp_path, **{"sleep" if attempted else "keep": kill}).publish(records, {})
+        publisher(tmp_path, **{"sleep" if attempted else "keep": kill}).publish(records)
     aws.behave()
-    publisher(tmp_path).publish(records, {})
+    publisher(tmp_path).publish(records)
 
-    lost = Counter() if attempted else expected(records[1:2])
+    lost = Counter() if attempted else values(records[1:2])
     assert published() == expected(records) - lost
     assert bool(caplog.messages) is not attempted
 
 
 @pytest.mark.parametrize(
     ("text", "states"),
-    [
-        ('{"state":"begun","parts":["q', ["begun", "taken"]),
-        ("?\n", None),
-        ('{"case":"counting","round":1,"fate":"taken"}\n', None),
-    ],
+    [('{"state":"begun","parts":["q', ["begun", "taken"]), ('{"case":"counting"}\n', None)],
 )
 def test_a_torn_line_is_no_call_and_another_journal_is_refused(
     aws: Aws, tmp_path: Path, text: str, states: list[str] | None
@@ -313,68 +251,32 @@ def test_a_torn_line_is_no_call_and_another_journal_is_refused(
     (tmp_path / "published.jsonl").write_text(text)
     if states is None:
         with pytest.raises(PublishError, match=r"published\.jsonl:1: [^\n]*: set a new RUN_ID$"):
-            publisher(tmp_path).publish([record()], {})
-        assert calls_made(aws) == 0
+            publisher(tmp_path).publish([record()])
+        assert len(aws.asked) == 0
     else:
-        publisher(tmp_path).publish([record()], {})
+        publisher(tmp_path).publish([record()])
         assert published() == expected([record()])
         assert journal(tmp_path) == states
 
 
-@pytest.mark.parametrize("records", [requests(4, chunks=3000), requests(1, chunks=12_000)])
-def test_restart_sends_what_was_never_taken(
-    aws: Aws, tmp_path: Path, records: list[Record]
-) -> None:
-    aws.before = lambda _: refusal(403, "AccessDenied") if calls_made(aws) > 2 else None
-    with pytest.raises(PublishError):
-        publisher(tmp_path).publish(records, {})
-    aws.behave()
-    publisher(tmp_path).publish(list(reversed(records)), {})
-
-    assert calls_made(aws) == len(planned_calls(records)) - 2 > 0
-    assert published() == expected(records)
-
-
-@pytest.mark.usefixtures("aws")
-@pytest.mark.parametrize("away", [timedelta(days=-15), timedelta(hours=3)])
-def test_what_cloudwatch_would_refuse_for_its_time_is_left_out(
-    tmp_path: Path, away: timedelta, caplog: pytest.LogCaptureFixture
-) -> None:
-    far = record(sent=time.time() + away.total_seconds(), request="far", round=2)
-    with caplog.at_level(logging.WARNING):
-        publisher(tmp_path).publish([far, record()], {})
-
-    assert published() == expected([record()])
-    assert "left out 2 of 4 requests and turns" in caplog.text
-
-
-@pytest.mark.parametrize(("count", "chunks"), [(200, 30), (2, 12_000)])
+@pytest.mark.parametrize(("count", "chunks"), [(400, 30), (2, 30_000)])
 def test_calls_keep_the_limits_of_cloudwatch(count: int, chunks: int) -> None:
+    """The bytes are those of the SDK's own serialiser, before compression."""
     records = [
         replace(request, case="x" * 64, variant="y" * 64) for request in requests(count, chunks)
     ]
-
-    assert planned(records) == expected(records)
-    assert len(planned_calls(records)) > 2
-    for call in planned_calls(records):
+    service = boto3.client("cloudwatch", region_name=REGION).meta.service_model
+    serializer = create_serializer(service.resolved_protocol)
+    items = [*map(of_request, records), *totals(records)]
+    in_calls: Counter[str] = Counter()
+    planned = [[*data(call, "article")] for call in calls(items)]
+    for call in planned:
         assert 1 <= len(call) <= 1000
         for datum in call:
             assert 1 <= len(datum["Values"]) == len(set(datum["Values"])) <= 150
-            assert all(times >= 1 for times in datum["Counts"])
-        for protocol in ("smithy-rpc-v2-cbor", "json", "query"):
-            assert size(call, protocol) < 900_000
-
-
-def size(call: list[dict[str, Any]], protocol: str) -> int:
-    """Bytes of the request's body before compression, by the SDK's own serialiser."""
-    body = create_serializer(protocol).serialize_to_request(
-        {"Namespace": "Qwen/LLMPerf", "MetricData": call}, _put_metric_data()
-    )["body"]
-    return len(urlencode(body) if isinstance(body, dict) else body)
-
-
-@functools.cache
-def _put_metric_data() -> Any:
-    """The SDK's own description of the call."""
-    client = boto3.client("cloudwatch", region_name=REGION)
-    return client.meta.service_model.operation_model("PutMetricData")
+            in_calls[datum["MetricName"]] += sum(datum["Counts"])
+        body = {"Namespace": "Qwen/LLMPerf", "MetricData": call}
+        operation = service.operation_model("PutMetricData")
+        assert len(serializer.serialize_to_request(body, operation)["body"]) < 900_000
+    assert len(planned) >= 2
+    assert in_calls == Counter(metric.name for item in items for metric, _ in item.values)

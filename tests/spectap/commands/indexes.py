@@ -31,15 +31,6 @@ class Sweep:
         settings = samples.settings(apart=True, variants=variants, load=load) | changes
         (self.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
 
-    def serve(self, variant: str, served: str) -> None:
-        """Says how a variant is served from now on."""
-        path = self.folder / "config.json"
-        settings = json.loads(path.read_text(encoding="utf-8"))
-        for item in settings["variants"]:
-            if item["name"] == variant:
-                item["served"] = served
-        path.write_text(json.dumps(settings), encoding="utf-8")
-
     def environment(self, variant: str, *, start_seconds: int = 20) -> dict[str, str]:
         """What a new pod of this variant's index gets."""
         self.pods += 1

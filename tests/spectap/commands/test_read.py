@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -40,31 +39,12 @@ def test_a_config_json_of_another_kind_beside_a_ledger(
     assert benchmark("read", str(tmp_path)).status == 2
 
 
-def test_what_another_config_json_names_is_text(tmp_path: Path, benchmark: Benchmark) -> None:
-    shutil.copy(RUN / "ledger.jsonl", tmp_path)
-    config = json.loads((RUN / "config.json").read_text(encoding="utf-8"))
-    config["seconds\x1b[2J\nbenchmark: all is well"] = 1
-    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    status, out, err = benchmark("read", str(tmp_path))
-    assert (status, out) == (2, "")
-    (line,) = err.splitlines()
-    assert "config.json: seconds\ufffd[2J\ufffdbenchmark: all is well: Extra inputs" in line
-
-
 def test_several_ledgers_are_read_as_one(tmp_path: Path, benchmark: Benchmark) -> None:
     first, second = lines(tmp_path, "a", "Base"), lines(tmp_path, "b", "k3", "k3")
     read = benchmark("read", str(first), str(second))
     assert read.out.startswith("k3 against Base: 3 requests, ")
     mixed = benchmark("read", str(first), str(RUN), str(second))
     assert mixed.out == benchmark("read", str(RUN)).out + read.out
-
-
-def test_repeated_turns_count_once_in_each_run(tmp_path: Path, benchmark: Benchmark) -> None:
-    with Journal(tmp_path / "a") as journal:
-        journal.append(samples.record(run="first"))
-        journal.append(samples.record(run="first", attempt=2))
-        journal.append(samples.record(run="second"))
-    assert " 2 requests, " in benchmark("read", str(tmp_path / "a")).out
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from spectap.config import Config, Variant
 from spectap.ledger import read_ledger
 from spectap.names import LEDGER
 from spectap.record import Record
-from spectap.run.run import Patience, Run
+from spectap.run.run import Run
 from spectap.run.shipper import Shipper
+from spectap.run.taps import Patience
 from tests.spectap import samples
 from tests.spectap.standins import QUICK, Bucket, InProcess, Publisher
 
@@ -42,8 +43,8 @@ class Setup:
         self.others = {f"k{window}": golden() for window in windows}
         self.folder = folder / "run-1"
         self.events: list[str] = []
-        self.bucket = Bucket(folder / "bucket", self.events)
-        self.publisher = Publisher(folder / "published.jsonl", self.events)
+        self.bucket = Bucket(self.folder, folder / "bucket", self.events)
+        self.publisher = Publisher(self.events)
         self.driver = InProcess(None, folder)
         self._changes = changes
 
@@ -64,12 +65,12 @@ class Setup:
         urls = {name: endpoint.url for name, endpoint in self.endpoints.items()}
         return of(urls, **self._changes)
 
-    def run(self, patience: Patience = QUICK, *, ships: bool = True) -> Run:
+    def run(self, patience: Patience = QUICK) -> Run:
         return Run(
             self.config(),
             self.folder,
             driver=self.driver,
-            shipper=Shipper(self.folder, self.bucket, self.publisher) if ships else None,
+            shipper=Shipper(self.bucket.upload, self.publisher.publish),
             patience=patience,
         )
 

@@ -1,7 +1,8 @@
-"""A run's folder belongs to one configuration."""
+"""A run's folder belongs to one configuration, and each settled turn of it is published."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from spectap import config as configuration
 from spectap.errors import RunError
 from spectap.names import COMPLETE, CONFIG
 from spectap.run.folder import prepare
+from spectap.run.shipper import Shipper
+from spectap.run.turns import Turn
 from tests.spectap import samples
+from tests.spectap.standins import Publisher
 
 
 def test_a_run_is_not_mixed_with_another_configuration(tmp_path: Path) -> None:
@@ -55,3 +59,22 @@ def test_variants_that_stand_together_go_on_only_as_they_began(tmp_path: Path) -
     prepare(tmp_path, samples.config(settings={"Image": "1"}))
     with pytest.raises(RunError, match=r"another configuration \(settings\)"):
         prepare(tmp_path, samples.config(settings={"Image": "2"}))
+
+
+def test_a_settled_turn_is_published_whole_by_its_last_attempt() -> None:
+    """Failed requests have no values of their own, but the turn's totals have their time."""
+    records = [
+        samples.record(request="first attempt"),
+        samples.record(request="good", attempt=2),
+        samples.record(request="of another variant", variant="Base", attempt=2),
+        samples.record(request="reset", error="reset", attempt=2),
+        samples.record(request="warm-up", round=0),
+        samples.record(request="later", round=2),
+    ]
+    events: list[str] = []
+    publisher = Publisher(events)
+    shipper = Shipper(lambda: events.append("upload"), publisher.publish)
+    for _ in range(2):
+        assert asyncio.run(shipper.ship([Turn(1, "counting", "")], records)) is None
+    assert publisher.published == ["good", "of another variant", "reset"]
+    assert events == ["upload", "publish counting 1", "upload"]

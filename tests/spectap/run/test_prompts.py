@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from spectap.config import Config
-from spectap.errors import JournalError, RunError
+from spectap.errors import RunError
 from spectap.names import PROMPTS
 from spectap.prompt import LeftOut, Prompt
 from spectap.run import prompts
@@ -32,37 +32,45 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def prepare(
-    files: Path, *handlers: Handler, source: dict[str, Any] | None = None
-) -> dict[str, tuple[Prompt, ...]]:
+def prepare(files: Path, *handlers: Handler) -> dict[str, tuple[Prompt, ...]]:
     """With a service for each handler; answers have 20 tokens unless a prompt says otherwise."""
 
     async def scenario() -> dict[str, tuple[Prompt, ...]]:
         async with AsyncExitStack() as stack:
             urls = [await stack.enter_async_context(server(handler)) for handler in handlers]
-            return await prompts.prepare(config(urls, source), files, files)
+            return await prompts.prepare(config(urls), files, files)
 
     return asyncio.run(scenario())
 
 
-def config(urls: list[str], source: dict[str, Any] | None = None) -> Config:
+def config(urls: list[str]) -> Config:
     endpoints = {f"V{number}": url for number, url in enumerate(urls)} or {"V0": "http://none/v1"}
     cases = [
-        {"name": "mine", "prompts": source or {"file": "mine.jsonl"}},
+        {"name": "mine", "prompts": {"file": "mine.jsonl"}},
         {"name": "line", "line": "a", "structure": "structured"},
     ]
     return samples.config(variants=samples.variants(**endpoints), test_cases=cases)
 
 
-def test_what_one_service_cannot_take_none_is_sent(files: Path) -> None:
-    # With answer and template they have 24, 28 and 84 tokens.
+@pytest.mark.parametrize(
+    ("text", "second"),
+    [
+        # With answer and template they have 24, 28 and 84 tokens; each by who lacks most.
+        (LINES, LeftOut("second", 28, 25)),
+        (
+            LINES.replace("one two three", "refused"),
+            LeftOut("second", 0, 0, "roles must alternate"),
+        ),
+    ],
+)
+def test_what_one_service_cannot_take_none_is_sent(files: Path, text: str, second: LeftOut) -> None:
+    (files / "mine.jsonl").write_text(text, encoding="utf-8")
     chosen = prepare(files, vllm([]), vllm([], most=27), vllm([], most=25))
     assert {case: [prompt.name for prompt in sent] for case, sent in chosen.items()} == {
         "mine": ["first"]
     }
     (used,) = prompts.read(files)
-    # Each by the service that lacks most.
-    assert used.left_out == (LeftOut("second", 28, 25), LeftOut("third", 84, 25))
+    assert used.left_out == (second, LeftOut("third", 84, 25))
     assert (used.case, used.source, used.licence) == ("mine", "mine.jsonl", "")
     assert (used.used, used.classes, used.counted) == (1, (("short", 1),), True)
 
@@ -106,19 +114,6 @@ def test_a_resumed_run_asks_nothing_and_refuses_other_prompts(files: Path) -> No
         prepare(files, vllm([]))
 
 
-def test_a_prompt_that_one_service_refuses_none_is_sent(files: Path) -> None:
-    text = LINES.replace("one two three", "refused")
-    (files / "mine.jsonl").write_text(text, encoding="utf-8")
-    chosen = prepare(files, vllm([]), vllm([], most=30))
-    assert [prompt.name for prompt in chosen["mine"]] == ["first"]
-    (used,) = prompts.read(files)
-    assert used.left_out == (
-        LeftOut("second", 0, 0, "roles must alternate"),
-        LeftOut("third", 84, 30),
-    )
-    assert (used.used, used.counted) == (1, True)
-
-
 def test_a_set_of_which_everything_is_refused_or_too_long(files: Path) -> None:
     """Two services, each of which counts what the other refuses; then one, with little room."""
     text = '{"prompt": "refused", "name": "first"}\n{"prompt": "one", "name": "second"}\n'
@@ -129,34 +124,18 @@ def test_a_set_of_which_everything_is_refused_or_too_long(files: Path) -> None:
             return web.json_response({"count": 4, "max_model_len": 100})
         return web.json_response({"message": "too plain"}, status=400)
 
-    with pytest.raises(RunError) as refused:
+    with pytest.raises(RunError, match=r"^mine: .* none of its 2 prompts: first: roles must alter"):
         prepare(files, vllm([]), second_service)
-    assert str(refused.value) == (
-        "mine: the services refuse all of its 2 prompts: first: roles must alternate"
-    )
-    with pytest.raises(
-        RunError, match=r"^mine: none of its 2 prompts fits: second has 24 tok.* 10$"
-    ):
+    (files / "mine.jsonl").write_text('{"prompt": "one", "name": "second"}\n', encoding="utf-8")
+    with pytest.raises(RunError, match=r"^mine: .*: second: has 24 tokens .* 10$"):
         prepare(files, vllm([], most=10))
     assert prompts.read(files) == ()
 
 
-def test_what_no_service_is_needed_to_refuse(files: Path) -> None:
+def test_broken_files_are_refused_without_a_service(files: Path) -> None:
+    (files / PROMPTS).write_text('[{"case": 1}]', encoding="utf-8")
+    with pytest.raises(RunError, match=f"{PROMPTS}: cannot be read: "):
+        prepare(files)
     (files / "mine.jsonl").write_text("{}\n", encoding="utf-8")
     with pytest.raises(RunError, match=r"mine\.jsonl:1: needs either prompt or messages$"):
         prompts.loaded(config([]), files)
-    with pytest.raises(RunError, match=r"^gsm8k: is no known set of prompts"):
-        prompts.loaded(config([], {"known": "gsm8k"}), files)
-
-
-def test_without_a_set_nothing_is_asked_or_noted(tmp_path: Path) -> None:
-    assert asyncio.run(prompts.prepare(samples.config(), tmp_path, tmp_path)) == {}
-    assert [*tmp_path.iterdir()] == []
-
-
-def test_a_note_that_is_none(files: Path) -> None:
-    (files / PROMPTS).write_text('[{"case": 1}]', encoding="utf-8")
-    with pytest.raises(JournalError, match=f"{PROMPTS}: cannot be read: "):
-        prompts.read(files)
-    with pytest.raises(RunError, match=f"{PROMPTS}: cannot be read: "):
-        prepare(files, vllm([]))
