@@ -11,7 +11,6 @@ import functools
 import json
 import textwrap
 import warnings
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +21,7 @@ from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from spectap.answer import Answer, CheckedAnswer, ToolCall, digest, parts_at, words
+from spectap.answer import Answer, CheckedAnswer, ToolCall, digest
 from spectap.config import Config
 from spectap.prompt import Form, Prompt
 
@@ -59,21 +58,13 @@ def checked(
     round: int,
     attempt: int,
 ) -> list[CheckedAnswer]:
-    """Checks the answers of a turn, and compares each with the baseline's to the same prompt.
-
-    ``answers`` by variant, of ``prompts``. They are compared at temperature 0 alone: above it, two
-    answers of one server differ, too. Where a prompt was sent several times, the first answer is
-    compared with the baseline's first, and so on.
-    """
-    named = {prompt.name: prompt for prompt in prompts}
-    greedy = config.load.sampling.get("temperature") == 0
+    """Checks the answers of a turn, which are given by variant, to ``prompts``."""
+    by_name = {prompt.name: prompt for prompt in prompts}
     lines = []
     for variant in config.variants:
-        of_baseline = answers.get(variant.baseline, ()) if variant.baseline and greedy else ()
-        for answer, baseline_answer in _paired(answers.get(variant.name, ()), of_baseline):
-            prompt = named[answer.prompt]
+        for answer in answers.get(variant.name, ()):
+            prompt = by_name[answer.prompt]
             valid, problem = check(prompt, answer)
-            parts = parts_at(answer, baseline_answer) if baseline_answer else None
             lines.append(
                 CheckedAnswer(
                     variant=variant.name,
@@ -87,24 +78,10 @@ def checked(
                     form=prompt.form,
                     valid=valid,
                     problem=problem,
-                    same=parts is None if baseline_answer else None,
-                    parts_at=parts,
-                    words=len(words(answer)),
                     answer=answer if config.keep_answers else None,
                 )
             )
     return lines
-
-
-def _paired(
-    answers: Sequence[Answer], of_baseline: Sequence[Answer]
-) -> Iterator[tuple[Answer, Answer | None]]:
-    """Each answer with the other side's to the same prompt; None where that has no more."""
-    by_prompt: defaultdict[str, list[Answer]] = defaultdict(list)
-    for baseline_answer in reversed(of_baseline):
-        by_prompt[baseline_answer.prompt].append(baseline_answer)
-    for answer in answers:
-        yield answer, by_prompt[answer.prompt].pop() if by_prompt[answer.prompt] else None
 
 
 def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:

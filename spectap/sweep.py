@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -14,12 +14,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from spectap import config as configuration
 from spectap import wording
-from spectap.answer import CheckedAnswer, parts_at, read_checked
+from spectap.answer import read_checked
 from spectap.config import Config, Variant
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS
 from spectap.errors import JournalError, MergeError, RunError, problems
-from spectap.ledger import last_attempts, read_ledger, whole_controls
+from spectap.ledger import read_ledger, whole_controls
 from spectap.names import (
     ANSWERS,
     COMPLETE,
@@ -213,7 +213,8 @@ def _write(folder: Path, config: Config) -> None:
     _journal(folder / LEDGER, (r for name in folders for r in _records(folder, config, name)))
     counts = (count for path in folders.values() for count in counters.read(path / COUNTERS))
     _journal(folder / COUNTERS, counts)
-    _journal(folder / ANSWERS, _answers(folders, config))
+    answers = (answer for path in folders.values() for answer in read_checked(path / ANSWERS))
+    _journal(folder / ANSWERS, answers)
     if (prompts := folders[config.names[0]] / PROMPTS).exists():
         _replace(folder / PROMPTS, [prompts.read_bytes()])
     for copies in (LLMPERF, INFERENCE_DEMOS):
@@ -237,43 +238,6 @@ def _records(folder: Path, config: Config, variant: str) -> Iterator[Record]:
     for record in records:
         if record.round != CONTROL or record.attempt in controls:
             yield replace(record, run=folder.name)
-
-
-def _answers(folders: Mapping[str, Path], config: Config) -> Iterator[CheckedAnswer]:
-    greedy = config.load.sampling.get("temperature") == 0
-    answers = {name: read_checked(path / ANSWERS) for name, path in folders.items()}
-    for variant in config.variants:
-        baseline = answers[variant.baseline] if variant.baseline and greedy else ()
-        yield from _compared(answers[variant.name], baseline)
-
-
-def _compared(
-    answers: Sequence[CheckedAnswer], baseline: Sequence[CheckedAnswer]
-) -> Iterator[CheckedAnswer]:
-    """A variant's answers, each with whether it is the baseline's to the same prompt.
-
-    Both sides are of last attempts, in whose turns the prompts are the same. Where a prompt was
-    sent several times, the first answer is compared with the first, and so on. In which word two
-    answers part is known only where their texts were kept. Without texts, calls of tools that
-    differ in nothing but the order of their arguments count as different.
-    """
-    of_baseline = defaultdict(list)
-    for counterpart in reversed(last_attempts(baseline)):
-        of_baseline[
-            counterpart.case, counterpart.load, counterpart.round, counterpart.prompt
-        ].append(counterpart)
-    counted = {id(answer) for answer in last_attempts(answers)}
-    for answer in answers:
-        same_prompt = of_baseline[answer.case, answer.load, answer.round, answer.prompt]
-        if id(answer) not in counted or not same_prompt:
-            yield answer
-            continue
-        counterpart = same_prompt.pop()
-        if answer.answer is None or counterpart.answer is None:
-            yield replace(answer, same=answer.digest == counterpart.digest)
-        else:
-            parts = parts_at(answer.answer, counterpart.answer)
-            yield replace(answer, same=parts is None, parts_at=parts)
 
 
 def _journal(path: Path, lines: Iterable[object]) -> None:
