@@ -65,7 +65,7 @@ class Outcome:
 def load_maker(run_dir: Path) -> str:
     """The name of the program that made the load, as it reports it."""
     folders = {path.parent for path in run_dir.rglob("*_summary.json")}
-    makers = {str(llmperf.summary(folder).get("driver", llmperf.NAME)) for folder in folders}
+    makers = {llmperf.driver(folder) for folder in folders}
     return ", ".join(sorted(makers)) or "what does not say its name"
 
 

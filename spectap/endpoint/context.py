@@ -1,14 +1,15 @@
-"""How many tokens a prompt has by a server's own count, and how many the server takes.
+"""How many tokens a prompt has by a server's count, and how many the server takes.
 
-vLLM counts at ``/tokenize``, which applies the model's chat template as a request would, and says
-the longest sequence it serves. Source: ``TokenizeChatRequest`` and ``TokenizeResponse``, which have
-the same fields in Neuron's fork of vLLM since v2.23.0 (``vllm/entrypoints/openai/protocol.py``) and
-in vLLM 0.32 (``vllm/entrypoints/serve/tokenize/protocol.py``). vLLM before 0.9 counts no tools.
+vLLM's ``/tokenize`` applies the model's chat template and returns the longest sequence it serves.
+Source: ``TokenizeChatRequest`` and ``TokenizeResponse``, with the same fields in Neuron's fork of
+vLLM since v2.23.0 (``vllm/entrypoints/openai/protocol.py``) and in vLLM 0.32
+(``vllm/entrypoints/serve/tokenize/protocol.py``). vLLM before 0.9 counts no tools.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +23,7 @@ from spectap.prompt import Prompt
 _ONE_TRY_SECONDS: Final = 30
 _CONCURRENCY: Final = 8
 _TRIED: Final = 2
-"""Prompts without an answer before a server is taken not to count."""
+"""Prompts without an answer after which a server is taken not to count."""
 _LONGEST_REASON: Final = 120
 
 
@@ -39,7 +40,7 @@ class Refused(NamedTuple):
     """A prompt that a server refuses, though it counts others."""
 
     reason: str
-    """In the server's words, on one line."""
+    """The server's, on one line."""
 
 
 async def count(
@@ -47,9 +48,8 @@ async def count(
 ) -> list[Counted | Refused | None]:
     """Counts the prompts at one endpoint, in their order; None for each that it did not count.
 
-    ``sampling`` is what each request carries: its ``chat_template_kwargs`` change the count. Where
-    a server refuses every prompt, it is the question that it does not understand, as where its
-    ``/tokenize`` is another than vLLM's: then none of them is refused.
+    The ``chat_template_kwargs`` of ``sampling`` change the count. A server that refuses every
+    prompt has another ``/tokenize`` than vLLM's: then no prompt is refused.
     """
     url = f"{root(endpoint)}/tokenize"
     bodies = [_body(model, prompt, sampling) for prompt in prompts]
@@ -61,7 +61,6 @@ async def count(
 
     results: list[Counted | Refused | None] = []
     async with open_session(_ONE_TRY_SECONDS) as session:
-        # A server that does not count the first of them is not asked for all of the others.
         while len(results) < min(_TRIED, len(bodies)) and not any(results):
             results.append(await counted(bodies[len(results)]))
         if any(results):
@@ -71,16 +70,10 @@ async def count(
 
 
 def _body(model: str, prompt: Prompt, sampling: Mapping[str, Any]) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": prompt.messages,
-        "add_generation_prompt": True,
-    }
-    if prompt.tools:
-        body["tools"] = prompt.tools
-    if "chat_template_kwargs" in sampling:
-        body["chat_template_kwargs"] = sampling["chat_template_kwargs"]
-    return body
+    body = {"model": model, "messages": prompt.messages, "add_generation_prompt": True}
+    tools = {"tools": prompt.tools} if prompt.tools else {}
+    template = {key: value for key, value in sampling.items() if key == "chat_template_kwargs"}
+    return body | tools | template
 
 
 async def _count(
@@ -105,13 +98,10 @@ async def _count(
 
 
 def _reason(text: str) -> str:
-    """What a server says of an error: vLLM's message, as OpenAI's API has it, or all of it."""
-    try:
+    """The message of OpenAI's error body, or all of it."""
+    with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
         error = orjson.loads(text)
-        error = error.get("error", error)  # Older versions do not have it in "error".
-        text = str(error["message"])
-    except (AttributeError, LookupError, TypeError, ValueError):
-        pass  # of another shape
+        text = str(error.get("error", error)["message"])  # older vLLM has no "error"
     line = printable(" ".join(text.split()))
     if len(line) > _LONGEST_REASON:
         line = f"{line[:_LONGEST_REASON].rstrip()}…"

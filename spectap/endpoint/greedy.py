@@ -1,8 +1,7 @@
 """Where a variant's greedy answers begin to differ from its baseline's, if they do.
 
-A difference is reported and never a failure. Equal text is not promised: sums in another order
-round differently, and that decides where two tokens are about equally likely
-(vllm-project/vllm #7627).
+A difference is no failure: sums in another order round differently, which decides between two
+tokens that are about equally likely (vllm-project/vllm #7627).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import aiohttp
 import orjson
@@ -28,11 +27,8 @@ DIVERGENCE: Final = "divergence.json"
 
 _TIMEOUT_SECONDS: Final = 600.0
 
-
-class _Answer(NamedTuple):
-    tokens: list[Any]
-    """Empty where the server does not tell its tokens."""
-    words: list[str]
+_Answer = tuple[list[Any], list[str]]
+"""Tokens, which are none where the server does not send them, and words."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +46,10 @@ class Divergence:
 
 
 async def compare(config: Config) -> list[Divergence]:
-    """Asks every variant each test case's prompt once, but for prompts with names.
-
-    Those are compared as they are measured. What is not answered is left out.
-    """
+    """Asks every variant each line's prompt once. What is not answered is left out."""
     divergences: list[Divergence] = []
-    if not any(variant.baseline for variant in config.variants):
+    compared = [variant for variant in config.variants if variant.baseline]
+    if not compared:
         return divergences
     async with open_session(_TIMEOUT_SECONDS) as session:
         for case in (case for case in config.test_cases if case.prompts is None):
@@ -69,15 +63,15 @@ async def compare(config: Config) -> list[Divergence]:
             else:
                 answers = await asyncio.gather(*asking)
             by_name = dict(zip(config.names, answers, strict=True))
-            for variant in config.variants:
-                pair = by_name[variant.baseline or variant.name], by_name[variant.name]
-                if variant.baseline and pair[0] is not None and pair[1] is not None:
-                    divergences.append(_compared(variant.name, case.name, pair[0], pair[1]))
+            for variant in compared:
+                answer, baseline = by_name[variant.name], by_name[variant.baseline or ""]
+                if answer is not None and baseline is not None:
+                    divergences.append(_compared(variant.name, case.name, answer, baseline))
     return divergences
 
 
 def write(folder: Path, divergences: Sequence[Divergence]) -> None:
-    """Writes ``divergence.json`` into a run's folder, whole or not at all. Raises OSError."""
+    """Writes ``divergence.json`` into a run's folder atomically. Raises OSError."""
     content = json.dumps([asdict(divergence) for divergence in divergences], indent=2)
     draft = folder / f"{DIVERGENCE}.draft"
     draft.write_text(content + "\n", encoding="utf-8")
@@ -91,8 +85,7 @@ def read(folder: Path) -> tuple[Divergence, ...]:
         return ()
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-        # Runs from before variants had names compared the article's two.
-        return tuple(Divergence(**({"variant": "SD"} | entry)) for entry in entries)
+        return tuple(Divergence(**entry) for entry in entries)
     except (TypeError, ValueError) as error:
         raise JournalError(f"{path}: cannot be read: {error}; delete it to go without") from None
 
@@ -120,7 +113,7 @@ async def _ask(
                 return None
             choice = orjson.loads(await content(response))["choices"][0]
         words = (choice["message"].get("content") or "").split()
-        return _Answer(choice.get("token_ids") or [], words)
+        return choice.get("token_ids") or [], words
     except (TimeoutError, aiohttp.ClientError):
         return None
     except (AttributeError, LookupError, TypeError, ValueError):  # of another shape
@@ -128,8 +121,8 @@ async def _ask(
 
 
 def _compared(variant: str, case: str, *answers: _Answer) -> Divergence:
-    by_token = all(answer.tokens for answer in answers)
-    pieces = [answer.tokens if by_token else answer.words for answer in answers]
-    pairs = list(zip_longest(*pieces))
+    by_token = all(tokens for tokens, _ in answers)
+    units = [tokens if by_token else words for tokens, words in answers]
+    pairs = list(zip_longest(*units))
     first = next((n for n, (left, right) in enumerate(pairs, start=1) if left != right), None)
     return Divergence(variant, case, "token" if by_token else "word", len(pairs), first)

@@ -116,11 +116,7 @@ def llmperf_latencies(folder: Path, records: Iterable[Record]) -> dict[str, list
         path = load_results(first.case, variant, first.round, first.attempt, first.load)
         values: list[float] = []
         with contextlib.suppress(LoadError):
-            values = [
-                response.inter_token_latency
-                for response in llmperf.responses(folder / path)
-                if response.error is None and response.inter_token_latency > 0
-            ]
+            values = llmperf.latencies(folder / path)
         if values:
             latencies |= {record.request: [] for record in requests}
         for behind, value in enumerate(reversed(values), start=1):

@@ -93,6 +93,6 @@ async def server(handler: Handler) -> AsyncIterator[str]:
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(10):
         while not condition():
             await asyncio.sleep(0.01)

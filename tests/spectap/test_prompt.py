@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -155,11 +154,6 @@ def test_a_file_without_a_prompt(tmp_path: Path) -> None:
         parse(b"a\nb\xff", "f")
     with pytest.raises(ConfigError, match="none: cannot be read: No such file or directory"):
         read_content(tmp_path / "none")
-    (tmp_path / "f.gz").write_bytes(b"plain")
-    with pytest.raises(ConfigError, match="is not gzip, as its name says"):
-        read_content(tmp_path / "f.gz")
-    (tmp_path / "f.gz").write_bytes(gzip.compress(b"Why?"))
-    assert read_content(tmp_path / "f.gz") == b"Why?"
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: (

