@@ -20,7 +20,7 @@ from spectap.endpoint.health import content, open_session, root
 from spectap.printing import printable
 from spectap.prompt import Prompt
 
-_ONE_TRY_SECONDS: Final = 30
+_ONE_TRY_SECONDS: Final = 60
 _CONCURRENCY: Final = 8
 _TRIED: Final = 2
 """Prompts without an answer after which a server is taken not to count."""
@@ -80,21 +80,19 @@ async def _count(
     session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
 ) -> Counted | Refused | None:
     """None where the answer is not vLLM's, or does not come."""
-    for _ in range(2):  # a busy server is given a second chance
-        try:
-            async with session.post(url, json=body) as response:
-                text = await content(response)
-            if response.status == 400:
-                return Refused(_reason(text.decode("utf-8", "replace")))
-            if response.status != 200:
-                return None
-            answer = orjson.loads(text)
-            return Counted(int(answer["count"]), int(answer["max_model_len"]))
-        except TimeoutError:
-            continue
-        except (aiohttp.ClientError, LookupError, TypeError, ValueError):  # or of another shape
+    try:
+        async with session.post(url, json=body) as response:
+            text = await content(response)
+        if response.status == 400:
+            return Refused(_reason(text.decode("utf-8", "replace")))
+        if response.status != 200:
             return None
-    return None
+        answer = orjson.loads(text)
+        return Counted(int(answer["count"]), int(answer["max_model_len"]))
+    except (TimeoutError, aiohttp.ClientError):
+        return None
+    except (LookupError, TypeError, ValueError):  # of another shape
+        return None
 
 
 def _reason(text: str) -> str:
@@ -102,7 +100,4 @@ def _reason(text: str) -> str:
     with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
         error = orjson.loads(text)
         text = str(error.get("error", error)["message"])  # older vLLM has no "error"
-    line = printable(" ".join(text.split()))
-    if len(line) > _LONGEST_REASON:
-        line = f"{line[:_LONGEST_REASON].rstrip()}…"
-    return line or "no reason given"
+    return printable(" ".join(text.split()))[:_LONGEST_REASON] or "no reason given"

@@ -79,24 +79,17 @@ def test_a_baseline_alone_is_asked_nothing() -> None:
     assert base.asked == []
 
 
-def test_each_variant_is_compared_with_its_baseline() -> None:
-    divergences = compared(
-        Base=reply("one two"), k3=reply("one two"), k5=None, k7=reply("one three")
-    )
+def test_each_variant_gets_the_same_and_is_compared_with_its_baseline() -> None:
+    base, k7 = reply("one two"), reply("one three")
+    divergences = compared(Base=base, k3=reply("one two"), k5=None, k7=k7)
     assert [(each.variant, each.case, each.first) for each in divergences] == [
         ("k3", "counting", None),
         ("k7", "counting", 2),
         ("k3", "sonnets", None),
         ("k7", "sonnets", 2),
     ]
-
-
-def test_all_are_asked_the_same_greedily() -> None:
-    base, speculative = reply("one"), reply("one")
-    compared(Base=base, SD=speculative)
-    assert base.asked == speculative.asked
-    assert {body["temperature"] for body in base.asked} == {0}
-    assert {body["max_tokens"] for body in base.asked} == {20}
+    assert base.asked == k7.asked
+    assert {(body["temperature"], body["max_tokens"]) for body in base.asked} == {(0, 20)}
     assert len({body["messages"][0]["content"] for body in base.asked}) == 2
 
 

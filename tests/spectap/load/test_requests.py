@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -138,10 +139,24 @@ def test_the_parts_of_a_reply_are_joined(
     assert answer(reply_of(deltas)) == Answer("p", content, tuple(calls), "stop")
 
 
-def test_a_tool_call_is_output_too() -> None:
-    fields = reply_of([{"tool_calls": [call(0, name="weather", arguments="{}")]}]).fields()
-    assert fields["number_output_tokens"] == 3
-    assert 0 < fields["ttft_s"] <= fields["end_to_end_latency_s"]
+def test_a_reply_is_measured_as_llmperf_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every event counts as a token, and the role's counts as an event."""
+    now = iter([0.0, 2.0, 3.0, 7.0])  # sent, first text, call, end
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    deltas = [
+        {"role": "assistant"},
+        {"content": "a "},
+        {"tool_calls": [call(0, name="weather", arguments="{}")]},
+        {},
+    ]
+    assert reply_of(deltas).fields() == {
+        "error_code": None,
+        "error_msg": "",
+        "inter_token_latency_s": 3 / 4,
+        "ttft_s": 2,
+        "end_to_end_latency_s": 7,
+        "number_output_tokens": 3,
+    }
 
 
 @pytest.mark.parametrize("reason", [None, 3, ["stop"]])
@@ -154,3 +169,4 @@ def test_an_answer_that_failed_is_none() -> None:
     failed = reply_of([{"content": "a"}])
     failed.take(b'data: {"error": {"code": 500, "message": "out of memory"}}\n')
     assert failed.answer("p") is None
+    assert (failed.fields()["error_code"], failed.fields()["error_msg"]) == (500, "out of memory")

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import tracemalloc
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,9 +30,6 @@ CHOICES = b"".join(
     b'data: {"usage":{"completion_tokens":1},"choices":[{"index":%d}]}\n\n' % index
     for index in range(1000)
 )
-
-SLACK = 12 * MIB
-"""For what the client and both ends' sockets hold, and what the tap holds of a few reads."""
 
 
 @asynccontextmanager
@@ -86,40 +82,28 @@ EARLY = b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n" * 99
 
 
 @pytest.mark.parametrize(
-    ("start", "chunk", "cause", "most"),
+    ("start", "chunk", "cause"),
     [
-        (HEAD + b"X: ", LETTERS, "the answer's head has more than 64 KiB", 0),
-        (b"", EARLY, "the answer's head has more than 64 KiB", 0),
-        (CHUNKED + b"0\r\nX: ", LETTERS, "the answer's framing has more than 64 KiB", 0),
-        (CHUNKED, CHUNK, "the answer's framing has more than 8 MiB", 0),
-        (STREAM + b"data: \r", LETTERS, "an event has more than 4 MiB", limits.EVENT),
-        (STREAM, CHOICES, "the stream has more than 20,000 events", 5 * MIB),
-        (STREAM, b": " + LETTERS + b"\n\n", "the stream has more than 16 MiB", 0),
-        (JSON, LETTERS, "the answer has more than 8 MiB", 8 * MIB),
+        (HEAD + b"X: ", LETTERS, "the answer's head has more than 64 KiB"),
+        (b"", EARLY, "the answer's head has more than 64 KiB"),
+        (CHUNKED + b"0\r\nX: ", LETTERS, "the answer's framing has more than 64 KiB"),
+        (CHUNKED, CHUNK, "the answer's framing has more than 8 MiB"),
+        (STREAM + b"data: \r", LETTERS, "an event has more than 4 MiB"),
+        (STREAM, CHOICES, "the stream has more than 20,000 events"),
+        (STREAM, b": " + LETTERS + b"\n\n", "the stream has more than 16 MiB"),
+        (JSON, LETTERS, "the answer has more than 8 MiB"),
     ],
 )
 async def test_an_answer_without_end(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    start: bytes,
-    chunk: bytes,
-    cause: str,
-    most: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: bytes, chunk: bytes, cause: str
 ) -> None:
     # The product's limits take seconds to send.
     monkeypatch.setattr(limits, "EVENTS", 20_000)
     monkeypatch.setattr(limits, "STREAM", 16 * MIB)
     monkeypatch.setattr(limits, "ANSWER", 8 * MIB)
     async with endless(start, chunk) as url, bench(url, tmp_path, 60) as b:
-        tracemalloc.start()
-        try:
-            await discard(b)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
+        await discard(b)
         assert b.only().error == f"too long: {cause}"
-        # A buffer that grows is copied into a larger one.
-        assert peak < 2.25 * most + SLACK
 
 
 POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
