@@ -15,7 +15,7 @@ from aiohttp import web
 
 from spectap import limits
 from spectap.limits import KIB, MIB
-from tests.spectap.tapped import Bench, bench, chat, golden, server
+from tests.spectap.tapped import Bench, bench, chat, connection, golden, server, sockets
 
 pytestmark = pytest.mark.anyio
 
@@ -37,26 +37,19 @@ async def endless(start: bytes, chunk: bytes) -> AsyncIterator[str]:
     """A server that answers with ``start`` and then with ``chunk``, again and again."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(start)
-            while not writer.is_closing():
-                writer.write(chunk)
-                await writer.drain()
-            await writer.wait_closed()
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(start)
+        while not writer.is_closing():
+            writer.write(chunk)
+            await writer.drain()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
-
-
-def port(b: Bench) -> int:
-    return int(b.tap.url.rpartition(":")[2].partition("/")[0])
+    async with sockets(serve) as url:
+        yield url
 
 
 async def send(b: Bench, start: bytes, chunks: Iterable[bytes] = ()) -> bytes:
     """The tap's answer to these bytes. Sending ends with the answer."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port(b))
-    try:
+    async with connection(b.tap.url) as (reader, writer):
         writer.write(start)
         answer = asyncio.ensure_future(reader.read())
         for chunk in chunks:
@@ -65,9 +58,7 @@ async def send(b: Bench, start: bytes, chunks: Iterable[bytes] = ()) -> bytes:
             writer.write(chunk)
             await writer.drain()
             await asyncio.sleep(0)
-        return await asyncio.wait_for(answer, 60)
-    finally:
-        writer.close()
+        return await answer
 
 
 async def discard(b: Bench) -> None:
@@ -146,11 +137,14 @@ async def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_pat
             await writer.drain()
             accepted += 1
 
-    async with server(silent) as url, bench(url, tmp_path, 60) as b:
-        _, writer = await asyncio.open_connection("127.0.0.1", port(b))
+    async with (
+        server(silent) as url,
+        bench(url, tmp_path, 60) as b,
+        connection(b.tap.url) as (_, writer),
+    ):
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(ask(writer), 0.5)
-        writer.close()
+        writer.transport.abort()
     assert 0 < accepted < 5_000  # as many as fit into the sockets
 
 

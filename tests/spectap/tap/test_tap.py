@@ -20,7 +20,16 @@ from rehearsal.golden.faults import FAULT_HEADER, Fault
 from spectap import metrics, names
 from spectap.journal import Journal
 from spectap.record import Record
-from tests.spectap.tapped import Bench, bench, chat, completion, eventually, golden, server
+from tests.spectap.tapped import (
+    Bench,
+    bench,
+    chat,
+    completion,
+    eventually,
+    golden,
+    server,
+    sockets,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -295,29 +304,24 @@ async def test_a_ledger_that_cannot_be_written_does_not_stop_the_tap(
         assert b.tap.failure is not None
 
 
-async def test_a_server_that_is_not_there_or_says_nothing(tmp_path: Path) -> None:
-    endpoint = golden(1, 4)
-    await endpoint.start()
-    port, url = endpoint.port, endpoint.url
-    await endpoint.stop()
-    async with bench(url, tmp_path, 0.2) as b:
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://a..b/v1"])
+async def test_a_server_that_cannot_be_reached(tmp_path: Path, url: str) -> None:
+    async with bench(url, tmp_path) as b:
         status, body = await b.post(chat())
         assert status == 502
         assert json.loads(body)["error"]["message"].startswith("tap: refused: ")
-        await endpoint.start(port)
-        assert (await b.post(chat()))[0] == 200
-        await endpoint.stop()
+        assert b.only().status is None
+        assert (b.only().error or "").startswith("refused: ")
 
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            writer.close()
 
-        async with await asyncio.start_server(silent, "127.0.0.1", port):
-            assert (await b.post(chat()))[0] == 504
-        refused, _, stalled = b.records()
-        assert refused.status is None
-        assert (refused.error or "").startswith("refused: ")
-        assert stalled.error == "stalled: nothing came for 0.2 s"
+async def test_a_server_that_sends_nothing(tmp_path: Path) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with sockets(silent) as url, bench(url, tmp_path, 0.2) as b:
+        assert (await b.post(chat()))[0] == 504
+        assert b.only().error == "stalled: nothing came for 0.2 s"
+        assert b.tap.silent
 
 
 async def test_many_requests_may_be_under_way(tmp_path: Path) -> None:
