@@ -61,21 +61,13 @@ def test_the_command_line() -> None:
     load = Load.model_validate(samples.load())
     named: dict[str, Any] = {"model": "Qwen/Qwen3-32B", "results": Path("/r"), "driver": "llmperf"}
     arguments = llmperf.arguments(load, load.points[0], **named)
-    pairs = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    assert pairs == {
-        "--model": "Qwen/Qwen3-32B",
-        "--mean-input-tokens": "64",
-        "--stddev-input-tokens": "0",
-        "--mean-output-tokens": "20",
-        "--stddev-output-tokens": "0",
-        "--num-concurrent-requests": "2",
-        "--max-num-completed-requests": "2",
-        "--timeout": "20",
-        "--additional-sampling-params": '{"temperature": 0.0}',
-        "--results-dir": "/r",
-        "--llm-api": "openai",
-        "--metadata": "driver=llmperf",
-    }
+    assert " ".join(arguments) == (
+        "--model Qwen/Qwen3-32B --mean-input-tokens 64 --stddev-input-tokens 0 "
+        "--mean-output-tokens 20 --stddev-output-tokens 0 --num-concurrent-requests 2 "
+        "--max-num-completed-requests 2 --timeout 20 "
+        '--additional-sampling-params {"temperature": 0.0} '
+        "--results-dir /r --llm-api openai --metadata driver=llmperf"
+    )
     # A rate is the built-in driver's own.
     at_rate = llmperf.arguments(load, LoadPoint(rate=0.5, requests=2), **named)
     assert {*arguments} - {*at_rate} == {"--num-concurrent-requests"}
