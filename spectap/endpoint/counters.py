@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import aiohttp
@@ -159,28 +158,22 @@ def parse(text: str) -> Page | None:
 
 
 async def scrape_all(
-    endpoints: Mapping[str, str],
-    poll_seconds: float = POLL_SECONDS,
-    rested: Mapping[str, Counters] = MappingProxyType({}),
+    endpoints: Mapping[str, str], poll_seconds: float = POLL_SECONDS
 ) -> dict[str, Counters]:
-    """The counters of each server that has them, by name; ``rested``: the last call's result."""
-    counters = await asyncio.gather(
-        *(scrape(url, poll_seconds, rested.get(name)) for name, url in endpoints.items())
-    )
+    """The counters of each server that has them, by name."""
+    counters = await asyncio.gather(*(scrape(url, poll_seconds) for url in endpoints.values()))
     return {name: c for name, c in zip(endpoints, counters, strict=True) if c is not None}
 
 
-async def scrape(
-    endpoint: str, poll_seconds: float = POLL_SECONDS, rested: Counters | None = None
-) -> Counters | None:
+async def scrape(endpoint: str, poll_seconds: float = POLL_SECONDS) -> Counters | None:
     """The counters of the server at ``endpoint``, once they rest; None where it has none.
 
     They rest when no request runs or waits, and the page is the same after ``poll_seconds``: it may
     be written while the last step is being counted. After 20 polls they are taken as they are: V1
     shows aborted requests as running until it gets another (vllm-project/vllm issue 22545).
-    ``endpoint`` is the base URL, ``/v1`` included; ``rested`` the last result.
+    ``endpoint`` is the base URL, ``/v1`` included.
     """
-    page = None if rested is None else Page(rested, in_flight=0)
+    page: Page | None = None
     async with aiohttp.ClientSession(timeout=_ONE_TRY) as session:
         for _ in range(_POLLS):
             before, page = page, None

@@ -27,9 +27,6 @@ DIVERGENCE: Final = "divergence.json"
 
 _TIMEOUT_SECONDS: Final = 600.0
 
-_Answer = tuple[list[Any], list[str]]
-"""Tokens, which are none where the server does not send them, and words."""
-
 
 @dataclass(frozen=True)
 class Divergence:
@@ -38,7 +35,7 @@ class Divergence:
     variant: str
     case: str
     unit: str
-    """A token where the server tells its tokens, otherwise a word."""
+    """What is compared: words."""
     compared: int
     """Units of the longer answer."""
     first: int | None
@@ -99,30 +96,27 @@ def _body(config: Config, case: TestCase) -> dict[str, Any]:
         "messages": [{"role": "user", "content": prompt}],
         "max_tokens": length,
         "temperature": 0.0,
-        "return_token_ids": True,  # vLLM 0.10.2 and later; others ignore it
     }
 
 
 async def _ask(
     session: aiohttp.ClientSession, endpoint: str, body: Mapping[str, Any]
-) -> _Answer | None:
-    """None where there is no answer, or none of the shape that OpenAI describes."""
+) -> list[str] | None:
+    """The words of an answer; None where there is no answer, or none of the shape of OpenAI's."""
     try:
         async with session.post(f"{endpoint}/chat/completions", json=body) as response:
             if response.status != 200:
                 return None
             choice = orjson.loads(await content(response))["choices"][0]
-        words = (choice["message"].get("content") or "").split()
-        return choice.get("token_ids") or [], words
+        words: list[str] = (choice["message"].get("content") or "").split()
+        return words
     except (TimeoutError, aiohttp.ClientError):
         return None
     except (AttributeError, LookupError, TypeError, ValueError):  # of another shape
         return None
 
 
-def _compared(variant: str, case: str, *answers: _Answer) -> Divergence:
-    by_token = all(tokens for tokens, _ in answers)
-    units = [tokens if by_token else words for tokens, words in answers]
-    pairs = list(zip_longest(*units))
+def _compared(variant: str, case: str, answer: list[str], baseline: list[str]) -> Divergence:
+    pairs = list(zip_longest(answer, baseline))
     first = next((n for n, (left, right) in enumerate(pairs, start=1) if left != right), None)
-    return Divergence(variant, case, "token" if by_token else "word", len(pairs), first)
+    return Divergence(variant, case, "word", len(pairs), first)

@@ -81,7 +81,6 @@ class Observations:
         Raises JournalError and OSError.
         """
         self._config, self._poll_seconds = config, poll_seconds
-        self._rested: dict[str, Counters] = {}
         self.counts = [*counters.read(folder / COUNTERS)]
         """What each server counted in each turn."""
         self._counters = Journal(folder / COUNTERS)
@@ -89,9 +88,7 @@ class Observations:
 
     async def scrape(self) -> dict[str, Counters]:
         """What each server has counted since its start, where it counts."""
-        endpoints = self._config.endpoints
-        self._rested = await counters.scrape_all(endpoints, self._poll_seconds, self._rested)
-        return self._rested
+        return await counters.scrape_all(self._config.endpoints, self._poll_seconds)
 
     def count(
         self,

@@ -11,11 +11,8 @@ import orjson
 from spectap import limits
 from spectap.printing import printable
 
-# A "\r" at the end of what has arrived may be the first half of "\r\n", so it counts only once the
-# next byte is known.
-_LINE_END: Final = rb"(?:\r\n|\n|\r(?=[^\n]))"
-_BLANK_LINE: Final = re.compile(_LINE_END + _LINE_END)
-_LINES: Final = re.compile(rb"\r\n|\n|\r")
+# Servers end lines with LF or CR LF.
+_BLANK_LINE: Final = re.compile(rb"\r?\n\r?\n")
 
 _DONE: Final = b"[DONE]"
 _USAGE: Final = b'"usage":'
@@ -66,7 +63,8 @@ def event_data(event: bytes) -> bytes | None:
     """The data lines of an event, joined by a newline; None without any, as in a comment."""
     if event.startswith(b"data: ") and event.find(b"\n") == len(event) - 2 and b"\r" not in event:
         return event[6:-2]  # nearly every event looks like this
-    lines = [line for line in _LINES.split(event) if line.startswith(b"data") and line[4:5] in b":"]
+    lines = [line.removesuffix(b"\r") for line in event.split(b"\n")]
+    lines = [line for line in lines if line.startswith(b"data") and line[4:5] in b":"]
     if not lines:
         return None
     return b"\n".join(line[6:] if line[5:6] == b" " else line[5:] for line in lines)

@@ -119,7 +119,7 @@ def test_a_server_that_counts_and_one_that_does_not() -> None:
     asyncio.run(scenario())
 
 
-def scraped(pages: Sequence[str], rested: Counters | None = None) -> Counters | None:
+def scraped(pages: Sequence[str]) -> Counters | None:
     """What ``scrape`` takes of a server that shows one page after the other, the last for ever."""
     remaining = iter(pages)
     last = pages[-1]
@@ -129,7 +129,7 @@ def scraped(pages: Sequence[str], rested: Counters | None = None) -> Counters | 
 
     async def scenario() -> Counters | None:
         async with server(metrics) as url:
-            return await scrape(url, poll_seconds=0.001, rested=rested)
+            return await scrape(url, poll_seconds=0.001)
 
     return asyncio.run(scenario())
 
@@ -156,13 +156,6 @@ def test_counters_are_taken_when_every_answer_has_ended(pages: list[str]) -> Non
     assert scraped([*pages, of(8, 8, 0)]) == parse(of(8, 8, 0))
     # A server that seems never to rest is taken as it is.
     assert scraped([of(8, 8, 1)]) == parse(of(8, 8, 1))
-
-
-def test_counters_that_still_rest_are_looked_at_once() -> None:
-    rested = parse(of(8, 8, 0))
-    assert scraped([of(8, 8, 0), of(16, 16, 0)], rested) == rested
-    assert scraped([of(8, 8, 1), of(16, 16, 0)], rested) == parse(of(16, 16, 0))
-    assert scraped([of(12, 8, 0), of(16, 16, 0)], rested) == parse(of(16, 16, 0))
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
