@@ -125,11 +125,7 @@ def without_thoughts(content: str) -> str:
 def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
     if not calls:
         raise _Problem("calls no tool")
-    functions = {
-        tool["function"]["name"]: tool["function"]
-        for tool in prompt.tools
-        if isinstance(tool.get("function"), Mapping) and "name" in tool["function"]
-    }
+    functions = {tool["function"]["name"]: tool["function"] for tool in prompt.tools}
     for call in calls:
         if call.name not in functions:
             raise _Problem("calls a tool that it was not given")

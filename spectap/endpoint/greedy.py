@@ -82,7 +82,8 @@ def read(folder: Path) -> tuple[Divergence, ...]:
         return ()
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(Divergence(**entry) for entry in entries)
+        # Runs from before variants had names compared the article's two.
+        return tuple(Divergence(**({"variant": "SD"} | entry)) for entry in entries)
     except (TypeError, ValueError) as error:
         raise JournalError(f"{path}: cannot be read: {error}; delete it to go without") from None
 

@@ -36,10 +36,11 @@ class Driver:
 
     installation: Installation | None
     scratch: Path
+    """A folder for what the load reads."""
 
     @classmethod
     def choose(cls, environment: Mapping[str, str], scratch: Path) -> Driver:
-        """llmperf, where it is installed. ``scratch`` is a folder for its private copies."""
+        """llmperf, where ``environment`` names an installation of it."""
         return cls(llmperf.find(environment), scratch)
 
     async def run(

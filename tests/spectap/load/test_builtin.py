@@ -254,8 +254,7 @@ def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
     script = "import sys; print('hello'); sys.exit('no tokenizer here')"
     (home / llmperf.SCRIPT).write_text(script, encoding="utf-8")
     environment = {"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3"}
-    driver = Driver.choose(environment, tmp_path / "scratch")
-    running = run("http://127.0.0.1:1/v1", tmp_path, driver=driver.installation)
+    running = run("http://127.0.0.1:1/v1", tmp_path, driver=llmperf.find(environment))
     with pytest.raises(LoadError, match="llmperf ended with status 1: no tokenizer here"):
         asyncio.run(running)
     assert (results_of(tmp_path) / LOG).read_text(encoding="utf-8").startswith("hello")

@@ -143,7 +143,7 @@ def test_a_reply_is_measured_as_llmperf_does(monkeypatch: pytest.MonkeyPatch) ->
     """Every event counts as a token, and the role's counts as an event."""
     now = iter([0.0, 2.0, 3.0, 7.0])  # sent, first text, call, end
     monkeypatch.setattr(time, "monotonic", lambda: next(now))
-    deltas = [
+    deltas: Deltas = [
         {"role": "assistant"},
         {"content": "a "},
         {"tool_calls": [call(0, name="weather", arguments="{}")]},

@@ -180,12 +180,12 @@ async def test_a_request_in_chunks_goes_on_whole() -> None:
 
     async with between(echo) as b:
         request = (
-            b"POST /v1/x?q=%20 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+            b"POST /v1/x/a%2Fb?q=%20 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
             b"X-Own: 1\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\nX-Trailer: 1\r\n\r\n"
         )
         assert (await b.ask(request, until=b"body")).endswith(b"\r\n\r\nbody")
         first, _, *others = b.requests[0].strip().split(b"\r\n")
-        assert first == b"POST /v1/x?q=%20 HTTP/1.1"
+        assert first == b"POST /v1/x/a%2Fb?q=%20 HTTP/1.1"
         assert others == [b"X-Own: 1", b"Connection: close", b"Content-Length: 4"]
 
 
