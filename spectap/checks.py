@@ -12,7 +12,7 @@ import json
 import re
 import textwrap
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -150,15 +150,14 @@ def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
         return ""  # what a schema does to the library is no fault of the answer
     if error is None:
         return ""
-    location = _location(error.absolute_path, readable.properties)
-    return f"{location}breaks {error.validator or 'false'}"
-
-
-def _location(path: Iterable[str | int], properties: frozenset[str]) -> str:
-    """Empty for the root. A name that is not in the schema is the answer's: it becomes ``*``."""
-    names = (str(step) if isinstance(step, int) or step in properties else "*" for step in path)
+    # A name that is not in the schema is the answer's: it is not quoted.
+    names = (
+        str(step) if isinstance(step, int) or step in readable.properties else "*"
+        for step in error.absolute_path
+    )
     location = ".".join(names)
-    return f"`{location}`: " if location else ""
+    prefix = f"`{location}`: " if location else ""
+    return f"{prefix}breaks {error.validator or 'false'}"
 
 
 class _Schema(NamedTuple):

@@ -52,7 +52,13 @@ async def count(
     prompt has another ``/tokenize`` than vLLM's: then no prompt is refused.
     """
     url = f"{root(endpoint)}/tokenize"
-    bodies = [_body(model, prompt, sampling) for prompt in prompts]
+    template = {key: value for key, value in sampling.items() if key == "chat_template_kwargs"}
+    bodies = [
+        {"model": model, "messages": prompt.messages, "add_generation_prompt": True}
+        | ({"tools": prompt.tools} if prompt.tools else {})
+        | template
+        for prompt in prompts
+    ]
     slots = asyncio.Semaphore(_CONCURRENCY)
 
     async def counted(body: Mapping[str, Any]) -> Counted | Refused | None:
@@ -67,13 +73,6 @@ async def count(
             results += await asyncio.gather(*map(counted, bodies[len(results) :]))
     counts = any(isinstance(result, Counted) for result in results)
     return results if counts else [None] * len(bodies)
-
-
-def _body(model: str, prompt: Prompt, sampling: Mapping[str, Any]) -> dict[str, Any]:
-    body = {"model": model, "messages": prompt.messages, "add_generation_prompt": True}
-    tools = {"tools": prompt.tools} if prompt.tools else {}
-    template = {key: value for key, value in sampling.items() if key == "chat_template_kwargs"}
-    return body | tools | template
 
 
 async def _count(

@@ -215,8 +215,14 @@ def load(source: PromptSource, folder: Path) -> LoadedSet:
     """
     name = source.file or str(source.known)
     if source.file is not None:
-        prompts = _of_file(folder / source.file, source.digest)
-        title, licence = name, ""
+        path = folder / source.file
+        content = prompt.read_content(path)
+        actual = hashlib.sha256(content).hexdigest()
+        if source.digest not in (None, actual):
+            raise ConfigError(
+                f"{path}: was changed: its SHA-256 is {actual} and not {source.digest}"
+            )
+        prompts, title, licence = prompt.parse(content, str(path)), name, ""
     elif name in KNOWN:
         prompts, title = KNOWN[name].load()
         licence = KNOWN[name].licence
@@ -232,11 +238,3 @@ def load(source: PromptSource, folder: Path) -> LoadedSet:
         drawn = {member.name for member in mixed(prompts)[: source.limit]}
         prompts = tuple(member for member in prompts if member.name in drawn)
     return LoadedSet(prompts, title, licence)
-
-
-def _of_file(path: Path, digest: str | None) -> tuple[Prompt, ...]:
-    content = prompt.read_content(path)
-    actual = hashlib.sha256(content).hexdigest()
-    if digest is not None and digest != actual:
-        raise ConfigError(f"{path}: was changed: its SHA-256 is {actual} and not {digest}")
-    return prompt.parse(content, str(path))
