@@ -287,18 +287,13 @@ class _Line(_Model):
             raise ValueError(f"must have at most {_LONGEST_NAME} characters")
         return name
 
-    @field_validator("tools")
-    @classmethod
-    def _different(cls, tools: list[_Tool] | None) -> list[_Tool] | None:
-        names = [tool.function.name for tool in tools or ()]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"{twice} is there twice")
-        return tools
-
     @model_validator(mode="after")
     def _consistent(self) -> _Line:
         if (self.prompt is None) == (self.messages is None):
             raise ValueError("needs either prompt or messages")
+        names = [tool.function.name for tool in self.tools or ()]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"tools: {twice} is there twice")
         if self.tools and self.answer:
             raise ValueError("answer: not with tools, whose answer is a tool call")
         return self
