@@ -1,4 +1,4 @@
-"""The answers to prompts, what is kept of them, and what lm-eval found of others."""
+"""The answers to prompts: what a run stores of them, and what lm-eval scored."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-import orjson
 from pydantic import TypeAdapter
 
 from spectap import journal
@@ -24,9 +22,6 @@ system instruction asks for. ``flexible-extract`` takes the last number of an an
 
 _SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 _NAMES: Final = {"gsm8k": "GSM8K"}
-
-_WORD: Final = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
-"""With the space before it, since indentation is part of a program."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +63,8 @@ class CheckedAnswer:
     """None where there is no form, and where the answer was cut off at its longest."""
     problem: str
     """Why it is not valid; empty where it is, or where nothing was checked."""
-    same: bool | None
-    """Whether it is the baseline's; None for a baseline, and where the baseline has no answer."""
-    parts_at: int | None
-    """The first word that differs from the baseline's, from 1; None where none does."""
-    words: int
-    """Of this answer."""
     answer: Answer | None
-    """Kept where the experiment asks for it."""
+    """Stored where the experiment asks for it."""
 
 
 @dataclass(frozen=True)
@@ -123,30 +112,6 @@ def digest(answer: Answer) -> str:
     """SHA-256 of content and tool calls, as the server sent them, in hexadecimal digits."""
     calls = [[call.name, call.arguments] for call in answer.tool_calls]
     return hashlib.sha256(json.dumps([answer.content, calls]).encode()).hexdigest()
-
-
-def words(answer: Answer) -> list[str]:
-    """The words of the content and of each tool call, whose arguments are written in one way."""
-    content: list[str] = _WORD.findall(answer.content)
-    for call in answer.tool_calls:
-        content += [call.name, *_WORD.findall(_canonical(call.arguments))]
-    return content
-
-
-def parts_at(answer: Answer, baseline: Answer) -> int | None:
-    """The first word in which the answers differ, from 1; None where they are the same."""
-    pairs = zip_longest(words(answer), words(baseline))
-    return next(
-        (number for number, (word, baseline_word) in enumerate(pairs, 1) if word != baseline_word),
-        None,
-    )
-
-
-def _canonical(arguments: str) -> str:
-    try:
-        return json.dumps(orjson.loads(arguments), sort_keys=True)
-    except (orjson.JSONDecodeError, RecursionError):
-        return arguments
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Whether answers have the form that their prompts ask for. Nothing that one says is ever run.
+"""Whether answers have the form that their prompts ask for. No answer is ever run or quoted.
 
-Nor is it quoted: a problem says where an answer breaks which rule, in words of the prompt alone,
-because a run keeps the texts of answers only where it is asked to.
+A problem names the broken rule in words of the prompt alone, because a run stores the texts of
+answers only on request.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import functools
 import json
+import re
 import textwrap
 import warnings
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -22,7 +22,7 @@ from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from spectap.answer import Answer, CheckedAnswer, ToolCall, digest, parts_at, words
+from spectap.answer import Answer, CheckedAnswer, ToolCall, digest
 from spectap.config import Config
 from spectap.prompt import Form, Prompt
 
@@ -32,10 +32,13 @@ CUT_OFF: Final = "cut off"
 _LONGEST_PROGRAM: Final = 200_000
 """Characters. A deeper tree than so many can make was never seen to exhaust the C stack."""
 _LONGEST_PROBLEM: Final = 200
-_FENCE: Final = "```"
+_BLOCK: Final = re.compile(
+    r"^[ \t]*```+[ \t]*([^\s`]*)[^\n]*\n(.*?)(?:\n?^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL
+)
+"""A fenced block in Markdown: its language and its text. The last one may lack its end."""
 _PYTHON: Final = ("python", "python3", "py")
 
-# A regular expression may take longer than the run, and nothing can interrupt it: none is matched.
+# A regular expression may take for ever and cannot be interrupted: none is matched.
 _WITHOUT_PATTERNS: Final = extend(Draft202012Validator, {"pattern": lambda *_: ()})
 _TURNING: Final = frozenset(("not", "oneOf", "if", "maxContains"))
 """Keywords that may refuse an answer because a part of the schema accepts it."""
@@ -59,21 +62,13 @@ def checked(
     round: int,
     attempt: int,
 ) -> list[CheckedAnswer]:
-    """Checks the answers of a turn, and compares each with the baseline's to the same prompt.
-
-    ``answers`` by variant, of ``prompts``. They are compared at temperature 0 alone: above it, two
-    answers of one server differ, too. Where a prompt was sent several times, the first answer is
-    compared with the baseline's first, and so on.
-    """
-    named = {prompt.name: prompt for prompt in prompts}
-    greedy = config.load.sampling.get("temperature") == 0
+    """Checks the answers of a turn, which are given by variant, to ``prompts``."""
+    by_name = {prompt.name: prompt for prompt in prompts}
     lines = []
     for variant in config.variants:
-        of_baseline = answers.get(variant.baseline, ()) if variant.baseline and greedy else ()
-        for answer, baseline_answer in _paired(answers.get(variant.name, ()), of_baseline):
-            prompt = named[answer.prompt]
+        for answer in answers.get(variant.name, ()):
+            prompt = by_name[answer.prompt]
             valid, problem = check(prompt, answer)
-            parts = parts_at(answer, baseline_answer) if baseline_answer else None
             lines.append(
                 CheckedAnswer(
                     variant=variant.name,
@@ -87,31 +82,16 @@ def checked(
                     form=prompt.form,
                     valid=valid,
                     problem=problem,
-                    same=parts is None if baseline_answer else None,
-                    parts_at=parts,
-                    words=len(words(answer)),
                     answer=answer if config.keep_answers else None,
                 )
             )
     return lines
 
 
-def _paired(
-    answers: Sequence[Answer], of_baseline: Sequence[Answer]
-) -> Iterator[tuple[Answer, Answer | None]]:
-    """Each answer with the other side's to the same prompt; None where that has no more."""
-    by_prompt: defaultdict[str, list[Answer]] = defaultdict(list)
-    for baseline_answer in reversed(of_baseline):
-        by_prompt[baseline_answer.prompt].append(baseline_answer)
-    for answer in answers:
-        yield answer, by_prompt[answer.prompt].pop() if by_prompt[answer.prompt] else None
-
-
 def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
-    """Whether ``answer`` has the form of ``prompt``, and why not.
+    """Whether ``answer`` has the form of ``prompt``, and why not; never raises.
 
-    None, with the reason, where it cannot be checked; None alone where the prompt has no form. The
-    reason has nothing of the answer's text. Whatever the prompt and the answer are, none is raised.
+    None with a reason where it cannot be checked, None alone where the prompt has no form.
     """
     if prompt.form is None:
         return None, ""
@@ -135,7 +115,7 @@ def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
 
 
 def without_thoughts(content: str) -> str:
-    """What follows the thoughts, which a prompt may have opened; nothing where they do not end."""
+    """What follows the thoughts; empty where they do not end."""
     before, end, after = content.partition("</think>")
     if end:
         return after
@@ -145,11 +125,7 @@ def without_thoughts(content: str) -> str:
 def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
     if not calls:
         raise _Problem("calls no tool")
-    functions = {
-        tool["function"]["name"]: tool["function"]
-        for tool in prompt.tools
-        if isinstance(tool.get("function"), Mapping) and "name" in tool["function"]
-    }
+    functions = {tool["function"]["name"]: tool["function"] for tool in prompt.tools}
     for call in calls:
         if call.name not in functions:
             raise _Problem("calls a tool that it was not given")
@@ -174,15 +150,14 @@ def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
         return ""  # what a schema does to the library is no fault of the answer
     if error is None:
         return ""
-    location = _location(error.absolute_path, readable.properties)
-    return f"{location}breaks {error.validator or 'false'}"
-
-
-def _location(path: Iterable[str | int], properties: frozenset[str]) -> str:
-    """Empty for the whole. A name that the schema has not is the answer's, and is not said."""
-    names = (str(step) if isinstance(step, int) or step in properties else "*" for step in path)
+    # A name that is not in the schema is the answer's: it is not quoted.
+    names = (
+        str(step) if isinstance(step, int) or step in readable.properties else "*"
+        for step in error.absolute_path
+    )
     location = ".".join(names)
-    return f"`{location}`: " if location else ""
+    prefix = f"`{location}`: " if location else ""
+    return f"{prefix}breaks {error.validator or 'false'}"
 
 
 class _Schema(NamedTuple):
@@ -225,13 +200,13 @@ def _check_json(text: str) -> None:
         orjson.loads(text)
         return
     except orjson.JSONDecodeError as error:
-        blocks = list(_blocks(text))
+        blocks = _BLOCK.findall(text)
         if not blocks:
             raise _Problem(f"is no JSON: {_at(error)}") from None
     if len(blocks) > 1:
         raise _Problem(f"has {len(blocks)} fenced blocks")
     try:
-        orjson.loads(blocks[0].text)
+        orjson.loads(blocks[0][1])
     except orjson.JSONDecodeError as error:
         raise _Problem(f"its fenced block is no JSON: {_at(error)}") from None
 
@@ -243,9 +218,9 @@ def _at(error: orjson.JSONDecodeError) -> str:
 
 def _check_program(text: str) -> None:
     """The first fenced block in Python, or the first, or the whole text."""
-    blocks = list(_blocks(text))
-    in_python = [block for block in blocks if block.language in _PYTHON]
-    program = (in_python or blocks or [_Block("", text)])[0].text
+    blocks = _BLOCK.findall(text)
+    in_python = [block for block in blocks if block[0].lower() in _PYTHON]
+    program = (in_python or blocks or [("", text)])[0][1]
     if not program.strip():
         raise _Problem("is empty")
     if len(program) > _LONGEST_PROGRAM:
@@ -264,30 +239,7 @@ def _check_program(text: str) -> None:
         raise _CannotTell("is nested too deeply to be parsed") from None
 
 
-class _Block(NamedTuple):
-    language: str
-    text: str
-
-
-def _blocks(text: str) -> Iterator[_Block]:
-    """The fenced blocks of a text in Markdown. The last one may lack its end."""
-    language, lines = "", list[str]()
-    inside = False
-    for line in text.split("\n"):
-        fence = line.strip().startswith(_FENCE)
-        if fence and inside:
-            yield _Block(language, "\n".join(lines))
-            inside = False
-        elif fence:
-            label = line.strip().lstrip("`").split()
-            language, lines, inside = label[0].lower() if label else "", [], True
-        elif inside:
-            lines.append(line)
-    if inside:
-        yield _Block(language, "\n".join(lines))
-
-
 def _one_line(problem: Exception) -> str:
-    """One line of printable characters, whatever the prompt's schema has in it."""
+    """One line of printable characters."""
     text = " ".join(str(problem).split()).encode("ascii", "backslashreplace").decode()
     return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}..."

@@ -1,17 +1,14 @@
-"""Prompts that are sent as they are: one of them, a file of them, and what a run used of a set.
+"""Prompts that are sent as they are: one prompt, a file of prompts, and what a run used of a set.
 
 The lines of a ``.jsonl`` file, or of one that has a line which begins with ``{``, are objects with
-``prompt`` (text) or ``messages`` (OpenAI's), and, where wanted, ``name``, ``class``,
-``max_tokens``, ``tools`` (OpenAI's) and ``answer`` ("json" or "code"). In any other file each line
-is a prompt. Blank lines count for nothing but the number of a line, which names a prompt without a
-name. A file whose name ends with ``.gz`` is unpacked.
+``prompt`` (text) or ``messages`` (OpenAI's), and optionally ``name``, ``class``, ``max_tokens``,
+``tools`` (OpenAI's) and ``answer`` ("json" or "code"). In any other file each line is a prompt.
+Blank lines are skipped; a prompt without a name is named by the number of its line.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,7 +21,7 @@ from pydantic_core import ErrorDetails
 from spectap.errors import ConfigError, allowed
 
 _MOST_PROBLEMS: Final = 20
-"""Problems named for one file. Nobody reads more at once."""
+"""Problems named for one file."""
 _TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
 _LONGEST_NAME: Final = 100
 _LONGEST_VALUE: Final = 80
@@ -36,6 +33,9 @@ class Form(StrEnum):
     TOOL_CALL = "tool call"
     JSON = "JSON"
     CODE = "code"
+
+
+_FORMS: Final = {"json": Form.JSON, "code": Form.CODE}
 
 
 class Prompt(BaseModel):
@@ -88,12 +88,9 @@ class UsedSet:
 
 
 def read_content(path: Path) -> bytes:
-    """What the file holds, unpacked: what its digest is of. Raises ConfigError."""
+    """The bytes of the file, which its digest is of. Raises ConfigError."""
     try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise ConfigError(f"{path}: is not gzip, as its name says") from None
+        return path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -113,22 +110,25 @@ def parse(content: bytes, file: str) -> tuple[Prompt, ...]:
         raise ConfigError(f"{file}: has no prompt: it is empty")
     stripped = (line.strip() for line in text.split("\n"))
     lines = {number: line for number, line in enumerate(stripped, start=1) if line}
-    is_json = file.removesuffix(".gz").endswith(".jsonl") or any(
-        line.startswith("{") for line in lines.values()
-    )
+    is_json = file.endswith(".jsonl") or any(line.startswith("{") for line in lines.values())
+    if not is_json:
+        return tuple(
+            Prompt(name=f"line-{number}", messages=({"role": "user", "content": line},))
+            for number, line in lines.items()
+        )
     prompts: list[Prompt] = []
     problems: list[str] = []
-    named: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for number, line in lines.items():
-        parsed = _from_json(line, number) if is_json else _from_text(line, number)
-        wrong = []
-        if not isinstance(parsed, Prompt):
-            wrong = parsed
-        elif (earlier := named.setdefault(parsed.name, number)) != number:
+        parsed = _from_json(line, number)
+        if isinstance(parsed, list):
+            wrong = sorted(parsed)
+        elif (earlier := numbers.setdefault(parsed.name, number)) != number:
             wrong = [f'name = "{parsed.name}": is the name of line {earlier} too']
         else:
             prompts.append(parsed)
-        problems += [f"{file}:{number}: {_one_line(problem)}" for problem in sorted(wrong)]
+            continue
+        problems += [f"{file}:{number}: {_one_line(problem)}" for problem in wrong]
     if len(problems) > _MOST_PROBLEMS:
         problems[_MOST_PROBLEMS:] = [f"{file}: and {len(problems) - _MOST_PROBLEMS} more"]
     if problems:
@@ -137,12 +137,8 @@ def parse(content: bytes, file: str) -> tuple[Prompt, ...]:
 
 
 def _one_line(text: str) -> str:
-    """The same with what a terminal would not show as it is, such as ends of lines, by number."""
+    """The text with escapes for what a terminal would not print."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _from_text(line: str, number: int) -> Prompt:
-    return Prompt(name=f"line-{number}", messages=({"role": "user", "content": line},))
 
 
 def _from_json(line: str, number: int) -> Prompt | list[str]:
@@ -162,9 +158,7 @@ def _from_json(line: str, number: int) -> Prompt | list[str]:
         return ["is no JSON: is nested too deeply"]
     except ValueError as error:
         return [f"is no JSON: {error}"]
-    form = Form.TOOL_CALL if valid.tools else None
-    if valid.answer is not None:
-        form = {"json": Form.JSON, "code": Form.CODE}[valid.answer]
+    form = _FORMS[valid.answer] if valid.answer else Form.TOOL_CALL if valid.tools else None
     return Prompt(  # what it sends is as it was written
         name=valid.name or f"line-{number}",
         prompt_class=valid.class_,
@@ -185,7 +179,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _unknown_types(schema: Any) -> Iterator[Any]:
-    """Values of ``type`` in a JSON Schema that it does not know, at any depth."""
+    """Values of ``type``, at any depth of a schema, that JSON Schema does not know."""
     if not isinstance(schema, Mapping):
         return
     types = schema.get("type", [])
@@ -293,18 +287,13 @@ class _Line(_Model):
             raise ValueError(f"must have at most {_LONGEST_NAME} characters")
         return name
 
-    @field_validator("tools")
-    @classmethod
-    def _different(cls, tools: list[_Tool] | None) -> list[_Tool] | None:
-        names = [tool.function.name for tool in tools or ()]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"{twice} is there twice")
-        return tools
-
     @model_validator(mode="after")
     def _consistent(self) -> _Line:
         if (self.prompt is None) == (self.messages is None):
             raise ValueError("needs either prompt or messages")
+        names = [tool.function.name for tool in self.tools or ()]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"tools: {twice} is there twice")
         if self.tools and self.answer:
             raise ValueError("answer: not with tools, whose answer is a tool call")
         return self

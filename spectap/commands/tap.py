@@ -12,16 +12,19 @@ import time
 from pathlib import Path
 from typing import Final
 
+from spectap import wording
 from spectap.commands.arguments import Command, base_url, name, whole_number
 from spectap.errors import JournalError, TapError
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
-from spectap.tap.tap import LiveLine, Tap, Traffic, settle
+from spectap.record import Record
+from spectap.tap.tap import Tap, settle
 
 _PORT: Final = 8001  # beside 8000, where vLLM listens
 
 # The client's own timeout decides, not the tap's: an answer that is no stream may take long.
 _STALL_SECONDS: Final = 3600.0
+_COUNT_SECONDS: Final = 10.0
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +49,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def tap(arguments: argparse.Namespace) -> int:
     """``tap``: stands before any OpenAI-compatible server and records what passes.
 
-    Clients use the base URL that it prints. One line shows what passes. Ctrl-C ends it and prints
-    the table of what passed. An existing ledger is appended to. One of nothing is removed.
+    Clients use the base URL that it prints; every 10 s a line counts what has passed. Ctrl-C prints
+    the table of what passed. An existing ledger is appended to, an empty one is removed.
     """
     path: Path = arguments.ledger
     _check(path)
@@ -77,7 +80,21 @@ COMMAND: Final = Command(tap, _add_options)
 
 async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) -> OSError | None:
     """Serves until a signal ends it; returns the ledger's failure, if there was one."""
-    traffic, live_line, ended = Traffic(), LiveLine(sys.stderr), asyncio.Event()
+    ended = asyncio.Event()
+    requests = errors = 0
+
+    def note(record: Record) -> None:
+        nonlocal requests, errors
+        requests += 1
+        errors += not record.succeeded
+
+    def counts() -> str:
+        problem = f"ledger: {server.failure.strerror}; " if server.failure is not None else ""
+        return (
+            f"{problem}{wording.count(requests, 'request')}, {server.in_flight} in flight, "
+            f"{wording.count(errors, 'error')}"
+        )
+
     for by in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(by, ended.set)
     server = Tap(
@@ -87,7 +104,7 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
         ledger=journal,
         port=arguments.port,
         stall_seconds=_STALL_SECONDS,
-        on_record=traffic.note,
+        on_record=note,
     )
     server.label(arguments.case, round=1)
     async with contextlib.AsyncExitStack() as stack:
@@ -99,19 +116,14 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
         print(server.url, flush=True)
         print(f"records what passes to {arguments.upstream}; Ctrl-C ends the tap", file=sys.stderr)
         settle()
+        printed = counts()
         while not ended.is_set():
-            live_line.show(_text(server, traffic))
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(ended.wait(), live_line.every_seconds)
-    live_line.show(_text(server, traffic))
-    live_line.close()
+                await asyncio.wait_for(ended.wait(), _COUNT_SECONDS)
+            if (line := counts()) != printed:
+                print(line, file=sys.stderr, flush=True)
+                printed = line
     return server.failure
-
-
-def _text(tap: Tap, traffic: Traffic) -> str:
-    """The live line, which begins with what is wrong with the ledger."""
-    problem = f"ledger: {tap.failure.strerror}; " if tap.failure is not None else ""
-    return problem + traffic.line(tap.in_flight)
 
 
 def _check(path: Path) -> None:

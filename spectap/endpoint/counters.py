@@ -1,8 +1,8 @@
 """What a server counts itself: vLLM's ``/metrics``, read before and after each load.
 
 vLLM has two engines, V0 and V1, and ``vllm:generation_tokens_total`` means something else on each.
-The benchmark does not ask which of them serves. It reads tokens and steps where both count them
-alike, and ``crosscheck`` finds out from the figures what that one counter counts.
+Tokens and steps are read where both count them alike; ``crosscheck`` infers from the figures what
+that counter counts.
 
 Source: vLLM 0.9.1, commit b6553be1b, which has both engines (``vllm/engine/llm_engine.py``,
 ``vllm/engine/metrics.py``; ``vllm/v1/metrics/stats.py``, ``vllm/v1/metrics/loggers.py``,
@@ -15,8 +15,8 @@ import asyncio
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import aiohttp
@@ -80,17 +80,13 @@ class Counters:
 
     def since(self, before: Counters) -> Counters:
         """What was counted after ``before``."""
-        missing = len(self.per_position) - len(before.per_position)
-        earlier = (*before.per_position, *(0,) * missing)
+        pairs = zip_longest(self.per_position, before.per_position, fillvalue=0)
         return Counters(
             generation_tokens=self.generation_tokens - before.generation_tokens,
             drafts=self.drafts - before.drafts,
             draft_tokens=self.draft_tokens - before.draft_tokens,
             accepted=self.accepted - before.accepted,
-            per_position=tuple(
-                count - previous
-                for count, previous in zip(self.per_position, earlier, strict=False)
-            ),
+            per_position=tuple(count - earlier for count, earlier in pairs),
             token_seconds=self.token_seconds - before.token_seconds,
             timed=self.timed - before.timed,
             finished_tokens=_since(self.finished_tokens, before.finished_tokens),
@@ -162,29 +158,22 @@ def parse(text: str) -> Page | None:
 
 
 async def scrape_all(
-    endpoints: Mapping[str, str],
-    poll_seconds: float = POLL_SECONDS,
-    rested: Mapping[str, Counters] = MappingProxyType({}),
+    endpoints: Mapping[str, str], poll_seconds: float = POLL_SECONDS
 ) -> dict[str, Counters]:
-    """The counters of each server that has them, by name; ``rested``: the last call's result."""
-    counters = await asyncio.gather(
-        *(scrape(url, poll_seconds, rested.get(name)) for name, url in endpoints.items())
-    )
+    """The counters of each server that has them, by name."""
+    counters = await asyncio.gather(*(scrape(url, poll_seconds) for url in endpoints.values()))
     return {name: c for name, c in zip(endpoints, counters, strict=True) if c is not None}
 
 
-async def scrape(
-    endpoint: str, poll_seconds: float = POLL_SECONDS, rested: Counters | None = None
-) -> Counters | None:
+async def scrape(endpoint: str, poll_seconds: float = POLL_SECONDS) -> Counters | None:
     """The counters of the server at ``endpoint``, once they rest; None where it has none.
 
-    They rest when no request runs or waits, and the page is the same after ``poll_seconds``: a
-    step may take longer than that, and a page may be written while the last step is being counted.
-    After 20 polls they are taken as they are, because V1 shows aborted requests as running until
-    it gets another request (vllm-project/vllm issue 22545). ``endpoint`` is the base URL, ``/v1``
-    included. ``rested`` is what they were when they last rested.
+    They rest when no request runs or waits, and the page is the same after ``poll_seconds``: it may
+    be written while the last step is being counted. After 20 polls they are taken as they are: V1
+    shows aborted requests as running until it gets another (vllm-project/vllm issue 22545).
+    ``endpoint`` is the base URL, ``/v1`` included.
     """
-    page = None if rested is None else Page(rested, in_flight=0)
+    page: Page | None = None
     async with aiohttp.ClientSession(timeout=_ONE_TRY) as session:
         for _ in range(_POLLS):
             before, page = page, None

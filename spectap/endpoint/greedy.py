@@ -1,8 +1,7 @@
 """Where a variant's greedy answers begin to differ from its baseline's, if they do.
 
-A difference is reported and never a failure. Equal text is not promised: sums in another order
-round differently, and that decides where two tokens are about equally likely
-(vllm-project/vllm #7627).
+A difference is no failure: sums in another order round differently, which decides between two
+tokens that are about equally likely (vllm-project/vllm #7627).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import aiohttp
 import orjson
@@ -29,12 +28,6 @@ DIVERGENCE: Final = "divergence.json"
 _TIMEOUT_SECONDS: Final = 600.0
 
 
-class _Answer(NamedTuple):
-    tokens: list[Any]
-    """Empty where the server does not tell its tokens."""
-    words: list[str]
-
-
 @dataclass(frozen=True)
 class Divergence:
     """One prompt, answered by a variant and by its baseline."""
@@ -42,7 +35,7 @@ class Divergence:
     variant: str
     case: str
     unit: str
-    """A token where the server tells its tokens, otherwise a word."""
+    """What is compared: words."""
     compared: int
     """Units of the longer answer."""
     first: int | None
@@ -50,12 +43,10 @@ class Divergence:
 
 
 async def compare(config: Config) -> list[Divergence]:
-    """Asks every variant each test case's prompt once, but for prompts with names.
-
-    Those are compared as they are measured. What is not answered is left out.
-    """
+    """Asks every variant each line's prompt once. What is not answered is left out."""
     divergences: list[Divergence] = []
-    if not any(variant.baseline for variant in config.variants):
+    compared = [variant for variant in config.variants if variant.baseline]
+    if not compared:
         return divergences
     async with open_session(_TIMEOUT_SECONDS) as session:
         for case in (case for case in config.test_cases if case.prompts is None):
@@ -69,15 +60,15 @@ async def compare(config: Config) -> list[Divergence]:
             else:
                 answers = await asyncio.gather(*asking)
             by_name = dict(zip(config.names, answers, strict=True))
-            for variant in config.variants:
-                pair = by_name[variant.baseline or variant.name], by_name[variant.name]
-                if variant.baseline and pair[0] is not None and pair[1] is not None:
-                    divergences.append(_compared(variant.name, case.name, pair[0], pair[1]))
+            for variant in compared:
+                answer, baseline = by_name[variant.name], by_name[variant.baseline or ""]
+                if answer is not None and baseline is not None:
+                    divergences.append(_compared(variant.name, case.name, answer, baseline))
     return divergences
 
 
 def write(folder: Path, divergences: Sequence[Divergence]) -> None:
-    """Writes ``divergence.json`` into a run's folder, whole or not at all. Raises OSError."""
+    """Writes ``divergence.json`` into a run's folder atomically. Raises OSError."""
     content = json.dumps([asdict(divergence) for divergence in divergences], indent=2)
     draft = folder / f"{DIVERGENCE}.draft"
     draft.write_text(content + "\n", encoding="utf-8")
@@ -106,30 +97,27 @@ def _body(config: Config, case: TestCase) -> dict[str, Any]:
         "messages": [{"role": "user", "content": prompt}],
         "max_tokens": length,
         "temperature": 0.0,
-        "return_token_ids": True,  # vLLM 0.10.2 and later; others ignore it
     }
 
 
 async def _ask(
     session: aiohttp.ClientSession, endpoint: str, body: Mapping[str, Any]
-) -> _Answer | None:
-    """None where there is no answer, or none of the shape that OpenAI describes."""
+) -> list[str] | None:
+    """The words of an answer; None where there is no answer, or none of the shape of OpenAI's."""
     try:
         async with session.post(f"{endpoint}/chat/completions", json=body) as response:
             if response.status != 200:
                 return None
             choice = orjson.loads(await content(response))["choices"][0]
-        words = (choice["message"].get("content") or "").split()
-        return _Answer(choice.get("token_ids") or [], words)
+        words: list[str] = (choice["message"].get("content") or "").split()
+        return words
     except (TimeoutError, aiohttp.ClientError):
         return None
     except (AttributeError, LookupError, TypeError, ValueError):  # of another shape
         return None
 
 
-def _compared(variant: str, case: str, *answers: _Answer) -> Divergence:
-    by_token = all(answer.tokens for answer in answers)
-    pieces = [answer.tokens if by_token else answer.words for answer in answers]
-    pairs = list(zip_longest(*pieces))
+def _compared(variant: str, case: str, answer: list[str], baseline: list[str]) -> Divergence:
+    pairs = list(zip_longest(answer, baseline))
     first = next((n for n, (left, right) in enumerate(pairs, start=1) if left != right), None)
-    return Divergence(variant, case, "token" if by_token else "word", len(pairs), first)
+    return Divergence(variant, case, "word", len(pairs), first)

@@ -19,20 +19,17 @@ from spectap.printing import printable
 
 POLL_SECONDS: Final = 2.0
 
-# A wait of hours is normal before the first request: the endpoints may still be compiling.
+# The endpoints may compile for hours.
 _SAY_EVERY_SECONDS: Final = 60.0
 _ONE_TRY_SECONDS: Final = 10
 _LATE: Final = f"no answer within {_ONE_TRY_SECONDS} s"
 _NO_HEALTH: Final = (401, 403, 404, 405)
 _REFUSED: Final = (401, 403, 404)
-"""Of the path that every such server has: nothing that waiting changes."""
+"""Answers of ``/models``, which every such server has, that no wait changes."""
 
 
 def open_session(timeout_seconds: float) -> aiohttp.ClientSession:
-    """A session for requests of at most ``timeout_seconds`` each.
-
-    It sends the key of OPENAI_API_KEY, where that is set, as the load generator does.
-    """
+    """A session for requests of at most ``timeout_seconds`` each, with OPENAI_API_KEY if set."""
     key = os.environ.get("OPENAI_API_KEY")
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=timeout_seconds),
@@ -51,7 +48,7 @@ async def content(response: aiohttp.ClientResponse) -> bytes:
 
 
 def root(endpoint: str) -> str:
-    """The URL of the server of a base URL, without ``/v1``: what is vLLM's own lies there."""
+    """The URL of the server of a base URL, without ``/v1``: vLLM's further paths lie there."""
     parts = urlsplit(endpoint)
     return f"{parts.scheme}://{parts.netloc}"
 
@@ -65,9 +62,9 @@ async def wait(
 ) -> list[str]:
     """Returns once every endpoint serves or one refuses, or after ``patience_seconds``.
 
-    An endpoint serves when its ``/health`` answers 200. ``/health`` is vLLM's; a server without it
-    is asked for its models instead. ``endpoints``: name -> base URL. Returns a line for each
-    endpoint that refuses, or else that does not serve: none is success.
+    An endpoint serves when its ``/health``, or without that its ``/models``, answers 200.
+    ``endpoints``: name -> base URL. Returns a line for each endpoint that refuses, or otherwise for
+    each that does not serve.
     """
     start, limit = time.monotonic(), wording.duration(patience_seconds)
     printed: dict[str, tuple[str, float]] = {}

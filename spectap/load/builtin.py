@@ -1,9 +1,8 @@
 """The built-in load driver: closed or open loop, with llmperf's arguments and result files.
 
-It makes the load where llmperf cannot: where llmperf is not installed (it is not on PyPI and needs
-an older Python), for the prompts of a set, and for request rates. It writes the same fields by the
-same formulas with the same faults: events are taken for tokens, and the "inter-token latency"
-includes the time to first token. It has no tokenizer, so it estimates four characters a token.
+It makes the load where llmperf is not installed, for the prompts of a set, and for request rates.
+It writes each response by llmperf's formulas with their faults: events are taken for tokens, and
+the "inter-token latency" includes the time to first token. It estimates four characters a token.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ import itertools
 import json
 import os
 import random
-import statistics
 import sys
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -40,6 +37,21 @@ _FAILURES: Final = (
     *(ValueError, LookupError, TypeError, AttributeError),  # an event of another shape
 )
 
+_CONCURRENCY: Final = "num-concurrent-requests"
+_LLMPERF_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "model": str,
+    "mean-input-tokens": int,
+    "stddev-input-tokens": int,
+    "mean-output-tokens": int,
+    "stddev-output-tokens": int,
+    _CONCURRENCY: int,
+    "max-num-completed-requests": int,
+    "timeout": float,
+    "additional-sampling-params": json.loads,
+    "results-dir": Path,
+    "llm-api": str,
+    "metadata": str,
+}
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -47,7 +59,7 @@ Result = TypeVar("Result")
 
 class _Finished(NamedTuple):
     fields: dict[str, Any]
-    """llmperf's."""
+    """What llmperf writes of a request."""
     answer: dict[str, Any] | None
     """None where it did not come whole."""
 
@@ -55,31 +67,16 @@ class _Finished(NamedTuple):
 def main() -> int:
     """Runs the load; returns the exit status, which is 0 even where requests failed."""
     options = parser().parse_args()
-    base, key = os.environ.get("OPENAI_API_BASE"), os.environ.get("OPENAI_API_KEY")
-    if not base or not key:
-        print("OPENAI_API_BASE and OPENAI_API_KEY must be set", file=sys.stderr)
-        return 2
-    start = time.monotonic()
-    finished = asyncio.run(_load(options, f"{base}/chat/completions", key))
-    _write(options, finished, time.monotonic() - start)
+    url = f"{os.environ['OPENAI_API_BASE']}/chat/completions"
+    _write(options, asyncio.run(_load(options, url, os.environ["OPENAI_API_KEY"])))
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
     """llmperf's options, and those that it does not have."""
     parser = argparse.ArgumentParser(prog="spectap.load.builtin", description=__doc__)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--mean-input-tokens", type=int, default=550)
-    parser.add_argument("--stddev-input-tokens", type=int, default=150)
-    parser.add_argument("--mean-output-tokens", type=int, default=150)
-    parser.add_argument("--stddev-output-tokens", type=int, default=80)
-    parser.add_argument("--num-concurrent-requests", type=int, default=10)
-    parser.add_argument("--max-num-completed-requests", type=int, default=10)
-    parser.add_argument("--timeout", type=float, default=90)
-    parser.add_argument("--additional-sampling-params", type=json.loads, default={})
-    parser.add_argument("--results-dir", type=Path, required=True)
-    parser.add_argument("--llm-api", choices=["openai"], default="openai")
-    parser.add_argument("--metadata", default="")
+    for option, kind in _LLMPERF_OPTIONS.items():
+        parser.add_argument(f"--{option}", type=kind, required=option != _CONCURRENCY)
     parser.add_argument("--text", type=Path, help="lines to fill prompts with")
     parser.add_argument("--prompts", type=Path, help="prompts to send as they are, in JSON lines")
     parser.add_argument("--rate", type=float, help="requests a second, in place of a concurrency")
@@ -134,63 +131,23 @@ async def _send(
         answer = reply.answer(request.prompt)
     except _FAILURES as error:
         reply.fail(-1, f"{type(error).__name__}: {error}")
-    return _Finished(reply.fields(request.input_tokens), answer)
+    return _Finished(reply.fields(), answer)
 
 
-def _write(options: argparse.Namespace, finished: list[_Finished], seconds: float) -> None:
+def _write(options: argparse.Namespace, finished: list[_Finished]) -> None:
     stem = llmperf.file_stem(options.model, options.mean_input_tokens, options.mean_output_tokens)
-    results = [request.fields for request in finished]
+    summary = {"model": options.model, "driver": options.metadata.removeprefix("driver=")}
+    responses = [request.fields for request in finished]
     options.results_dir.mkdir(parents=True, exist_ok=True)
-    for kind, value in (
-        ("summary", _summary(options, results, seconds, f"{stem}_summary")),
-        ("individual_responses", results),
-    ):
+    for kind, value in (("summary", summary), ("individual_responses", responses)):
         path = options.results_dir / f"{stem}_{kind}.json"
         path.write_text(json.dumps(value, indent=4), encoding="utf-8")
     if options.answers:
         answers = (
-            json.dumps(request.answer, ensure_ascii=False) + "\n"
-            for request in finished
-            if request.answer
+            json.dumps(answer, ensure_ascii=False) + "\n" for _, answer in finished if answer
         )
         # Half of a surrogate pair, which a server may send, is no text.
         options.answers.write_text("".join(answers), encoding="utf-8", errors="replace")
-
-
-def _summary(
-    options: argparse.Namespace, results: list[dict[str, Any]], seconds: float, name: str
-) -> dict[str, Any]:
-    good = [result for result in results if result["error_code"] is None]
-    codes = (result["error_code"] for result in results)
-    errors = Counter(code for code in codes if code is not None)
-    point = {"num_concurrent_requests": options.num_concurrent_requests}
-    if options.rate is not None:
-        point = {"requests_per_second": options.rate, "seed": options.seed}
-    summary: dict[str, Any] = {
-        "name": name,
-        "model": options.model,
-        "mean_input_tokens": options.mean_input_tokens,
-        "stddev_input_tokens": options.stddev_input_tokens,
-        "mean_output_tokens": options.mean_output_tokens,
-        "stddev_output_tokens": options.stddev_output_tokens,
-        **point,
-        "results_num_requests_started": len(results),
-        "results_number_errors": len(results) - len(good),
-        "results_error_code_frequency": str(dict(errors)),
-        "results_num_completed_requests": len(good),
-        "results_num_completed_requests_per_min": 60 * len(good) / seconds,
-        "results_mean_output_throughput_token_per_s": sum(
-            result["number_output_tokens"] for result in good
-        )
-        / seconds,
-    }
-    for field in ("inter_token_latency_s", "ttft_s", "end_to_end_latency_s"):
-        values = [result[field] for result in good]
-        if values:
-            summary[f"results_{field}_quantiles_p50"] = statistics.median(values)
-            summary[f"results_{field}_mean"] = statistics.fmean(values)
-    pairs = (item.partition("=") for item in options.metadata.split(",") if item)
-    return summary | {name: value for name, _, value in pairs}
 
 
 def arrivals(rate: float, seed: str, count: int) -> list[float]:

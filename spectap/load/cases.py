@@ -1,4 +1,4 @@
-"""The test cases of a benchmark that no experiment describes, and which prompts a round sends.
+"""Test cases out of files, and which prompts a round sends.
 
 Each function that reads a file raises ConfigError.
 """
@@ -6,6 +6,7 @@ Each function that reads a file raises ConfigError.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import re
 from collections import defaultdict
@@ -45,9 +46,7 @@ def read_cases(path: Path) -> tuple[TestCase, ...]:
     Where no line has ``headline``, the first two cases are drawn in the report's figures.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        text = prompt.read_content(path).decode()
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}") from None
     if not text.strip():
@@ -86,22 +85,19 @@ def read_prompts(path: Path) -> TestCase:
 
 
 def of_round(prompts: Sequence[Prompt], round: int, requests: int) -> tuple[Prompt, ...]:
-    """The prompts that one round sends: the next ``requests`` of the order of ``mixed``.
+    """The prompts that one round sends: the next ``requests`` of ``mixed``, again and again.
 
-    It begins again when it has run out. The warm-up sends those of the first round.
+    The warm-up sends those of the first round.
     """
-    if not prompts:
-        return ()
-    order = mixed(prompts)
     first = max(0, round - 1) * requests
-    return tuple(order[position % len(order)] for position in range(first, first + requests))
+    return tuple(itertools.islice(itertools.cycle(mixed(prompts)), first, first + requests))
 
 
 def mixed(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
-    """The prompts in a fixed random order in which each stretch has its share of each class.
+    """The prompts in a fixed random order, in which each stretch has its share of each class.
 
-    A class of n prompts, shuffled, has its i-th at a random position of the i-th of n equal parts
-    of the order (stratified sampling).
+    Stratified sampling: of a class of n prompts, shuffled, the i-th has a random position in the
+    i-th of n equal parts of the order.
     """
     by_class: defaultdict[str, list[Prompt]] = defaultdict(list)
     for member in prompts:

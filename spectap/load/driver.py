@@ -22,25 +22,25 @@ from spectap.prompt import Prompt
 
 LOG: Final = "driver.log"
 
-# Beyond the load's own timeout, which a driver checks only between two requests. It covers a last
-# request to a silent server (180 s), and the time that Ray takes to start and end.
 GRACE_SECONDS: Final = 300.0
+"""Beyond the load's own timeout, which a driver checks only between two requests: covers a last
+request to a silent server (180 s), and Ray's start and end."""
 
 
 @dataclass(frozen=True)
 class Driver:
     """What makes the load: llmperf, or where ``installation`` is None the built-in driver.
 
-    Prompts that are sent as they are need the built-in driver, and so do rates: llmperf makes its
-    own prompts, in a closed loop.
+    Prompts that are sent as they are, and rates, always need the built-in driver.
     """
 
     installation: Installation | None
     scratch: Path
+    """A folder for what the load reads."""
 
     @classmethod
     def choose(cls, environment: Mapping[str, str], scratch: Path) -> Driver:
-        """llmperf, where it is installed. ``scratch`` is a folder for its private copies."""
+        """llmperf, where ``environment`` names an installation of it."""
         return cls(llmperf.find(environment), scratch)
 
     async def run(
@@ -60,9 +60,7 @@ class Driver:
         """Drives one endpoint with one case at one load point; ``results`` takes the files.
 
         ``prompts`` are sent in turn; without any, the case's line is. ``seed`` gives the times of
-        an open loop. ``answers`` is a file for the whole answers to ``prompts``: each of its lines
-        is an ``Answer``.
-
+        an open loop. ``answers`` takes the whole answers to ``prompts``, an ``Answer`` a line.
         Cancelling it ends the load's processes. Raises LoadError.
         """
         # One folder for all rounds: a copy of llmperf for each of them would add up.
@@ -70,10 +68,12 @@ class Driver:
         try:
             results.mkdir(parents=True, exist_ok=True)
             if answers is not None:
-                answers.unlink(missing_ok=True)  # an earlier turn's are not this one's
+                answers.unlink(missing_ok=True)  # of an earlier turn
             if self.installation is None or prompts or point.concurrency is None:
                 name = builtin.OPEN if point.open else builtin.CLOSED
-                command = _builtin(scratch, case, prompts, answers)
+                command = _builtin(scratch, case, prompts)
+                if prompts and answers is not None:
+                    command += ["--answers", str(answers)]
                 if point.open:
                     command += ["--rate", str(point.rate), "--seed", seed]
                 extra = {"PYTHONPATH": str(Path(spectap.__file__).parents[1])}
@@ -101,24 +101,18 @@ class Driver:
             raise LoadError(f"{name} ended with status {status}: {last.strip()[:200]}")
 
 
-def _builtin(
-    scratch: Path, case: TestCase, prompts: Sequence[Prompt], answers: Path | None
-) -> list[str]:
+def _builtin(scratch: Path, case: TestCase, prompts: Sequence[Prompt]) -> list[str]:
     """The built-in driver's command. ``scratch`` takes what it reads."""
     command = [sys.executable, "-m", builtin.__name__]
     scratch.mkdir(parents=True, exist_ok=True)
     if prompts:
-        path = scratch / "prompts.jsonl"
-        lines = (prompt.model_dump_json() + "\n" for prompt in prompts)
-        path.write_text("".join(lines), encoding="utf-8")
-        command += ["--prompts", str(path)]
-        if answers is not None:
-            command += ["--answers", str(answers)]
+        option, text = "prompts", "".join(prompt.model_dump_json() + "\n" for prompt in prompts)
     elif case.line is not None:
-        text = scratch / "text.txt"
-        text.write_text(llmperf.repeated(case.line), encoding="utf-8")
-        command += ["--text", str(text)]
-    return command
+        option, text = "text", llmperf.repeated(case.line)
+    else:
+        return command
+    (scratch / option).write_text(text, encoding="utf-8")
+    return [*command, f"--{option}", str(scratch / option)]
 
 
 async def _execute(

@@ -28,20 +28,6 @@ _COPIES: Final = 500
 
 
 @dataclass(frozen=True)
-class Response:
-    """One request as llmperf saw it. Times are in seconds."""
-
-    ttft: float
-    inter_token_latency: float
-    """The whole time, divided by the number of events."""
-    end_to_end: float
-    output_tokens: int
-    """Counted by llmperf with a Llama tokenizer."""
-    error: int | None
-    """The HTTP status or the code of an error event, otherwise -1; None where it succeeded."""
-
-
-@dataclass(frozen=True)
 class Installation:
     """llmperf, as it is installed."""
 
@@ -51,9 +37,9 @@ class Installation:
     """A checkout of llmperf."""
 
     def private_copy(self, folder: Path, line: str | None) -> list[str]:
-        """Copies llmperf into ``folder``, fills its text with ``line``; returns the command.
+        """Copies llmperf into ``folder`` with ``line`` as its text; returns the command.
 
-        llmperf reads its text from a file beside its modules. With None it keeps its sonnets.
+        llmperf reads its text from a file beside its modules. None leaves its sonnets there.
         """
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.home / "src" / "llmperf", folder / "llmperf")
@@ -118,30 +104,29 @@ def file_stem(model: str, mean_input_tokens: int, mean_output_tokens: int) -> st
     return re.sub(r"-{2,}", "-", re.sub(r"[^\w\d-]+", "-", name))
 
 
-def responses(folder: Path) -> list[Response]:
-    """The requests of one round. Raises LoadError where there is no readable result."""
-    values = _read(folder, "individual_responses")
+def latencies(folder: Path) -> list[float]:
+    """The inter-token latencies of one round's good requests, in seconds, in llmperf's order.
+
+    Each is a request's whole time, divided by its number of events. Raises LoadError.
+    """
+    responses = _read(folder, "individual_responses")
     try:
-        return [
-            Response(
-                ttft=float(value["ttft_s"]),
-                inter_token_latency=float(value["inter_token_latency_s"]),
-                end_to_end=float(value["end_to_end_latency_s"]),
-                output_tokens=int(value["number_output_tokens"]),
-                error=value["error_code"],
-            )
-            for value in values
-        ]
+        values = (
+            float(response["inter_token_latency_s"])
+            for response in responses
+            if response["error_code"] is None
+        )
+        return [value for value in values if value > 0]
     except (KeyError, TypeError, ValueError) as error:
         raise LoadError(f"{folder}: not llmperf's results: {error!r}") from None
 
 
-def summary(folder: Path) -> dict[str, Any]:
-    """Its summary of one round; ``driver`` in it says what made the load. Raises LoadError."""
-    value = _read(folder, "summary")
-    if not isinstance(value, dict):
+def driver(folder: Path) -> str:
+    """What made the load of one round, by its summary. Raises LoadError."""
+    summary = _read(folder, "summary")
+    if not isinstance(summary, dict):
         raise LoadError(f"{folder}: the summary is not an object")
-    return value
+    return str(summary.get("driver", NAME))
 
 
 def _read(folder: Path, kind: str) -> Any:

@@ -1,6 +1,6 @@
-"""The built-in driver's requests, and what comes back for each.
+"""The built-in driver's requests and their replies.
 
-No pydantic here: the driver starts for each turn, and importing that takes a while.
+No pydantic here: the driver starts for each turn, and importing pydantic takes a while.
 """
 
 from __future__ import annotations
@@ -44,16 +44,14 @@ class Request:
     """One chat request."""
 
     body: bytes
-    """JSON, written beforehand: while requests have their times, nothing else should take any."""
-    input_tokens: int
-    """Estimated."""
+    """JSON, encoded before the load begins."""
     prompt: str = ""
     """Its name in the set; empty where prompts have no names."""
     prompt_class: str = ""
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the tap should know of it."""
+        """What the tap records of it."""
         values = {PROMPT_HEADER: self.prompt, CLASS_HEADER: self.prompt_class}
         return {header: quote(value) for header, value in values.items() if value}
 
@@ -70,8 +68,7 @@ def _named(options: argparse.Namespace) -> Iterator[Request]:
         length = prompt["max_tokens"] or options.mean_output_tokens
         tools = {"tools": prompt["tools"]} if prompt["tools"] else {}
         body = _body(options, prompt["messages"], length, **tools)
-        text = json.dumps(prompt["messages"], ensure_ascii=False)
-        yield Request(body, estimated_tokens(text), prompt["name"], prompt["prompt_class"])
+        yield Request(body, prompt["name"], prompt["prompt_class"])
 
 
 def _filled(options: argparse.Namespace) -> Iterator[Request]:
@@ -87,7 +84,7 @@ def _filled(options: argparse.Namespace) -> Iterator[Request]:
         text = filled_prompt(chance, lines, input_tokens * CHARACTERS_PER_TOKEN, length)
         # The empty system message is llmperf's.
         messages = [{"role": "system", "content": ""}, {"role": "user", "content": text}]
-        yield Request(_body(options, messages, length), estimated_tokens(text))
+        yield Request(_body(options, messages, length))
 
 
 def _body(options: argparse.Namespace, messages: Any, length: int, **more: Any) -> bytes:
@@ -114,9 +111,9 @@ def estimated_tokens(text: str) -> int:
 
 
 class Reply:
-    """One streamed reply: measured as llmperf measures it, and put together as a client would.
+    """One streamed reply, measured as llmperf does and joined as a client would.
 
-    Its request is sent when this is made.
+    The time begins when this is created.
     """
 
     def __init__(self) -> None:
@@ -136,7 +133,7 @@ class Reply:
     def take(self, line: bytes) -> None:
         """Takes a line of the event stream.
 
-        Raises ValueError, LookupError, TypeError or AttributeError for an event of another shape.
+        Raises ValueError, LookupError, TypeError or AttributeError for an unknown shape.
         """
         field, _, data = line.strip().partition(b":")
         data = data.strip()
@@ -186,8 +183,8 @@ class Reply:
             "finish": self._finish,
         }
 
-    def fields(self, input_tokens: int) -> dict[str, Any]:
-        """What llmperf writes of one request. To be asked when the reply has ended."""
+    def fields(self) -> dict[str, Any]:
+        """What llmperf writes of a request that has ended; times in seconds."""
         code, text = self._error
         seconds = time.monotonic() - self._start if code is None else 0
         calls = "".join(call["name"] + call["arguments"] for call in self._calls.values())
@@ -198,8 +195,5 @@ class Reply:
             "inter_token_latency_s": self._last / self._events if tokens else 0,
             "ttft_s": self._ttft,
             "end_to_end_latency_s": seconds,
-            "request_output_throughput_token_per_s": tokens / seconds if seconds else 0,
-            "number_total_tokens": input_tokens + tokens,
             "number_output_tokens": tokens,
-            "number_input_tokens": input_tokens,
         }

@@ -81,16 +81,13 @@ class Observations:
         Raises JournalError and OSError.
         """
         self._config, self._poll_seconds = config, poll_seconds
-        self._rested: dict[str, Counters] = {}
         self.counts = [*counters.read(folder / COUNTERS)]
         """What each server counted in each turn."""
         self._counters, self._answers = Journal(folder / COUNTERS), Journal(folder / ANSWERS)
 
     async def scrape(self) -> dict[str, Counters]:
         """What each server has counted since its start, where it counts."""
-        endpoints = self._config.endpoints
-        self._rested = await counters.scrape_all(endpoints, self._poll_seconds, self._rested)
-        return self._rested
+        return await counters.scrape_all(self._config.endpoints, self._poll_seconds)
 
     def count(
         self,

@@ -4,33 +4,38 @@ Any OpenAI-compatible client works through it as it does without it. The tap wri
 for each complete request to ``/chat/completions`` and ``/completions``, whatever becomes of it. All
 other requests pass unrecorded.
 
-A request through the tap differs from a direct one in three ways, besides what
-``spectap.tap.proxy`` says. A streamed request asks the server for usage in every event
-(``stream_options``, where the client did not set them itself), and the tap removes that usage from
-the answer. All answers are requested uncompressed. And the headers by which a client tells the
-ledger about a request (``spectap.names``) end here.
+Besides what ``spectap.tap.proxy`` lists, a request through the tap differs from a direct one in
+three ways. A streamed request asks the server for usage in every event (``stream_options``, where
+the client did not set them), and the tap removes that usage from the answer. All answers are
+requested uncompressed. The headers that describe a request to the ledger (``spectap.names``) end
+here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import json
+import math
 import resource
-import shutil
-import statistics
 import time
-from collections import deque
+import uuid
 from collections.abc import Callable
-from typing import Final, Self, TextIO
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import unquote
 
-from spectap import metrics, wording
+import orjson
+from typing_extensions import override
+
+from spectap import limits
 from spectap.journal import Journal
-from spectap.metrics import Metric
+from spectap.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
 from spectap.record import Record
-from spectap.tap.completion import Completion, Label
+from spectap.tap.proxy import http1
 from spectap.tap.proxy.clients import Proxy
-from spectap.tap.proxy.http1 import Exchange, Request
+from spectap.tap.proxy.http1 import Exchange, Headers, Request
 from spectap.tap.proxy.upstream import Upstream
+from spectap.tap.token_meter import Meter, clean, message
 
 # llmperf gives up on a silent server after 180 s. The tap does so before, and records the cause.
 STALL_SECONDS: Final = 175.0
@@ -41,10 +46,179 @@ thousands, and many systems allow a process 1,024 unless it asks for more."""
 
 _MEASURED: Final = (b"/chat/completions", b"/completions")
 
-_LATEST_REQUESTS: Final = 100
-"""How many requests the medians of the live line are taken over."""
-_TERMINAL_SECONDS: Final = 1.0
-_LOG_SECONDS: Final = 10.0
+_PROMPT, _CLASS, _DUE, _BEYOND = _TAP_HEADERS = tuple(
+    name.lower().encode() for name in (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER, BEYOND_HEADER)
+)
+"""The headers that are meant for the tap and not for the server."""
+
+
+class Label(NamedTuple):
+    """What a request belongs to."""
+
+    run: str
+    variant: str
+    case: str
+    round: int
+    attempt: int = 1
+    load: str = ""
+
+
+class Completion(Exchange):
+    """A request to ``/chat/completions`` or ``/completions``.
+
+    ``on_record`` receives its record once, before the client can know that the answer is complete.
+    """
+
+    def __init__(self, request: Request, label: Label, on_record: Callable[[Record], None]) -> None:
+        super().__init__(request)
+        body = _json(request.body)
+        fields = body if isinstance(body, dict) else {}
+        self._asked_stream, self._tools = bool(fields.get("stream")), bool(fields.get("tools"))
+        request.body, self._meter = _prepare(request, fields)
+        beyond = http1.value(request.headers, _BEYOND) is not None
+        self._label = label._replace(round=WARM_UP, attempt=1) if beyond else label
+        self._on_record = on_record
+        self.id = uuid.uuid4().hex
+        self._sent, self._start = time.time(), time.monotonic()
+        self._came = self._sent
+        self._status: int | None = None
+        self._streamed = self._recorded = False
+        self._answer = bytearray()
+        self._passed = 0
+        self._prompt, self._class = (_text(request.headers, name) for name in (_PROMPT, _CLASS))
+        self._due = _due(request.headers)
+        request.headers = http1.without(request.headers, b"accept-encoding", *_TAP_HEADERS)
+        request.headers.append((b"Accept-Encoding", b"identity"))
+        if http1.value(request.headers, b"x-request-id") is None:
+            # With it, the request can be found in the server's log.
+            request.headers.append((b"X-Request-Id", self.id.encode()))
+
+    @override
+    def sent(self, at: float) -> None:
+        self._sent, self._start = time.time(), at
+
+    @override
+    def answered(self, status: int, headers: Headers) -> bool:
+        self._status = status
+        kind = (http1.value(headers, b"content-type") or b"").partition(b";")[0]
+        self._streamed = kind.strip().lower() == b"text/event-stream"
+        return self._streamed
+
+    @override
+    def passes(self, body: bytes, at: float) -> bytes:
+        self._passed += len(body)
+        if not self._streamed:
+            limits.check("the answer", self._passed, limits.ANSWER)
+            self._answer += body
+            return body
+        limits.check("the stream", self._passed, limits.STREAM)
+        out = self._meter.feed(body, at - self._start)
+        if self._meter.done:
+            self._record(None, at)
+        return out
+
+    @override
+    def ended(self, at: float) -> bytes:
+        if self._streamed:
+            held_back = self._meter.close(at - self._start)
+            self._record(None, at)
+            return held_back
+        self._record(self._read_answer(), at)
+        return b""
+
+    @override
+    def broke(self, reason: str, at: float) -> None:
+        self._record(clean(reason), at)
+
+    def _read_answer(self) -> str | None:
+        """Counts the usage of an answer that was not streamed. Returns its error."""
+        body = bytes(self._answer)
+        answer = _json(body)
+        if self._status != 200:
+            text = message(answer) if answer is not None else body[:1000].decode("utf-8", "replace")
+            return clean(f"HTTP {self._status}: {text}").removesuffix(": ")
+        if not isinstance(answer, dict):
+            return clean(f"malformed answer: {body[:1000]!r}")
+        usage = answer.get("usage")
+        if isinstance(usage, dict):
+            self._meter.count(usage)
+        return "the answer is not a stream" if self._asked_stream else None
+
+    def _record(self, error: str | None, at: float) -> None:
+        if self._recorded:
+            return
+        self._recorded = True
+        meter = self._meter
+        self._on_record(
+            Record(
+                **self._label._asdict(),
+                request=self.id,
+                sent=self._sent,
+                status=self._status,
+                # A client that reads a malformed event hangs up. The event is the cause.
+                error=meter.error or error,
+                prompt_tokens=meter.prompt_tokens,
+                output_tokens=meter.output_tokens,
+                stream=self._asked_stream,
+                per_chunk=meter.per_chunk,
+                chunks=tuple((round(offset, 6), tokens) for offset, tokens in meter.chunks),
+                end=round(at - self._start, 6),
+                prompt=self._prompt,
+                prompt_class=self._class,
+                due=self._due,
+                came=None if self._due is None else self._came,
+                tools=self._tools,
+            )
+        )
+
+
+def _prepare(request: Request, fields: dict[str, Any]) -> tuple[bytes, Meter]:
+    """The body to send on, which asks a stream for usage in every event; and the answer's meter."""
+    null_usage = not request.target.partition(b"?")[0].endswith(b"/chat/completions")
+    unchanged = request.body, Meter(strip=False, usage_only=True, null_usage=null_usage)
+    options = fields.get("stream_options")
+    if options is None:
+        options = {}
+    if not fields.get("stream") or not isinstance(options, dict):
+        return unchanged
+    # What the client sets itself wins.
+    wanted = {"include_usage": True, "continuous_usage_stats": True} | options
+    try:
+        body = _with_options(request.body, fields, wanted)
+    except RecursionError:  # nested too deeply for Python's own parser
+        return unchanged
+    return body, Meter(
+        strip=not options.keys() >= {"include_usage", "continuous_usage_stats"},
+        usage_only=bool(options.get("include_usage")),
+        null_usage=null_usage,
+    )
+
+
+def _with_options(body: bytes, fields: dict[str, Any], options: dict[str, Any]) -> bytes:
+    """The body with other ``stream_options``; numbers of the client's keep their digits."""
+    if "stream_options" in fields:
+        return json.dumps(json.loads(body) | {"stream_options": options}).encode()
+    return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"
+
+
+def _text(headers: Headers, name: bytes) -> str:
+    return unquote((http1.value(headers, name) or b"").decode("ascii", "replace"))
+
+
+def _due(headers: Headers) -> float | None:
+    """When the request was due, in Unix seconds; None where the client does not send it."""
+    try:
+        due = float(http1.value(headers, _DUE) or "")
+    except ValueError:
+        return None
+    return due if math.isfinite(due) else None
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def settle() -> None:
@@ -142,69 +316,3 @@ class Tap:
         except OSError as error:
             self.failure = error
         self._on_record(record)
-
-
-class Traffic:
-    """Counts finished requests, and has the figures of the latest for the live line."""
-
-    def __init__(self) -> None:
-        self._requests = self._errors = 0
-        self._latest: dict[Metric, deque[float]] = {
-            metric: deque(maxlen=_LATEST_REQUESTS)
-            for metric in (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN, metrics.TOKENS_PER_STEP)
-        }
-
-    def note(self, record: Record) -> None:
-        """Takes one finished request."""
-        self._requests += 1
-        self._errors += not record.succeeded
-        for metric, values in self._latest.items():
-            values.extend(metric.values(record))
-
-    def line(self, in_flight: int) -> str:
-        """Counts and medians, in words."""
-        ttft = wording.milliseconds(self._median(metrics.TTFT))
-        tpot = wording.milliseconds(self._median(metrics.TIME_PER_OUTPUT_TOKEN))
-        steps = self._median(metrics.TOKENS_PER_STEP)
-        return (
-            f"{wording.count(self._requests, 'request')}, {in_flight} in flight, "
-            f"{wording.count(self._errors, 'error')}; TTFT {ttft} ms, TPOT {tpot} ms, "
-            f"{wording.MISSING if steps is None else f'{steps:.2f}'} tokens/step"
-        )
-
-    def _median(self, metric: Metric) -> float | None:
-        values = self._latest[metric]
-        return statistics.median(values) if values else None
-
-
-class LiveLine:
-    """Shows a text: rewritten in place on a terminal, as a new line in a log if it has changed."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._terminal = stream.isatty()
-        self._text = ""
-
-    @property
-    def every_seconds(self) -> float:
-        """How often to show something."""
-        return _TERMINAL_SECONDS if self._terminal else _LOG_SECONDS
-
-    def show(self, text: str) -> None:
-        """Shows ``text`` in place of the one before."""
-        if text == self._text:
-            return
-        self._text = text
-        if self._terminal:
-            # A line that wraps could not be rewritten.
-            width = shutil.get_terminal_size().columns - 1
-            self._stream.write(f"\r{text[:width]}\x1b[K")
-        else:
-            self._stream.write(f"{text}\n")
-        self._stream.flush()
-
-    def close(self) -> None:
-        """Leaves the terminal at the beginning of an empty line."""
-        if self._terminal and self._text:
-            self._stream.write("\n")
-            self._stream.flush()

@@ -1,4 +1,4 @@
-"""One streamed answer: its events, their tokens, and what of them the client asked for."""
+"""One streamed answer: its events and their tokens."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import orjson
 from spectap import limits
 from spectap.printing import printable
 
-# Two line ends in a row, each "\r\n", "\n" or "\r". A "\r" at the end of what has arrived may be
-# the first half of "\r\n", so it counts only once the next byte is known.
-_LINE_END: Final = rb"(?:\r\n|\n|\r(?=[^\n]))"
-_BLANK_LINE: Final = re.compile(_LINE_END + _LINE_END)
-_LINES: Final = re.compile(rb"\r\n|\n|\r")
+# Servers end lines with LF or CR LF.
+_BLANK_LINE: Final = re.compile(rb"\r?\n\r?\n")
 
 _DONE: Final = b"[DONE]"
 _USAGE: Final = b'"usage":'
@@ -33,22 +30,15 @@ class Events:
 
         Raises LimitError where an event is longer than ``limits.EVENT``.
         """
-        searched = 0
-        text: bytes | bytearray = data
-        if self._buffer:
-            # The buffer was searched before, but its end may be the first half of a blank line.
-            searched = max(0, len(self._buffer) - 3)
-            self._buffer += data
-            text = self._buffer
+        # The buffer was searched before, but its end may be the first half of a blank line.
+        searched = max(0, len(self._buffer) - 3)
+        self._buffer += data
         events = []
         start = 0
-        for end in _ends_of_events(text, searched):
-            events.append(bytes(text[start:end]))
+        for end in _ends_of_events(self._buffer, searched):
+            events.append(bytes(self._buffer[start:end]))
             start = end
-        if text is data:
-            self._buffer += data[start:]
-        elif start:
-            del self._buffer[:start]
+        del self._buffer[:start]
         limits.check("an event", len(self._buffer), limits.EVENT)
         return events
 
@@ -59,7 +49,7 @@ class Events:
         return unfinished
 
 
-def _ends_of_events(text: bytes | bytearray, start: int) -> Iterator[int]:
+def _ends_of_events(text: bytearray, start: int) -> Iterator[int]:
     """The end of each blank line from ``start`` on."""
     if text.find(b"\r", start) >= 0:
         yield from (match.end() for match in _BLANK_LINE.finditer(text, start))
@@ -73,7 +63,8 @@ def event_data(event: bytes) -> bytes | None:
     """The data lines of an event, joined by a newline; None without any, as in a comment."""
     if event.startswith(b"data: ") and event.find(b"\n") == len(event) - 2 and b"\r" not in event:
         return event[6:-2]  # nearly every event looks like this
-    lines = [line for line in _LINES.split(event) if line.startswith(b"data") and line[4:5] in b":"]
+    lines = [line.removesuffix(b"\r") for line in event.split(b"\n")]
+    lines = [line for line in lines if line.startswith(b"data") and line[4:5] in b":"]
     if not lines:
         return None
     return b"\n".join(line[6:] if line[5:6] == b" " else line[5:] for line in lines)
@@ -83,12 +74,10 @@ class Meter:
     """Counts the tokens of a stream as it passes, and removes what the client did not ask for."""
 
     def __init__(self, *, strip: bool, usage_only: bool, null_usage: bool) -> None:
-        """How much of the usage is for the client.
+        """``strip`` removes the usage from events: the tap asked for it, and not the client.
 
-        ``strip``: remove it from events, because the tap asked for it and not the client.
-        ``usage_only``: keep the last event, which carries nothing else, because the client asked
-        for it. ``null_usage``: write ``"usage":null`` where it is removed, as vLLM does in events
-        of completions, but not of chats.
+        ``usage_only`` leaves the last event, which carries nothing else: the client asked for it.
+        ``null_usage`` replaces usage by null, as vLLM does in events of completions.
         """
         self.chunks: list[tuple[float, int]] = []
         """Seconds after the request was sent, and tokens, of each event that carried tokens."""
@@ -115,9 +104,7 @@ class Meter:
     def feed(self, data: bytes, at: float) -> bytes:
         """Takes what was read ``at`` seconds after the request was sent. Returns what to pass on.
 
-        An incomplete event is held back: no client can read half an event, and only its end shows
-        whether to pass it on. With nothing to strip, everything is passed on at once. Raises
-        LimitError.
+        An incomplete event is held back, unless there is nothing to strip. Raises LimitError.
         """
         events = self._events.feed(data)
         self._event_count += len(events)
@@ -191,8 +178,8 @@ class Meter:
 def without_usage(event: bytes, null: bool) -> bytes:
     """Removes the usage from an event, or makes it ``null``, where it is the last field.
 
-    Bytes are cut out, and the event is not written anew, so that the rest is exactly the server's.
-    An event of another shape is returned as it is: an additional field does no harm.
+    All other bytes stay the server's. An event of another shape is returned as it is: an additional
+    field does no harm.
     """
     start, end = event.rfind(_USAGE), event.rfind(b"}")
     if start < 0 or event[end + 1 :].strip():

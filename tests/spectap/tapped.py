@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
@@ -20,6 +22,7 @@ from spectap.record import Record
 from spectap.tap.tap import Tap
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Bench:
@@ -92,7 +95,44 @@ async def server(handler: Handler) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
+@asynccontextmanager
+async def sockets(serve: Serve) -> AsyncIterator[str]:
+    """The base URL of a server that calls ``serve`` with each connection, and waits for its end."""
+    serving: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(cast("asyncio.Task[None]", asyncio.current_task()))
+        try:
+            # A client may leave at any time.
+            with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+                await serve(reader, writer)
+        finally:
+            await _close(writer)
+
+    async with await asyncio.start_server(connected, "127.0.0.1", 0) as listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+        await asyncio.gather(*serving)
+
+
+@asynccontextmanager
+async def connection(url: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A client's bare socket."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    try:
+        async with asyncio.timeout(30):
+            yield reader, writer
+    finally:
+        await _close(writer)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
 async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(10):
         while not condition():
             await asyncio.sleep(0.01)

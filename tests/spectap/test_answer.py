@@ -1,129 +1,77 @@
-"""The answers of a turn: how they differ, and the lines that ``answers.jsonl`` gets."""
+"""The answers of a turn with their lines in ``answers.jsonl``, and the scores of lm-eval."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spectap.answer import (
     Answer,
     CheckedAnswer,
+    Score,
     ToolCall,
     digest,
-    parts_at,
     read_checked,
-    words,
+    read_scores,
 )
 from spectap.checks import checked
+from spectap.errors import JournalError
 from spectap.journal import Journal
 from spectap.ledger import last_attempts
 from spectap.prompt import Form, Prompt
 from tests.spectap import samples
 
-PROMPTS = tuple(
-    Prompt(name=name, messages=({"role": "user", "content": "?"},), form=form)
-    for name, form in (("a", Form.JSON), ("b", None))
-)
+TURN: dict[str, Any] = {"case": "set", "load": "rate-1", "round": 3, "attempt": 2}
 
 
-calls = st.builds(ToolCall, st.text(), st.text())
-answers = st.builds(Answer, st.just("p"), st.text(), st.lists(calls).map(tuple), st.none())
-
-
-def answer_of(content: str, *called: tuple[str, str], prompt: str = "p") -> Answer:
-    return Answer(prompt, content, tuple(ToolCall(*call) for call in called), "stop")
-
-
-@pytest.mark.parametrize(
-    ("answer", "reference", "first"),
-    [
-        (answer_of("one two three"), answer_of("one two three"), None),
-        (answer_of("one two three"), answer_of("one two four"), 3),
-        (answer_of("one two"), answer_of("one two three"), 3),
-        (answer_of(""), answer_of(""), None),
-        (answer_of("if x:\n    y"), answer_of("if x:\n  y"), 3),
-        (answer_of("one"), answer_of("one\n"), 1),
-        (
-            answer_of("see", ("f", '{"a": 1, "b": 2}')),
-            answer_of("see", ("f", '{"b":2,"a":1}')),
-            None,
-        ),
-        (answer_of("see", ("f", '{"a": 1}')), answer_of("see", ("g", '{"a": 1}')), 2),
-        (answer_of("see", ("f", '{"a": 1}')), answer_of("see", ("f", '{"a": 2}')), 4),
-        (answer_of("see", ("f", "{}")), answer_of("see"), 2),
-    ],
-)
-def test_where_two_answers_part(answer: Answer, reference: Answer, first: int | None) -> None:
-    assert parts_at(answer, reference) == parts_at(reference, answer) == first
-
-
-@given(st.text(), st.text())
-def test_other_text_parts_somewhere(text: str, reference: str) -> None:
-    assert (parts_at(answer_of(text), answer_of(reference)) is None) == (text == reference)
-
-
-@given(st.text())
-def test_words_are_the_whole_text(text: str) -> None:
-    assert "".join(words(answer_of(text))) == text
-
-
-@given(answers, answers)
-@settings(max_examples=30)
-def test_a_digest_names_an_answer(answer: Answer, reference: Answer) -> None:
-    assert (digest(answer) == digest(reference)) == (answer == reference)
-    assert len(digest(answer)) == 64
-
-
-def test_a_digest_stays_what_it_is() -> None:
-    # It is compared between runs.
-    answer = answer_of("It is 18.", ("f", "{}"))
-    assert digest(answer)[:16] == "4d60e4d8aaea6f0a"
-
-
-def lines(
-    temperature: float | None = 0.0, keep_answers: bool = False
-) -> dict[tuple[str, str], CheckedAnswer]:
-    """A turn in which Base and SD differ at the second word of prompt a."""
-    sampling = {} if temperature is None else {"temperature": temperature}
-    config = samples.config(load=samples.load(sampling=sampling), keep_answers=keep_answers)
-    one_two = answer_of("one two", prompt="b")
+def lines(keep_answers: bool = False) -> list[CheckedAnswer]:
+    """A turn in which SD's answer to prompt a is broken."""
+    prompts = [
+        Prompt(name=name, messages=({"role": "user", "content": "?"},), form=form)
+        for name, form in (("a", Form.JSON), ("b", None))
+    ]
     answers = {
-        "Base": [answer_of('{"x": 1}', prompt="a"), one_two],
-        "SD": [one_two, answer_of('{"x": 2', prompt="a"), replace(one_two, content="again")],
+        "Base": [Answer("a", '{"x": 1}', (), "stop"), Answer("b", "one", (), "stop")],
+        "SD": [Answer("b", "one", (), "stop"), Answer("a", '{"x": 2', (), None)],
     }
-    checked_answers = checked(
-        config, answers, PROMPTS, case="set", load="rate-1", round=3, attempt=2
-    )
-    assert {(each.case, each.load, each.round, each.attempt) for each in checked_answers} == {
-        ("set", "rate-1", 3, 2)
-    }
-    assert {each.answer is not None for each in checked_answers} == {keep_answers}
-    # Prompt b was sent twice to SD, and once to Base.
-    assert (len(checked_answers), checked_answers[-1].same) == (5, None)
-    return {(each.variant, each.prompt): each for each in checked_answers[:-1]}
+    return checked(samples.config(keep_answers=keep_answers), answers, prompts, **TURN)
 
 
-def test_each_answer_is_checked_and_compared_with_the_baseline_s_to_the_same_prompt() -> None:
-    by_prompt = lines()
-    base = by_prompt["Base", "a"]
-    assert (base.form, base.valid, base.problem) == (Form.JSON, True, "")
-    assert (base.same, base.parts_at, base.words) == (None, None, 2)
-    broken, good = by_prompt["SD", "a"], by_prompt["SD", "b"]
-    assert (broken.valid, broken.same, broken.parts_at) == (False, False, 2)
-    assert (good.valid, good.same, good.parts_at) == (None, True, None)
+def test_a_digest_is_of_text_and_calls_and_stays_what_it_is() -> None:
+    answer = Answer("p", "It is 18.", (ToolCall("f", "{}"),), "stop")
+    assert digest(answer)[:16] == "4d60e4d8aaea6f0a"
+    assert digest(replace(answer, prompt="q", finish=None)) == digest(answer)
+    assert digest(replace(answer, tool_calls=())) != digest(answer)
 
 
-@pytest.mark.parametrize("temperature", [0.7, None])
-def test_answers_that_are_drawn_are_not_compared(temperature: float | None) -> None:
-    by_prompt = lines(temperature)
-    assert {each.same for each in by_prompt.values()} == {None}
-    assert by_prompt["SD", "a"].valid is False
+def test_each_answer_is_checked_and_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    assert read_checked(path) == []
+    for keep_answers in (False, True):
+        written = lines(keep_answers)
+        assert [
+            (line.variant, line.prompt, line.form, line.valid, line.finish) for line in written
+        ] == [
+            ("Base", "a", Form.JSON, True, "stop"),
+            ("Base", "b", None, None, "stop"),
+            ("SD", "b", None, None, "stop"),
+            ("SD", "a", Form.JSON, False, None),
+        ]
+        assert {(line.case, line.load, line.round, line.attempt) for line in written} == {
+            ("set", "rate-1", 3, 2)
+        }
+        assert {line.answer is not None for line in written} == {keep_answers}
+    with Journal(path) as journal:
+        for line in written:
+            journal.append(line)
+        # An earlier version noted more.
+        journal.append(orjson.loads(orjson.dumps(written[0])) | {"same": None, "words": 2})
+    assert read_checked(path) == [*written, written[0]]
 
 
 SCHEMA = {
@@ -166,8 +114,7 @@ def test_no_word_of_an_answer_is_left_where_none_is_kept(form: Form, name: str, 
 
     def line(keep: bool) -> str:
         config = samples.config(keep_answers=keep)
-        turn: dict[str, Any] = {"case": "set", "load": "", "round": 1, "attempt": 1}
-        (checked_answer,) = checked(config, {"SD": [answer]}, [prompt], **turn)
+        (checked_answer,) = checked(config, {"SD": [answer]}, [prompt], **TURN)
         if form is Form.TOOL_CALL:
             assert (checked_answer.valid, bool(checked_answer.problem)) == (False, True)
         return orjson.dumps(checked_answer).decode()
@@ -176,21 +123,82 @@ def test_no_word_of_an_answer_is_left_where_none_is_kept(form: Form, name: str, 
     assert SECRET not in line(keep=False)
 
 
-def test_lines_are_read_back(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    assert read_checked(path) == []
-    written = [*lines(keep_answers=True).values()]
-    with Journal(path) as journal:
-        for line in written:
-            journal.append(line)
-    assert read_checked(path) == written
-
-
 def test_the_last_attempt_at_a_turn_counts() -> None:
-    second = [*lines().values()]
+    second = lines()
     first = [replace(each, attempt=1) for each in second]
     elsewhere = [replace(each, load="rate-2") for each in first]
     assert last_attempts([*first, *elsewhere, *second]) == [*elsewhere, *second]
     isolated = [*first, *(each for each in second if each.variant == "SD")]
     assert {each.variant for each in last_attempts(isolated)} == {"SD"}
     assert {each.variant for each in last_attempts(isolated, apart=True)} == {"Base", "SD"}
+
+
+NAME = "samples_gsm8k_2026-11-22T12-30-05.123456.jsonl"
+
+
+def sample(question: int, correct: float, **changes: Any) -> dict[str, Any]:
+    """What is used of a line, and some of what is not."""
+    return {
+        "doc_id": question,
+        "doc": {"question": "How many?", "answer": "Some.\n#### 18"},
+        "target": "Some.\n#### 18",
+        "resps": [["He has 18.\n#### 18"]],
+        "filtered_resps": ["18"],
+        "filter": "strict-match",
+        "metrics": ["exact_match"],
+        "exact_match": correct,
+    } | changes
+
+
+def write(run_dir: Path, variant: str, *samples: dict[str, Any], name: str = NAME) -> Path:
+    path = run_dir / "quality" / variant / "Qwen__Qwen3-32B" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(fields)}\n" for fields in samples))
+    return path
+
+
+def test_each_question_has_a_score_by_the_line_that_the_instruction_asks_for(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "Base", sample(0, 1.0), sample(0, 1.0, filter="flexible-extract"))
+    write(tmp_path, "SD", sample(0, 0.0), sample(0, 1.0, filter="flexible-extract"), sample(3, 1.0))
+    assert read_scores(tmp_path) == [
+        Score("GSM8K", "Base", "0", True),
+        Score("GSM8K", "SD", "0", False),
+        Score("GSM8K", "SD", "3", True),
+    ]
+
+
+def test_a_score_is_of_the_evaluation_that_noted_its_file(tmp_path: Path) -> None:
+    for variant in ("Base", "SD"):
+        write(tmp_path, variant, sample(0, 1.0))
+    noted = {"id": "quality-x", "ended": "2026-11-22T12:31:00Z", "files": []}
+    noted["files"] = [f"{variant}/Qwen__Qwen3-32B/{NAME}" for variant in ("Base", "SD")]
+    (tmp_path / "quality" / "evaluation.json").write_text(f"{json.dumps(noted)}\n")
+    assert [str(score.evaluation) for score in read_scores(tmp_path)] == [
+        "evaluation quality-x, ended 2026-11-22 12:31 UTC"
+    ] * 2
+    # A later one's, put there by hand: the note is not of it.
+    write(tmp_path, "SD", sample(0, 1.0), name=NAME.replace("T12", "T13"))
+    assert [score.evaluation is None for score in read_scores(tmp_path)] == [False, True]
+
+
+def test_the_newest_evaluation_of_a_variant_counts(tmp_path: Path) -> None:
+    write(tmp_path, "SD", sample(0, 1.0))
+    write(tmp_path, "SD", sample(0, 0.0), name=NAME.replace("T12", "T09"))
+    # Another model's folder, as after a copy of a whole prefix, sorts before it and is older.
+    older = write(tmp_path, "SD", sample(1, 0.0), name=NAME.replace("2026", "2025"))
+    (tmp_path / "quality" / "SD" / "A").mkdir()
+    older.rename(tmp_path / "quality" / "SD" / "A" / older.name)
+    # What is not lm-eval's is left alone.
+    (older.parent / "samples_of_mine.jsonl").write_text("no JSON\n")
+    assert read_scores(tmp_path) == [Score("GSM8K", "SD", "0", True)]
+
+
+def test_a_line_of_another_kind_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "SD", sample(0, 1.0), {"doc_id": 1, "filter": "strict-match"})
+    with pytest.raises(JournalError, match=f"{path.name}:2: exact_match: Field required"):
+        read_scores(tmp_path)
+    (tmp_path / "quality" / "evaluation.json").write_text("{}\n")
+    with pytest.raises(JournalError, match=r"evaluation\.json:1: id: Field required"):
+        read_scores(tmp_path)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import textwrap
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectap.answer import Answer, ToolCall
@@ -23,17 +22,6 @@ WEATHER = {
 GOOD = '{"city": "Bern", "days": 3}'
 
 FUNCTION = 'def add(a, b):\n    """Adds."""\n    return a + b\n'
-
-# No "<", which may open thoughts, and no half of a character.
-texts = st.text(st.characters(exclude_characters="<", codec="utf-8"))
-objects = st.dictionaries(
-    texts,
-    st.recursive(
-        st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
-        lambda inner: st.lists(inner) | st.dictionaries(texts, inner),
-        max_leaves=5,
-    ),
-)
 
 
 def prompt(form: Form | None, schema: Any = WEATHER) -> Prompt:
@@ -50,10 +38,6 @@ def calls(*named: tuple[str, str], content: str = "") -> Answer:
     return Answer("p", content, tuple(ToolCall(*call) for call in named), "tool_calls")
 
 
-def code(content: str) -> tuple[bool | None, str]:
-    return check(prompt(Form.CODE), text(content))
-
-
 def called(arguments: str, schema: Any = WEATHER) -> tuple[bool | None, str]:
     return check(prompt(Form.TOOL_CALL, schema), calls(("weather", arguments)))
 
@@ -68,7 +52,6 @@ def test_what_was_cut_off_is_not_judged(form: Form) -> None:
 
 
 def test_a_good_tool_call() -> None:
-    assert called(GOOD) == (True, "")
     both = calls(("weather", GOOD), ("weather", '{"city": "Rome"}'), content="Let me look.")
     assert check(prompt(Form.TOOL_CALL), both) == (True, "")
 
@@ -148,12 +131,6 @@ def test_a_place_is_named_as_the_schema_names_it() -> None:
     assert called('{"stops": [{}, {"secret": "x"}]}', schema) == (False, problem)
 
 
-@given(objects)
-@settings(max_examples=20)
-def test_any_object_satisfies_a_tool_without_a_schema(arguments: dict[str, Any]) -> None:
-    assert called(json.dumps(arguments), None) == (True, "")
-
-
 @given(st.text(), st.sampled_from(Form))
 @settings(max_examples=40)
 def test_whatever_is_answered_gets_one_line_of_a_verdict(content: str, form: Form) -> None:
@@ -165,62 +142,49 @@ def test_whatever_is_answered_gets_one_line_of_a_verdict(content: str, form: For
         assert len(problem) < 300
 
 
-@given(objects)
-@settings(max_examples=20)
-def test_json_is_found_with_and_without_a_fence(value: dict[str, Any]) -> None:
-    written = json.dumps(value, indent=1)
-    for content in (
-        written,
-        f"Here it is:\n\n```json\n{written}\n```\nAnything else?",
-        f"```json\n{written}",
-        f"<think>Is it {{? or ```\n</think>\n\n{written}",
-        f"it may be {{\n</think>{written}",
-    ):
-        assert check(prompt(Form.JSON), text(content)) == (True, ""), content
+VALUE = '{\n "a": [1, {"b": null}]\n}'
+NO_JSON = "is no JSON: "
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("{'a': 1}", "is no JSON: "),
-        ('{"a": 1} that is all', "is no JSON: column 10"),
-        ('{\n "a": b}', "is no JSON: line 2, column 7"),
-        ("[" * 100_000, "is no JSON: "),
+        (VALUE, ""),
+        (f"Here it is:\n\n```json\n{VALUE}\n```\nAnything else?", ""),
+        (f"```json\n{VALUE}", ""),
+        (f"<think>Is it {{? or ```\n</think>\n\n{VALUE}", ""),
+        (f"it may be {{\n</think>{VALUE}", ""),
+        ("{'a': 1}", NO_JSON),
+        ('{"a": 1} that is all', f"{NO_JSON}column 10"),
+        ('{\n "a": b}', f"{NO_JSON}line 2, column 7"),
+        ("[" * 100_000, NO_JSON),
         ("```json\n{'a': 1}\n```", "its fenced block is no JSON: "),
         ("```\n1\n```\n```\n2\n```", "has 2 fenced blocks"),
-        ('<think>and so on {"a": 1}', "is no JSON: "),
+        ('<think>and so on {"a": 1}', NO_JSON),
     ],
 )
-def test_what_is_no_json(content: str, problem: str) -> None:
+def test_json(content: str, problem: str) -> None:
     valid, reason = check(prompt(Form.JSON), text(content))
-    assert valid is False
+    assert valid is not bool(problem)
     assert reason.startswith(problem)
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        FUNCTION,
-        f"```python\n{FUNCTION}```",
-        f"Sure!\n\n```python\n{FUNCTION}```\n\nIt adds.\n\n```\n$ python add.py\n```",
-        f"First run this:\n```sh\npip install x\n```\nThen:\n```py\n{FUNCTION}```",
-        "1. So:\n   ```python title=add.py\n" + textwrap.indent(FUNCTION, "   ") + "   ```",
-        f"```python\n{FUNCTION}",
-        "    total = a + b\n    return total\n",
-        "\n    return 1",
-        "</think>\n\n    return 1",
-        "\r\n    x = 1\r\n\r\n    return x\r\n",
-        f"<think>\ndef add(:\n</think>\n\n```python\n{FUNCTION}```",
-        'import re\nre.match("\\d", "1") is 1',
-    ],
-)
-def test_a_program(content: str) -> None:
-    assert code(content) == (True, "")
-
-
-@pytest.mark.parametrize(
     ("content", "problem"),
     [
+        (FUNCTION, ""),
+        (f"```python\n{FUNCTION}```", ""),
+        (f"Sure!\n\n```python\n{FUNCTION}```\n\nIt adds.\n\n```\n$ python add.py\n```", ""),
+        (f"First run this:\n```sh\npip install x\n```\nThen:\n```py\n{FUNCTION}```", ""),
+        (f"1. So:\n   ```Python title=a\n{textwrap.indent(FUNCTION, '   ')}   ```", ""),
+        (f"```python\n{FUNCTION}", ""),
+        ("    total = a + b\n    return total\n", ""),
+        ("\n    return 1", ""),
+        ("</think>\n\n    return 1", ""),
+        ("\r\n    x = 1\r\n\r\n    return x\r\n", ""),
+        (f"<think>\ndef add(:\n</think>\n\n```python\n{FUNCTION}```", ""),
+        # Python warns of it, and the tests make errors of warnings.
+        ('import re\nre.match("\\d", "1") is 1', ""),
         ("", "is empty"),
         ("<think>def f(): pass", "is empty"),
         (FUNCTION.replace(":", "", 1), "is no Python: line 1"),
@@ -231,28 +195,14 @@ def test_a_program(content: str) -> None:
         ("(" * 1000, "is no Python: "),
     ],
 )
-def test_what_is_no_program(content: str, problem: str) -> None:
-    valid, reason = code(content)
-    assert valid is False
-    assert reason.startswith(problem), reason
+def test_a_program(content: str, problem: str) -> None:
+    valid, reason = check(prompt(Form.CODE), text(content))
+    assert valid is not bool(problem)
+    assert reason.startswith(problem)
 
 
 @pytest.mark.parametrize("content", ["x = 1\n" * 100_000, "lambda: " * 20_000 + "1", "-" * 90_000])
 def test_a_program_beyond_the_parser_is_not_judged(content: str) -> None:
-    valid, reason = code(content)
+    valid, reason = check(prompt(Form.CODE), text(content))
     assert valid is None
     assert reason.endswith("to be parsed")
-
-
-@given(st.integers(0, len(FUNCTION)), st.characters())
-@settings(max_examples=40)
-@example(22, "\\")  # an odd escape: Python warns of it, and the tests make errors of warnings
-@pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
-def test_a_program_is_valid_if_python_parses_it(position: int, character: str) -> None:
-    program = (FUNCTION[:position] + character + FUNCTION[position:]).strip()
-    try:
-        ast.parse(program)
-        parsed = True
-    except (SyntaxError, ValueError):
-        parsed = False
-    assert code(program)[0] is parsed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,11 @@ def line(**fields: Any) -> str:
 def tool(**function: Any) -> dict[str, Any]:
     fields = {"name": "add", "parameters": {"type": "object", "properties": {}}} | function
     return {"type": "function", "function": fields}
+
+
+IMAGE = [{"role": "user", "content": [{"type": "image_url"}]}]
+FLOAT = {"type": "object", "properties": {"a": {"anyOf": [{"items": {"type": ["float"]}}]}}}
+PARAMETERS = "tools[0].function.parameters"
 
 
 def refusal(*lines: str) -> str:
@@ -86,47 +90,26 @@ def test_a_line_of_json_says_more() -> None:
         (line(prompt=1), "prompt = 1: must be a valid string"),
         (line(prompt=None, messages="hi"), 'messages = "hi": must be a valid array'),
         (
-            line(prompt=None, messages=[{"role": "bot", "content": "hi"}]),
-            "messages[0].role = \"bot\": must be 'system', 'developer', 'user'",
+            line(prompt=None, messages=[{"role": "bot"}]),
+            'messages[0].role = "bot": must be \'system',
         ),
-        (
-            line(prompt=None, messages=[{"role": "user", "content": [{"type": "image_url"}]}]),
-            'messages[0]: content must be text that is not empty, or a list of parts with "text"',
-        ),
+        (line(prompt=None, messages=IMAGE), "messages[0]: content must be text"),
         (line(max_tokens=0), "max_tokens = 0: must be greater than or equal to 1"),
         (line(**{"class": "a\nb"}), 'class = "a\\nb": must be printable and not empty'),
         (line(name=""), 'name = "": must be printable and not empty'),
         (line(name="n" * 101), f'name = "{"n" * 76}...: must have at most 100 characters'),
-        (
-            line(answer="json", tools=[tool()]),
-            "answer: not with tools, whose answer is a tool call",
-        ),
+        (line(answer="json", tools=[tool()]), "answer: not with tools"),
         (line(tools=[tool(), tool()]), "tools: add is there twice"),
+        (line(tools=[tool(name="a.b")]), 'tools[0].function.name = "a.b": must match pattern'),
+        (line(tools=[tool(parameters={"type": "dict"})]), f"{PARAMETERS}: must be a JSON Schema"),
+        (line(tools=[tool(parameters=FLOAT)]), f'{PARAMETERS}: "float" is no type of JSON Schema'),
         (
-            line(tools=[tool(name="math.add")]),
-            'tools[0].function.name = "math.add": must match pattern',
-        ),
-        (
-            line(tools=[tool(parameters={"type": "dict"})]),
-            'tools[0].function.parameters: must be a JSON Schema with "type": "object" and '
-            '"properties"',
-        ),
-        (
-            line(
-                tools=[tool(parameters={"type": "object", "properties": {"a": {"type": "float"}}})]
-            ),
-            'tools[0].function.parameters: "float" is no type of JSON Schema: object, array, '
-            "string, number, integer, boolean, null",
-        ),
-        (
-            line(tools=[tool(paramters={})]),
-            "tools[0].function.paramters: unknown key; did you mean parameters? allowed: "
-            "name, description, parameters, strict",
+            line(tools=[tool(p={})]),
+            "tools[0].function.p: unknown key; allowed: name, description, ",
         ),
         (
             line(maxtokens=9),
-            "maxtokens = 9: unknown key; did you mean max_tokens? allowed: prompt, messages, "
-            "name, class, max_tokens, tools, answer",
+            "maxtokens = 9: unknown key; did you mean max_tokens? allowed: prompt, ",
         ),
     ],
 )
@@ -155,11 +138,6 @@ def test_a_file_without_a_prompt(tmp_path: Path) -> None:
         parse(b"a\nb\xff", "f")
     with pytest.raises(ConfigError, match="none: cannot be read: No such file or directory"):
         read_content(tmp_path / "none")
-    (tmp_path / "f.gz").write_bytes(b"plain")
-    with pytest.raises(ConfigError, match="is not gzip, as its name says"):
-        read_content(tmp_path / "f.gz")
-    (tmp_path / "f.gz").write_bytes(gzip.compress(b"Why?"))
-    assert read_content(tmp_path / "f.gz") == b"Why?"
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: (

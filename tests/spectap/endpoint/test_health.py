@@ -71,7 +71,7 @@ async def test_a_server_without_health_is_asked_for_its_models(
         assert await wait({"Base": url}, 0, []) == ([line] if state else [])
 
 
-async def test_says_who_is_not_there() -> None:
+async def test_a_server_that_is_down_is_named() -> None:
     urls = {"Base": "http://127.0.0.1:9/v1", "SD": "http://no-such-host.invalid/v1"}
     base, speculative = await wait(urls, 0, [])
     assert base.endswith("Base (http://127.0.0.1:9/v1), at the last try: not reachable")

@@ -9,7 +9,7 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import pytest
 from aiohttp import web
 from pydantic import TypeAdapter
 
-from rehearsal.golden.faults import Fault
 from spectap.answer import Answer
 from spectap.config import TestCase
 from spectap.errors import LoadError
@@ -27,10 +26,10 @@ from spectap.load_points import Load, LoadPoint
 from spectap.prompt import Prompt
 from tests.spectap import samples
 from tests.spectap.load.options import TOOL, prompt
-from tests.spectap.tapped import bench, golden, server
+from tests.spectap.tapped import bench, eventually, golden, server
 
 SEED = "counting/rate-40/1"
-RATE = LoadPoint(rate=40, requests=60)
+RATE = LoadPoint(rate=40, requests=30)
 ANSWER = TypeAdapter(Answer)
 CASE = TestCase.model_validate(samples.settings()["test_cases"][0])
 # Prompts as they are, and rates, need the built-in driver even where llmperf is installed.
@@ -83,15 +82,22 @@ async def test_a_late_request_delays_no_other() -> None:
     assert late["c"] < 0.1
 
 
+async def closed_loop(
+    send: Callable[[int, bool], Awaitable[Any]], count: int, concurrency: int, seconds: float = 60
+) -> list[Any]:
+    deadline = time.monotonic() + seconds
+    return await builtin.closed(
+        itertools.count(), send, bool, count=count, concurrency=concurrency, deadline=deadline
+    )
+
+
 @pytest.mark.anyio
 async def test_a_closed_loop_begins_nothing_after_the_deadline() -> None:
-    async def send(item: str, counts: bool) -> str:
+    async def send(item: int, counts: bool) -> int:
         await asyncio.sleep(0.1)
         return item
 
-    deadline = time.monotonic() + 0.05
-    results = await builtin.closed("abcd", send, bool, count=4, concurrency=2, deadline=deadline)
-    assert results == ["a", "b"]
+    assert await closed_loop(send, 4, 2, seconds=0.05) == [0, 1]
 
 
 @pytest.mark.anyio
@@ -109,9 +115,7 @@ async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -
         in_flight -= 1
         return item, counts
 
-    results = await builtin.closed(
-        itertools.count(), send, bool, count=3, concurrency=3, deadline=float("inf")
-    )
+    results = await closed_loop(send, 3, 3)
     assert sorted(results) == [(0, True), (1, True), (2, True)]
     # A slot may be empty for the moment between two of its items.
     assert sum(number == 3 for number in levels) >= 17
@@ -126,9 +130,7 @@ async def test_a_server_that_refuses_is_not_asked_without_end() -> None:
         await asyncio.sleep(0.2 if item == 0 else 0)
         return counts
 
-    await builtin.closed(
-        itertools.count(), send, bool, count=2, concurrency=2, deadline=float("inf")
-    )
+    await closed_loop(send, 2, 2)
     assert sent == [(0, True), (1, True), (2, False)]
 
 
@@ -163,66 +165,31 @@ async def run(
     return results_of(folder)
 
 
-def test_prompts_of_a_set_are_answered_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # the driver is found from any folder
-    answers = tmp_path / "answers.jsonl"
-
-    async def scenario() -> None:
-        async with golden(1, 4) as server:
-            prompts = [prompt("a", "Why?"), prompt("b", "How so?", tools=[TOOL])]
-            await run(server.url, tmp_path, driver=ABSENT, prompts=prompts, answers=answers)
-            texts = {tuple(sent.prompt.splitlines()[:2]) for sent in server.sent}
-            assert texts == {("Be brief.", "Why?"), ("Be brief.", "How so?")}
-
-    asyncio.run(scenario())
-    assert llmperf.summary(results_of(tmp_path))["driver"] == builtin.CLOSED
-    lines = answers.read_bytes().splitlines()
-    text, call = sorted(map(ANSWER.validate_json, lines), key=lambda answer: answer.prompt)
-    assert (text.prompt, len(text.content.split()), text.tool_calls) == ("a", 5, ())
-    assert (call.prompt, call.content) == ("b", "")
-    assert [tool_call.name for tool_call in call.tool_calls] == ["weather"]
-    assert isinstance(json.loads(call.tool_calls[0].arguments), dict)
-
-
 @pytest.mark.anyio
-async def test_the_ledger_has_when_each_prompt_was_due_and_was_sent(tmp_path: Path) -> None:
-    prompts = [prompt(f"é/{number}", prompt_class="räumlich") for number in range(60)]
+async def test_prompts_of_a_set_at_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger has when each was due and was sent, and the answers come back whole."""
+    monkeypatch.chdir(tmp_path)  # the driver is found from any folder
+    names = [f"é/{number}" for number in range(RATE.requests)]
+    prompts = [prompt(name, prompt_class="räumlich") for name in names[:-1]]
+    prompts.append(prompt(names[-1], prompt_class="räumlich", tools=[TOOL]))
+    answers = tmp_path / "answers.jsonl"
     async with golden(1, 4, 3) as endpoint, bench(endpoint.url, tmp_path) as b:
-        await run(b.tap.url, tmp_path, driver=ABSENT, prompts=prompts, point=RATE)
+        await run(b.tap.url, tmp_path, driver=ABSENT, prompts=prompts, point=RATE, answers=answers)
         records = sorted(b.records(), key=lambda record: record.due or 0.0)
-    assert [record.prompt for record in records] == [p.name for p in prompts]
+    assert [record.prompt for record in records] == names
     assert {record.prompt_class for record in records} == {"räumlich"}
-    times = builtin.arrivals(40, SEED, 60)
+    times = builtin.arrivals(40, SEED, RATE.requests)
     due = [record.due or 0.0 for record in records]
     assert [at - due[0] for at in due] == pytest.approx([at - times[0] for at in times], abs=1e-4)
     assert all(record.sent >= (record.due or 0.0) for record in records)
-    summary = llmperf.summary(results_of(tmp_path))
-    assert (summary["driver"], summary["requests_per_second"]) == (builtin.OPEN, 40)
-    assert "num_concurrent_requests" not in summary
-
-
-def test_writes_llmperf_s_files_by_llmperf_s_formulas(tmp_path: Path) -> None:
-    async def scenario() -> Path:
-        async with golden(1, 4, 8, 2, gap=0.02) as server:
-            results = await run(server.url, tmp_path, requests=5, concurrency=2)
-            assert len(server.sent) == 6  # one more, while the fifth was still answered
-            return results
-
-    results = asyncio.run(scenario())
-    responses = llmperf.responses(results)
-    assert len(responses) == 5
-    for response in responses:
-        assert response.error is None
-        # Four chunks at 20, 40, 60 and 80 ms, and the role's: five events.
-        # A busy machine makes any of them later, none earlier.
-        assert 0.02 <= response.ttft < 5 * response.inter_token_latency
-        assert 0.08 <= 5 * response.inter_token_latency <= response.end_to_end
-    summary = llmperf.summary(results)
-    assert summary["driver"] == "closed-loop"
-    assert summary["results_num_completed_requests"] == 5
-    assert summary["results_number_errors"] == 0
+    by_prompt = {
+        answer.prompt: answer
+        for answer in map(ANSWER.validate_json, answers.read_bytes().splitlines())
+    }
+    assert {*by_prompt} == {*names}
+    assert len(by_prompt[names[0]].content.split()) == 8
+    assert [call.name for call in by_prompt[names[-1]].tool_calls] == ["weather"]
+    assert llmperf.driver(results_of(tmp_path)) == builtin.OPEN
 
 
 GOOD = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": 3}]}'
@@ -249,21 +216,16 @@ def test_failed_requests_and_answers_of_other_servers_are_results_too(tmp_path: 
             return await run(url, tmp_path, requests=len(scripts), concurrency=1)
 
     results = asyncio.run(scenario())
-    errors = [error for *_, error in scripts]
-    assert [response.error for response in llmperf.responses(results)] == errors
-    assert llmperf.summary(results)["results_number_errors"] == 6
+    assert llmperf.driver(results) == builtin.CLOSED
+    (path,) = results.glob("*_individual_responses.json")
+    responses = json.loads(path.read_text(encoding="utf-8"))
+    assert [response["error_code"] for response in responses] == [code for *_, code in scripts]
 
 
 @pytest.mark.anyio
-async def test_a_load_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    async with golden(1, 1) as server:
-        server.fault = Fault.STALL
-        with pytest.raises(LoadError, match="closed-loop did not end and was stopped"):
-            await run(server.url, tmp_path, timeout_seconds=1, grace=0.1)
-
-
-@pytest.mark.anyio
-async def test_cancelling_ends_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_ends_with_its_time_and_when_it_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started: list[int] = []
     create = asyncio.create_subprocess_exec
 
@@ -274,15 +236,16 @@ async def test_cancelling_ends_its_process(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", remember)
     async with golden(*[1] * 1000) as server:
+        with pytest.raises(LoadError, match="closed-loop did not end and was stopped"):
+            await run(server.url, tmp_path, timeout_seconds=1, grace=-0.9)
         task = asyncio.create_task(run(server.url, tmp_path))
-        async with asyncio.timeout(10):
-            while not server.sent:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: bool(server.sent))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    with pytest.raises(ProcessLookupError):
-        os.kill(started[0], signal.SIG_DFL)
+    for process in started:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, signal.SIG_DFL)
 
 
 def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
@@ -291,8 +254,7 @@ def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
     script = "import sys; print('hello'); sys.exit('no tokenizer here')"
     (home / llmperf.SCRIPT).write_text(script, encoding="utf-8")
     environment = {"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3"}
-    driver = Driver.choose(environment, tmp_path / "scratch")
-    running = run("http://127.0.0.1:1/v1", tmp_path, driver=driver.installation)
+    running = run("http://127.0.0.1:1/v1", tmp_path, driver=llmperf.find(environment))
     with pytest.raises(LoadError, match="llmperf ended with status 1: no tokenizer here"):
         asyncio.run(running)
     assert (results_of(tmp_path) / LOG).read_text(encoding="utf-8").startswith("hello")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 from collections import Counter
@@ -54,13 +53,12 @@ def test_the_order_is_random_and_always_the_same() -> None:
 
 @given(count=st.integers(1, 20), requests=st.integers(1, 30), rounds=st.integers(1, 12))
 @settings(max_examples=30)
-def test_prompts_are_dealt_like_cards(count: int, requests: int, rounds: int) -> None:
+def test_prompts_are_sent_in_turn_over_the_rounds(count: int, requests: int, rounds: int) -> None:
     members = prompts({"a": count})
-    dealt = [of_round(members, number, requests) for number in range(1, rounds + 1)]
-    assert [len(of_one) for of_one in dealt] == [requests] * rounds
+    hands = [of_round(members, number, requests) for number in range(1, rounds + 1)]
     in_turn = islice(cycle(mixed(members)), requests * rounds)
-    assert [prompt for of_one in dealt for prompt in of_one] == [*in_turn]
-    assert of_round(members, WARM_UP, requests) == dealt[0]
+    assert [prompt for hand in hands for prompt in hand] == [*in_turn]
+    assert of_round(members, WARM_UP, requests) == hands[0]
     assert of_round((), 3, requests) == ()
 
 
@@ -73,14 +71,14 @@ def test_the_first_two_cases_are_drawn_where_none_says_so(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "case"), [("my prompts v2.jsonl.gz", "my-prompts-v2"), ("ü.txt", "prompts")]
+    ("name", "case"), [("my prompts v2.jsonl", "my-prompts-v2"), ("ü.txt", "prompts")]
 )
 def test_a_file_of_prompts_is_a_test_case_named_after_it(
     tmp_path: Path, name: str, case: str
 ) -> None:
     path = tmp_path / name
     plain = json.dumps({"prompt": "Why?"}).encode()
-    path.write_bytes(gzip.compress(plain) if name.endswith("gz") else plain)
+    path.write_bytes(plain)
     read = cases.read_prompts(path)
     digest = hashlib.sha256(plain).hexdigest()
     assert (read.name, read.prompts) == (case, PromptSource(file=name, digest=digest))

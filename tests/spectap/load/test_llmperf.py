@@ -25,17 +25,14 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "llmperf"
 
 
-def test_is_found_where_the_environment_says(home: Path) -> None:
-    installation = llmperf.find({"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3.10"})
-    assert installation == llmperf.Installation("python3.10", home)
-
-
-@pytest.mark.parametrize("missing", ["LLMPERF_HOME", "LLMPERF_PYTHON", llmperf.SCRIPT])
-def test_is_not_found_in_part(home: Path, missing: str) -> None:
+@pytest.mark.parametrize("missing", [None, "LLMPERF_HOME", "LLMPERF_PYTHON", llmperf.SCRIPT])
+def test_is_the_installation_that_the_environment_names(home: Path, missing: str | None) -> None:
     environment = {"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3.10"}
-    environment.pop(missing, None)
-    (home / missing).unlink(missing_ok=True)
-    assert llmperf.find(environment) is None
+    if missing is not None:
+        environment.pop(missing, None)
+        (home / missing).unlink(missing_ok=True)
+    expected = None if missing else llmperf.Installation("python3.10", home)
+    assert llmperf.find(environment) == expected
 
 
 def test_each_case_has_its_own_text_and_the_installed_one_stays(home: Path, tmp_path: Path) -> None:
@@ -64,21 +61,13 @@ def test_the_command_line() -> None:
     load = Load.model_validate(samples.load())
     named: dict[str, Any] = {"model": "Qwen/Qwen3-32B", "results": Path("/r"), "driver": "llmperf"}
     arguments = llmperf.arguments(load, load.points[0], **named)
-    pairs = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    assert pairs == {
-        "--model": "Qwen/Qwen3-32B",
-        "--mean-input-tokens": "64",
-        "--stddev-input-tokens": "0",
-        "--mean-output-tokens": "20",
-        "--stddev-output-tokens": "0",
-        "--num-concurrent-requests": "2",
-        "--max-num-completed-requests": "2",
-        "--timeout": "20",
-        "--additional-sampling-params": '{"temperature": 0.0}',
-        "--results-dir": "/r",
-        "--llm-api": "openai",
-        "--metadata": "driver=llmperf",
-    }
+    assert " ".join(arguments) == (
+        "--model Qwen/Qwen3-32B --mean-input-tokens 64 --stddev-input-tokens 0 "
+        "--mean-output-tokens 20 --stddev-output-tokens 0 --num-concurrent-requests 2 "
+        "--max-num-completed-requests 2 --timeout 20 "
+        '--additional-sampling-params {"temperature": 0.0} '
+        "--results-dir /r --llm-api openai --metadata driver=llmperf"
+    )
     # A rate is the built-in driver's own.
     at_rate = llmperf.arguments(load, LoadPoint(rate=0.5, requests=2), **named)
     assert {*arguments} - {*at_rate} == {"--num-concurrent-requests"}
@@ -86,23 +75,26 @@ def test_the_command_line() -> None:
 
 
 def test_reads_its_results(tmp_path: Path) -> None:
-    response = {
-        **{"error_code": None, "error_msg": "", "inter_token_latency_s": 0.0286},
-        **{"ttft_s": 0.07, "end_to_end_latency_s": 1.8, "number_output_tokens": 128},
-    }
+    responses = [
+        {"error_code": code, "inter_token_latency_s": latency, "ttft_s": 0.07}
+        for code, latency in ((None, 0.03), (429, 0.02), (None, 0), (None, 0.01))
+    ]
     path = tmp_path / "m_64_128_individual_responses.json"
-    path.write_text(json.dumps([response, response | {"error_code": 429}]), encoding="utf-8")
-    good, bad = llmperf.responses(tmp_path)
-    assert good == llmperf.Response(0.07, 0.0286, 1.8, 128, None)
-    assert bad.error == 429
-    (tmp_path / "m_64_128_summary.json").write_text('{"driver": "llmperf"}', encoding="utf-8")
-    assert llmperf.summary(tmp_path) == {"driver": "llmperf"}
+    path.write_text(json.dumps(responses), encoding="utf-8")
+    assert llmperf.latencies(tmp_path) == [0.03, 0.01]
+    summary = tmp_path / "m_64_128_summary.json"
+    for content, driver in (('{"driver": "x"}', "x"), ("{}", "llmperf")):
+        summary.write_text(content, encoding="utf-8")
+        assert llmperf.driver(tmp_path) == driver
+    summary.write_text("[]", encoding="utf-8")
+    with pytest.raises(LoadError, match="the summary is not an object"):
+        llmperf.driver(tmp_path)
 
 
 @pytest.mark.parametrize("content", [None, "[{", "[1]", '[{"ttft_s": 1}]', '{"a": 1}'])
-def test_results_that_are_not_there_or_not_whole(tmp_path: Path, content: str | None) -> None:
+def test_results_that_are_missing_or_not_whole(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "m_individual_responses.json").write_text(content, encoding="utf-8")
     with pytest.raises(LoadError) as refusal:
-        llmperf.responses(tmp_path)
+        llmperf.latencies(tmp_path)
     assert "\n" not in str(refusal.value)

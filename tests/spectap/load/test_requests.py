@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,11 +32,10 @@ def bodies(arguments: Namespace) -> list[dict[str, Any]]:
     return [json.loads(request.body) for request in counted(arguments)]
 
 
-def test_prompts_are_filled_with_the_case_s_line(tmp_path: Path) -> None:
+def test_prompts_are_filled_with_the_line_of_the_case(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text(llmperf.repeated("counting "), encoding="utf-8")
     sent = bodies(options("--text", str(text), requests=5))
-    assert len(sent) == 5
     assert sent == bodies(options("--text", str(text), requests=5))
     for body in sent:
         assert (body["max_tokens"], body["temperature"], body["stream"]) == (20, 0.0, True)
@@ -102,43 +102,61 @@ def call(index: Any, **function: str | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("deltas", "content"),
+    ("deltas", "content", "calls"),
     [
-        ([{"role": "assistant", "content": ""}, {"content": "a "}, {"content": "b"}], "a b"),
+        ([{"role": "assistant", "content": ""}, {"content": "a "}, {"content": "b"}], "a b", []),
         (
             [{"reasoning": "hm"}, {"reasoning": ", so", "content": None}, {"content": "yes"}],
             "<think>hm, so</think>yes",
+            [],
         ),
-        ([{"reasoning": "hm", "reasoning_content": "hm"}], "<think>hm</think>"),
-        ([{"reasoning_content": "hm"}], "<think>hm</think>"),
+        ([{"reasoning": "hm", "reasoning_content": "hm"}], "<think>hm</think>", []),
+        ([{"reasoning_content": "hm"}], "<think>hm</think>", []),
+        (
+            [
+                {"tool_calls": [call(1, name="other", arguments="")]},
+                {"tool_calls": [call(0, name="one", arguments='{"a": ')]},
+                {"tool_calls": [call(0, arguments="1}"), call(1)]},
+                {"tool_calls": [call(1, name=None, arguments="{}")]},
+            ],
+            "",
+            [ToolCall("one", '{"a": 1}'), ToolCall("other", "{}")],
+        ),
+        # An index that is no number is the position.
+        *(
+            (
+                [{"tool_calls": [call(index, name="a"), call(1, name="b")]}],
+                "",
+                [ToolCall("a", ""), ToolCall("b", "")],
+            )
+            for index in (None, "0", 1.5)
+        ),
     ],
 )
-def test_thoughts_and_text_are_joined(deltas: Deltas, content: str) -> None:
-    assert answer(reply_of(deltas)) == Answer("p", content, (), "stop")
+def test_the_parts_of_a_reply_are_joined(
+    deltas: Deltas, content: str, calls: list[ToolCall]
+) -> None:
+    assert answer(reply_of(deltas)) == Answer("p", content, tuple(calls), "stop")
 
 
-def test_tool_calls_are_joined_by_their_index() -> None:
+def test_a_reply_is_measured_as_llmperf_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every event counts as a token, and the role's counts as an event."""
+    now = iter([0.0, 2.0, 3.0, 7.0])  # sent, first text, call, end
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
     deltas: Deltas = [
-        {"tool_calls": [call(1, name="other", arguments="")]},
-        {"tool_calls": [call(0, name="one", arguments='{"a": ')]},
-        {"tool_calls": [call(0, arguments="1}"), call(1)]},
-        {"tool_calls": [call(1, name=None, arguments="{}")]},
+        {"role": "assistant"},
+        {"content": "a "},
+        {"tool_calls": [call(0, name="weather", arguments="{}")]},
+        {},
     ]
-    joined = answer(reply_of(deltas, "tool_calls"))
-    assert joined.tool_calls == (ToolCall("one", '{"a": 1}'), ToolCall("other", "{}"))
-    assert (joined.content, joined.finish) == ("", "tool_calls")
-
-
-@pytest.mark.parametrize("index", [None, "0", 1.5])
-def test_an_index_that_is_no_number_is_the_position(index: Any) -> None:
-    reply = reply_of([{"tool_calls": [call(index, name="a"), call(1, name="b")]}], "tool_calls")
-    assert answer(reply).tool_calls == (ToolCall("a", ""), ToolCall("b", ""))
-
-
-def test_a_tool_call_is_output_too() -> None:
-    fields = reply_of([{"tool_calls": [call(0, name="weather", arguments="{}")]}]).fields(5)
-    assert fields["number_output_tokens"] == 3
-    assert 0 < fields["ttft_s"] <= fields["end_to_end_latency_s"]
+    assert reply_of(deltas).fields() == {
+        "error_code": None,
+        "error_msg": "",
+        "inter_token_latency_s": 3 / 4,
+        "ttft_s": 2,
+        "end_to_end_latency_s": 7,
+        "number_output_tokens": 3,
+    }
 
 
 @pytest.mark.parametrize("reason", [None, 3, ["stop"]])
@@ -151,3 +169,4 @@ def test_an_answer_that_failed_is_none() -> None:
     failed = reply_of([{"content": "a"}])
     failed.take(b'data: {"error": {"code": 500, "message": "out of memory"}}\n')
     assert failed.answer("p") is None
+    assert (failed.fields()["error_code"], failed.fields()["error_msg"]) == (500, "out of memory")

@@ -119,7 +119,6 @@ def test_the_sets_of_prompts_are_those_that_were_used(folder: Path) -> None:
 
 
 def answered(variant: str, prompt: str, *, valid: bool, attempt: int = 1) -> CheckedAnswer:
-    compared = variant == "SD"
     return CheckedAnswer(
         variant=variant,
         case="repetition",
@@ -132,9 +131,6 @@ def answered(variant: str, prompt: str, *, valid: bool, attempt: int = 1) -> Che
         form=Form.CODE,
         valid=valid,
         problem="",
-        same=valid if compared else None,
-        parts_at=7 if compared and not valid else None,
-        words=9,
         answer=None,
     )
 

