@@ -54,7 +54,6 @@ def make_shipper(
 
     ``run_id`` is what the folder is called in the bucket.
     """
-<<<<<<< HEAD
     if config.bucket is None or config.region is None:
         return None
     # Only here: a run that ships nothing needs no AWS SDK.
@@ -73,20 +72,3 @@ def make_shipper(
         keep=upload if config.apart else None,
     )
     return Shipper(upload, publisher.publish)
-=======
-    by_variant: dict[str, list[Record]] = {}
-    for record in sorted(records, key=lambda record: record.sent + record.end):
-        by_variant.setdefault(record.variant, []).append(record)
-    latencies: dict[str, list[float]] = {}
-    for variant, requests in by_variant.items():
-        first = requests[0]
-        path = load_results(first.case, variant, first.round, first.attempt, first.load)
-        values: list[float] = []
-        with contextlib.suppress(LoadError):
-            values = llmperf.latencies(folder / path)
-        if values:
-            latencies |= {record.request: [] for record in requests}
-        for behind, value in enumerate(reversed(values), start=1):
-            latencies[requests[max(len(requests) - behind, 0)].request].append(value)
-    return latencies
->>>>>>> cut-tap
