@@ -97,7 +97,7 @@ def as_process(
 
 
 def differences(of_pod: object, here: object, path: str = "") -> Iterator[str]:
-    """One line for each value of a pod's configuration that another one has otherwise."""
+    """One line for each value in which what runs here differs from what the pod has."""
     if of_pod == here:
         return
     if isinstance(of_pod, BaseModel) and isinstance(here, BaseModel):
@@ -112,7 +112,7 @@ def differences(of_pod: object, here: object, path: str = "") -> Iterator[str]:
         if name not in here:
             yield f"{item}: left out"
         elif name not in of_pod:
-            yield f"{item}: added, {here[name]!r}"
+            yield f"{item}: added{'' if here[name] is None else f', {here[name]}'}"
         else:
             yield from differences(of_pod[name], here[name], item)
 
