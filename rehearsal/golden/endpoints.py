@@ -18,10 +18,9 @@ from rehearsal.golden.performance import (
     description,
     draft_of,
 )
-from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob
 from rehearsal.processes import lasting_port
-from rehearsal.setting import Endpoints, Server, Servers, Setting
+from rehearsal.setting import Caps, Endpoints, Server, Servers, Setting
 from spectap.config import Structure
 
 SPEED: Final = 10

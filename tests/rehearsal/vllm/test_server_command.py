@@ -65,7 +65,8 @@ def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(
     command = (*pod.command, "--no-such-flag", "1")
     server = adapted(pod, served, *command)
     listed = {line.partition(":")[0] for line in server.differences}
-    before, after = flags(command) | pod.environment, flags(server.command) | server.environment
+    before = {**flags(command), **pod.environment}
+    after = {**flags(server.command), **server.environment}
     assert after["--no-such-flag"] == "1"
     for name in {*before, *after} - {"--model"}:
         assert (before.get(name, 0) == after.get(name, 0)) == (name not in listed), name
