@@ -160,8 +160,8 @@ def _drawn(resources: Mapping[str, Any]) -> Iterator[Metric]:
             for row in widget["properties"].get("metrics", ()):
                 strings = [value for value in row if isinstance(value, str)]
                 if strings:  # otherwise an expression of other rows
-                    namespace, name, *rest = strings
-                    pairs = zip(rest[::2], rest[1::2], strict=True)
+                    namespace, name, *words = strings
+                    pairs = zip(words[::2], words[1::2], strict=True)
                     yield Metric(namespace, name, frozenset(pairs))
 
 

@@ -23,7 +23,7 @@ _OPTIONS: Final = (
     ("port", int, 0, "0 takes a free one"),
     ("model", str, "Qwen/Qwen3-32B", "the name that it serves"),
     ("window", int, 1, "num_speculative_tokens"),
-    ("kept", int, 1, "how many of the window no draft fills, as with NxDI"),
+    ("undrafted", int, 1, "how many of the window no draft fills, as with NxDI"),
     ("batch", int, None, "sequences decoded together; by default all"),
     ("max-model-len", int, MAX_MODEL_LEN, "in tokens"),
     ("speed", float, 1.0, "how much faster than real"),
@@ -47,7 +47,7 @@ def _arguments() -> argparse.Namespace:
 async def _serve(arguments: argparse.Namespace) -> None:
     decoding = Decoding(
         window=arguments.window,
-        undrafted=arguments.kept,
+        undrafted=arguments.undrafted,
         draft_cost=arguments.draft_cost,
         token_seconds=arguments.token_seconds,
         speed=arguments.speed,

@@ -73,7 +73,7 @@ def _command(variant: Variant, speed: float, acceptance: Path, port: int) -> tup
         "engine": variant.runtime.engine,
         "model": variant.experiment.models.target.id,
         "window": schedule.window,
-        "kept": schedule.undrafted,
+        "undrafted": schedule.undrafted,
         "batch": variant.batch,
         "max-model-len": variant.experiment.serving.length,
         "speed": schedule.speed,

@@ -107,8 +107,8 @@ def test_a_drained_node_gets_its_pods_back(cluster: Cluster, serving: Manifests)
         for service in SERVICES:
             (pod,) = cluster.until(partial(_waiting, cluster, service), f"{service} to wait")
             assert "unschedulable" in refusal(pod)
-            its_claim = claim(cluster, pod)
-            assert its_claim is None or devices(its_claim) == []
+            device_claim = claim(cluster, pod)
+            assert device_claim is None or devices(device_claim) == []
     finally:
         cluster.kubectl("uncordon", NODE)
     for service in SERVICES:

@@ -336,8 +336,8 @@ BOTH = {
 def test_either_engine_counts_in_its_way(engine: Engine, counted: dict[str, float]) -> None:
     assert samples(page(engine, "m", SENT, running=1)) == BOTH | counted
     # V0 shows a histogram only once it has a value.
-    shown = "request_generation_tokens_sum" in samples(page(engine, "m", []))
-    assert shown == (engine is Engine.V1)
+    has_histogram = "request_generation_tokens_sum" in samples(page(engine, "m", []))
+    assert has_histogram == (engine is Engine.V1)
 
 
 def test_v1_counts_drafts_where_it_has_them() -> None:
