@@ -52,6 +52,12 @@ class Sent:
         """Seconds from the arrival of the request to its first token."""
         return self.chunks[0][0] - self.received
 
+    @property
+    def time_per_output_token(self) -> float:
+        """Seconds per token after the first chunk, from the times at which chunks were sent."""
+        after_first = self.tokens - self.chunks[0][1]
+        return (self.chunks[-1][0] - self.chunks[0][0]) / after_first
+
 
 def page(
     engine: Engine,
