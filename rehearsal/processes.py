@@ -206,18 +206,13 @@ def reason(output: str) -> str:
 
 
 def _end(process: Process, by: signal.Signals) -> None:
-    _signal(process, by)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE_SECONDS)
-    # The group, even if its leader has ended: its children may still run.
-    _signal(process, signal.SIGKILL)
-    process.wait()
-
-
-def _signal(process: Process, number: signal.Signals) -> None:
-    # macOS reports EPERM for a group that holds only zombies.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+    # The group is killed even if its leader has ended: its children may still run.
+    for number in (by, signal.SIGKILL):
+        # macOS reports EPERM for a group that holds only zombies.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_SECONDS)
 
 
 def lasting_port(address: str = "127.0.0.1") -> int:
@@ -243,10 +238,8 @@ def await_health(
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            why = f"{reason(text(log))}; see {log}"
-            raise ProcessError(
-                f"the server for {name} ended with status {process.returncode}: {why}"
-            )
+            ended = f"the server for {name} ended with status {process.returncode}"
+            raise ProcessError(f"{ended}: {reason(text(log))}; see {log}")
         with contextlib.suppress(urllib.error.URLError, OSError):
             urllib.request.urlopen(health, timeout=5).close()
             return

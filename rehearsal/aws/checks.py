@@ -73,12 +73,12 @@ def bring(aws: Aws, bucket: str, run_dir: Path) -> str:
 
     Raises RehearsalError if no run was merged.
     """
-    prefix = results_key(run_dir.name, "")
+    s3, prefix = aws.client("s3"), results_key(run_dir.name, "")
     objects = [*_objects(aws, bucket, prefix)]
     for item in objects:
         path = run_dir / item["Key"].removeprefix(prefix)
         path.parent.mkdir(parents=True, exist_ok=True)
-        aws.client("s3").download_file(bucket, item["Key"], str(path))
+        path.write_bytes(s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read())
     if not (run_dir / CONFIG).is_file():
         raise RehearsalError(f"s3://{bucket}/{prefix}: no index has left a {CONFIG}")
     return f"{len(objects)} files from s3://{bucket}/{prefix}"
@@ -160,8 +160,8 @@ def _drawn(resources: Mapping[str, Any]) -> Iterator[Metric]:
             for row in widget["properties"].get("metrics", ()):
                 strings = [value for value in row if isinstance(value, str)]
                 if strings:  # otherwise an expression of other rows
-                    namespace, name, *rest = strings
-                    pairs = zip(rest[::2], rest[1::2], strict=True)
+                    namespace, name, *words = strings
+                    pairs = zip(words[::2], words[1::2], strict=True)
                     yield Metric(namespace, name, frozenset(pairs))
 
 

@@ -11,53 +11,43 @@ import contextlib
 import json
 import os
 from pathlib import Path
+from typing import Final
 
 from experiment.runtimes import Engine
 from rehearsal.golden.cost import Linear
 from rehearsal.golden.schedule import Decoding
 from rehearsal.golden.server import MAX_MODEL_LEN, Acceptance, Golden, speculative
 
+_OPTIONS: Final = (
+    ("engine", Engine, Engine.V1, "whose counters /metrics shows"),
+    ("port", int, 0, "0 takes a free one"),
+    ("model", str, "Qwen/Qwen3-32B", "the name that it serves"),
+    ("window", int, 1, "num_speculative_tokens"),
+    ("undrafted", int, 1, "how many of the window no draft fills, as with NxDI"),
+    ("batch", int, None, "sequences decoded together; by default all"),
+    ("max-model-len", int, MAX_MODEL_LEN, "in tokens"),
+    ("speed", float, 1.0, "how much faster than real"),
+    ("token-cost", float, 0.0, "what a further token adds to a pass, as a share"),
+    ("token-seconds", float, Decoding.token_seconds, "length of a pass over one token"),
+    ("draft-cost", float, Decoding.draft_cost, "length of a draft's pass, as a share"),
+    ("acceptance", Path, None, 'JSON: what a prompt contains -> acceptance, {"counting": 0.97}'),
+    ("otherwise", float, Acceptance.otherwise, "acceptance of other prompts"),
+)
+"""Name, type, default and meaning."""
+
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="rehearsal.golden", description=__doc__)
-    parser.add_argument(
-        "--engine",
-        type=Engine,
-        choices=tuple(Engine),
-        default=Engine.V1,
-        help="whose counters /metrics shows",
-    )
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--model", default="Qwen/Qwen3-32B")
-    parser.add_argument("--window", type=int, default=1, help="num_speculative_tokens")
-    parser.add_argument(
-        "--kept", type=int, default=1, help="how many of the window no draft fills, as with NxDI"
-    )
+    for name, kind, default, meaning in _OPTIONS:
+        parser.add_argument(f"--{name}", type=kind, default=default, help=meaning)
     parser.add_argument("--counts-drafts", action="store_true", help="V1's counters of drafts, too")
-    parser.add_argument("--batch", type=int, help="sequences decoded together; by default all")
-    parser.add_argument("--max-model-len", type=int, default=MAX_MODEL_LEN)
-    parser.add_argument("--speed", type=float, default=1.0, help="how much faster than real")
-    parser.add_argument(
-        "--token-cost",
-        type=float,
-        default=0.0,
-        help="what a further token adds to a pass, as a share",
-    )
-    parser.add_argument("--token-seconds", type=float, default=Decoding.token_seconds)
-    parser.add_argument("--draft-cost", type=float, default=Decoding.draft_cost)
-    parser.add_argument(
-        "--acceptance",
-        type=Path,
-        help='JSON file: what a prompt contains -> acceptance, such as {"counting": 0.97}',
-    )
-    parser.add_argument("--otherwise", type=float, default=Acceptance.otherwise)
     return parser.parse_args()
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
     decoding = Decoding(
         window=arguments.window,
-        undrafted=arguments.kept,
+        undrafted=arguments.undrafted,
         draft_cost=arguments.draft_cost,
         token_seconds=arguments.token_seconds,
         speed=arguments.speed,

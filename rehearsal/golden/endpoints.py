@@ -18,10 +18,9 @@ from rehearsal.golden.performance import (
     description,
     draft_of,
 )
-from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob
 from rehearsal.processes import lasting_port
-from rehearsal.setting import Endpoints, Server, Servers, Setting
+from rehearsal.setting import Caps, Endpoints, Server, Servers, Setting
 from spectap.config import Structure
 
 SPEED: Final = 10
@@ -74,7 +73,7 @@ def _command(variant: Variant, speed: float, acceptance: Path, port: int) -> tup
         "engine": variant.runtime.engine,
         "model": variant.experiment.models.target.id,
         "window": schedule.window,
-        "kept": schedule.undrafted,
+        "undrafted": schedule.undrafted,
         "batch": variant.batch,
         "max-model-len": variant.experiment.serving.length,
         "speed": schedule.speed,

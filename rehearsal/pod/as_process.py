@@ -82,9 +82,9 @@ def as_process(
         "variants": tuple(_local(variant, setting, servers) for variant in of_pod.variants),
         "stand_in": stand_in,
     }
-    here = Config.model_validate(setting.endpoints.caps.applied(of_pod).model_dump() | changes)
-    files = {**pod.files, path: config.dump(here).encode()}
-    names = {point.name for point in here.load.points}
+    adapted = Config.model_validate(setting.endpoints.caps.applied(of_pod).model_dump() | changes)
+    files = {**pod.files, path: config.dump(adapted).encode()}
+    names = {point.name for point in adapted.load.points}
     return BenchmarkProcess(
         (sys.executable, *options, *pod.arguments),
         environment,
@@ -92,29 +92,29 @@ def as_process(
         files={_local_path(path, mounts): content for path, content in files.items()},
         bucket=bucket,
         left_out=tuple(point.name for point in of_pod.load.points if point.name not in names),
-        differences=(*lines, *differences(of_pod, here)),
+        differences=(*lines, *differences(of_pod, adapted)),
     )
 
 
-def differences(of_pod: object, here: object, path: str = "") -> Iterator[str]:
-    """One line for each value of a pod's configuration that another one has otherwise."""
-    if of_pod == here:
+def differences(before: object, after: object, path: str = "") -> Iterator[str]:
+    """One line for each value in which what runs here differs from what the pod has."""
+    if before == after:
         return
-    if isinstance(of_pod, BaseModel) and isinstance(here, BaseModel):
-        of_pod, here = dict(of_pod), dict(here)
-    elif isinstance(of_pod, tuple) and isinstance(here, tuple):  # of models with names
-        of_pod, here = ({item.name: item for item in items} for items in (of_pod, here))
-    if not isinstance(of_pod, dict) or not isinstance(here, dict):
-        yield f"{path}: {here} in place of {of_pod}"
+    if isinstance(before, BaseModel) and isinstance(after, BaseModel):
+        before, after = dict(before), dict(after)
+    elif isinstance(before, tuple) and isinstance(after, tuple):  # of models with names
+        before, after = ({item.name: item for item in items} for items in (before, after))
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        yield f"{path}: {after} in place of {before}"
         return
-    for name in {**of_pod, **here}:
+    for name in {**before, **after}:
         item = f"{path}.{name}".lstrip(".")
-        if name not in here:
+        if name not in after:
             yield f"{item}: left out"
-        elif name not in of_pod:
-            yield f"{item}: added, {here[name]!r}"
+        elif name not in before:
+            yield f"{item}: added{'' if after[name] is None else f', {after[name]}'}"
         else:
-            yield from differences(of_pod[name], here[name], item)
+            yield from differences(before[name], after[name], item)
 
 
 def _environment(

@@ -16,10 +16,9 @@ from experiment import Experiment
 from experiment.runtimes import Mode
 from experiment.variants import variants
 from rehearsal import RehearsalError
-from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob, read_pod
 from rehearsal.processes import START_SECONDS, lasting_port
-from rehearsal.setting import Endpoints, Layout, Server, Servers, Setting
+from rehearsal.setting import Caps, Endpoints, Layout, Server, Servers, Setting
 from rehearsal.vllm import model_pair
 from rehearsal.vllm.server_command import (
     NO_SUCH_DRAFT,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rehearsal import RehearsalError
+from rehearsal.pod.as_process import differences
 from rehearsal.pod.manifest import Pod
 
 _WITH_KEY: Final = "with-key.sh"
@@ -28,32 +29,26 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "--additional-config": "settings of the Neuron backend, as the newer image spells them",
     "--num-gpu-blocks-override": "blocks of the Neuron backend, whose number its graphs need",
     "--disable-log-requests": "removed from vLLM, which logs no requests by default since 0.10",
-}
-"""Flags of the chart that are not passed on, each with the reason. Every other flag is."""
-
-REPLACED: Final[Mapping[str, str]] = {
-    "--port": "a free port on loopback",
-    "--tensor-parallel-size": "1: one core in place of NeuronCores",
-}
-"""Flags of the chart whose value differs here, each with that value."""
-
-ADDED: Final[Mapping[str, str]] = {
-    "--host": "127.0.0.1: loopback only",
-    "--enforce-eager": "compiling 64 layers takes minutes on a CPU",
-    "--no-enable-prefix-caching": "on by default upstream; the article's runtime has none, and "
-    "a repeated prompt would skip its prefill",
-}
-"""Flags that are added unless the chart has them, each with the reason."""
-
-ENVIRONMENT_LEFT_OUT: Final[Mapping[str, str]] = {
     "VLLM_RPC_TIMEOUT": "removed from vLLM together with V0",
     "VLLM_USE_V1": "removed from vLLM: only V1 is left",
     "VLLM_CACHE_ROOT": "a folder of the pod",
 }
-"""Variables of the chart that are not passed on, each with the reason.
+"""Flags and variables of the chart that are not passed on, each with the reason.
 
-Nor are Neuron's, which have it in their names. Every other one is.
+Nor are variables with Neuron in their names. Everything else is.
 """
+
+_REASONS: Final[Mapping[str, str]] = {
+    **LEFT_OUT,
+    "--port": "a free port on loopback",
+    "--tensor-parallel-size": "one core in place of NeuronCores",
+    "--host": "loopback only",
+    "--enforce-eager": "compiling 64 layers takes minutes on a CPU",
+    "--no-enable-prefix-caching": "on by default upstream; the article's runtime has none, and "
+    "a repeated prompt would skip its prefill",
+    _SPECULATIVE: "since upstream keeps other methods for heads; it drafts the whole window in a "
+    "step, NxDI one token fewer",
+}
 
 ENVIRONMENT_ADDED: Final[Mapping[str, str]] = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
@@ -90,30 +85,38 @@ class ServerCommand:
 
 def server_command(pod: Pod, served: Served) -> ServerCommand:
     """The command of ``pod``, to be run here. Raises RehearsalError."""
-    chart, keyed = _without_key(pod.command or ())
+    chart, lines = _without_key(pod.command or ())
     if chart[:2] != _SERVE or len(chart) < 3:
         raise RehearsalError("the chart's command is not vllm serve MODEL")
-    lines = [
-        *keyed,
+    of_pod = dict(_flags(chart[3:]))
+    flags = {flag: value for flag, value in of_pod.items() if flag not in LEFT_OUT}
+    flags |= {
+        "--port": str(served.port),
+        "--tensor-parallel-size": "1",
+        "--host": "127.0.0.1",
+        "--enforce-eager": None,
+        "--no-enable-prefix-caching": None,
+    }
+    if settings := of_pod.get(_SPECULATIVE):
+        flags[_SPECULATIVE] = _speculative(settings, served)
+    environment = {
+        name: value
+        for name, value in pod.environment.items()
+        if name not in LEFT_OUT and "NEURON" not in name
+    }
+    environment |= ENVIRONMENT_ADDED
+    environment |= {"HOME": str(served.home), "VLLM_CPU_OMP_THREADS_BIND": str(served.core)}
+    lines += [
         f"{' '.join(_SERVE)}: {' '.join(_MODULE)} in Python, whose wheel has no such command",
+        f"model: a pair made for this rehearsal in place of {chart[2]}",
+        f"one core, number {served.core}, which all variants share in turn",
     ]
-    model = chart[2]
-    arguments = [*_MODULE, "--model", str(served.target)]
-    lines.append(f"model: a pair made for this rehearsal in place of {model}")
-    for flag, value in _flags(chart[3:]):
-        if reason := LEFT_OUT.get(flag):
-            lines.append(f"{flag}: left out, {reason}")
-        else:
-            arguments += [flag, *_value(flag, value, served, lines)]
-    for flag, reason in ADDED.items():
-        if flag not in chart:
-            arguments += [flag, *(["127.0.0.1"] if flag == "--host" else [])]
-            lines.append(f"{flag}: added, {reason}")
-    environment = _environment(pod, served, lines)
-    lines.append(f"one core, number {served.core}, which all variants share in turn")
-    url = f"http://127.0.0.1:{served.port}"
-    command = (str(served.python), *arguments)
-    return ServerCommand(url, command, environment, tuple(lines))
+    for line in (*differences(of_pod, flags), *differences(dict(pod.environment), environment)):
+        reason = _REASONS.get(line.partition(":")[0])
+        lines.append(f"{line}, {reason}" if reason else line)
+    words = [word for flag in flags.items() for word in flag if word is not None]
+    command = (str(served.python), *_MODULE, "--model", str(served.target), *words)
+    return ServerCommand(f"http://127.0.0.1:{served.port}", command, environment, tuple(lines))
 
 
 def _without_key(command: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
@@ -139,35 +142,9 @@ def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str | None]]:
             )
 
 
-def _value(flag: str, value: str | None, served: Served, lines: list[str]) -> list[str]:
-    if flag == _SPECULATIVE and value is not None:
-        return [_speculative(value, served, lines)]
-    if flag in REPLACED:
-        lines.append(f"{flag}: {REPLACED[flag]}")
-        return [str(served.port) if flag == "--port" else "1"]
-    return [] if value is None else [value]
-
-
-def _speculative(value: str, served: Served, lines: list[str]) -> str:
+def _speculative(value: str, served: Served) -> str:
     settings: dict[str, Any] = json.loads(value)
-    method = settings.get("method")
-    if method != _ANY_DRAFT:
+    if (method := settings.get("method")) != _ANY_DRAFT:
         raise RehearsalError(f"{_SPECULATIVE}: method {method}: {NO_SUCH_DRAFT}")
-    lines.append(
-        f"{_SPECULATIVE}: method draft_model in place of {method}, which upstream keeps for heads; "
-        f"it drafts {settings['num_speculative_tokens']} tokens a step, NxDI one fewer"
-    )
     draft = {"method": "draft_model", "model": str(served.draft)}
     return json.dumps(settings | draft, separators=(",", ":"))
-
-
-def _environment(pod: Pod, served: Served, lines: list[str]) -> dict[str, str]:
-    passed_on = {}
-    for name, value in pod.environment.items():
-        if reason := "Neuron's" if "NEURON" in name else ENVIRONMENT_LEFT_OUT.get(name):
-            lines.append(f"{name}: left out, {reason}")
-        else:
-            passed_on[name] = value
-    lines += [f"{name}: {value}" for name, value in ENVIRONMENT_ADDED.items()]
-    of_machine = {"HOME": str(served.home), "VLLM_CPU_OMP_THREADS_BIND": str(served.core)}
-    return passed_on | dict(ENVIRONMENT_ADDED) | of_machine

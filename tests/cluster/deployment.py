@@ -133,9 +133,9 @@ def service_pod(cluster: Cluster, service: str) -> Manifest:
 
 def service_devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
     """Pool and name of each device that a service was given. Raises Unschedulable."""
-    own_claim = claim(cluster, service_pod(cluster, service))
-    assert own_claim is not None
-    return devices(own_claim)
+    device_claim = claim(cluster, service_pod(cluster, service))
+    assert device_claim is not None
+    return devices(device_claim)
 
 
 def compile_jobs(manifests: Manifests) -> list[str]:
@@ -172,8 +172,7 @@ def group(cluster: Cluster, device: tuple[str, str]) -> str:
     for published in cluster.all("ResourceSlice", None):
         if published["spec"]["pool"]["name"] == pool:
             (match,) = (d for d in published["spec"]["devices"] if d["name"] == name)
-            its_group: str = match["attributes"][_GROUP]["string"]
-            return its_group
+            return str(match["attributes"][_GROUP]["string"])
     raise AssertionError(f"nobody published {pool}/{name}")
 
 

@@ -142,9 +142,9 @@ def test_a_third_claim_waits_for_a_second_node(
         _place_third(cluster)
     waiting = cluster.get("Pod", "third")
     assert waiting is not None
-    its_claim = claim(cluster, waiting)
-    assert its_claim is not None
-    assert devices(its_claim) == []
+    device_claim = claim(cluster, waiting)
+    assert device_claim is not None
+    assert devices(device_claim) == []
     second = add_trainium(cluster, kubelets, synthesised, 1)
     try:
         assert cluster.until(lambda: _node(cluster), "a place on the second node") == second

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -92,11 +92,16 @@ def test_a_changed_window_replaces_both_pods_without_a_third_claim(
     assert serving
     before, timeline = _uids(cluster), Timeline(cluster)
     changed = rendered(variation({"speculation.num_speculative_tokens": 9}))
-    _roll(cluster, changed, before)
+    cluster.apply(changed.directory)
+    for service in SERVICES:
+        until = partial(_another, cluster, service, before[service])
+        cluster.until(until, f"another pod of {service}")
+        _ready(cluster, service)
     # The baseline's as well: both take a window less than is compiled.
     assert not set(before.values()) & set(_uids(cluster).values())
     assert timeline.most() == Most(requested=2, allocated=2)
-    assert '"num_speculative_tokens":9' in _command(cluster, SPECULATIVE)
+    (pod,) = pods(cluster, "app", SPECULATIVE)
+    assert '"num_speculative_tokens":9' in " ".join(pod["spec"]["containers"][0]["command"])
 
 
 def test_a_drained_node_gets_its_pods_back(cluster: Cluster, serving: Manifests) -> None:
@@ -107,8 +112,8 @@ def test_a_drained_node_gets_its_pods_back(cluster: Cluster, serving: Manifests)
         for service in SERVICES:
             (pod,) = cluster.until(partial(_waiting, cluster, service), f"{service} to wait")
             assert "unschedulable" in refusal(pod)
-            its_claim = claim(cluster, pod)
-            assert its_claim is None or devices(its_claim) == []
+            device_claim = claim(cluster, pod)
+            assert device_claim is None or devices(device_claim) == []
     finally:
         cluster.kubectl("uncordon", NODE)
     for service in SERVICES:
@@ -121,15 +126,8 @@ def test_a_drained_node_gets_its_pods_back(cluster: Cluster, serving: Manifests)
     assert most.allocated == 2
 
 
-def _roll(cluster: Cluster, manifests: Manifests, replaced: Mapping[str, str]) -> None:
-    cluster.apply(manifests.directory)
-    for service in SERVICES:
-        cluster.until(partial(_another, cluster, service, replaced), f"another pod of {service}")
-        _ready(cluster, service)
-
-
-def _another(cluster: Cluster, service: str, replaced: Mapping[str, str]) -> bool:
-    return _uids(cluster).get(service, replaced[service]) != replaced[service]
+def _another(cluster: Cluster, service: str, replaced: str) -> bool:
+    return _uids(cluster).get(service, replaced) != replaced
 
 
 def _ready(cluster: Cluster, service: str) -> None:
@@ -153,8 +151,3 @@ def _uids(cluster: Cluster) -> dict[str, str]:
 def _waiting(cluster: Cluster, service: str) -> list[Manifest] | None:
     waiting = pods(cluster, "app", service)
     return waiting if len(waiting) == 1 and refusal(waiting[0]) else None
-
-
-def _command(cluster: Cluster, service: str) -> str:
-    (pod,) = pods(cluster, "app", service)
-    return " ".join(pod["spec"]["containers"][0]["command"])

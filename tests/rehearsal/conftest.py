@@ -17,9 +17,8 @@ from experiment import Experiment
 from rehearsal.aws.client import Aws, embedded_aws
 from rehearsal.golden.endpoints import GOLDEN
 from rehearsal.indexes import NO_FAULTS, Faults, isolated
-from rehearsal.pod.caps import Caps
 from rehearsal.rehearse import compared, create
-from rehearsal.setting import Layout, Outcome, Setting
+from rehearsal.setting import Caps, Layout, Outcome, Setting
 from spectap.report import results
 from spectap.report.results import Results
 from tests.synthesis import ACCOUNT, ROOT

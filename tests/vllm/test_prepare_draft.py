@@ -54,22 +54,6 @@ def run(script, *arguments):
         status = runpy.run_path(script)["main"](list(arguments))
     return [status, printed.getvalue()]
 
-def looks(head, target):
-    # What vLLM, and then the plugin, make of the configuration of a head; or why they refuse.
-    from transformers import AutoConfig
-    from vllm.config import ModelConfig, ParallelConfig, SpeculativeConfig
-    settings = {"max_model_len": 1024, "num_speculative_tokens": 3}
-    with contextlib.redirect_stdout(sys.stderr):
-        try:
-            served = ModelConfig(
-                model=target, skip_tokenizer_init=True, dtype="bfloat16", max_model_len=1024)
-            method = SpeculativeConfig(
-                method="eagle", model=head, target_model_config=served,
-                target_parallel_config=ParallelConfig(), **settings).method
-            return f"{AutoConfig.from_pretrained(head).architectures[0]} {method}"
-        except ValueError as error:
-            return str(error)
-
 for line in sys.stdin:
     name, *arguments = json.loads(line)
     print(json.dumps(globals()[name](*arguments)), flush=True)
@@ -210,37 +194,6 @@ def test_an_eagle3_head_gets_an_output_head_for_the_whole_vocabulary(
         "fc_bias": False,
         **({"norm_before_residual": False} if "norm_before_residual" in config else {}),
     }
-
-
-# The shapes of real heads: vLLM looks at no weights, but it does look whether heads divide.
-SHAPE: Final = LLAMA | {
-    **{"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2},
-    **{"num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 2048},
-}
-FLAT: Final = SHAPE | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32}
-NESTED: Final = SPECULATORS | {"transformer_layer_config": SHAPE}
-
-
-@pytest.mark.parametrize(
-    ("config", "fails"),
-    [
-        (FLAT, "['EagleLlamaForCausalLMEagle3'] are not supported"),
-        (NESTED, "Should have a `model_type`"),
-    ],
-)
-def test_an_eagle3_head_is_served_with_what_it_was_prepared_to(
-    config: dict[str, Any], fails: str, targets: Mapping[str, Path], tmp_path: Path
-) -> None:
-    """As published, vLLM or the plugin's look at its configuration ends the start."""
-    head = checkpoint(tmp_path / "head", config, pytorch_model__bin=EAGLE3)
-    target = checkpoint(tmp_path / "target", SHAPE | {"num_hidden_layers": 8})
-    assert fails in ask("looks", head, target)
-    run(DRAFT, tmp_path, "eagle3", head, targets["untied"])
-    served = tmp_path / "artifact" / "draft"
-    served.mkdir(parents=True)
-    # Without weights, as it lies in the artifact.
-    (tmp_path / "draft" / "config.json").rename(served / "config.json")
-    assert ask("looks", served, target) == "LlamaForCausalLM eagle"
 
 
 def test_an_eagle3_head_that_has_everything_keeps_it(

@@ -156,8 +156,8 @@ def test_dashboards_and_metrics_have_to_match(aws: Aws, tmp_path: Path) -> None:
         pairs = [{"Name": name, "Value": value} for name, value in dimensions(variant).items()]
         datum = {"MetricName": "TTFT", "Dimensions": pairs, "Value": 1.0}
         aws.client("cloudwatch").put_metric_data(Namespace=NAMESPACE, MetricData=[datum])
-    shown = template(tmp_path, "Base", "Third")
-    assert checks.dashboards_show(aws, shown) == "they draw the 2 published metrics"
+    drawn = template(tmp_path, "Base", "Third")
+    assert checks.dashboards_show(aws, drawn) == "they draw the 2 published metrics"
     more = template(tmp_path, "Base", "Third", "SD")
     with pytest.raises(RehearsalError, match="TTFT of article SD is drawn and not published"):
         checks.dashboards_show(aws, more)

@@ -1,15 +1,18 @@
-"""Golden endpoints are as fast as the article says, and as fast as they are described."""
+"""Golden endpoints are as fast as the article says, by an arithmetic that is known."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiment import Experiment, load
 from experiment.loader import parse
 from experiment.variants import variants
+from rehearsal.golden.cost import Constant, Cost, Linear, Roofline, Rounded
+from rehearsal.golden.endpoints import golden_servers
 from rehearsal.golden.performance import (
     OF_CLASS,
     OF_STRUCTURE,
@@ -26,7 +29,14 @@ from rehearsal.golden.server import Acceptance
 from rehearsal.vllm import model_pair
 from rehearsal.vllm.corpus import Case, conversations
 from spectap.config import Structure
-from tests.experiment.files import ARTICLE_TEXT, EAGLE, EXPERIMENTS, SMALL_DRAFT, edited
+from tests.experiment.files import (
+    ARTICLE_TEXT,
+    EAGLE,
+    EAGLE3_HEAD,
+    EXPERIMENTS,
+    SMALL_DRAFT,
+    edited,
+)
 
 
 def draft(**changes: object) -> Draft:
@@ -132,3 +142,78 @@ def test_the_pair_for_vllm_is_trained_on_each_class(with_prompts: Experiment) ->
     assert len(answer) >= 50
     _, code = next(conversations([coding], 0, 50))
     assert code.startswith("def ")
+
+
+MODELS = (Constant(), Linear(0.02), Roofline(24), Rounded(24))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_pass_over_one_token_is_the_unit(model: Cost) -> None:
+    assert model.of(1) == pytest.approx(1)
+    assert Decoding(cost=model).step_seconds() == pytest.approx(0.045)
+    lengths = [model.of(tokens) for tokens in (1, 8, 64, 512)]
+    assert lengths == sorted(lengths)
+    assert (lengths[-1] > 2) == (model != Constant())
+
+
+def test_a_step_drafts_at_width_one_and_verifies_at_the_window() -> None:
+    decoding = Decoding(window=7, draft_cost=0.1, token_seconds=1, cost=Linear(0.01))
+    # 28 positions: 1.27 passes; six drafts of 4 positions: 0.103 each.
+    assert decoding.step_seconds(4) == pytest.approx(1.27 + 0.6 * 1.03)
+    assert decoding.slowdown(4) == pytest.approx((1.27 + 0.6 * 1.03) / (1.06 + 0.6))
+
+
+def test_a_window_of_which_nothing_is_kept_drafts_one_more_and_yields_one_more() -> None:
+    nxdi, upstream = Decoding(window=7), Decoding(window=6, undrafted=0)
+    assert upstream.drafts == nxdi.drafts == 6
+    assert upstream.step_seconds(4) == nxdi.step_seconds(4)
+    assert [*upstream.steps(99, 0.9, "x")] == [*nxdi.steps(99, 0.9, "x")]
+    assert max(step.tokens for step in upstream.steps(9_999, 0.9, "x")) == 7
+    assert upstream.plain == nxdi.plain == Decoding()
+
+
+@pytest.mark.parametrize("acceptance", [0.0, 0.52, 0.97])
+def test_a_step_yields_what_the_theory_expects(acceptance: float) -> None:
+    decoding = Decoding(window=7)
+    _, *steps, _ = decoding.steps(20_000, acceptance, seed=1)
+    assert {step.tokens for step in steps} <= set(range(1, 8))
+    mean = sum(step.tokens for step in steps) / len(steps)
+    assert mean == pytest.approx(decoding.tokens_per_step(acceptance), rel=0.03)
+
+
+def test_the_last_step_yields_more_than_the_answer_takes() -> None:
+    *steps, last = Decoding(window=5, speed=10).steps(20, 1.0, "x")
+    step = Decoding(window=5, speed=10).step_seconds()
+    assert [each.at for each in steps] == pytest.approx([0.02 + n * step for n in range(4)])
+    assert [(step.tokens, step.beyond) for step in steps] == [(1, 0), (5, 0), (5, 0), (5, 0)]
+    assert (last.tokens, last.beyond) == (4, 1)
+
+
+@pytest.mark.parametrize("model", MODELS[1:])
+def test_a_full_batch_ends_the_gain(model: Cost) -> None:
+    fused = Decoding(window=7, cost=model)
+    assert fused.gain(0.8, 1) > 1 > fused.gain(0.8, 64)
+    assert Decoding(window=7).gain(0.8, 64) > 1
+
+
+EAGLE3: dict[str, Any] = {"models.draft": EAGLE3_HEAD, "speculation.mode": "eagle3"}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "head", "face"),
+    [
+        ("vllm-0.9.1-nxdi", {}, {"--engine=v0", "--undrafted=1"}),
+        ("vllm-neuron-1.x", EAGLE3, {"--engine=v1", "--undrafted=0", "--counts-drafts"}),
+    ],
+)
+def test_they_have_the_runtime_s_face(
+    runtime: str, head: dict[str, Any], face: set[str], tmp_path: Path
+) -> None:
+    experiment = parse(edited(EAGLE | {"runtime": runtime} | head), "mine.yaml")
+    servers = golden_servers(experiment, 10, {"A": "1"}, tmp_path)
+    server = servers["SD"]
+    assert {f"--model={experiment.models.target.id}", "--speed=10", *face} <= {*server.command}
+    assert ("--counts-drafts" in server.command) == ("--counts-drafts" in face)
+    assert server.environment == {"A": "1"}
+    assert f"--port={server.url.rpartition(':')[2].removesuffix('/v1')}" in server.command
+    assert json.loads((tmp_path / "acceptance-SD.json").read_bytes())

@@ -1,14 +1,20 @@
-"""The golden endpoint: its schedule is speculative decoding's, its bytes are vLLM's."""
+"""The golden endpoint: what it answers, in vLLM's bytes, and what its counters say of that."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 from typing import Any
 
 import aiohttp
+import jsonschema
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from experiment.runtimes import Engine
+from rehearsal.golden.answers import reply
+from rehearsal.golden.counted import Sent, page
 from rehearsal.golden.faults import FAULT_HEADER, Fault
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Golden
@@ -125,15 +131,6 @@ def test_refusals(body: dict[str, Any], fault: Fault | None, status: int) -> Non
     assert golden.sent == []
 
 
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
-    },
-}
-
-
 def test_a_streamed_call_is_vllm_s() -> None:
     body = {"stream": True, "tools": [TOOL]} | USAGE
     _, stream = ask(in_steps(1, 4, 9), "chat/completions", body)
@@ -225,3 +222,134 @@ def test_a_step_takes_as_long_as_all_that_are_in_flight_make_it() -> None:
     # 0.1 and 0.2 s, less what the first token is late.
     assert min(asyncio.run(scenario(1))) > 0.075
     assert min(asyncio.run(scenario(3))) > 0.15
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "maxLength": 5},
+        "unit": {"enum": ["C", "F"]},
+        "days": {"type": "integer", "minimum": 3, "maximum": 4},
+        "limits": {"type": "array", "items": {"type": "number"}, "minItems": 2},
+        "place": {"type": "object", "properties": {"near": {"type": ["boolean", "null"]}}},
+        "either": {"anyOf": [{"const": 7}, {"type": "string"}]},
+    },
+    "required": ["city", "unit", "days", "limits", "place", "either"],
+}
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}
+
+
+def request(text: str, **fields: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]} | fields
+
+
+def test_a_call_names_a_given_tool_and_keeps_its_schema() -> None:
+    called = reply(request("How is it?", tools=[TOOL]), 200)
+    assert (called.tool, called.finish) == ("weather", "tool_calls")
+    jsonschema.validate(json.loads(called.text), SCHEMA)
+
+
+def test_a_chosen_tool_is_called() -> None:
+    other_tool = {"type": "function", "function": {"name": "other"}}
+    choice = {"type": "function", "function": {"name": "weather"}}
+    for text in "abcdef":
+        chosen = reply(request(text, tools=[other_tool, TOOL], tool_choice=choice), 20)
+        assert (chosen.tool, chosen.finish) == ("weather", "stop")
+    assert reply(request("a", tools=[TOOL], tool_choice="none"), 20).tool is None
+
+
+def test_json_where_json_is_asked_for() -> None:
+    for body in (
+        request("Answer in JSON."),
+        request("Answer.", response_format={"type": "json_object"}),
+    ):
+        answer = reply(body, 30)
+        assert json.loads(answer.text)["answer"]
+        assert answer.finish == "stop"
+
+
+def test_code_that_compiles_and_has_the_name_that_was_asked_for() -> None:
+    text = reply(request("Go on:\n\ndef dump_json(value):\n    '''Writes JSON.'''"), 60).text
+    assert text.startswith("```python\n")
+    assert text.endswith("\n```")
+    (function,) = ast.parse(text.strip("`").removeprefix("python")).body
+    assert isinstance(function, ast.FunctionDef)
+    assert function.name == "dump_json"
+
+
+def test_words_go_on_to_the_longest_answer() -> None:
+    answer = reply(request("Tell me."), 12)
+    assert (answer.finish, answer.tool, len(answer.tokens)) == ("length", None, 12)
+
+
+# One that has ended, of 1 + 4 + 2 tokens and one beyond, and one of which 1 + 3 have been sent.
+SENT = [
+    Sent("a", 0, "say it", [(0.5, 1), (0.75, 4), (1.25, 2)], beyond=1, whole=True),
+    Sent("b", 0, "say it twice", [(0.5, 1), (1.5, 3)]),
+]
+
+
+def samples(text: str) -> dict[str, float]:
+    """Name -> value of each sample that is no bucket; the labels are checked by the way."""
+    values = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            assert sample.labels.pop("model_name") == "m"
+            engine = sample.labels.pop("engine", None)
+            assert (engine == "0") == ("inter_token" in text), "a label of V1 alone"
+            position = sample.labels.get("position", "")
+            if "le" not in sample.labels:
+                values[sample.name.removeprefix("vllm:") + position] = sample.value
+    return values
+
+
+BOTH = {
+    **{"num_requests_running": 1, "num_requests_waiting": 0},
+    **{"prompt_tokens_total": 5, "request_success_total": 1},
+    **{"request_generation_tokens_count": 1, "request_generation_tokens_sum": 7},
+}
+
+
+@pytest.mark.parametrize(
+    ("engine", "counted"),
+    [
+        (
+            Engine.V0,
+            {
+                "generation_tokens_total": 5,  # those that it scheduled: one a step
+                "time_per_output_token_seconds_count": 3,
+                "time_per_output_token_seconds_sum": 1.75,
+            },
+        ),
+        (
+            Engine.V1,
+            {
+                "generation_tokens_total": 11,
+                "inter_token_latency_seconds_count": 3,
+                "inter_token_latency_seconds_sum": 1.75,
+                "request_time_per_output_token_seconds_count": 1,
+                "request_time_per_output_token_seconds_sum": 0.125,
+            },
+        ),
+    ],
+)
+def test_either_engine_counts_in_its_way(engine: Engine, counted: dict[str, float]) -> None:
+    assert samples(page(engine, "m", SENT, running=1)) == BOTH | counted
+    # V0 shows a histogram only once it has a value.
+    has_histogram = "request_generation_tokens_sum" in samples(page(engine, "m", []))
+    assert has_histogram == (engine is Engine.V1)
+
+
+def test_v1_counts_drafts_where_it_has_them() -> None:
+    without = samples(page(Engine.V1, "m", SENT))
+    counted = samples(page(Engine.V1, "m", SENT, drafts=4))
+    assert {name: value for name, value in counted.items() if name not in without} == {
+        "spec_decode_num_drafts_total": 3,
+        "spec_decode_num_draft_tokens_total": 12,
+        # What is accepted counts, though the answer ends before it.
+        "spec_decode_num_accepted_tokens_total": 7,
+        "spec_decode_num_accepted_tokens_per_pos_total0": 3,
+        "spec_decode_num_accepted_tokens_per_pos_total1": 3,
+        "spec_decode_num_accepted_tokens_per_pos_total2": 1,
+        "spec_decode_num_accepted_tokens_per_pos_total3": 0,
+    }

@@ -1,4 +1,4 @@
-"""The rehearsal runs what the pod runs, and lists every difference."""
+"""The rehearsal runs what the pod runs, asks for less, and lists every difference."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from experiment import Experiment
 from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
 from rehearsal.golden.endpoints import GOLDEN
-from rehearsal.pod.as_process import BenchmarkProcess, as_process
-from rehearsal.pod.caps import Caps
+from rehearsal.pod.as_process import BenchmarkProcess, as_process, differences
 from rehearsal.pod.manifest import Pod, entry_point, read_indexed_job, read_pod
-from rehearsal.setting import Layout, Server, Servers, Setting
-from spectap.config import Config
-from spectap.load_points import Load
+from rehearsal.setting import Caps, Layout, Server, Servers, Setting
+from spectap.config import Config, PromptSource, TestCase
+from spectap.load_points import LoadPoint
+from tests.spectap import samples
 from tests.synthesis import ROOT
 
 ENDPOINTS: Final = {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"}
@@ -110,31 +110,27 @@ def test_the_configuration_differs_in_what_is_listed_and_nothing_else(
     pod: Pod, setting: Setting
 ) -> None:
     benchmark = adapted(pod, setting)
-    assert [*benchmark.files] == [setting.layout.mounts["/etc/benchmark"] / "config.json"]
+    mounts = setting.layout.mounts
+    assert [*benchmark.files] == [mounts["/etc/benchmark"] / "config.json"]
     before, after = Config.model_validate_json(pod.files[CONFIG]), config_of(benchmark)
     assert after.endpoints == ENDPOINTS
-    assert after.bucket == benchmark.bucket
-    assert after.stand_in == GOLDEN.name
-    capped = before.load.model_dump() | {"rounds": 4, "mean_output_tokens": 120}
-    assert after.load == Load.model_validate(capped)
-    assert after.stopper is None
+    assert {
+        "RUN_ID: rehearsal-1 in place of metadata.uid",
+        "AWS: http://localhost:3 in place of AWS",
+        f"folder: {mounts['/results']} in place of /results",
+        f"stopper: None in place of {before.stopper}",
+        f"stand_in: {GOLDEN.name} in place of None",
+        "load.mean_output_tokens: 120 in place of 600",
+        "load.rounds.at_most: 4 in place of 6",
+        f"variants.SD.endpoint: {ENDPOINTS['SD']} in place of {before.endpoints['SD']}",
+    } <= {*benchmark.differences}
+    # What is listed is derived from both; nothing else but these differs.
     variants = tuple(
         changed.model_copy(update={"endpoint": variant.endpoint})
         for changed, variant in zip(after.variants, before.variants, strict=True)
     )
-    unlisted = {"variants": variants, "load": before.load, "stand_in": None}
-    unlisted |= {"stopper": before.stopper, "bucket": before.bucket}
-    assert after.model_copy(update=unlisted) == before
-    differences = "\n".join(benchmark.differences)
-    for expected in (
-        "RUN_ID: rehearsal-1 in place of metadata.uid",
-        f"folder: {setting.layout.mounts['/results']} in place of /results",
-        "AWS: http://localhost:3 in place of AWS",
-        "variants.SD.endpoint: http://127.0.0.1:2/v1 in place of http://qwen-sd-vllm.",
-        "load.mean_output_tokens: 120 in place of 600",
-        "load.rounds.at_most: 4 in place of 6",
-    ):
-        assert expected in differences
+    same = {"variants": variants, "load": before.load, "stand_in": None, "stopper": before.stopper}
+    assert after.model_copy(update=same | {"bucket": before.bucket}) == before
 
 
 def test_buckets_are_of_the_embedded_account(pod: Pod, setting: Setting) -> None:
@@ -153,22 +149,6 @@ def test_the_drafts_of_a_step_are_upstreams_where_upstream_serves(
     assert "variants.SD.drafts_per_step: 7 in place of 6" in benchmark.differences
 
 
-def test_a_variable_in_place_of_the_pods_is_listed(pod: Pod, setting: Setting) -> None:
-    ours = replace(pod, environment={**pod.environment, "START_SECONDS": "2700"})
-    variables = {"START_SECONDS": "10", "JOB_COMPLETION_INDEX": "3"}
-    benchmark = adapted(ours, setting, variables)
-    assert variables.items() <= benchmark.environment.items()
-    lines = [line for line in benchmark.differences if line.partition(":")[0] in variables]
-    assert lines == ["START_SECONDS: 10 in place of 2700"]
-
-
-def test_a_run_id_that_the_manifest_has_itself(pod: Pod, setting: Setting) -> None:
-    ours = replace(pod, fields={}, environment={**pod.environment, "RUN_ID": "six-0123abcd"})
-    benchmark = adapted(ours, setting)
-    assert benchmark.environment["RUN_ID"] == "rehearsal-1"
-    assert "RUN_ID: rehearsal-1 in place of six-0123abcd" in benchmark.differences
-
-
 def test_a_variant_without_an_endpoint_is_refused(pod: Pod, setting: Setting) -> None:
     with pytest.raises(RehearsalError, match=r"^no endpoint stands in for the variant Base$"):
         as_process(pod, setting, Servers({}, ()))
@@ -183,7 +163,7 @@ def test_load_points_that_are_left_out_are_named(pod: Pod, setting: Setting) -> 
     assert adapted(pod, setting).left_out == ()
 
 
-def a_job(*, mode: str = "Indexed", rules: Sequence[Any] = ()) -> dict[str, Any]:
+def a_job(rules: Sequence[Any] = ()) -> dict[str, Any]:
     mounts = [{"name": "config", "mountPath": "/etc/benchmark"}]
     server = {"name": "vllm", "restartPolicy": "Always", "volumeMounts": mounts}
     template = a_pod(args=["index"], volumeMounts=mounts)["spec"] | {
@@ -193,7 +173,12 @@ def a_job(*, mode: str = "Indexed", rules: Sequence[Any] = ()) -> dict[str, Any]
         ],
         "volumes": [{"name": "config", "configMap": {"name": "m"}}],
     }
-    spec = {"completionMode": mode, "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 3}
+    spec = {
+        "completionMode": "Indexed",
+        "completions": 2,
+        "parallelism": 2,
+        "backoffLimitPerIndex": 3,
+    }
     policy = {"podFailurePolicy": {"rules": rules}} if rules else {}
     job = spec | policy | {"template": {"spec": template}}
     return {"kind": "Job", "metadata": {"name": "j"}, "spec": job}
@@ -234,9 +219,71 @@ def test_statuses_that_fail_an_index_at_once_are_those_of_what_ends(tmp_path: Pa
         rule("FailIndex", "c", 69, 71),
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
     ]
-    assert read_indexed_job(write(tmp_path, a_job(rules=rules), INDEXES)).final == {69, 71}
+    assert read_indexed_job(write(tmp_path, a_job(rules), INDEXES)).final == {69, 71}
 
 
-def test_a_job_of_another_kind(tmp_path: Path) -> None:
-    with pytest.raises(RehearsalError, match="0 Indexed Jobs, where one is expected"):
-        read_indexed_job(write(tmp_path, a_job(mode="NonIndexed"), INDEXES))
+Points = tuple[tuple[str, float, int], ...]
+"""Kind, its value, and requests."""
+
+LADDER: Final[Points] = (
+    *(("concurrency", 1, 4), ("concurrency", 16, 16)),
+    *(("rate", 0.2, 12), ("rate", 5, 300)),
+)
+
+
+def of_pod(points: Points = LADDER) -> Config:
+    config = samples.config()
+    case = TestCase(name="set", prompts=PromptSource(known="humaneval", limit=40))
+    load = {
+        "points": tuple(
+            LoadPoint.model_validate({kind: x, "requests": count}) for kind, x, count in points
+        ),
+        "mean_output_tokens": 600,
+    }
+    return config.model_copy(
+        update={"load": config.load.model_copy(update=load), "test_cases": (case,)}
+    )
+
+
+def concurrencies(*counts: int) -> Points:
+    return tuple(("concurrency", count, 20) for count in counts)
+
+
+@pytest.mark.parametrize(
+    ("caps", "points", "expected"),
+    [
+        ({}, LADDER[1:3], {"concurrency-16": 16, "rate-0.2": 12}),
+        # A rate remains, and lasts less long.
+        ({"rate_seconds": 2}, LADDER[2:], {"rate-0.2": 1, "rate-5": 10}),
+        # A concurrency that is too high is left out.
+        ({"concurrency": 4}, LADDER[:3], {"concurrency-1": 4, "rate-0.2": 12}),
+        # A ladder stays a ladder, and a rate alone is none.
+        ({"concurrency": 4}, concurrencies(16, 8, 32), {"concurrency-16": 16, "concurrency-8": 8}),
+        ({"concurrency": 4}, concurrencies(8, 2, 16), {"concurrency-8": 8, "concurrency-2": 20}),
+        ({"concurrency": 4}, concurrencies(2, 4, 8), {"concurrency-2": 20, "concurrency-4": 20}),
+        ({"concurrency": 4}, LADDER[1:3], {"concurrency-16": 16, "rate-0.2": 12}),
+        # A single one is lowered.
+        ({"concurrency": 4}, concurrencies(16), {"concurrency-4": 20}),
+    ],
+)
+def test_load_points(caps: dict[str, Any], points: Points, expected: dict[str, int]) -> None:
+    capped = Caps(**caps).applied(of_pod(points))
+    assert {point.name: point.requests for point in capped.load.points} == expected
+    assert [point.name for point in capped.load.points] == [*expected]
+    assert Caps(**caps).applied(capped) == capped
+
+
+def test_every_difference_is_listed() -> None:
+    caps = Caps(rounds=1, output_tokens=100, prompts=12, concurrency=4, rate_seconds=2)
+    assert sorted(differences(of_pod(), caps.applied(of_pod()))) == [
+        "load.mean_output_tokens: 100 in place of 600",
+        "load.points.concurrency-16: left out",
+        "load.points.rate-0.2.requests: 1 in place of 12",
+        "load.points.rate-5.requests: 10 in place of 300",
+        f"load.rounds.at_least: 1 in place of {of_pod().load.rounds.at_least}",
+        f"load.rounds.at_most: 1 in place of {of_pod().load.rounds.at_most}",
+        "test_cases.set.prompts.limit: 12 in place of 40",
+    ]
+    (gone, new) = differences(of_pod(LADDER[:1]), of_pod(LADDER[1:2]))
+    assert gone == "load.points.concurrency-1: left out"
+    assert new.startswith("load.points.concurrency-16: added, ")

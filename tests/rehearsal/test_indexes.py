@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal import RehearsalError
-from rehearsal.controller import Attempt, control
+from rehearsal.indexes import Attempt, control
 from rehearsal.processes import Process, running
 from tests.rehearsal.left import left_in_group
 
