@@ -25,8 +25,7 @@ from spectap.metrics import Metric
 from spectap.record import Record
 
 _ERROR_WIDTH: Final = 80
-_PROMISED: Final = 0.9
-"""The share of the requests that each objective is about: its limit is one of the p90."""
+_PROMISED: Final = 0.9  # of the requests: each objective is a limit of the p90
 
 PUNCTUAL: Final = 0.005
 """A delay in seconds that a quiet machine keeps to: it is never called a lag."""
@@ -37,12 +36,9 @@ PART_OF_GAP: Final = 0.1
 BLOCKED: Final = 0.1
 """The delay of one request, in seconds, that shows that nothing was sent for a while."""
 
-_EXPECTED: Final = 8.0
-"""Requests that would by chance have found so many others in service: fewer show nothing."""
-_REACHED: Final = 0.1
-"""The part of these that may have found them."""
-_WAITED: Final = 0.1
-"""The part of the time in flight that waiting takes, at least; less is not worth a word."""
+_EXPECTED: Final = 8.0  # requests that by chance found so many in service; fewer show nothing
+_REACHED: Final = 0.1  # the part of these that may have found them
+_WAITED: Final = 0.1  # the part of the time in flight that waiting takes, at least
 _AFTER: Final = 0.05
 """When the others are counted, in median services after the beginning of one: where one request
 ends and the next begins, the tap may see both at once."""

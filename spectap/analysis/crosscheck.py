@@ -16,8 +16,7 @@ from typing import Final
 from spectap.endpoint.counters import Count, Counters
 from spectap.record import Record
 
-TOLERANCE: Final = 0.01
-"""How far the two figures may differ, as a part of the server's."""
+TOLERANCE: Final = 0.01  # how far the two may differ, as a part of the server's
 
 
 @dataclass(frozen=True)
