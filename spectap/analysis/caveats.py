@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from spectap import metrics, wording
-from spectap.analysis.evidence import Evidence, Unsteadiness
+from spectap.analysis.evidence import Evidence
 from spectap.analysis.summary import Cell, Summary
 from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
@@ -114,7 +114,16 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
         turns = wording.count(summary.not_run, "turn")
         yield f"The run ended early: its last {turns} were not measured and are in no figure."
     if config.apart and summary.compares:
-        yield from _on_times(evidence.unsteadiness)
+        measured = "The variants were measured one after another"
+        if evidence.unsteadiness is None:
+            yield f"{measured}, and no control loads show what changed: nothing is compared."
+            return
+        drifted = wording.percent(math.expm1(evidence.unsteadiness.change))
+        yield (
+            f"{measured}: intervals include what the controls drifted, {drifted} % from begin to "
+            "end of a variant, and more between variants whose times are further apart. What "
+            "differs between two nodes all the time is not in it: no control shows that."
+        )
 
 
 def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
@@ -132,18 +141,4 @@ def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
     yield (
         "Left out, because their test case was measured again in the same round: "
         f"{wording.count(len(repeated), 'request')}." + failures
-    )
-
-
-def _on_times(unsteadiness: Unsteadiness | None) -> Iterator[str]:
-    """On variants that were measured at different times."""
-    measured = "The variants were measured one after another"
-    if unsteadiness is None:
-        yield f"{measured}, and no control loads show what changed meanwhile: nothing is compared."
-        return
-    drifted = wording.percent(math.expm1(unsteadiness.change))
-    yield (
-        f"{measured}: intervals include what the controls drifted, {drifted} % from begin to "
-        "end of a variant, and more between variants whose times are further apart. What differs "
-        "between two nodes all the time is not in it: no control shows that."
     )

@@ -25,8 +25,7 @@ from spectap.metrics import Metric
 from spectap.record import Record
 
 _ERROR_WIDTH: Final = 80
-_PROMISED: Final = 0.9
-"""The share of the requests that each objective is about: its limit is one of the p90."""
+_PROMISED: Final = 0.9  # of the requests: each objective is a limit of the p90
 
 PUNCTUAL: Final = 0.005
 """A delay in seconds that a quiet machine keeps to: it is never called a lag."""
@@ -37,12 +36,9 @@ PART_OF_GAP: Final = 0.1
 BLOCKED: Final = 0.1
 """The delay of one request, in seconds, that shows that nothing was sent for a while."""
 
-_EXPECTED: Final = 8.0
-"""Requests that would by chance have found so many others in service: fewer show nothing."""
-_REACHED: Final = 0.1
-"""The part of these that may have found them."""
-_WAITED: Final = 0.1
-"""The part of the time in flight that waiting takes, at least; less is not worth a word."""
+_EXPECTED: Final = 8.0  # requests that by chance found so many in service; fewer show nothing
+_REACHED: Final = 0.1  # the part of these that may have found them
+_WAITED: Final = 0.1  # the part of the time in flight that waiting takes, at least
 _AFTER: Final = 0.05
 """When the others are counted, in median services after the beginning of one: where one request
 ends and the next begins, the tap may see both at once."""
@@ -73,6 +69,10 @@ def cell(
             typical = _interval(contrasts.typical(metric.values, parts), alpha)
             measures[metric.name] = Percentiles(len(values), p50, p90, p99, typical)
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
+    steps = None
+    if sizes := Counter(size for record in good for size in _step_sizes(record)):
+        mean = sum(size * count for size, count in sizes.items()) / sizes.total()
+        steps = Steps(mean, _interval(tokens_per_step(parts), alpha), tuple(sorted(sizes.items())))
     speed, speeds = _speed(records, point), _interval(tokens_per_second(records, point), alpha)
     requests = point.requests if point else 0
     missing = stopping.missing(records, requests, rounds)
@@ -101,7 +101,7 @@ def cell(
         if usd and speeds
         else None,
         tools=any(record.tools for record in good),
-        steps=_steps(good, parts, alpha),
+        steps=steps,
         in_flight=in_flight,
         goodput=goodput(records, objectives, alpha) if objectives else None,
         schedule=schedule(records, point.rate if point else None),
@@ -146,17 +146,6 @@ def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
     """Over all steps of rounds or blocks; None where they are too few, or show no steps."""
     by_unit = [[n for record in unit for n in _step_sizes(record)] for unit in parts]
     return contrasts.ratio_of_sums([(sum(n), len(n)) for n in by_unit])
-
-
-def _steps(
-    records: Iterable[Record], parts: Iterable[Sequence[Record]], alpha: float
-) -> Steps | None:
-    sizes = Counter(size for record in records for size in _step_sizes(record))
-    if not sizes:
-        return None
-    tokens = sum(size * count for size, count in sizes.items())
-    interval = _interval(tokens_per_step(parts), alpha)
-    return Steps(tokens / sizes.total(), interval, tuple(sorted(sizes.items())))
 
 
 def _step_sizes(record: Record) -> Iterable[int]:

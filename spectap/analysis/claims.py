@@ -17,11 +17,8 @@ from spectap.load_points import FEWEST_ROUNDS
 
 _Key = TypeVar("_Key", bound=Hashable)
 
-# Below this a difference can be real and still change nobody's decision.
-MARGIN: Final = 0.05
-
-SLIGHT: Final = 0.2
-"""The part of alpha for calling a difference too little to matter; the rest is for claiming one."""
+MARGIN: Final = 0.05  # a smaller difference changes nobody's decision
+SLIGHT: Final = 0.2  # the part of alpha for calling a difference too little to matter
 
 _SPEED: Final = {
     Answer.BETTER: Finding.FASTER,

@@ -16,8 +16,7 @@ from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Answer, Cell, Comparison, Finding, Verdict
 from spectap.metrics import TTFT
 
-_NOTABLY_LATER: Final = 1.5
-"""Below this ratio of medians, the first token does not explain a slower request."""
+_NOTABLY_LATER: Final = 1.5  # a ratio of medians; below, first tokens explain nothing
 
 
 def comparison(

@@ -16,8 +16,7 @@ from typing import Final
 from spectap.endpoint.counters import Count, Counters
 from spectap.record import Record
 
-TOLERANCE: Final = 0.01
-"""How far the two figures may differ, as a part of the server's."""
+TOLERANCE: Final = 0.01  # how far the two may differ, as a part of the server's
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,13 @@ def _check(case: str, load: str, variant: str, records: list[Record], counts: li
     # Without drafts there is nothing to compare. Some images do not count drafts at all.
     drafts = sum(c.drafts for c in counted)
     if drafts and all(record.shows_steps for record in records):
-        figures.append(_accepted(records, counted))
+        # Not the mean of what was drafted: n-gram drafts as many tokens as it finds.
+        widest = max(len(c.per_position) for c in counted)
+        # A step yields one token more than it accepts drafts.
+        cut = sum(max(0, widest + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
+        arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
+        accepted = sum(c.accepted for c in counted)
+        figures.append(Figure("accepted drafts", arrived, accepted, cut))
         by_server = [sum(column) for column in zip(*(c.per_position for c in counted), strict=True)]
         counted_steps = _gaps(counted) or drafts
         steps = [tokens for record in records for _, tokens in record.chunks[1:]]
@@ -127,12 +132,3 @@ def _gaps(counted: Sequence[Counters]) -> int | None:
     """None where a load has none, since they are not held against the others' steps."""
     gaps = [c.gaps for c in counted if c.gaps is not None]
     return sum(gaps) if len(gaps) == len(counted) else None
-
-
-def _accepted(records: Sequence[Record], counted: Sequence[Counters]) -> Figure:
-    # Not the mean of what was drafted: n-gram drafts as many tokens as it finds.
-    drafts = max(len(c.per_position) for c in counted)
-    # A step yields one token more than it accepts drafts.
-    cut = sum(max(0, drafts + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
-    arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
-    return Figure("accepted drafts", arrived, sum(c.accepted for c in counted), cut)

@@ -12,10 +12,9 @@ from statistics import fmean, median
 
 from spectap.analysis import claims, grouping, stopping
 from spectap.analysis.cells import cell
-from spectap.analysis.contrasts import Contrast, contrast, questions
+from spectap.analysis.contrasts import Contrast, contrast
 from spectap.analysis.estimates.estimate import Component, Estimate
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
-from spectap.analysis.ladder import ladder_points
 from spectap.analysis.summary import Cell, Verdict
 from spectap.config import Config, Cost, Objectives
 from spectap.ledger import last_attempts
@@ -120,16 +119,6 @@ class Plan:
             for key in self.keys
             if (baseline := self.baselines[key.variant]) is not None
         )
-
-    @property
-    def ladders(self) -> list[tuple[LoadPoint, ...]]:
-        """The load points of each ladder that a test case has of a variant."""
-        return [*ladder_points(point for point in self.points.values() if point)]
-
-    @property
-    def claims(self) -> int:
-        """How many a report of it could make."""
-        return sum(len(questions(self.points[key.load])) for key, _ in self.pairs)
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,12 @@ def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> li
             key = CellKey(*case_point, variant)
             possible += len(contrasts.questions(point))
             sides = cells.get(key, ()), cells.get(key.of(baseline), ())
-            if all(_sound(side, point.requests, until) for side in sides):
+            # As the summary compares them: nothing is missing, and not too many failed.
+            if not any(
+                missing(side, point.requests, until)
+                or sum(not r.succeeded for r in side) > TOLERATED_FAILURES * len(side)
+                for side in sides
+            ):
                 contrast_of[key] = contrasts.contrast(*sides, point=point)
     family = claims.decide(contrast_of, level, possible)
 
@@ -133,9 +138,3 @@ def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> li
         for case_point in rounds
         if compared and all(enough(CellKey(*case_point, variant)) for variant in compared)
     ]
-
-
-def _sound(records: Sequence[Record], requests: int, rounds: int) -> bool:
-    """Whether the summary would compare them: nothing is missing, and not too many failed."""
-    failed = sum(not record.succeeded for record in records)
-    return not missing(records, requests, rounds) and failed <= TOLERATED_FAILURES * len(records)

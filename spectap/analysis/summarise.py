@@ -15,7 +15,7 @@ from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
 from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey, Unit
-from spectap.analysis.ladder import Rung, ladder
+from spectap.analysis.ladder import Rung, ladder, ladder_points
 from spectap.analysis.summary import Case, Cell, Ladder, Overall, Summary, Verdict
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
@@ -68,7 +68,8 @@ def summarise_ledgers(records: Iterable[Record]) -> Summary:
 
 def _summary(evidence: Evidence) -> Summary:
     plan, records = evidence.plan, evidence.records
-    family = claims.decide(evidence.contrasts, plan.alpha, plan.claims)
+    possible = sum(len(contrasts.questions(plan.points[key.load])) for key, _ in plan.pairs)
+    family = claims.decide(evidence.contrasts, plan.alpha, possible)
     outcomes: dict[CellKey, Contrast | Verdict] = {**evidence.contrasts, **evidence.obstacles}
     cells = {
         key: replace(
@@ -113,10 +114,11 @@ def _summary(evidence: Evidence) -> Summary:
 def _ladders(
     plan: Plan, case: str, cells: Mapping[CellKey, Cell], by_cell: Mapping[CellKey, Contrast]
 ) -> Iterator[Ladder]:
-    asked = sum(len(contrasts.questions(points[0])) for points in plan.ladders)
+    ladders = [*ladder_points(point for point in plan.points.values() if point)]
+    asked = sum(len(contrasts.questions(points[0])) for points in ladders)
     crossovers = asked * len(plan.cases) * len(plan.compared)
     for variant, baseline in plan.compared.items():
-        for points in plan.ladders:
+        for points in ladders:
             rungs: dict[Question, list[Rung]] = {q: [] for q in contrasts.questions(points[0])}
             sides = []
             for point in points:

@@ -69,8 +69,9 @@ class Judged:
     """Of windows that were not measured."""
 
 
-def judge(sweep: Sweep, seed: int) -> Judged:
+def judge(task: tuple[Sweep, int]) -> Judged:
     """What the advice on one run of a sweep is worth."""
+    sweep, seed = task
     advice = advise(sweep.config(), sweep.records(seed))
     draft = {series.name: number for number, series in enumerate(advice.lines)}
     considered = {_case(prospect): prospect for prospect in advice.prospects}
@@ -151,7 +152,7 @@ def main() -> int:
 
 
 def _missed(title: str, wander: float | None, count: int) -> Iterator[str]:
-    sweeps = [*harness.run(_judge, [(drawn(n, wander=wander), n) for n in range(count)])]
+    sweeps = [*harness.run(judge, [(drawn(n, wander=wander), n) for n in range(count)])]
     print(f"\n{count} sweeps, variants measured {title}")
     chosen = [each for judged in sweeps for each in judged.chosen]
     for low, high in pairwise(EDGES):
@@ -187,10 +188,6 @@ def _coverage(by_sweep: Sequence[Sequence[bool]]) -> tuple[int, float, float]:
     excess = [sum(held) - share * len(held) for held in by_sweep]
     error = math.sqrt(sum(each**2 for each in excess)) / amount
     return amount, share, share + NormalDist().inv_cdf(1 - harness.SELDOM) * error
-
-
-def _judge(task: tuple[Sweep, int]) -> Judged:
-    return judge(*task)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from spectap.analysis.grouping import CasePoint
 from spectap.config import Config
 from spectap.load_points import Rounds
 from spectap.record import Record
+from tests.spectap import samples
 
 SIDES: Final = ("Base", "SD")
 
@@ -134,33 +135,21 @@ class _Requests:
 
 def configuration(world: World) -> Config:
     """The configuration of a world's runs."""
-    content: dict[str, Any] = {
-        "experiment": "simulated",
-        "model": "simulated",
-        "variants": [
-            {"name": SIDES[0], "endpoint": "http://127.0.0.1:8000/v1"},
-            {"name": SIDES[1], "endpoint": "http://127.0.0.1:8001/v1", "baseline": SIDES[0]},
-        ],
-        "load": {
-            "mean_input_tokens": 64,
-            "mean_output_tokens": world.tokens,
-            "points": [
-                {"concurrency": concurrency, "requests": world.requests}
-                for concurrency in world.ladder or (world.concurrency,)
-            ],
-            "rounds": world.rounds,
-            "timeout_seconds": 1200,
-        },
-        "test_cases": [
+    points = [
+        {"concurrency": concurrency, "requests": world.requests}
+        for concurrency in world.ladder or (world.concurrency,)
+    ]
+    return samples.config(
+        experiment="simulated",
+        load=samples.load(points=points, rounds=world.rounds, mean_output_tokens=world.tokens),
+        test_cases=[
             {"name": _case(number), "prompts": {"known": "simulated"}}
             if world.prompts
             else {"name": _case(number), "structure": "structured"}
             for number in range(world.cases)
         ],
-        "objectives": {"tpot_p90_ms": 1000 * world.limit} if world.limit else None,
-        "cost": {"usd_per_hour": 36, "as_of": "2026-05-21", "share": 0.5, "denominator": "half"},
-    }
-    return Config.model_validate(content)
+        objectives={"tpot_p90_ms": 1000 * world.limit} if world.limit else None,
+    )
 
 
 def records(world: World, number: int) -> list[Record]:

@@ -155,8 +155,8 @@ def _fixed(count: int) -> Iterator[str]:
                 likely = harness.likely(1 - harness.SELDOM, len(held), harness.PROMISED)
                 if sum(held) > max(HIGHEST * len(held), likely):
                     yield f"{_name(tried)}: intervals of {figure} are needlessly wide"
-        if tried.world.name == DETECTED and not tried.found(SPEED) >= POWER:
-            yield f"{_name(tried)}: {_share(tried.found(SPEED))} are found"
+        if tried.world.name == DETECTED and not tried.detected(SPEED) >= POWER:
+            yield f"{_name(tried)}: {_share(tried.detected(SPEED))} are found"
 
 
 def _sets(count: int) -> Iterator[str]:
@@ -172,8 +172,8 @@ def _ladders(count: int) -> Iterator[str]:
         allowed = harness.most_wrong(len(tried.reports))
         if tried.lost > allowed:
             yield f"{_name(tried)}: {tried.lost} reports lose a crossover, {allowed} may"
-        if tried.world.name == CLEAR and not tried.found(CROSSOVERS[0]) >= POWER:
-            yield f"{_name(tried)}: {_share(tried.found(CROSSOVERS[0]))} are found"
+        if tried.world.name == CLEAR and not tried.detected(CROSSOVERS[0]) >= POWER:
+            yield f"{_name(tried)}: {_share(tried.detected(CROSSOVERS[0]))} are found"
 
 
 def _objectives(count: int) -> Iterator[str]:
@@ -237,13 +237,13 @@ def _name(tried: Trials) -> str:
 COMMON: Final[tuple[Column, ...]] = (
     *((figure, functools.partial(_coverage, figure=figure)) for figure in FIGURES),
     ("any wrong", lambda tried: f"{tried.wrong / len(tried.reports):.1%}"),
-    ("found", lambda tried: _share(tried.found(SPEED))),
+    ("found", lambda tried: _share(tried.detected(SPEED))),
 )
 LADDER: Final[tuple[Column, ...]] = (
     *((figure, functools.partial(_coverage, figure=figure)) for figure in (SPEED, COST)),
     ("lost", lambda tried: f"{tried.lost / len(tried.reports):.1%}"),
     ("any wrong", lambda tried: f"{tried.wrong / len(tried.reports):.1%}"),
-    ("found", lambda tried: _share(tried.found(CROSSOVERS[0]))),
+    ("found", lambda tried: _share(tried.detected(CROSSOVERS[0]))),
 )
 GOOD: Final[tuple[Column, ...]] = (
     (GOODPUT, functools.partial(_coverage, figure=GOODPUT)),

@@ -19,6 +19,7 @@ from rehearsal.golden.schedule import Decoding
 from spectap.config import Config
 from spectap.names import CONTROL
 from spectap.record import Record
+from tests.spectap import samples
 
 BASELINE: Final = "Base"
 DRAFTS: Final = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B")
@@ -84,30 +85,15 @@ class Sweep:
 
     def config(self) -> Config:
         """The configuration of its benchmark."""
-        return Config.model_validate(
-            {
-                "experiment": "sweep",
-                "model": "Qwen/Qwen3-32B",
-                "variants": [{"name": BASELINE, **_ENDPOINT}, *self._speculating()],
-                "load": {
-                    "mean_input_tokens": 64,
-                    "mean_output_tokens": self.tokens,
-                    "points": [
-                        {"concurrency": load, "requests": max(load, self.requests)}
-                        for load in self.loads
-                    ],
-                    "rounds": self.rounds,
-                    "timeout_seconds": 1200,
-                },
-                "test_cases": [self._case(name) for name in self.acceptances],
-                "apart": self.wander is not None,
-                "cost": {
-                    "usd_per_hour": 36,
-                    "as_of": "2026-05-21",
-                    "share": 0.5,
-                    "denominator": "half",
-                },
-            }
+        points = [
+            {"concurrency": load, "requests": max(load, self.requests)} for load in self.loads
+        ]
+        return samples.config(
+            experiment="sweep",
+            variants=[{"name": BASELINE, **_ENDPOINT}, *self._speculating()],
+            load=samples.load(points=points, rounds=self.rounds, mean_output_tokens=self.tokens),
+            test_cases=[self._case(name) for name in self.acceptances],
+            apart=self.wander is not None,
         )
 
     def records(self, seed: int = 0) -> list[Record]:

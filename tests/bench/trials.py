@@ -37,7 +37,7 @@ class Statement(NamedTuple):
     """Whether it is true: whether an interval holds the truth; None without one."""
     wrong: bool = False
     """Whether it claims a difference that is not real, or calls one that matters negligible."""
-    found: bool | None = None
+    detected: bool | None = None
     """Whether what there is to find is: a difference that matters, both bounds of a crossover."""
 
 
@@ -88,8 +88,8 @@ def _of_claim(figure: str, truth: float, claim: Claim) -> Statement:
         or (claim.interval.point > 1) != (truth > 1)
         or truth == 1
     )
-    found = claim.answer is Answer.BETTER and truth > 1 if matters else None
-    return Statement(figure, _within(claim.interval, truth), wrong, found)
+    detected = claim.answer is Answer.BETTER and truth > 1 if matters else None
+    return Statement(figure, _within(claim.interval, truth), wrong, detected)
 
 
 def _of_crossover(
@@ -99,7 +99,7 @@ def _of_crossover(
     variant turns is then between its bounds. ``truths`` are pairs of a load and a ratio."""
     low, high = crossover.better_up_to or 0.0, crossover.worse_from or math.inf
     holds = all((load > low or r > 1) and (load < high or r < 1) for load, r in truths)
-    return Statement(figure, holds, found=crossover.bounded)
+    return Statement(figure, holds, detected=crossover.bounded)
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,11 @@ class Trials:
         held = self.held(figure)
         return fmean(held) if held else math.nan
 
-    def found(self, figure: str) -> float:
+    def detected(self, figure: str) -> float:
         """The share of what there is to find that is found; NaN where there is nothing."""
         stated = (statement for report in self.reports for statement in report.statements)
-        found = [s.found for s in stated if s.figure == figure and s.found is not None]
-        return fmean(found) if found else math.nan
+        detected = [s.detected for s in stated if s.figure == figure and s.detected is not None]
+        return fmean(detected) if detected else math.nan
 
     @property
     def wrong(self) -> int:

@@ -180,7 +180,7 @@ def _missed(count: int) -> Iterator[str]:
 
 
 def _row(side: Trials) -> str:
-    shares = side.coverage(SPEED), side.wrong / len(side.reports), side.found(SPEED)
+    shares = side.coverage(SPEED), side.wrong / len(side.reports), side.detected(SPEED)
     return "".join(f"{share:>9.1%}" for share in shares)
 
 

@@ -29,8 +29,7 @@ from spectap.load_points import FEWEST_ROUNDS
 from spectap.names import WARM_UP
 from spectap.record import Record
 
-_MOST_FAILED: Final = 0.01
-"""Share of failed requests above which nothing is advised: clients would notice."""
+_MOST_FAILED: Final = 0.01  # share of requests; with more, nothing is advised
 
 _Excluded = Mapping[tuple[str, str, str], str]
 """Class, load and variant that nothing is advised from, and the sentence that says why."""

@@ -1,11 +1,9 @@
 """The time of a request by its tokens, at every window: as it was, and as it could have been.
 
-Two assumptions: how often a draft is accepted depends on its position and not on the window, and a
-step's time is straight between no drafts (the baseline) and each measured window. What they miss is
-measured, by predicting each window from the others of its line.
-
-The bootstrap draws rounds with replacement, one fewer than there are, which makes the variance of a
-mean what it is with few rounds, too (Rao and Wu, JASA 83, 1988).
+How often a draft is accepted depends on its position and not on the window, and a step's time is
+straight between no drafts (the baseline) and each measured window. What these assumptions miss is
+measured, by predicting each window from the others of its line. The bootstrap draws rounds, one
+fewer than there are (Rao and Wu, JASA 83, 1988).
 """
 
 from __future__ import annotations
@@ -28,10 +26,8 @@ from spectap.load_points import FEWEST_ROUNDS
 
 _REPLICATES: Final = 600
 _SEED: Final = 2211_17192
-_SHARED: Final = 3.0
-"""Rounds that speak for variants that share nothing."""
-USABLE: Final = 0.1
-"""A model that is further off than this predicts nothing."""
+_SHARED: Final = 3.0  # rounds that speak for variants that share nothing
+USABLE: Final = 0.1  # a model that is further off than this predicts nothing
 
 
 class Figures(NamedTuple):

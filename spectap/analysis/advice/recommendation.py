@@ -19,16 +19,11 @@ from spectap.analysis.estimates.intervals import Interval
 from spectap.config import Cost
 from spectap.load_points import LoadPoint
 
-_RIVAL: Final = 0.05
-"""A choice less likely to be the best is no rival."""
+_RIVAL: Final = 0.05  # a choice less likely to be the best is no rival
 _MOST_RIVALS: Final = 3
-_WORTH: Final = 0.01
-"""A window that was not measured must promise this much more than one that was: for less, nobody
-compiles a graph."""
-_CLEAR: Final = 0.8
-"""From this probability on, a choice is advised, and needs no further measurement."""
-_WIDEST: Final = 15
-"""The largest window that an experiment file takes."""
+_WORTH: Final = 0.01  # what a predicted window must gain over a measured one, to be compiled
+_CLEAR: Final = 0.8  # from this probability on a choice is advised
+_WIDEST: Final = 15  # the largest window that an experiment file takes
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,7 @@ from spectap.load_points import FEWEST_ROUNDS
 
 ALPHA: Final = 0.05
 """The chance of an error that a report allows itself: 1 - 0.05 is its 95 %."""
-
-POWER: Final = 0.8
-"""How likely a difference must be to be found before "it would have been seen" is said."""
-
+POWER: Final = 0.8  # how likely "would have been seen" means
 _MOST_UNITS: Final = 100_000
 
 _Unit = TypeVar("_Unit")

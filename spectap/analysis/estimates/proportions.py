@@ -87,7 +87,11 @@ class Paired:
             _wilson(share, count),
             _wilson(baseline_share, count),
         )
-        correlation = self._correlation(count)
+        # Corrected for continuity as Newcombe does; 0 where a side does not vary.
+        shared = statistics.fmean(a * b for a, b in self._pairs) - share * baseline_share
+        spread = math.sqrt(share * (1 - share) * baseline_share * (1 - baseline_share))
+        shared = max(0.0, shared - 0.5 / count) if shared > 0 else shared
+        correlation = shared / spread if spread else 0.0
         below = _third_side(share - low, baseline_high - baseline_share, correlation)
         above = _third_side(high - share, baseline_share - baseline_low, correlation)
         return max(-1.0, share - baseline_share - below), min(1.0, share - baseline_share + above)
@@ -106,15 +110,6 @@ class Paired:
         ) / total
         observed = (1 + sum((variant - baseline) ** 2 for variant, baseline in pairs)) / total
         return self.prompts * (single - mean**2) / (observed - mean**2)
-
-    def _correlation(self, count: float) -> float:
-        """Corrected for continuity as Newcombe does; 0 where a side does not vary."""
-        share, baseline_share = self.rates
-        shared = statistics.fmean(a * b for a, b in self._pairs) - share * baseline_share
-        spread = math.sqrt(share * (1 - share) * baseline_share * (1 - baseline_share))
-        if spread == 0:
-            return 0.0
-        return (max(0.0, shared - 0.5 / count) if shared > 0 else shared) / spread
 
 
 def _wilson(share: float, count: float) -> Bounds:

@@ -197,9 +197,9 @@ def _range() -> Line:
     return load | {"rounds": RANGE}
 
 
-def text(whole: Any) -> str:
+def text(part: Any) -> str:
     """All figures of a dataclass to six digits, and all sentences: a line for each part."""
-    return "\n".join(_lines(dataclasses.asdict(whole), ""))
+    return "\n".join(_lines(dataclasses.asdict(part), ""))
 
 
 def _lines(part: Any, path: str) -> Iterator[str]:

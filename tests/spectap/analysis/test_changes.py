@@ -120,12 +120,9 @@ def test_what_is_said_of_runs_that_differ(
     assert (variants, sorted(comparison.settings), comparison.notes, comparison.gaps) == snapshot
 
 
-def test_a_rehearsal_is_no_measure_of_a_run() -> None:
+def test_runs_that_do_not_compare_are_refused() -> None:
     with pytest.raises(RunError, match="one is a rehearsal and the other is not"):
         compare(old(), run(2, stand_in="golden endpoints"), 0.95)
-
-
-def test_runs_without_anything_in_common_are_refused() -> None:
     with pytest.raises(RunError, match="no variant has 3 rounds or more in both"):
         compare(old(), only(new(), variant="none"))
 

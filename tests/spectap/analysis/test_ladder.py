@@ -76,7 +76,6 @@ def test_the_point_is_within_the_bounds(ratios: list[float], errors: list[float]
 
 CLOSED = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
 OPEN = tuple(LoadPoint(rate=rate, requests=4) for rate in (0.5, 1.0, 2.0, 4.0))
-FALLING = (1.5, 1.2, 0.9, 0.8)
 
 
 def answer(ratio: float | None) -> Answer | None:
