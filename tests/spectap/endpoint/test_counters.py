@@ -107,16 +107,14 @@ def test_what_was_counted_between() -> None:
     assert unknown.since(unknown) == Counters(0, 0, 0, 0, (0, 0), 0, 0)
 
 
-def test_a_server_that_counts_and_one_that_does_not() -> None:
-    async def scenario() -> None:
-        async with Golden(lambda prompt, number, length: [Step(0, 1)]) as golden:
-            by_variant = await scrape_all({"SD": golden.url, "Base": "http://127.0.0.1:1/v1"})
-            url = golden.url
-        assert list(by_variant) == ["SD"]
-        assert by_variant["SD"].generation_tokens == 0
-        assert await scrape(url) is None
-
-    asyncio.run(scenario())
+@pytest.mark.anyio
+async def test_a_server_that_counts_and_one_that_does_not() -> None:
+    async with Golden(lambda prompt, number, length: [Step(0, 1)]) as golden:
+        url = golden.url
+        by_variant = await scrape_all({"SD": url, "Base": "http://127.0.0.1:1/v1"})
+    assert list(by_variant) == ["SD"]
+    assert by_variant["SD"].generation_tokens == 0
+    assert await scrape(url) is None
 
 
 def scraped(pages: Sequence[str]) -> Counters | None:

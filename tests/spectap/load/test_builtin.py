@@ -28,6 +28,8 @@ from tests.spectap import samples
 from tests.spectap.load.options import TOOL, prompt
 from tests.spectap.tapped import bench, eventually, golden, server
 
+pytestmark = pytest.mark.anyio
+
 SEED = "counting/rate-40/1"
 RATE = LoadPoint(rate=40, requests=30)
 ANSWER = TypeAdapter(Answer)
@@ -46,7 +48,6 @@ def test_arrivals_are_a_poisson_process() -> None:
     assert builtin.arrivals(8, "seed", 3) == times[:3] != builtin.arrivals(8, "b", 3)
 
 
-@pytest.mark.anyio
 async def test_an_open_loop_waits_for_no_answer_and_ends_at_the_deadline() -> None:
     ended = asyncio.Event()
     begun: list[str] = []
@@ -68,7 +69,6 @@ async def test_an_open_loop_waits_for_no_answer_and_ends_at_the_deadline() -> No
     assert wall <= dues[0] - 0.01 <= time.time()
 
 
-@pytest.mark.anyio
 async def test_a_late_request_delays_no_other() -> None:
     late: dict[str, float] = {}
 
@@ -91,7 +91,6 @@ async def closed_loop(
     )
 
 
-@pytest.mark.anyio
 async def test_a_closed_loop_begins_nothing_after_the_deadline() -> None:
     async def send(item: int, counts: bool) -> int:
         await asyncio.sleep(0.1)
@@ -100,7 +99,6 @@ async def test_a_closed_loop_begins_nothing_after_the_deadline() -> None:
     assert await closed_loop(send, 4, 2, seconds=0.05) == [0, 1]
 
 
-@pytest.mark.anyio
 async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -> None:
     """The first takes as long as many others: these would otherwise leave it alone."""
     in_flight, levels = 0, list[int]()
@@ -121,7 +119,6 @@ async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -
     assert sum(number == 3 for number in levels) >= 17
 
 
-@pytest.mark.anyio
 async def test_a_server_that_refuses_is_not_asked_without_end() -> None:
     sent: list[tuple[int, bool]] = []
 
@@ -165,7 +162,6 @@ async def run(
     return results_of(folder)
 
 
-@pytest.mark.anyio
 async def test_prompts_of_a_set_at_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ledger has when each was due and was sent, and the answers come back whole."""
     monkeypatch.chdir(tmp_path)  # the driver is found from any folder
@@ -195,7 +191,7 @@ async def test_prompts_of_a_set_at_a_rate(tmp_path: Path, monkeypatch: pytest.Mo
 GOOD = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": 3}]}'
 
 
-def test_failed_requests_and_answers_of_other_servers_are_results_too(tmp_path: Path) -> None:
+async def test_failed_requests_and_answers_of_other_servers_are_results(tmp_path: Path) -> None:
     scripts: list[tuple[int, bytes, int | None]] = [
         (429, b"", 429),
         (200, b": ping\n\n" + b'data: {"choices": []}\n\n' + GOOD, None),
@@ -211,18 +207,14 @@ def test_failed_requests_and_answers_of_other_servers_are_results_too(tmp_path: 
         status, events, _ = scripts[next(numbers) % len(scripts)]
         return web.Response(status=status, body=events + b"\n\ndata: [DONE]\n\n")
 
-    async def scenario() -> Path:
-        async with server(answer) as url:
-            return await run(url, tmp_path, requests=len(scripts), concurrency=1)
-
-    results = asyncio.run(scenario())
+    async with server(answer) as url:
+        results = await run(url, tmp_path, requests=len(scripts), concurrency=1)
     assert llmperf.driver(results) == builtin.CLOSED
     (path,) = results.glob("*_individual_responses.json")
     responses = json.loads(path.read_text(encoding="utf-8"))
     assert [response["error_code"] for response in responses] == [code for *_, code in scripts]
 
 
-@pytest.mark.anyio
 async def test_a_process_ends_with_its_time_and_when_it_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,13 +240,13 @@ async def test_a_process_ends_with_its_time_and_when_it_is_cancelled(
             os.kill(process, signal.SIG_DFL)
 
 
-def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
+async def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
     home = tmp_path / "llmperf"
     (home / "src" / "llmperf").mkdir(parents=True)
     script = "import sys; print('hello'); sys.exit('no tokenizer here')"
     (home / llmperf.SCRIPT).write_text(script, encoding="utf-8")
     environment = {"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3"}
-    running = run("http://127.0.0.1:1/v1", tmp_path, driver=llmperf.find(environment))
+    driver = Driver.choose(environment, tmp_path / "scratch").installation
     with pytest.raises(LoadError, match="llmperf ended with status 1: no tokenizer here"):
-        asyncio.run(running)
+        await run("http://127.0.0.1:1/v1", tmp_path, driver=driver)
     assert (results_of(tmp_path) / LOG).read_text(encoding="utf-8").startswith("hello")
