@@ -195,7 +195,7 @@ TIME_PER_OUTPUT_TOKEN: Final = Metric(
     "counts as 1.",
     values=_single(time_per_output_token),
     printed="ms",
-    percentiles=("p50", "p90", "p99"),
+    percentiles=("p50", "p90"),
 )
 TTFT: Final = Metric(
     name="TTFT",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from spectap import metrics, palette, wording
 from spectap.analysis.estimates import intervals
@@ -16,8 +15,6 @@ from spectap.report import phrases
 from spectap.report.phrases import Estimate
 from spectap.report.results import Results
 from spectap.report.view import Columns, Row, Table, grouped
-
-_PERCENTILES: Final = ("p50", "p90", "p99")
 
 
 @dataclass(frozen=True)
@@ -31,61 +28,26 @@ class Measure:
 
 
 def tables(run: Results) -> Iterator[Table]:
-    """Every table of one load point: of single requests, of all together, of the comparisons."""
+    """The page's tables of one load point: single requests, all together, the comparisons."""
     summary = run.summary
     latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
     rates_and_counts = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
-    medians = [metric for metric in latencies if metric.percentiles]
-    rows = [((case.name, cell.variant), cell) for case in summary.cases for cell in case.cells]
-    compared = [(labels, cell) for labels, cell in rows if cell.comparison]
-    groups: list[tuple[str, list[Measure]]] = [
-        ("Latency", [*map(_all_percentiles, latencies)]),
-        ("The median latency of a typical round", [*map(_typical_median, medians)]),
-        ("Throughput and tokens of a request", [*map(_all_percentiles, rates_and_counts)]),
-        ("All requests together", [_requests(run), _together(summary)]),
+    every = [cell for case in summary.cases for cell in case.cells]
+    compared = [cell for cell in every if cell.comparison]
+    groups: list[tuple[str, list[Measure], list[Cell]]] = [
+        ("Latency", [*map(_distribution, latencies)], every),
+        ("Throughput and tokens of a request", [*map(_distribution, rates_and_counts)], every),
+        ("All requests together", [_requests(run), _together(summary), *_promised(every)], every),
+        ("Speed-ups, 95 % intervals", [*_speedups()], compared),
     ]
-    if promised := [*_promised(summary)]:
-        groups.append(("What was promised, and what the load was", promised))
-    for title, measures in groups:
-        yield _table(title, _HEADS, measures, rows, summary)
-    if summary.compares:
-        title = f"Speed-ups, and llmperf's inter-token latency {run.published.origin}"
-        yield _table(title, _HEADS, [*_speedups(run)], compared, summary)
-
-
-_HEADS: Final = ("test case", "variant")
-
-
-def at_each_load(case: Case, summary: Summary) -> Table:
-    """One test case at all its load points, for the page."""
-    named = [metric for metric in metrics.METRICS if metric.percentiles and metric.printed == "ms"]
-    measures = [
-        *(_percentiles(metric, ("p50", "p90"), metric.heading) for metric in named),
-        *_promised(summary),
-        _together(summary),
-    ]
-    rows = [
-        ((phrases.load_points([load]), cell.variant), cell)
-        for load in case.loads
-        for cell in case.at(load)
-    ]
-    return _table("At each load point", ("load point", "variant"), measures, rows, summary)
+    for title, measures, cells in groups:
+        rows = [((cell.test_case, cell.variant), cell) for cell in cells]
+        yield _table(title, ("test case", "variant"), measures, rows, summary)
 
 
 def overview(summary: Summary) -> Table:
     """What a terminal shows of one load point: the answers, then what each variant measured."""
     cells = [cell for case in summary.cases for cell in case.cells]
-    measures = [*_answers(cells, summary)]
-    for metric in metrics.METRICS:
-        if metric.percentiles:
-            # The page has those between.
-            ends = dict.fromkeys((metric.percentiles[0], metric.percentiles[-1]))
-            title = f"{metric.short} {metric.printed}".strip()
-            measures.append(_percentiles(metric, tuple(ends), title))
-    measures += _TOKENS
-    if phrases.priced(summary):
-        measures.append(_USD)
-    measures += _remarkable(cells, errors=True)
     rows = []
     for case in summary.cases:
         # The name of a test case stands beside its first cell, its class beside the second.
@@ -95,27 +57,19 @@ def overview(summary: Summary) -> Table:
             ((label, wording.short(cell.variant)), cell)
             for label, cell in zip(labels, case.cells, strict=False)
         ]
+    measures = [*_answers(cells, summary), *_measured(cells, summary)]
     return _table("", ("test case", ""), measures, rows, summary)
 
 
 def overview_over_loads(case: Case, summary: Summary) -> Table:
-    """What a terminal shows of one test case at several load points."""
-    latencies = (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN)
-    measures = [
-        *_answers(case.cells, summary),
-        *(
-            _percentiles(latency, ("p50", "p90"), f"{latency.short} {latency.printed}")
-            for latency in latencies
-        ),
-        *_TOKENS,
-        *_remarkable(case.cells, errors=any(cell.errors for cell in case.cells)),
-    ]
+    """One test case at all its load points."""
     rows = [
-        ((phrases.short_load(cell.load), wording.short(cell.variant)), cell)
+        ((phrases.short_load(load), wording.short(cell.variant)), cell)
         for load in case.loads
         for cell in case.at(load)
     ]
     title = f"{case.name}, {case.structure}" if case.structure else case.name
+    measures = [*_answers(case.cells, summary), *_measured(case.cells, summary)]
     return _table(title, ("load", ""), measures, rows, summary)
 
 
@@ -126,7 +80,7 @@ def _table(
     rows: Iterable[tuple[tuple[str, str], Cell]],
     summary: Summary,
 ) -> Table:
-    """A line for each cell; over loads each load is a group, otherwise each test case."""
+    """A line for each cell; each test case is a group."""
     colours = palette.of(summary.variants)
 
     def row(labels: tuple[str, str], cell: Cell) -> Row:
@@ -137,10 +91,7 @@ def _table(
         title,
         heads,
         tuple(Columns(measure.title, measure.names, measure.words) for measure in measures),
-        grouped(
-            (labels[0] if heads[0] == "load point" else cell.test_case, row(labels, cell))
-            for labels, cell in rows
-        ),
+        grouped((cell.test_case, row(labels, cell)) for labels, cell in rows),
     )
 
 
@@ -180,6 +131,26 @@ def _doubted(claim: Claim | None, estimate: Estimate) -> str:
     return estimate.figure + ("?" if claim and claim.answer is Answer.UNDECIDED else "")
 
 
+def _measured(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
+    """Latencies, tokens, the cost; then objectives, errors and a marked load, where any is."""
+    for metric in metrics.METRICS:
+        if metric.percentiles:
+            title = f"{metric.short} {metric.printed}".strip()
+            yield _percentiles(metric, metric.percentiles, title)
+    yield _column("tokens/s", "together", lambda cell: wording.significant(cell.tokens_per_second))
+    yield _column("tokens", "a step", _steps)
+    if phrases.priced(summary):
+        yield _column(
+            "USD per", "M tokens", lambda cell: wording.dollars(cell.usd_per_million_output_tokens)
+        )
+    if any(cell.goodput for cell in cells):
+        yield _column("", "goodput", _good)
+    if any(cell.errors for cell in cells):
+        yield _column("", "errors", lambda cell: f"{cell.errors}/{cell.requests}")
+    if any(map(phrases.load_letters, cells)):
+        yield _column("", "", phrases.load_letters)
+
+
 def _column(title: str, name: str, text: Callable[[Cell], str]) -> Measure:
     return Measure(title, (name,), lambda cell: [text(cell)])
 
@@ -188,34 +159,14 @@ def _steps(cell: Cell) -> str:
     return f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING
 
 
-_TOKENS: Final = (
-    _column("tokens/s", "together", lambda cell: wording.significant(cell.tokens_per_second)),
-    _column("tokens", "a step", _steps),
-)
-_USD: Final = _column(
-    "USD per", "M tokens", lambda cell: wording.dollars(cell.usd_per_million_output_tokens)
-)
-
-
-def _remarkable(cells: Sequence[Cell], *, errors: bool) -> Iterator[Measure]:
-    """Objectives, errors and what is wrong with the load, where there is any."""
-    if any(cell.goodput for cell in cells):
-        yield _column("", "goodput", _good)
-    if errors:
-        yield _column("", "errors", lambda cell: f"{cell.errors}/{cell.requests}")
-    if any(map(phrases.load_letters, cells)):
-        yield _column("", "", phrases.load_letters)
-
-
 def _good(cell: Cell) -> str:
     if cell.goodput is None:
         return wording.MISSING
     return f"{100 * cell.goodput.share:.0f} %" + ("" if cell.goodput.met else "!")
 
 
-def _promised(summary: Summary) -> Iterator[Measure]:
+def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
     """Whether the objectives were kept, and what became of the load; what there is of both."""
-    cells = [cell for case in summary.cases for cell in case.cells]
     if any(cell.goodput for cell in cells):
         names = ("share of requests", "objectives")
         yield Measure("Goodput, 95 % interval", names, _goodput)
@@ -246,21 +197,20 @@ def _percentiles(metric: Metric, percentiles: tuple[str, ...], title: str) -> Me
     return Measure(title, percentiles, texts)
 
 
-def _all_percentiles(metric: Metric) -> Measure:
-    return _percentiles(metric, _PERCENTILES, metric.heading)
-
-
-def _typical_median(metric: Metric) -> Measure:
-    """The bounds alone: the point of a typical round is not quite the p50 of all requests."""
+def _distribution(metric: Metric) -> Measure:
+    """All percentiles, and the interval of the median of a typical round where there is one."""
+    percentiles = _percentiles(metric, ("p50", "p90", "p99"), metric.heading)
+    if not metric.percentiles:
+        return percentiles
 
     def texts(cell: Cell) -> list[str]:
         sample = cell.measure(metric)
-        if sample is None or sample.typical is None:
-            return [wording.MISSING]
-        low, high = (_value(metric, bound) for bound in (sample.typical.low, sample.typical.high))
-        return [f"{low}-{high}"]
+        typical = sample.typical if sample else None
+        ends = (typical.low, typical.high) if typical else ()
+        bounds = "-".join(_value(metric, end) for end in ends) or wording.MISSING
+        return [*percentiles.texts(cell), bounds]
 
-    return Measure(metric.heading, ("95 % interval",), texts)
+    return Measure(metric.heading, (*percentiles.names, "median, 95 %"), texts)
 
 
 def _value(metric: Metric, value: float) -> str:
@@ -307,38 +257,24 @@ def _together(summary: Summary) -> Measure:
     return Measure("Together, 95 % interval", ("tokens/s", *usd, "tokens a step"), texts)
 
 
-def _speedups(run: Results) -> Iterator[Measure]:
-    """A compared cell's speed-ups, then TPOT and llmperf's figure of baseline and variant."""
-    cells = {
-        (cell.test_case, cell.load, cell.variant): cell
-        for case in run.summary.cases
-        for cell in case.cells
-    }
-    tpot = _percentiles(metrics.TIME_PER_OUTPUT_TOKEN, ("p50",), "")
-
-    def pair(cell: Cell) -> tuple[Cell, Cell]:
-        assert cell.comparison is not None
-        return cells[cell.test_case, cell.load, cell.comparison.baseline], cell
+def _speedups() -> Iterator[Measure]:
+    """What a cell is compared with, and each ratio to it."""
 
     def ratios(cell: Cell) -> Iterator[str]:
         assert cell.comparison is not None
         for interval in (
+            cell.comparison.speedup,
             cell.comparison.by_time_per_output_token,
             cell.comparison.by_end_to_end,
-            cell.comparison.by_throughput,
             cell.comparison.cost.interval if cell.comparison.cost else None,
         ):
             yield str(phrases.speed(interval))
 
-    ends = ("baseline", "variant")
-    yield Measure("Baseline", ("",), lambda cell: [pair(cell)[0].variant], words=True)
-    names = ("TPOT", "E2E", "throughput of a request", "of all together")
-    yield Measure("Speed-up, 95 % interval", names, ratios)
     yield Measure(
-        "TPOT p50, ms", ends, lambda cell: [text for end in pair(cell) for text in tpot.texts(end)]
+        "",
+        ("baseline",),
+        lambda cell: [cell.comparison.baseline if cell.comparison else ""],
+        words=True,
     )
-    yield Measure(
-        "llmperf p50, ms",
-        ends,
-        lambda cell: [wording.milliseconds(run.published.median(end)) for end in pair(cell)],
-    )
+    names = ("one request", "TPOT", "E2E", "all together")
+    yield Measure("times better than the baseline", names, ratios)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from spectap import palette, wording
 from spectap.analysis.crosscheck import TOLERANCE, Check
 from spectap.analysis.summary import Correctness, Summary
-from spectap.endpoint.greedy import Divergence
 from spectap.names import WARM_UP
 from spectap.prompt import LeftOut, UsedSet
 from spectap.report import phrases
 from spectap.report.results import Results
 from spectap.report.view import Columns, Row, Table, grouped
-
-_FEW: Final = 5  # prompts that a sentence names
 
 
 def sentence(check: Correctness) -> str:
@@ -106,6 +102,11 @@ def checks_in_short(run: Results) -> Iterator[str]:
             f"Cross-check with the servers' own counters: {agreeing} of {len(figures)} figures "
             f"agree within {100 * TOLERANCE:g} %."
         )
+    yield from greedy_answers(run)
+
+
+def greedy_answers(run: Results) -> Iterator[str]:
+    """How many greedy answers differ from the baseline's, and from where on."""
     if run.divergences:
         differing = [
             f"{divergence.case}, {divergence.variant}: at {divergence.unit} {divergence.first}"
@@ -117,17 +118,11 @@ def checks_in_short(run: Results) -> Iterator[str]:
         yield f"Greedy answers differ in {amount}{suffix}."
 
 
-def divergence(of: Divergence) -> str:
-    """Where a variant's greedy answer begins to differ from its baseline's."""
-    if of.first:
-        return f"{of.unit} {of.first} of {of.compared}"
-    return f"all {of.compared} {of.unit}s are the same"
-
-
 def prompt_set(used: UsedSet, run: Results) -> str:
-    """One sentence: the source, its licence, and what was left out, by name if that is little."""
-    licence = f", {used.licence}" if used.licence else ""
-    text = f"{wording.count(used.used, 'prompt')} of {used.source}{licence}"
+    """One sentence: the source, its licence, how many were sent, and how many left out."""
+    text = f"{wording.count(used.used, 'prompt')} of {used.source}"
+    if used.licence:
+        text += f", {used.licence}"
     # Rounds with few requests do not come to the end of a large set.
     sent = {
         record.prompt
@@ -137,16 +132,10 @@ def prompt_set(used: UsedSet, run: Results) -> str:
     if 0 < len(sent) < used.used:
         text += f"; {len(sent):,} of {used.used:,} sent"
     if used.left_out:
-        names = [
-            f"{prompt.name} ({prompt.reason})" if prompt.reason else prompt.name
-            for prompt in used.left_out[:_FEW]
-        ]
-        if more := len(used.left_out) - len(names):
-            names.append(f"{more} more")
         reasons = dict.fromkeys(
             "refused by a service" if prompt.reason else "too long" for prompt in used.left_out
         )
-        text += f"; {len(used.left_out)} left out, {' or '.join(reasons)}: {wording.listed(names)}"
+        text += f"; {len(used.left_out)} left out, {' or '.join(reasons)}"
     return (
         f"{text}." if used.counted else f"{text}; some could not be counted, and may be too long."
     )
