@@ -13,12 +13,12 @@ from spectap import wording
 from spectap.analysis.advice.advice import Advice
 from spectap.analysis.summary import Case
 from spectap.load_points import LoadPoint
-from spectap.report import phrases, verdicts
+from spectap.report import phrases
 from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure
 
-_Catalogue = Iterator[tuple[Figure, Callable[[], Canvas]]]
+_Catalogue = Iterator[tuple[Figure, Callable[[], Canvas | None]]]
 
 _RATIOS: Final = (
     "How many times better than the baseline, with 95 % intervals, on logarithmic scales; above "
@@ -28,18 +28,17 @@ _HOLLOW: Final = "Hollow: a queue is measured there, or requests were not sent a
 
 
 def draw(run: Results) -> tuple[Figure, ...]:
-    """Every figure, in the order of the report."""
+    """Every figure for which the run has what it shows, in the order of the report."""
     with canvas.style():
-        return tuple(_drawn(figure, paint) for figure, paint in _catalogue(run))
-
-
-def _drawn(figure: Figure, paint: Callable[[], Canvas]) -> Figure:
-    try:
-        drawing = paint()
-    except canvas.NothingToDraw as reason:
-        return replace(figure, missing=str(reason))
-    svg = canvas.to_svg(drawing, figure.name, f"{figure.title}. {figure.caption}")
-    return replace(figure, svg=svg, png=canvas.to_png(drawing, figure.title))
+        return tuple(
+            replace(
+                figure,
+                svg=canvas.to_svg(drawing, figure.name, f"{figure.title}. {figure.caption}"),
+                png=canvas.to_png(drawing, figure.title),
+            )
+            for figure, paint in _catalogue(run)
+            if (drawing := paint())
+        )
 
 
 def _catalogue(run: Results) -> _Catalogue:
@@ -81,15 +80,10 @@ def _over_loads(run: Results, case: Case) -> _Catalogue:
     dotted = " Dotted: the objective, which is for p90." if summary.objectives else ""
     hollow = " Hollow: not every objective is kept." if summary.objectives else ""
     if case.compared:
-        variants = {cell.variant for cell, _ in case.compared}
-        ladder = verdicts.leading(case, variants.pop()) if len(variants) == 1 else None
-        title = "Speed-up over the load"
-        if ladder:
-            title = f"{ladder.variant} {verdicts.over_loads(ladder, verdicts.SPEED)}"
         speeds = (over_loads.SPEED, over_loads.TOGETHER)
         band = "A band is the 95 % interval of the load at which it turns, a cross the estimate."
         yield (
-            Figure("request-speed", title, f"{_RATIOS}{band} {_HOLLOW}"),
+            Figure("request-speed", "Speed-up over the load", f"{_RATIOS}{band} {_HOLLOW}"),
             partial(over_loads.paint_ratios, summary, case, speeds),
         )
         yield (

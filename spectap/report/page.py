@@ -34,8 +34,7 @@ def write_results(run: Results) -> Path:
     """
     drawings = figures.draw(run)
     for drawing in drawings:
-        if drawing.png:
-            (run.folder / f"{drawing.name}.png").write_bytes(drawing.png)
+        (run.folder / f"{drawing.name}.png").write_bytes(drawing.png)
     (run.folder / SUMMARY).write_text(run.summary.to_json(), encoding="utf-8")
     if run.advice:
         (run.folder / ADVICE).write_text(run.advice.to_json(), encoding="utf-8")

@@ -47,7 +47,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing. ``svg`` and ``png`` are empty where ``missing`` says why there is none."""
+    """A drawing."""
 
     name: str
     title: str
@@ -60,7 +60,6 @@ class Figure:
     """Whether it shows what the advice rests on."""
     svg: str = ""
     png: bytes = b""
-    missing: str = ""
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,9 @@ WIDTH: Final = 480  # points; one point is ratios as about one CSS pixel
 FONT_SIZE: Final = 11.5
 SMALL: Final = 10.5
 
+BAND: Final = 0.13  # opacity of an interval's area
+
+_MARGINS: Final = 70  # points for the axis and the legend
 _PNG_DPI: Final = 160
 _IN_A_ROW: Final = 3  # names of a legend
 _TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
@@ -78,10 +81,6 @@ _OPENING: Final = re.compile(r"<svg [^>]*?(viewBox=\S+ \S+ \S+ \S+ xmlns=)")
 _IDENTIFIER: Final = re.compile(r'(\bid="|href="#|url\(#)')
 
 
-class NothingToDraw(Exception):
-    """The run lacks what a figure shows. The text says what is missing."""
-
-
 def style() -> AbstractContextManager[None]:
     """The context figures are drawn in."""
     return mpl.rc_context(_STYLE)
@@ -90,6 +89,12 @@ def style() -> AbstractContextManager[None]:
 def figure(height: float) -> Figure:
     """An empty figure as wide as a column, ``height`` points high."""
     return Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
+
+
+def panels(rows: int, columns: int, height: float, **shared: Any) -> tuple[Figure, Any]:
+    """A figure and its grid of panels, each ``height`` points high."""
+    drawing = figure(_MARGINS + height * rows)
+    return drawing, drawing.subplots(rows, columns, squeeze=False, **shared)
 
 
 def to_svg(drawing: Figure, name: str, description: str) -> str:
