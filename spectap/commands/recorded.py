@@ -63,7 +63,7 @@ def advise(arguments: argparse.Namespace) -> int:
     the command fails an earlier one stays as it is.
     """
     from spectap.report import terminal
-    from spectap.report.advice import run_heading, terminal_view
+    from spectap.report.advice import terminal_view
 
     runs, records = _gather(arguments.runs)
     if records:
@@ -74,7 +74,7 @@ def advise(arguments: argparse.Namespace) -> int:
             raise RunError(f"{run.folder}: {_NO_ADVICE}")
         path = run.folder / ADVICE
         path.write_text(advice.to_json(), encoding="utf-8")
-        terminal.show(terminal_view(advice, run_heading(run), run.config.stand_in))
+        terminal.show(terminal_view(run, advice))
         print(f"\nadvice: {path}")
     return 0
 

@@ -27,11 +27,6 @@ BOTH_SPEEDS: Final = (
     "numbers."
 )
 
-_NOISE: Final = 0.005  # of a step: a fixed part of less is none
-_BELOW: Final = (
-    "A fixed part below 0 is no gain: the first drafts of a step cost less than those that a wider "
-    "window adds."
-)
 _COLUMNS: Final = (
     "Tokens are those of a step. A window that was measured is predicted, too: from the others of "
     "its draft alone. How sure: the probability that nothing considered is better."
@@ -91,34 +86,20 @@ def mix(advice: Advice) -> str:
     return f"The mix is {wording.listed(shares)} of the output tokens"
 
 
-def caveats(advice: Advice) -> tuple[str, ...]:
-    """What to know before believing it: each said once."""
-    below = [_BELOW] if any(cost.fixed < -_NOISE * cost.baseline for cost in advice.costs) else []
-    return tuple(dict.fromkeys((*below, *advice.notes)))
-
-
-def terminal_view(advice: Advice, heading: str, stand_in: str | None) -> View:
-    """The advice for the terminal: what to serve first, then what that rests on."""
-    remarks = [_COLUMNS, *caveats(advice)]
-    if shares := mix(advice):
-        remarks.insert(0, f"{shares}.")
+def terminal_view(run: Results, advice: Advice) -> View:
+    """The advice on a run: what to serve first, then what that rests on."""
+    shares = mix(advice)
     return View(
-        title=f"Advice on {heading}",
-        lead=(stood_in(stand_in),) if advice.rehearsal else (),
+        title=f"Advice on {phrases.heading(run.config, run.summary)}",
+        lead=(stood_in(run.config.stand_in),) if advice.rehearsal else (),
         findings=(
             *recommended(advice),
             *advice.cautions,
             *(f"Next: {sentence}" for sentence in measure_next(advice)),
         ),
         tables=tuple((table, ()) for table in (serve(advice), *tables(advice)) if table),
-        remarks=tuple(remarks),
+        remarks=(*([f"{shares}."] if shares else []), _COLUMNS, *dict.fromkeys(advice.notes)),
     )
-
-
-def run_heading(run: Results) -> str:
-    """What the advice on a run is on."""
-    rehearsal = "a rehearsal of " if run.summary.rehearsal else ""
-    return rehearsal + phrases.heading(run.config, run.summary)
 
 
 def serve(advice: Advice) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spectap import palette, wording
-from spectap.analysis.crosscheck import TOLERANCE, Check
+from spectap.analysis.crosscheck import TOLERANCE, Check, Figure
 from spectap.analysis.summary import Correctness, Summary
 from spectap.names import WARM_UP
 from spectap.prompt import LeftOut, UsedSet
@@ -51,46 +51,25 @@ def correctness(summary: Summary) -> Table:
 
 
 def crosscheck(run: Results) -> Table:
-    """What ledger and server both counted. Positions and times need not agree."""
+    """What ledger and server both counted, and how far the two are apart."""
     order = [(case.name, cell.variant) for case in run.summary.cases for cell in case.cells]
     checks = sorted(run.checks, key=lambda check: order.index((check.case, check.variant)))
     colours = palette.of(run.summary.variants)
+
+    def row(check: Check, figure: Figure) -> Row:
+        cut = f" to {figure.ledger + figure.cut:,.0f}" if figure.cut else ""
+        values = f"{figure.ledger:,.0f}{cut}", f"{figure.server:,.0f}", f"{figure.disagreement:.2%}"
+        labels = (check.case, check.variant, figure.name)
+        role = colours[check.variant].role
+        return Row(labels, (values,), role, alarming=not figure.agrees)
+
     return Table(
         "",
         ("test case", "variant", "counted"),
         (Columns("", ("ledger", "server", "apart")),),
-        grouped(
-            (
-                check.case,
-                Row(
-                    (check.case, check.variant, name),
-                    (values,),
-                    colours[check.variant].role,
-                    alarming=not agrees,
-                ),
-            )
-            for check in checks
-            for name, values, agrees in _counts(check)
-        ),
+        grouped((check.case, row(check, figure)) for check in checks for figure in check.figures),
         coloured=1,
     )
-
-
-def _counts(check: Check) -> Iterator[tuple[str, tuple[str, str, str], bool]]:
-    """What was counted, by the ledger, by the server and how far apart, and whether that agrees."""
-    for figure in check.figures:
-        cut = f" to {figure.ledger + figure.cut:,.0f}" if figure.cut else ""
-        ledger, gap = f"{figure.ledger:,.0f}{cut}", f"{figure.disagreement:.2%}"
-        yield figure.name, (ledger, f"{figure.server:,.0f}", gap), figure.agrees
-    if check.positions:
-        ledger, server = (
-            " ".join(f"{100 * share:.0f}" for share in side)
-            for side in zip(*check.positions, strict=True)
-        )
-        yield "accepted by position, %", (ledger, server, wording.MISSING), True
-    if check.token_seconds:
-        ledger, server = map(wording.milliseconds, check.token_seconds)
-        yield "mean TPOT, ms", (ledger, server, wording.MISSING), True
 
 
 def checks_in_short(run: Results) -> Iterator[str]:

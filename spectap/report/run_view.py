@@ -23,8 +23,7 @@ def of_run(run: Results) -> View:
     """The view of a run that has been read."""
     text, findings = verdicts.headline(run.summary)
     return View(
-        title=("Rehearsal of " if run.summary.rehearsal else "")
-        + phrases.heading(run.config, run.summary),
+        title=phrases.heading(run.config, run.summary),
         lead=tuple(_lead(run)),
         headline=text,
         findings=findings,
