@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from spectap import metrics, palette, wording
 from spectap.analysis.estimates import intervals
 from spectap.analysis.summary import Answer, Case, Cell, Claim, Summary
 from spectap.metrics import Metric
-from spectap.names import WARM_UP
 from spectap.report import phrases
 from spectap.report.phrases import Estimate
-from spectap.report.results import Results
 from spectap.report.view import Columns, Row, Table, grouped
 
 
@@ -27,9 +25,8 @@ class Measure:
     words: bool = False
 
 
-def tables(run: Results) -> Iterator[Table]:
+def tables(summary: Summary) -> Iterator[Table]:
     """The page's tables of one load point: single requests, all together, the comparisons."""
-    summary = run.summary
     latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
     rates_and_counts = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
     every = [cell for case in summary.cases for cell in case.cells]
@@ -37,7 +34,7 @@ def tables(run: Results) -> Iterator[Table]:
     groups: list[tuple[str, list[Measure], list[Cell]]] = [
         ("Latency", [*map(_distribution, latencies)], every),
         ("Throughput and tokens of a request", [*map(_distribution, rates_and_counts)], every),
-        ("All requests together", [_requests(run), _together(summary), *_promised(every)], every),
+        ("All requests together", [_REQUESTS, _together(summary), *_promised(every)], every),
         ("Speed-ups, 95 % intervals", [*_speedups()], compared),
     ]
     for title, measures, cells in groups:
@@ -147,8 +144,8 @@ def _measured(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
         yield _column("", "goodput", _good)
     if any(cell.errors for cell in cells):
         yield _column("", "errors", lambda cell: f"{cell.errors}/{cell.requests}")
-    if any(map(phrases.load_letters, cells)):
-        yield _column("", "", phrases.load_letters)
+    if any(map(phrases.load_mark, cells)):
+        yield _column("", "", phrases.load_mark)
 
 
 def _column(title: str, name: str, text: Callable[[Cell], str]) -> Measure:
@@ -220,18 +217,12 @@ def _value(metric: Metric, value: float) -> str:
     return wording.significant(value * metric.scale)
 
 
-def _requests(run: Results) -> Measure:
-    rounds = defaultdict(set)
-    for record in run.records:
-        if record.round > WARM_UP:
-            rounds[record.case, record.variant].add(record.round)
+def _requests(cell: Cell) -> list[str]:
+    expected = "" if cell.complete else f" of {cell.expected}"
+    return [f"{cell.requests}{expected}", str(cell.errors)]
 
-    def texts(cell: Cell) -> list[str]:
-        expected = "" if cell.complete else f" of {cell.expected}"
-        measured = len(rounds[cell.test_case, cell.variant])
-        return [str(measured), f"{cell.requests}{expected}", str(cell.errors)]
 
-    return Measure("Measured", ("rounds", "requests", "failed"), texts)
+_REQUESTS: Final = Measure("Measured", ("requests", "failed"), _requests)
 
 
 def _together(summary: Summary) -> Measure:

@@ -121,13 +121,12 @@ def _at(run: Results, point: LoadPoint) -> _Catalogue:
             partial(at_load.paint_gains, run.summary),
         )
     cases = wording.listed([case.name for case in run.summary.cases if case.headline])
-    joined = f"{at_load.wave(point)} requests in a row" if point.open else "its waves"
     yield (
         Figure(
             "over-time",
             f"Latency over the run at {load}",
             f"The article's Figures 3 to 5, for {cases}. A dot is a request; a line joins the "
-            f"medians of {joined}. Speculation does not change the prefill, so the curves of TTFT "
+            "medians of the rounds. Speculation does not change the prefill, so the curves of TTFT "
             "should lie together; none should drift.",
         ),
         partial(at_load.paint_over_time, run),

@@ -131,11 +131,6 @@ def load_mark(cell: Cell) -> str:
     return ", ".join(mark for mark, present in marks.items() if present)
 
 
-def load_letters(cell: Cell) -> str:
-    """The same in letters: ``q``, ``l``."""
-    return "".join(mark[0] for mark in load_mark(cell).split(", ") if mark)
-
-
 def objectives(objectives: Objectives) -> str:
     """What was promised: ``p90 of TTFT within 800 ms, p90 of TPOT within 40 ms``."""
     limits = objective_limits(objectives)

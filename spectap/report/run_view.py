@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 from spectap import wording
@@ -84,12 +85,13 @@ def _advice_in_short(run: Results) -> Iterator[str]:
 
 
 def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
-    if len(summary.loads) > 1:
+    several = len(summary.loads) > 1
+    verdict = {case.name: verdicts.sentences(case, several=several) for case in summary.cases}
+    if several:
         for case in summary.cases:
-            sentences = tuple(verdicts.sentences_over_loads(case))
-            yield cells.overview_over_loads(case, summary), sentences
+            yield cells.overview_over_loads(case, summary), verdict[case.name]
     else:
-        yield cells.overview(summary), tuple(verdicts.sentences(summary))
+        yield cells.overview(summary), tuple(chain(*verdict.values()))
     if means := verdicts.means(summary, "By class of test case"):
         yield means, ()
 
@@ -127,7 +129,6 @@ def _explanations(summary: Summary) -> Iterator[str]:
         claim for comparison in compared for claim in (comparison.speed, comparison.cost) if claim
     )
     priced = phrases.priced(summary)
-    letters = "".join(map(phrases.load_letters, all_cells))
     yield "TPOT is the true time per output token."
     if compared:
         yield (
@@ -147,10 +148,10 @@ def _explanations(summary: Summary) -> Iterator[str]:
             f"Goodput: the share of requests within every objective ({promised}). "
             '"!": not every objective is kept.'
         )
-    if "q" in letters:
-        yield "q: requests queue there, and their waiting is measured with them."
-    if "l" in letters:
-        yield "l: lagged; requests were not sent at their times, so the load was not what it says."
+    if any(cell.queued for cell in all_cells):
+        yield "queue: requests queue there, and their waiting is measured with them."
+    if any(cell.lagging for cell in all_cells):
+        yield "lagged: requests were not sent at their times, so the load was not what it says."
     if verdicts.means(summary):
         yield (
             "Over several test cases: the geometric mean with its 95 % interval, of these test "

@@ -7,8 +7,8 @@ the figures are worth.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -169,24 +169,19 @@ def over_loads(ladder: Ladder, question: Question) -> str:
     return " and ".join(parts) or f"{question.better} up to a load that is undecided"
 
 
-def sentences(summary: Summary) -> Iterator[str]:
-    """The verdict sentences of one load point; one that several variants share names them all."""
-    for case in summary.cases:
-        variants = defaultdict(list)
-        for cell, comparison in case.compared:
-            variants[comparison.verdict.sentence].append(cell.variant)
-        for sentence, names in variants.items():
-            subject = f"{wording.listed([*dict.fromkeys(names)])}: " if len(names) > 1 else ""
-            yield f"{case.name}: {subject}{sentence}"
+def sentences(case: Case, *, several: bool) -> tuple[str, ...]:
+    """The verdicts on one test case: over its loads, and at those that no ladder speaks for.
 
-
-def sentences_over_loads(case: Case) -> Iterator[str]:
-    """What is said of one test case over its loads, and at those that no ladder speaks for."""
-    yield from (ladder.sentence for ladder in case.ladders)
+    ``several``: whether there are several load points, which name a verdict then. Variants with
+    the same verdict share its sentence.
+    """
+    texts = [ladder.sentence for ladder in case.ladders]
     covered = [load for ladder in case.ladders for load in ladder.loads]
     for cell, comparison in case.compared:
         if cell.load not in covered or not comparison.verdict.finding.decided:
-            yield f"At {phrases.load_points([cell.load])}: {comparison.verdict.sentence}"
+            subject = f"At {phrases.load_points([cell.load])}" if several else case.name
+            texts.append(f"{subject}: {comparison.verdict.sentence}")
+    return tuple(dict.fromkeys(texts))
 
 
 def replies(summary: Summary) -> dict[str, list[list[Reply]]]:

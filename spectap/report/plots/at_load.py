@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from statistics import median
 from typing import Final
@@ -32,12 +32,7 @@ _SHIFT: Final = 0.12  # windows or positions, between the intervals of two lines
 _RING: Final = 12  # points, around what is recommended
 _DECODING: Final = Colour("muted", canvas.MUTED, canvas.MUTED, "s")
 _LATENCIES: Final = (metrics.END_TO_END_LATENCY, metrics.TIME_PER_OUTPUT_TOKEN, metrics.TTFT)
-# More dots on a curve cannot be told from each other, but make the page heavy.
-_DOTS: Final = 250
-_WAVES: Final = 60
-_OPEN_ENDED: Final = (0, (4, 2))
-# In an open loop no requests are sent together; so many in a row make one point of a line.
-_IN_A_ROW: Final = 8
+_DOTS: Final = 250  # of a curve: more cannot be told apart, but make the page heavy
 
 Point = tuple[float, float]
 
@@ -84,11 +79,6 @@ def paint_gains(summary: Summary) -> Figure | None:
     return figure
 
 
-def wave(load: LoadPoint) -> int:
-    """How many requests make one point of a line."""
-    return load.concurrency or _IN_A_ROW
-
-
 def paint_over_time(run: Results) -> Figure | None:
     """The headline cases' latencies against the time of sending, at the run's one load point.
 
@@ -112,8 +102,7 @@ def paint_over_time(run: Results) -> Figure | None:
     panels = grid[:, 0]
     for axes, (metric, of) in zip(panels, curves.items(), strict=True):
         for case, colour, points in of:
-            solid = case.structure != Structure.OPEN_ENDED
-            _paint_curve(axes, points, wave(run.summary.loads[0]), colour, solid=solid)
+            _paint_rounds(axes, points, colour, solid=case.structure != Structure.OPEN_ENDED)
         highest = max(y for *_, points in of for _, y in chain(*points))
         axes.set_ylim(0, 1.12 * highest or 1)  # answers of one chunk have a latency of 0
         axes.set_ylabel(f"{metric.short}, {metric.printed}")
@@ -140,35 +129,17 @@ def _rounds(run: Results, case: Case, variant: str, metric: Metric) -> list[list
     return [*rounds.values()]
 
 
-def _waves(rounds: Sequence[Sequence[Point]], together: int) -> Iterator[Point]:
-    # Requests sent together wait for each other in one batch, so their median is one observation.
-    # In a long run several waves make one point.
-    size = together * math.ceil(sum(map(len, rounds)) / (_WAVES * together))
-    for requests in rounds:
-        for start in range(0, len(requests), size):
-            wave = requests[start : start + size]
-            yield median(x for x, _ in wave), median(y for _, y in wave)
-
-
-def _paint_curve(
-    axes: Axes, rounds: Sequence[Sequence[Point]], together: int, colour: Colour, *, solid: bool
+def _paint_rounds(
+    axes: Axes, rounds: Sequence[Sequence[Point]], colour: Colour, *, solid: bool
 ) -> None:
+    """A dot for each request, and a line that joins the medians of the rounds."""
     requests = [*chain(*rounds)]
-    dots = requests[:: math.ceil(len(requests) / _DOTS)]
-    x, y = zip(*dots, strict=True)
-    axes.scatter(
-        x,
-        y,
-        s=12,
-        marker=colour.marker,
-        linewidths=0.8,
-        facecolors=colour.light if solid else "none",
-        edgecolors=colour.light,
-        alpha=0.35,
-    )
-    style = "-" if solid else _OPEN_ENDED
-    waves = zip(*_waves(rounds, together), strict=True)
-    axes.plot(*waves, color=colour.light, linewidth=1.6, linestyle=style)
+    x, y = zip(*requests[:: math.ceil(len(requests) / _DOTS)], strict=True)
+    face = colour.light if solid else "none"
+    axes.scatter(x, y, 12, face, colour.marker, edgecolors=colour.light, linewidths=0.8, alpha=0.35)
+    medians = [tuple(map(median, zip(*of, strict=True))) for of in rounds if of]
+    style = "-" if solid else (0, (4, 2))
+    axes.plot(*zip(*medians, strict=True), color=colour.light, linewidth=1.6, linestyle=style)
 
 
 def first_load(advice: Advice) -> LoadPoint | None:
