@@ -54,7 +54,6 @@ def html(run: Results, drawings: Sequence[Figure] = ()) -> str:
         run=run,
         drawings=drawings,
         colours=palette.of(run.summary.variants),
-        replies=verdicts.replies(run.summary),
         metrics=metrics.METRICS,
         tolerance=100 * TOLERANCE,
         fewest_rounds=FEWEST_ROUNDS,

@@ -6,22 +6,17 @@ the figures are worth.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Final
 
 from spectap import palette, wording
 from spectap.analysis.comparison import cautions, decoding
-from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.summary import Answer, Case, Cell, Comparison, Ladder, Summary
+from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Ladder, Summary
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table
-
-_MUTED: Final = "muted"
 
 
 @dataclass(frozen=True)
@@ -41,24 +36,13 @@ TOGETHER: Final = Question("cost", "all together", "more tokens/s", "fewer token
 
 
 @dataclass(frozen=True)
-class Bar:
-    """An interval on a logarithmic scale, in percent of its width; ``unity`` is where 1x is."""
-
-    low: float
-    point: float
-    high: float
-    unity: float
-
-
-@dataclass(frozen=True)
 class Reply:
-    """The answer to one question about a comparison. The bar is None where there is no answer."""
+    """The answer to one question about a comparison."""
 
     question: str
-    figure: str = wording.MISSING
-    bar: Bar | None = None
-    colour: str = _MUTED
-    """Role of the better variant's colour."""
+    figure: str
+    colour: str
+    """Role of the better variant's colour; grey where no difference is proven."""
 
 
 def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
@@ -184,63 +168,24 @@ def sentences(case: Case, *, several: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def replies(summary: Summary) -> dict[str, list[list[Reply]]]:
-    """Each test case's answers on each cell that is compared, all drawn on one scale."""
-    priced, colours = phrases.priced(summary), palette.of(summary.variants)
-    asked = {
-        case.name: [(cell, comparison, _asked(comparison)) for cell, comparison in case.compared]
-        for case in summary.cases
-    }
-    bar = _scale(
-        interval
-        for of_case in asked.values()
-        for *_, questions in of_case
-        for interval, _ in questions.values()
-        if interval
-    )
+def replies(cell: Cell, summary: Summary) -> list[Reply]:
+    """The answers on one cell that is compared; there is no claim on decoding."""
+    comparison, priced = cell.comparison, phrases.priced(summary)
+    if comparison is None:
+        return []
+    colours, decoding = palette.of(summary.variants), comparison.by_time_per_output_token
 
-    def reply(question: str, cell: Cell, comparison: Comparison, asked: _Asked) -> Reply:
-        interval, answer = asked
-        better = {Answer.BETTER: cell.variant, Answer.WORSE: comparison.baseline}.get(answer)
-        write = partial(phrases.cost, priced=priced) if question == "cost" else phrases.speed
-        return Reply(
-            "tokens/s" if question == "cost" and not priced else question,
-            write(interval).figure,
-            bar(interval) if interval else None,
-            colours[better].role if better else _MUTED,
-        )
+    def colour(claim: Claim | None) -> str:
+        better = {Answer.BETTER: cell.variant, Answer.WORSE: comparison.baseline}
+        return colours[better[claim.answer]].role if claim and claim.answer in better else "muted"
 
-    return {
-        name: [
-            [reply(question, cell, comparison, asked) for question, asked in questions.items()]
-            for cell, comparison, questions in of_case
-        ]
-        for name, of_case in asked.items()
-    }
-
-
-_Asked = tuple[Interval | None, Answer | None]
-
-
-def _asked(comparison: Comparison) -> dict[str, _Asked]:
-    """What a comparison answers; there is no claim on decoding."""
-    speed, cost = (
-        (claim.interval, claim.answer) if claim else (None, None)
-        for claim in (comparison.speed, comparison.cost)
-    )
-    return {"speed": speed, "decoding": (comparison.by_time_per_output_token, None), "cost": cost}
-
-
-def _scale(intervals: Iterable[Interval]) -> Callable[[Interval], Bar]:
-    """What makes an interval a bar, on a logarithmic scale that has room for all of them."""
-    intervals = [*intervals]
-    low = min([0.8, *(interval.low for interval in intervals)]) / 1.05
-    high = max([1.25, *(interval.high for interval in intervals)]) * 1.05
-
-    def percent(ratio: float) -> float:
-        return round(100 * math.log(ratio / low) / math.log(high / low), 2)
-
-    return lambda interval: Bar(*map(percent, (interval.low, interval.point, interval.high, 1.0)))
+    together = comparison.cost.interval if comparison.cost else None
+    cost = phrases.cost(together, priced=priced)
+    return [
+        Reply("speed", phrases.speed(comparison.speedup).figure, colour(comparison.speed)),
+        Reply("decoding", phrases.speed(decoding).figure, "muted"),
+        Reply("cost" if priced else "tokens/s", cost.figure, colour(comparison.cost)),
+    ]
 
 
 def means(summary: Summary, title: str = "") -> Table:
