@@ -22,7 +22,6 @@ class Measure:
     title: str
     names: tuple[str, ...]
     texts: Callable[[Cell], Iterable[str]]
-    words: bool = False
 
 
 def tables(summary: Summary) -> Iterator[Table]:
@@ -30,54 +29,46 @@ def tables(summary: Summary) -> Iterator[Table]:
     latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
     rates_and_counts = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
     every = [cell for case in summary.cases for cell in case.cells]
-    compared = [cell for cell in every if cell.comparison]
     groups: list[tuple[str, list[Measure], list[Cell]]] = [
         ("Latency", [*map(_distribution, latencies)], every),
         ("Throughput and tokens of a request", [*map(_distribution, rates_and_counts)], every),
         ("All requests together", [_REQUESTS, _together(summary), *_promised(every)], every),
-        ("Speed-ups, 95 % intervals", [*_speedups()], compared),
+        ("Speed-ups, 95 % intervals", [_SPEEDUPS], [cell for cell in every if cell.comparison]),
     ]
     for title, measures, cells in groups:
         rows = [((cell.test_case, cell.variant), cell) for cell in cells]
-        yield _table(title, ("test case", "variant"), measures, rows, summary)
+        yield _table(title, "test case", measures, rows, summary)
 
 
-def overview(summary: Summary) -> Table:
-    """What a terminal shows of one load point: the answers, then what each variant measured."""
-    cells = [cell for case in summary.cases for cell in case.cells]
-    rows = []
-    for case in summary.cases:
-        # The name of a test case stands beside its first cell, its class beside the second.
-        labels = [wording.short(case.name), case.structure and f"  {case.structure}"]
-        labels += [""] * len(case.cells)
-        rows += [
-            ((label, wording.short(cell.variant)), cell)
-            for label, cell in zip(labels, case.cells, strict=False)
-        ]
-    measures = [*_answers(cells, summary), *_measured(cells, summary)]
-    return _table("", ("test case", ""), measures, rows, summary)
-
-
-def overview_over_loads(case: Case, summary: Summary) -> Table:
-    """One test case at all its load points."""
+def overview(cells: Sequence[Cell], summary: Summary, title: str = "") -> Table:
+    """The answers, then what each variant measured: a line for each test case or load point."""
+    several = len(summary.loads) > 1
     rows = [
-        ((phrases.short_load(load), wording.short(cell.variant)), cell)
-        for load in case.loads
-        for cell in case.at(load)
+        (
+            phrases.short_load(cell.load) if several else wording.short(cell.test_case),
+            wording.short(cell.variant),
+        )
+        for cell in cells
     ]
+    measures = [*_answers(cells, summary), *_measured(cells, summary)]
+    head = "load" if several else "test case"
+    return _table(title, head, measures, zip(rows, cells, strict=True), summary)
+
+
+def over_loads(case: Case, summary: Summary) -> Table:
+    """The overview of one test case at all its load points."""
     title = f"{case.name}, {case.structure}" if case.structure else case.name
-    measures = [*_answers(case.cells, summary), *_measured(case.cells, summary)]
-    return _table(title, ("load", ""), measures, rows, summary)
+    return overview([cell for load in case.loads for cell in case.at(load)], summary, title)
 
 
 def _table(
     title: str,
-    heads: tuple[str, str],
+    head: str,
     measures: Sequence[Measure],
     rows: Iterable[tuple[tuple[str, str], Cell]],
     summary: Summary,
 ) -> Table:
-    """A line for each cell; each test case is a group."""
+    """A line for each cell; each test case is a group. The second label is the variant."""
     colours = palette.of(summary.variants)
 
     def row(labels: tuple[str, str], cell: Cell) -> Row:
@@ -86,8 +77,8 @@ def _table(
 
     return Table(
         title,
-        heads,
-        tuple(Columns(measure.title, measure.names, measure.words) for measure in measures),
+        (head, "variant"),
+        tuple(Columns(measure.title, measure.names) for measure in measures),
         grouped((cell.test_case, row(labels, cell)) for labels, cell in rows),
     )
 
@@ -136,7 +127,7 @@ def _measured(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
             yield _percentiles(metric, metric.percentiles, title)
     yield _column("tokens/s", "together", lambda cell: wording.significant(cell.tokens_per_second))
     yield _column("tokens", "a step", _steps)
-    if phrases.priced(summary):
+    if phrases.priced(summary) and len(summary.loads) == 1:
         yield _column(
             "USD per", "M tokens", lambda cell: wording.dollars(cell.usd_per_million_output_tokens)
         )
@@ -248,24 +239,19 @@ def _together(summary: Summary) -> Measure:
     return Measure("Together, 95 % interval", ("tokens/s", *usd, "tokens a step"), texts)
 
 
-def _speedups() -> Iterator[Measure]:
+def _ratios(cell: Cell) -> Iterator[str]:
     """What a cell is compared with, and each ratio to it."""
-
-    def ratios(cell: Cell) -> Iterator[str]:
-        assert cell.comparison is not None
+    if comparison := cell.comparison:
+        yield comparison.baseline
         for interval in (
-            cell.comparison.speedup,
-            cell.comparison.by_time_per_output_token,
-            cell.comparison.by_end_to_end,
-            cell.comparison.cost.interval if cell.comparison.cost else None,
+            comparison.speedup,
+            comparison.by_time_per_output_token,
+            comparison.by_end_to_end,
+            comparison.cost.interval if comparison.cost else None,
         ):
             yield str(phrases.speed(interval))
 
-    yield Measure(
-        "",
-        ("baseline",),
-        lambda cell: [cell.comparison.baseline if cell.comparison else ""],
-        words=True,
-    )
-    names = ("one request", "TPOT", "E2E", "all together")
-    yield Measure("times better than the baseline", names, ratios)
+
+_SPEEDUPS: Final = Measure(
+    "times better", ("than", "one request", "TPOT", "E2E", "all together"), _ratios
+)

@@ -89,9 +89,10 @@ def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
     verdict = {case.name: verdicts.sentences(case, several=several) for case in summary.cases}
     if several:
         for case in summary.cases:
-            yield cells.overview_over_loads(case, summary), verdict[case.name]
+            yield cells.over_loads(case, summary), verdict[case.name]
     else:
-        yield cells.overview(summary), tuple(chain(*verdict.values()))
+        every = [cell for case in summary.cases for cell in case.cells]
+        yield cells.overview(every, summary), tuple(chain(*verdict.values()))
     if means := verdicts.means(summary, "By class of test case"):
         yield means, ()
 

@@ -12,8 +12,6 @@ class Columns:
 
     title: str
     names: tuple[str, ...]
-    words: bool = False
-    """Whether they hold words, which are aligned to the left; otherwise they hold numbers."""
 
 
 @dataclass(frozen=True)

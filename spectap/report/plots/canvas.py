@@ -86,14 +86,10 @@ def style() -> AbstractContextManager[None]:
     return mpl.rc_context(_STYLE)
 
 
-def figure(height: float) -> Figure:
-    """An empty figure as wide as a column, ``height`` points high."""
-    return Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
-
-
 def panels(rows: int, columns: int, height: float, **shared: Any) -> tuple[Figure, Any]:
-    """A figure and its grid of panels, each ``height`` points high."""
-    drawing = figure(_MARGINS + height * rows)
+    """A figure as wide as a column, and its grid of panels, each ``height`` points high."""
+    size = WIDTH / 72, (_MARGINS + height * rows) / 72
+    drawing = Figure(figsize=size, layout="constrained")
     return drawing, drawing.subplots(rows, columns, squeeze=False, **shared)
 
 

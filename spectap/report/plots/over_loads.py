@@ -20,7 +20,7 @@ from spectap.report.plots import canvas
 
 _RATIO_PANEL: Final = 175  # points of height
 _LATENCY_PANEL: Final = 130
-_PARETO: Final = 330
+_PARETO: Final = 260
 _SHIFT: Final = 0.03  # of the axis, between variants at the same load
 _DASHED: Final = (0, (4, 3))
 _LATENCIES: Final = (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN, metrics.END_TO_END_LATENCY)
@@ -109,8 +109,7 @@ def paint_pareto(summary: Summary, case: Case) -> Figure | None:
 
     A curve for each variant and kind of load; None where no cell has both.
     """
-    figure = canvas.figure(_PARETO)
-    axes = figure.add_subplot()
+    figure, [[axes]] = canvas.panels(1, 1, _PARETO)
     colours = palette.of(summary.variants)
     drawn: dict[str, Colour] = {}
     for variant, colour in colours.items():
