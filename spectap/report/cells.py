@@ -11,7 +11,6 @@ from spectap.analysis.estimates import intervals
 from spectap.analysis.summary import Answer, Case, Cell, Claim, Summary
 from spectap.metrics import Metric
 from spectap.report import phrases
-from spectap.report.phrases import Estimate
 from spectap.report.view import Columns, Row, Table, grouped
 
 
@@ -87,36 +86,24 @@ def _answers(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
     """What each compared cell is against its baseline; nothing for a baseline."""
     priced = phrases.priced(summary)
 
-    def speed(cell: Cell) -> tuple[str, str]:
+    def texts(cell: Cell) -> tuple[str, ...]:
         if cell.comparison is None:
-            return "", ""
-        if cell.comparison.speed is None:
-            return "no verdict", ""
-        estimate = phrases.speed(cell.comparison.speed.interval)
-        return _doubted(cell.comparison.speed, estimate), estimate.bounds
+            return "", "", "", ""
+        speed, cost = cell.comparison.speed, cell.comparison.cost
+        request = phrases.speed(cell.comparison.speedup)
+        decoding = phrases.speed(cell.comparison.by_time_per_output_token)
+        together = phrases.cost(cost.interval if cost else None, priced=priced)
+        figure = request.figure + _doubt(speed) if speed else "no verdict"
+        return figure, request.bounds, decoding.figure, together.figure + _doubt(cost)
 
-    def decoding(cell: Cell) -> str:
-        if cell.comparison is None:
-            return ""
-        return phrases.speed(cell.comparison.by_time_per_output_token).figure
-
-    def cost(cell: Cell) -> str:
-        if cell.comparison is None:
-            return ""
-        claim = cell.comparison.cost
-        return _doubted(claim, phrases.cost(claim.interval if claim else None, priced=priced))
-
-    compared = [cell.comparison for cell in cells if cell.comparison]
-    if compared:
-        yield Measure("request speed", ("", "95 %"), speed)
-        yield _column("", "decoding", decoding)
-    if any(comparison.cost for comparison in compared):
-        yield _column(*(("cost of", "a token") if priced else ("times the", "tokens/s")), cost)
+    if any(cell.comparison for cell in cells):
+        names = ("speed", "95 %", "decoding", "cost" if priced else "tokens/s")
+        yield Measure("against the baseline", names, texts)
 
 
-def _doubted(claim: Claim | None, estimate: Estimate) -> str:
-    """The figure, with a question mark where no difference is proven."""
-    return estimate.figure + ("?" if claim and claim.answer is Answer.UNDECIDED else "")
+def _doubt(claim: Claim | None) -> str:
+    """A question mark where no difference is proven."""
+    return "?" if claim and claim.answer is Answer.UNDECIDED else ""
 
 
 def _measured(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:

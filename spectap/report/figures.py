@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
-from matplotlib.figure import Figure as Canvas
+from matplotlib.figure import Figure as Drawing
 
 from spectap import wording
 from spectap.analysis.advice.advice import Advice
@@ -18,7 +17,7 @@ from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure
 
-_Catalogue = Iterator[tuple[Figure, Callable[[], Canvas | None]]]
+_Drawings = Iterator[tuple[Figure, Drawing | None]]
 
 _RATIOS: Final = (
     "How many times better than the baseline, with 95 % intervals, on logarithmic scales; above "
@@ -31,29 +30,25 @@ def draw(run: Results) -> tuple[Figure, ...]:
     """Every figure for which the run has what it shows, in the order of the report."""
     with canvas.style():
         return tuple(
-            replace(
-                figure,
-                svg=canvas.to_svg(drawing, figure.name, f"{figure.title}. {figure.caption}"),
-                png=canvas.to_png(drawing, figure.title),
-            )
-            for figure, paint in _catalogue(run)
-            if (drawing := paint())
+            replace(figure, svg=canvas.svg(drawing, figure))
+            for figure, drawing in _drawings(run)
+            if drawing
         )
 
 
-def _catalogue(run: Results) -> _Catalogue:
+def _drawings(run: Results) -> _Drawings:
     points = run.config.load.points
     if run.advice:
-        yield _drafts(run.advice), partial(at_load.paint_drafts, run.advice)
+        yield _drafts(run.advice), at_load.paint_drafts(run.advice)
     if len(points) == 1:
         yield from _at(run, points[0])
         return
     for case in run.summary.cases:
-        for figure, paint in _over_loads(run, case):
-            yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name), paint
+        for figure, drawing in _over_loads(run, case):
+            yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name), drawing
     for point in points:
-        for figure, paint in _at(run.at(point), point):
-            yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name), paint
+        for figure, drawing in _at(run.at(point), point):
+            yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name), drawing
 
 
 def _drafts(advice: Advice) -> Figure:
@@ -74,7 +69,7 @@ def _drafts(advice: Advice) -> Figure:
     return Figure("acceptance", title, caption, advice=True)
 
 
-def _over_loads(run: Results, case: Case) -> _Catalogue:
+def _over_loads(run: Results, case: Case) -> _Drawings:
     """What is drawn of a test case that ran at several load points."""
     summary = run.summary
     dotted = " Dotted: the objective, which is for p90." if summary.objectives else ""
@@ -84,7 +79,7 @@ def _over_loads(run: Results, case: Case) -> _Catalogue:
         band = "A band is the 95 % interval of the load at which it turns, a cross the estimate."
         yield (
             Figure("request-speed", "Speed-up over the load", f"{_RATIOS}{band} {_HOLLOW}"),
-            partial(over_loads.paint_ratios, summary, case, speeds),
+            over_loads.paint_ratios(summary, case, speeds),
         )
         yield (
             Figure(
@@ -93,11 +88,11 @@ def _over_loads(run: Results, case: Case) -> _Catalogue:
                 f"{_RATIOS}By the time per output token, without the first token and the queue: "
                 f"it explains the speed of a request. {_HOLLOW}",
             ),
-            partial(over_loads.paint_ratios, summary, case, (over_loads.DECODING,)),
+            over_loads.paint_ratios(summary, case, (over_loads.DECODING,)),
         )
     yield (
         Figure("latency", "Latency over the load", f"The medians, and p90 dashed.{dotted}"),
-        partial(over_loads.paint_latency, summary, case),
+        over_loads.paint_latency(summary, case),
     )
     yield (
         Figure(
@@ -108,17 +103,17 @@ def _over_loads(run: Results, case: Case) -> _Catalogue:
             "decoded faster; further up the same hardware does more, so a token costs less."
             f"{hollow}",
         ),
-        partial(over_loads.paint_pareto, summary, case),
+        over_loads.paint_pareto(summary, case),
     )
 
 
-def _at(run: Results, point: LoadPoint) -> _Catalogue:
+def _at(run: Results, point: LoadPoint) -> _Drawings:
     """What is drawn of one load point."""
     load = phrases.load_points([point])
     if run.summary.compares:
         yield (
             Figure("gains", f"Speed-up at {load}", "With 95 % intervals, on a logarithmic scale."),
-            partial(at_load.paint_gains, run.summary),
+            at_load.paint_gains(run.summary),
         )
     cases = wording.listed([case.name for case in run.summary.cases if case.headline])
     yield (
@@ -129,5 +124,5 @@ def _at(run: Results, point: LoadPoint) -> _Catalogue:
             "medians of the rounds. Speculation does not change the prefill, so the curves of TTFT "
             "should lie together; none should drift.",
         ),
-        partial(at_load.paint_over_time, run),
+        at_load.paint_over_time(run),
     )

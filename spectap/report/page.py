@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing but itself, with the figures as PNGs beside it."""
+"""The report: one HTML file that needs nothing but itself."""
 
 from __future__ import annotations
 
@@ -28,17 +28,14 @@ _HYPHEN: Final = re.compile(r"(?<=\d)-(?=\d)")
 
 
 def write_results(run: Results) -> Path:
-    """Writes ``report.html``, the PNGs, ``summary.json`` and ``advice.json`` of a run.
+    """Writes ``report.html``, ``summary.json`` and ``advice.json`` of a run.
 
     Returns the report. Where nothing speculates there is no ``advice.json``. Raises OSError.
     """
-    drawings = figures.draw(run)
-    for drawing in drawings:
-        (run.folder / f"{drawing.name}.png").write_bytes(drawing.png)
     (run.folder / SUMMARY).write_text(run.summary.to_json(), encoding="utf-8")
     if run.advice:
         (run.folder / ADVICE).write_text(run.advice.to_json(), encoding="utf-8")
-    return _write(run.folder, html(run, drawings))
+    return _write(run.folder, html(run, figures.draw(run)))
 
 
 def write_jobs(folder: Path, view: View, config: Config) -> Path:

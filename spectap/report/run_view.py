@@ -74,10 +74,8 @@ def _lead(run: Results) -> Iterator[str]:
 
 
 def _advice_in_short(run: Results) -> Iterator[str]:
-    if run.advice is None:
-        return
-    short = advice.in_short(run.advice, run.config.stand_in)
-    if run.advice.rehearsal:
+    short = advice.in_short(run.advice, run.config.stand_in) if run.advice else ()
+    if run.advice and run.advice.rehearsal:
         name = shlex.quote(run.folder.name)
         yield from (f"{sentence} What they show: make advise RUN={name}" for sentence in short)
     else:
@@ -126,19 +124,15 @@ def _case_notes(summary: Summary) -> Iterator[str]:
 def _explanations(summary: Summary) -> Iterator[str]:
     compared = [comparison for case in summary.cases for _, comparison in case.compared]
     all_cells = [cell for case in summary.cases for cell in case.cells]
-    claims = (
-        claim for comparison in compared for claim in (comparison.speed, comparison.cost) if claim
-    )
-    priced = phrases.priced(summary)
+    claims = [claim for each in compared for claim in (each.speed, each.cost) if claim]
     yield "TPOT is the true time per output token."
     if compared:
+        together = "cost" if phrases.priced(summary) else "tokens/s"
         yield (
-            "The speed-up says how many times faster one whole request is than with the baseline, "
-            "its first token and its queue included; decoding is that of TPOT alone."
+            "Against the baseline: speed says how many times faster one whole request is, its "
+            "first token and its queue included; decoding is that of TPOT alone, "
+            f"{together} that of all requests together."
         )
-    if any(comparison.cost for comparison in compared):
-        subject = "The cost of a token is" if priced else "The tokens/s are"
-        yield f"{subject} compared over all requests together."
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
         ladder = any(case.ladders for case in summary.cases)
         more = f" The sentence below a table {STEP_BY_STEP}" if ladder else ""

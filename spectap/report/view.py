@@ -57,7 +57,6 @@ class Figure:
     advice: bool = False
     """Whether it shows what the advice rests on."""
     svg: str = ""
-    png: bytes = b""
 
 
 @dataclass(frozen=True)
