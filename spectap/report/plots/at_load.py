@@ -136,7 +136,7 @@ def _paint_rounds(
     requests = [*chain(*rounds)]
     x, y = zip(*requests[:: math.ceil(len(requests) / _DOTS)], strict=True)
     face = colour.light if solid else "none"
-    axes.scatter(x, y, 12, face, colour.marker, edgecolors=colour.light, linewidths=0.8, alpha=0.35)
+    axes.plot(x, y, colour.marker, color=colour.light, mfc=face, ms=3.5, mew=0.8, alpha=0.35)
     medians = [tuple(map(median, zip(*of, strict=True))) for of in rounds if of]
     style = "-" if solid else (0, (4, 2))
     axes.plot(*zip(*medians, strict=True), color=colour.light, linewidth=1.6, linestyle=style)
