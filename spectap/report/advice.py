@@ -225,16 +225,14 @@ def _position(acceptance: Acceptance, number: int) -> tuple[str, str, str]:
 
 
 def _costs(advice: Advice) -> Table:
-    """What a step of each line takes at each load, and what it is made of; in milliseconds."""
+    """What a step of each line takes at each load, in milliseconds."""
     windows = sorted({window for cost in advice.costs for window, _ in cost.measured})
     several = len(_loads(advice)) > 1
     roles = colours(advice)
 
     def row(cost: StepCost) -> Row:
         steps = {window: interval.point for window, interval in cost.measured}
-        # One window cannot tell what is fixed from what each draft adds.
-        fixed = cost.fixed if len(steps) > 1 else None
-        seconds = ([cost.baseline], map(steps.get, windows), [fixed, cost.per_draft])
+        seconds = [cost.baseline], map(steps.get, windows)
         load = (phrases.short_load(cost.load),) if several else ()
         values = tuple(tuple(map(wording.milliseconds, group)) for group in seconds)
         return Row((cost.line, *load), values, roles[cost.line].role)
@@ -245,7 +243,6 @@ def _costs(advice: Advice) -> Table:
         (
             Columns("", (BASELINE,)),
             Columns("at window", tuple(map(str, windows))),
-            Columns("beyond the baseline's", ("fixed", "a draft")),
         ),
         grouped((cost.line, row(cost)) for cost in advice.costs),
         coloured=0,

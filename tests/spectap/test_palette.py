@@ -13,7 +13,7 @@ from spectap import palette
 Vector = NDArray[np.float64]
 
 # Linear sRGB as readers of each kind see it (Machado, Oliveira and Fernandes 2009, severity 1.0).
-VISIONS = {
+VISIONS: dict[str, list[float]] = {
     "ordinary": [1, 0, 0, 0, 1, 0, 0, 0, 1],
     "protanopia": [
         *(0.152286, 1.052583, -0.204868),

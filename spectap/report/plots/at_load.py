@@ -176,7 +176,8 @@ def paint_drafts(advice: Advice) -> Figure | None:
         axes.set_xlabel(label)
     if several:
         grid[0][1].set_ylim(0, 1.06 * max(1.0, *(prospect.speedup.high for prospect in prospects)))
-    drawn = {of.line for of in (*acceptances, *prospects)}
+    drawn = {acceptance.line for acceptance in acceptances}
+    drawn |= {prospect.line for prospect in prospects}
     canvas.legend(figure, {name: colours[name] for name in colours if name in drawn})
     return figure
 

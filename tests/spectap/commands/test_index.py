@@ -148,7 +148,7 @@ def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
     cells = {(cell.test_case, cell.variant) for case in read.summary.cases for cell in case.cells}
     assert cells == {(case, name) for case in ("counting", "sonnets") for name in NAMES}
     assert [check.failures for check in read.checks] == [()] * len(cells)
-    assert set(read.published.recorded) == {(case, "concurrency-2", name) for case, name in cells}
+    assert read.driver == "llmperf"
     assert "Greedy answers were not compared" in " ".join(read.summary.notes)
 
 

@@ -81,7 +81,7 @@ def test_the_summary_and_the_advice_lie_beside_it(drawn: Path, html: str) -> Non
     assert page.write_results(results.read(drawn)).read_text(encoding="utf-8") == html
 
 
-def test_it_needs_no_network_and_a_browser_runs_nothing_of_it(html: str) -> None:
+def test_a_browser_runs_and_fetches_nothing_for_it(html: str) -> None:
     for tag, name, value in Structure(html).attributes:
         assert tag not in {"script", "link", "img", "iframe", "object"}
         if name in {"src", "href", "xlink:href"}:
