@@ -31,7 +31,7 @@ def tables(summary: Summary) -> Iterator[Table]:
     groups: list[tuple[str, list[Measure], list[Cell]]] = [
         ("Latency", [*map(_distribution, latencies)], every),
         ("Throughput and tokens of a request", [*map(_distribution, rates_and_counts)], every),
-        ("All requests together", [_REQUESTS, _together(summary), *_promised(every)], every),
+        ("All requests together", [_together(summary), *_promised(every)], every),
         ("Speed-ups, 95 % intervals", [_SPEEDUPS], [cell for cell in every if cell.comparison]),
     ]
     for title, measures, cells in groups:
@@ -195,18 +195,11 @@ def _value(metric: Metric, value: float) -> str:
     return wording.significant(value * metric.scale)
 
 
-def _requests(cell: Cell) -> list[str]:
-    expected = "" if cell.complete else f" of {cell.expected}"
-    return [f"{cell.requests}{expected}", str(cell.errors)]
-
-
-_REQUESTS: Final = Measure("Measured", ("requests", "failed"), _requests)
-
-
 def _together(summary: Summary) -> Measure:
     priced = phrases.priced(summary)
 
     def texts(cell: Cell) -> Iterator[str]:
+        yield f"{cell.errors}/{cell.requests}"
         yield intervals.estimate(
             cell.tokens_per_second, cell.tokens_per_second_interval, wording.significant
         )
@@ -223,7 +216,7 @@ def _together(summary: Summary) -> Measure:
         yield intervals.estimate(steps.mean if steps else None, interval, wording.significant)
 
     usd = ("USD per M tokens",) if priced else ()
-    return Measure("Together, 95 % interval", ("tokens/s", *usd, "tokens a step"), texts)
+    return Measure("Together, 95 % interval", ("errors", "tokens/s", *usd, "tokens a step"), texts)
 
 
 def _ratios(cell: Cell) -> Iterator[str]:

@@ -130,7 +130,7 @@ def read(folder: Path) -> Results:
     )
     checks = crosscheck.check(records, counts)
     disagreements = (failure for check in checks for failure in check.failures)
-    notes = (*_notes(folder, config), *summary.notes, *_ledger_notes(path), *disagreements)
+    notes = (*_missing(folder, config), *summary.notes, *disagreements)
     return Results(
         folder=folder,
         config=config,
@@ -146,17 +146,15 @@ def read(folder: Path) -> Results:
     )
 
 
-def _notes(folder: Path, config: Config) -> Iterator[str]:
-    """What is missing: variants that were to be measured apart, answers, the end of the ledger."""
+def _missing(folder: Path, config: Config) -> Iterator[str]:
+    """Variants that were to be measured apart, greedy answers, the end of the ledger."""
     if (parts := read_merged(folder)) is not None:
         yield from parts.sentences
     if config.apart and any(case.prompts is None for case in config.test_cases):
         yield (
             "Greedy answers were not compared, because the variants did not serve at the same time."
         )
-
-
-def _ledger_notes(path: Path) -> Iterator[str]:
+    path = folder / LEDGER
     if not path.exists():
         yield f"There is no {LEDGER} in this folder."
     elif path.read_bytes()[-1:] not in (b"", b"\n"):

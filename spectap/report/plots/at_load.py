@@ -28,7 +28,7 @@ _LINE: Final = 25  # points of height for a variant
 _GAP: Final = 0.5  # lines between two test cases
 _PANEL: Final = 150  # points of height
 _DRAFTS_PANEL: Final = 190
-_SHIFT: Final = 0.12  # windows or positions, between the intervals of two lines
+_SHIFT: Final = 0.12  # positions, between the intervals of two lines
 _RING: Final = 12  # points, around what is recommended
 _DECODING: Final = Colour("muted", canvas.MUTED, canvas.MUTED, "s")
 _LATENCIES: Final = (metrics.END_TO_END_LATENCY, metrics.TIME_PER_OUTPUT_TOKEN, metrics.TTFT)
@@ -176,9 +176,7 @@ def paint_drafts(advice: Advice) -> Figure | None:
         axes.set_xlabel(label)
     if several:
         grid[0][1].set_ylim(0, 1.06 * max(1.0, *(prospect.speedup.high for prospect in prospects)))
-    drawn = {acceptance.line for acceptance in acceptances}
-    drawn |= {prospect.line for prospect in prospects}
-    canvas.legend(figure, {name: colours[name] for name in colours if name in drawn})
+    canvas.legend(figure, {series.name: colours[series.name] for series in advice.lines})
     return figure
 
 
@@ -210,18 +208,9 @@ def _paint_windows(
     """The prospects of one class; what is recommended for it is ringed."""
     axes.set_ylabel("speed-up of one request")
     axes.axhline(1, color=canvas.INK, linewidth=1)
-    best = {
-        (
-            recommendation.choice.line,
-            recommendation.choice.window,
-            recommendation.prompt_class,
-            recommendation.load,
-        )
-        for recommendation in recommendations
-    }
-    lines = [*dict.fromkeys(prospect.line for prospect in prospects)]
-    for number, line in enumerate(lines):
-        colour, shift = colours[line], _SHIFT * (number - (len(lines) - 1) / 2)
+    best = {(of.choice.line, of.choice.window, of.prompt_class, of.load) for of in recommendations}
+    for line in dict.fromkeys(prospect.line for prospect in prospects):
+        colour = colours[line]
         of_line = sorted((p for p in prospects if p.line == line), key=lambda p: p.window)
         windows = [prospect.window for prospect in of_line]
         speeds = [prospect.speedup for prospect in of_line]
@@ -229,10 +218,9 @@ def _paint_windows(
         lows, highs = ([getattr(speed, end) for speed in speeds] for end in ("low", "high"))
         axes.fill_between(windows, lows, highs, color=colour.light, alpha=canvas.BAND, linewidth=0)
         for prospect, speed in zip(of_line, speeds, strict=True):
+            window = prospect.window
             if prospect.measured:
-                at = prospect.window + shift
-                axes.vlines(at, speed.low, speed.high, color=colour.light, linewidth=2)
-                canvas.paint_point(axes, prospect.window, speed.point, colour)
-            if (line, prospect.window, prospect.prompt_class, prospect.load) in best:
-                point = prospect.window, speed.point
-                axes.plot(*point, "o", mfc="none", mec=canvas.INK, markersize=_RING)
+                axes.vlines(window, speed.low, speed.high, color=colour.light, linewidth=2)
+                canvas.paint_point(axes, window, speed.point, colour)
+            if (line, window, prospect.prompt_class, prospect.load) in best:
+                axes.plot(window, speed.point, "o", mfc="none", mec=canvas.INK, markersize=_RING)

@@ -111,11 +111,10 @@ def test_every_cell_is_in_every_table_with_its_numbers(comparison: Results) -> N
             *(f"{1000 * value:.1f}" for value in (tpot.p50, tpot.p90, tpot.p99)),
             f"{1000 * tpot.typical.low:.1f}-{1000 * tpot.typical.high:.1f}",
         )
-        assert of_all[0] == f"{speed.point:.1f} ({speed.low:.1f}-{speed.high:.1f})"
+        assert of_all[:2] == ("0/24", f"{speed.point:.1f} ({speed.low:.1f}-{speed.high:.1f})")
         usd = cell.usd_per_million_output_tokens_interval
         assert usd
-        assert of_all[1] == f"${usd.point:.2f} (${usd.low:.2f}-${usd.high:.2f})"
-    assert column(together, "Measured") == [("24", "0")] * 6
+        assert of_all[2] == f"${usd.point:.2f} (${usd.low:.2f}-${usd.high:.2f})"
     for case, row in zip(comparison.summary.cases, rows(speedups), strict=True):
         ((_, compared),) = case.compared
         ratios = (compared.speedup, compared.by_time_per_output_token, compared.by_end_to_end)
