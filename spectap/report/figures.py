@@ -40,18 +40,18 @@ def draw(run: Results) -> tuple[Figure, ...]:
 def _figures(run: Results) -> Iterator[tuple[Figure, Drawing | None]]:
     points = run.config.load.points
     if run.advice:
-        for *texts, drawing in _drafts(run.advice):
-            yield Figure(*texts, advice=True), drawing
+        for name, title, caption, drawing in _drafts(run.advice):
+            yield Figure(name, title, caption, advice=True), drawing
     if len(points) == 1:
-        for *texts, drawing in _at(run, points[0]):
-            yield Figure(*texts), drawing
+        for name, title, caption, drawing in _at(run, points[0]):
+            yield Figure(name, title, caption), drawing
         return
     for case in run.summary.cases:
-        for name, *texts, drawing in _over_loads(run, case):
-            yield Figure(f"{name}-{case.name}", *texts, case=case.name), drawing
+        for name, title, caption, drawing in _over_loads(run, case):
+            yield Figure(f"{name}-{case.name}", title, caption, case=case.name), drawing
     for point in points:
-        for name, *texts, drawing in _at(run.at(point), point):
-            yield Figure(f"{name}-{point.name}", *texts, load=point.name), drawing
+        for name, title, caption, drawing in _at(run.at(point), point):
+            yield Figure(f"{name}-{point.name}", title, caption, load=point.name), drawing
 
 
 def _drafts(advice: Advice) -> _Drawings:

@@ -47,28 +47,9 @@ def column(table: Table, title: str) -> list[tuple[str, ...]]:
     return [row.values[number] for row in rows(table)]
 
 
-def points(*concurrencies: int, rates: tuple[float, ...] = ()) -> list[LoadPoint]:
-    closed = [LoadPoint(concurrency=number, requests=4) for number in concurrencies]
-    return closed + [LoadPoint(rate=rate, requests=4) for rate in rates]
-
-
-@pytest.mark.parametrize(
-    ("loads", "words", "short"),
-    [
-        (points(1, 2, 8), "concurrency 1, 2 and 8", ["1", "2", "8"]),
-        (points(rates=(1,)), "1 request a second", ["1/s"]),
-        (points(4, rates=(0.5,)), "concurrency 4, and 0.5 requests a second", ["4", "0.5/s"]),
-    ],
-)
-def test_load_points_in_words(loads: list[LoadPoint], words: str, short: list[str]) -> None:
-    assert phrases.load_points(loads) == words
-    assert [phrases.short_load(load) for load in loads] == short
-
-
-def test_a_cell_is_marked_for_its_queue_and_for_its_schedule() -> None:
-    late, punctual = (Schedule(0.001, 0.2, 0.3, lagging) for lagging in (True, False))
-    assert phrases.load_mark(samples.cell("SD", schedule=punctual)) == ""
-    assert phrases.load_mark(samples.cell("SD", schedule=late, queued=True)) == "queue, lagged"
+CLOSED = LoadPoint(concurrency=4, requests=4)
+HALF, ONCE = (LoadPoint(rate=rate, requests=4) for rate in (0.5, 1))
+LATE, PUNCTUAL = (Schedule(0.001, 0.2, 0.3, lagging) for lagging in (True, False))
 
 
 @pytest.mark.parametrize(
@@ -85,9 +66,14 @@ def test_a_cell_is_marked_for_its_queue_and_for_its_schedule() -> None:
         (phrases.probability(1.0), "> 99 %"),
         (phrases.probability(0.0), "< 1 %"),
         (phrases.probability(0.706), "71 %"),
+        (phrases.load_points([CLOSED, HALF]), "concurrency 4, and 0.5 requests a second"),
+        (phrases.load_points([ONCE]), "1 request a second"),
+        (phrases.short_load(HALF), "0.5/s"),
+        (phrases.load_mark(samples.cell("SD", schedule=PUNCTUAL)), ""),
+        (phrases.load_mark(samples.cell("SD", schedule=LATE, queued=True)), "queue, lagged"),
     ],
 )
-def test_estimates(text: phrases.Estimate | str, expected: str) -> None:
+def test_a_figure_in_words(text: phrases.Estimate | str, expected: str) -> None:
     assert str(text) == expected
 
 
