@@ -104,34 +104,29 @@ def terminal_view(run: Results, advice: Advice) -> View:
 
 def serve(advice: Advice) -> Table:
     """What to serve each class with, and the mix, at each load; the sentences name rivals."""
-    several = len(_loads(advice)) > 1
-    priced = any(
-        recommendation.usd_per_million_output_tokens for recommendation in advice.recommendations
-    )
     roles = colours(advice)
 
     def row(recommendation: Recommendation) -> Row:
         line = recommendation.choice.line
         ratio = phrases.speed(recommendation.speedup if line else None)
         origin = ("measured" if recommendation.measured else "predicted") if line else ""
-        values = [
+        values = (
             (ratio.figure, ratio.bounds, origin),
             (phrases.probability(recommendation.probability),),
-        ]
-        values += (
-            [(wording.dollars(recommendation.usd_per_million_output_tokens),)] if priced else []
+            (wording.dollars(recommendation.usd_per_million_output_tokens),),
         )
-        load = (phrases.short_load(recommendation.load),) if several else ()
-        labels = (*load, recommendation.prompt_class or "the mix", _name(recommendation.choice))
-        return Row(labels, tuple(values), roles[line].role if line else "")
+        load = phrases.short_load(recommendation.load)
+        labels = (load, recommendation.prompt_class or "the mix", _name(recommendation.choice))
+        return Row(labels, values, roles[line].role if line else "")
 
-    columns = [Columns("speed-up, 95 %", ("", "", "")), Columns("how", ("sure",))]
-    columns += [Columns("USD per", ("M tokens",))] if priced else []
-    heading = "fastest" if advice.rehearsal else "serve"
     return Table(
         "Fastest in this rehearsal" if advice.rehearsal else "What to serve",
-        (*(("load",) if several else ()), "class", heading),
-        tuple(columns),
+        ("load", "class", "fastest" if advice.rehearsal else "serve"),
+        (
+            Columns("speed-up, 95 %", ("", "", "")),
+            Columns("how", ("sure",)),
+            Columns("USD per", ("M tokens",)),
+        ),
         grouped(
             (recommendation.load, row(recommendation)) for recommendation in advice.recommendations
         ),
@@ -156,21 +151,18 @@ def _prospects(advice: Advice, load: LoadPoint | None) -> Table:
         if prospect.load == load
     }
     classes = [*dict.fromkeys(prompt_class for *_, prompt_class in prospects)]
-    compared = any(prospect.predicted and prospect.measured for prospect in prospects.values())
     roles, order = colours(advice), [series.name for series in advice.lines]
-    names = ("tokens", "predicted", "measured", *(("error",) if compared else ()))
     suffix = f" at {phrases.load_points([load])}" if load else ""
 
     def row(line: str, window: int) -> Row:
         cells = (prospects.get((line, window, name)) for name in classes)
-        values = tuple(_prospect(cell)[: len(names)] for cell in cells)
-        return Row((line, str(window)), values, roles[line].role)
+        return Row((line, str(window)), tuple(map(_prospect, cells)), roles[line].role)
 
     windows = {(line, window) for line, window, _ in prospects}
     return Table(
         f"Speed-up by window{suffix}",
         ("draft", "window"),
-        tuple(Columns(name, names) for name in classes),
+        tuple(Columns(name, ("tokens", "predicted", "measured", "error")) for name in classes),
         grouped(
             (line, row(line, window))
             for line, window in sorted(windows, key=lambda key: (order.index(key[0]), key[1]))
@@ -227,23 +219,18 @@ def _position(acceptance: Acceptance, number: int) -> tuple[str, str, str]:
 def _costs(advice: Advice) -> Table:
     """What a step of each line takes at each load, in milliseconds."""
     windows = sorted({window for cost in advice.costs for window, _ in cost.measured})
-    several = len(_loads(advice)) > 1
     roles = colours(advice)
 
     def row(cost: StepCost) -> Row:
         steps = {window: interval.point for window, interval in cost.measured}
         seconds = [cost.baseline], map(steps.get, windows)
-        load = (phrases.short_load(cost.load),) if several else ()
         values = tuple(tuple(map(wording.milliseconds, group)) for group in seconds)
-        return Row((cost.line, *load), values, roles[cost.line].role)
+        return Row((cost.line, phrases.short_load(cost.load)), values, roles[cost.line].role)
 
     return Table(
         "A step, ms",
-        ("draft", *(("load",) if several else ())),
-        (
-            Columns("", (BASELINE,)),
-            Columns("at window", tuple(map(str, windows))),
-        ),
+        ("draft", "load"),
+        (Columns("", (BASELINE,)), Columns("at window", tuple(map(str, windows)))),
         grouped((cost.line, row(cost)) for cost in advice.costs),
         coloured=0,
     )
