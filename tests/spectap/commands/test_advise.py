@@ -40,16 +40,8 @@ def run(recorded: Path, tmp_path: Path) -> Path:
 
 def served(out: str) -> dict[str, str]:
     """What is to be served, by class."""
-    rows = re.findall(r"^(structured|open-ended|the mix) +(.+?)  +", out, re.MULTILINE)
+    rows = re.findall(r"^\S* +(structured|open-ended|the mix) +(.+?)  +", out, re.MULTILINE)
     return dict(rows)
-
-
-def measured(out: str, window: int) -> list[str]:
-    """A window's speed-ups as measured, class by class: where there are errors, after predicted."""
-    tables = out[out.index("Speed-up by window") : out.index("Drafts accepted")]
-    rows = re.findall(rf"^\S* +{window} .*$", tables, re.MULTILINE)
-    ratios = [ratio for row in rows for ratio in re.findall(r"\S+x", row)]
-    return ratios[1::2] if "error" in tables else ratios
 
 
 def test_a_run_is_advised_on_by_folder_or_name_and_keeps_the_advice(
