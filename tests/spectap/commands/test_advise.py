@@ -40,7 +40,7 @@ def run(recorded: Path, tmp_path: Path) -> Path:
 
 def served(out: str) -> dict[str, str]:
     """What is to be served, by class."""
-    rows = re.findall(r"^\S* +(structured|open-ended|the mix) +(.+?)  +", out, re.MULTILINE)
+    rows = re.findall(r"^\S* {1,7}(structured|open-ended|the mix) +(.+?)  +", out, re.MULTILINE)
     return dict(rows)
 
 
