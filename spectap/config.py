@@ -180,7 +180,7 @@ class Cost(Model):
 
     @property
     def price(self) -> str:
-        """The date and the purchase option of the price, in words."""
+        """When and of what the price was read, in words."""
         return f"as of {self.as_of}" + (f", {self.price_of}" if self.price_of else "")
 
     @property
@@ -260,10 +260,7 @@ class Config(Model):
 
     @property
     def wave(self) -> LoadPoint:
-        """As many requests as are in flight at once, at most: what warms up, and what controls.
-
-        Where there is no closed loop, a full batch.
-        """
+        """What warms up, and what controls: the widest closed loop once, or else a full batch."""
         widest = max(
             (point.concurrency for point in self.load.points if point.concurrency),
             default=max(variant.batch or 1 for variant in self.variants),
@@ -317,13 +314,9 @@ def read(path: Path) -> Config:
 
 
 def differences(begun: Config, config: Config) -> list[str]:
-    """The fields that differ and decide what is measured.
-
-    Neither the end of the nodes nor the endpoints' key does. Where variants are measured apart, a
-    price may change before the last of them is.
-    """
+    """The fields that differ and decide what is measured."""
     ignored = {"stopper", "api_key_secret"}
-    if begun.apart:
+    if begun.apart:  # a price may change before the last variant is measured
         ignored |= {"cost", "settings", "objectives"}
     fields = [name for name in Config.model_fields if name not in ignored]
     return [name for name in fields if getattr(begun, name) != getattr(config, name)]

@@ -22,7 +22,6 @@ MINIMUM_INPUT_TOKENS: Final = 41
 (ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py``). With no deviation and a mean below that
 of its instruction, about 27, it redraws without end (``src/llmperf/utils.py``)."""
 
-
 FEWEST_ROUNDS: Final = 3
 """The fewest rounds of an interval: with two, Student's t has one degree of freedom."""
 

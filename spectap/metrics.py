@@ -121,9 +121,7 @@ def llmperf_inter_token_latency(record: Record) -> float | None:
     It takes events for tokens, that of the role included (llmperf @f1d6bed,
     ``openai_chat_completions_client.py``), so it is wrong where a chunk carries several tokens.
     """
-    if not record.chunks:
-        return None
-    return record.chunks[-1][0] / (len(record.chunks) + 1)
+    return record.chunks[-1][0] / (len(record.chunks) + 1) if record.chunks else None
 
 
 def request_time(records: Iterable[Record]) -> float:
@@ -157,10 +155,8 @@ def open_loop_time(records: Sequence[Record], rate: float) -> float:
     """
     if not records:
         return 0.0
-    tail = max(record.sent + record.end for record in records) - max(
-        record.sent for record in records
-    )
-    return len(records) / rate + tail
+    ended = max(record.sent + record.end for record in records)
+    return len(records) / rate + (ended - max(record.sent for record in records))
 
 
 def occupied_time(records: Iterable[Record]) -> float:

@@ -189,6 +189,7 @@ def test_what_was_sent_refused_and_not_counted_is_said(tmp_path: Path) -> None:
 def test_ledgers_without_a_configuration(comparison: Results) -> None:
     view = run_view.of_ledgers(comparison.ledger)
     assert view.title == "SD against Base: 144 requests, 2026-05-28 20:26 to 20:28 UTC"
+    assert view.headline.startswith("SD: requests faster in 2 of 3 test cases")
     (alone, _), (configured, _) = view.tables[0], run_view.of_run(comparison).tables[0]
     for title in ("TPOT ms", "TTFT ms", "E2E s", "tokens"):
         assert column(alone, title) == column(configured, title)
