@@ -61,18 +61,14 @@ def probability(value: float) -> str:
 
 def rate(share: float, bounds: tuple[float, float] | None) -> str:
     """A share in percent, with its interval if it has one: ``90 % (80-96)``."""
-    text = f"{100 * share:.0f} %"
-    if bounds is not None:
-        text += f" ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})"
-    return text
+    span = f" ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})" if bounds else ""
+    return f"{100 * share:.0f} %{span}"
 
 
 def points(share: float) -> str:
     """A difference of two shares in percentage points, with its sign."""
-    size = f"{100 * abs(share):.1f}"
-    if size == "0.0":
-        return size
-    return f"{MINUS}{size}" if share < 0 else f"+{size}"
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text[1:] == "0.0" else text.replace("-", MINUS)
 
 
 def priced(summary: Summary) -> bool:

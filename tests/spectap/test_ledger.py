@@ -34,6 +34,9 @@ def test_reads_what_was_written(tmp_path: Path) -> None:
         for record in written:
             open_ledger.append(record)
     assert read_ledger(path) == written
+    open_ledger.close()  # does nothing
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        open_ledger.append(samples.record())
 
 
 def test_a_line_of_another_version_is_refused_by_its_place(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.text import Text
 
-from spectap.report import advice, figures
+from spectap.report import advice, page
 from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure
@@ -40,7 +40,7 @@ def drawings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
     """All seven, really drawn: of one test case at two load points."""
     folder = tmp_path_factory.mktemp("drawn")
     run = runs.ladder(folder, {1: 0.8, 8: 4.0}, {}, cases=1)
-    return {drawing.name: drawing for drawing in figures.draw(run)}
+    return {drawing.name: drawing for drawing in page.draw(run)}
 
 
 def painted(drawing: Drawing | None) -> tuple[list[Axes], set[str]]:
@@ -110,7 +110,7 @@ def test_svg_takes_every_colour_from_the_page_and_nothing_from_outside(
 def test_what_cannot_be_drawn_is_left_out(
     tmp_path: Path, lines: list[generated.Line], names: list[str]
 ) -> None:
-    drawn = figures.draw(runs.read(tmp_path, CONFIG, lines))
+    drawn = page.draw(runs.read(tmp_path, CONFIG, lines))
     assert [figure.name for figure in drawn] == names
 
 

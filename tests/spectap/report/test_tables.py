@@ -15,7 +15,7 @@ from spectap.analysis.summary import Schedule
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.prompt import LeftOut, UsedSet
-from spectap.report import cells, figures, page, phrases, quality, results, run_view
+from spectap.report import cells, page, phrases, quality, results, run_view
 from spectap.report.results import Results
 from spectap.report.view import Row, Table
 from tests.spectap import generated_runs as generated
@@ -202,7 +202,7 @@ def test_an_added_metric_is_in_summary_tables_and_definitions(
 ) -> None:
     """A metric is one entry of the catalogue."""
     monkeypatch.setattr(metrics, "METRICS", (*metrics.METRICS, FIRST_GAP))
-    monkeypatch.setattr(figures, "draw", lambda run: ())
+    monkeypatch.setattr(page, "draw", lambda run: ())
     run = results.read(generated.write(tmp_path, CONFIG, LINES))
     html = page.write_results(run).read_text(encoding="utf-8")
     summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
