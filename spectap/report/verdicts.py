@@ -150,7 +150,7 @@ def over_loads(ladder: Ladder, question: Question) -> str:
     unit = phrases.load_unit(ladder.loads)
     parts = [f"{question.better} up to {up_to:g} {unit}"] if up_to is not None else []
     parts += [f"{question.worse} from {from_:g} {unit}"] if from_ is not None else []
-    return " and ".join(parts) or f"{question.better} up to a load that is undecided"
+    return " and ".join(parts) or "undecided"
 
 
 def sentences(case: Case, *, several: bool) -> tuple[str, ...]:

@@ -41,7 +41,6 @@ PAPER, INK, MUTED, RULE = (LIGHT[role] for role in _PAGE)
 
 WIDTH: Final = 480  # points; one point is ratios as about one CSS pixel
 FONT_SIZE: Final = 11.5
-SMALL: Final = 10.5
 
 BAND: Final = 0.13  # opacity of an interval's area
 

@@ -131,7 +131,7 @@ def paint_pareto(summary: Summary, case: Case) -> Figure | None:
                     (6, 5),
                     textcoords="offset points",
                     color=colour.light,
-                    size=canvas.SMALL,
+                    size=canvas.FONT_SIZE - 1,
                 )
     if not drawn:
         return None

@@ -194,6 +194,8 @@ def test_a_line_joins_the_medians_of_the_rounds(comparison: Results) -> None:
     curves = [np.asarray(line.get_xydata()) for line in ttft.lines if line.get_marker() == "None"]
     assert [len(curve) for curve in curves] == [6] * 4
     assert curves[0][0, 1] == pytest.approx(np.median(values))
+    assert 0 <= curves[0][0, 0] < 1
+    assert ttft.get_ylim()[1] > max(values)
 
 
 def test_drafts_have_the_windows_and_acceptances_of_the_advice(sweep: Results) -> None:

@@ -34,7 +34,7 @@ FASTER = Crossover(None, 8, None)
         (CROSSED, TOGETHER, {}, "more tokens/s up to 4 at once and fewer tokens/s from 8 at once"),
         (Crossover(6, 4, None), SPEED, {}, "faster up to 4 at once"),
         (Crossover(1, None, 2), SPEED, {}, "slower from 2 at once"),
-        (Crossover(None, None, None), SPEED, {}, "faster up to a load that is undecided"),
+        (Crossover(None, None, None), SPEED, {}, "undecided"),
         (FASTER, SPEED, {}, "faster at every load"),
         (Crossover(None, None, 1), SPEED, {}, "slower at every load"),
         (FASTER, SPEED, {"whole": False}, "faster at every load that has a verdict"),
