@@ -10,26 +10,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from spectap.errors import ConfigError, problems
-from spectap.load_points import Load, LoadPoint
+from spectap.load_points import Load, LoadPoint, Model
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 """Names of variants and test cases: folders, parts of object keys and CloudWatch dimensions."""
 
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=NAME.pattern)]
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def _optional(description: str) -> Any:
@@ -44,7 +34,7 @@ class Structure(StrEnum):
     OPEN_ENDED = "open-ended"
 
 
-class Variant(_Model):
+class Variant(Model):
     """One way of decoding under test, served at an endpoint or run as a job; None is unknown."""
 
     name: Name
@@ -95,7 +85,7 @@ class Variant(_Model):
         return f"{self.name}-{self.served}" if self.served else self.name
 
 
-class PromptSource(_Model):
+class PromptSource(Model):
     """Where the prompts of a test case come from: a known set, or a file. Exactly one of them."""
 
     known: Text | None = Field(
@@ -124,7 +114,7 @@ class PromptSource(_Model):
         return f"{self.known or self.file}{some}{most}"
 
 
-class TestCase(_Model):
+class TestCase(Model):
     """Prompts of one kind to compare the variants on."""
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -150,7 +140,7 @@ class TestCase(_Model):
         return "llmperf's own text (Shakespeare's sonnets)" if self.line is None else self.line
 
 
-class Objectives(_Model):
+class Objectives(Model):
     """What a service promises its users. A request within all of them counts as goodput."""
 
     model_config = ConfigDict(strict=True)
@@ -177,7 +167,7 @@ class Objectives(_Model):
         return self
 
 
-class Cost(_Model):
+class Cost(Model):
     """What the hardware costs."""
 
     usd_per_hour: Annotated[float, Field(gt=0, description="One node.")]
@@ -190,7 +180,7 @@ class Cost(_Model):
 
     @property
     def price(self) -> str:
-        """The date and the purchase option of the price, in words."""
+        """When and of what the price was read, in words."""
         return f"as of {self.as_of}" + (f", {self.price_of}" if self.price_of else "")
 
     @property
@@ -199,7 +189,7 @@ class Cost(_Model):
         return self.usd_per_hour * self.share / 3600 * 1_000_000
 
 
-class Config(_Model):
+class Config(Model):
     """One run's input."""
 
     experiment: Text
@@ -270,10 +260,7 @@ class Config(_Model):
 
     @property
     def wave(self) -> LoadPoint:
-        """As many requests as are in flight at once, at most: what warms up, and what controls.
-
-        Where there is no closed loop, a full batch.
-        """
+        """What warms up, and what controls: the widest closed loop once, or else a full batch."""
         widest = max(
             (point.concurrency for point in self.load.points if point.concurrency),
             default=max(variant.batch or 1 for variant in self.variants),
@@ -327,13 +314,9 @@ def read(path: Path) -> Config:
 
 
 def differences(begun: Config, config: Config) -> list[str]:
-    """The fields that differ and decide what is measured.
-
-    Neither the end of the nodes nor the endpoints' key does. Where variants are measured apart, a
-    price may change before the last of them is.
-    """
+    """The fields that differ and decide what is measured."""
     ignored = {"stopper", "api_key_secret"}
-    if begun.apart:
+    if begun.apart:  # a price may change before the last variant is measured
         ignored |= {"cost", "settings", "objectives"}
     fields = [name for name in Config.model_fields if name not in ignored]
     return [name for name in fields if getattr(begun, name) != getattr(config, name)]

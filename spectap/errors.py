@@ -1,20 +1,21 @@
-"""Every error the benchmark reports to its user: one tree, so that callers catch a family.
+"""Every error that is reported to the user: one tree, so that callers catch a family.
 
-The text of each is one line, or a line for each thing that is wrong. Below them is how what
-pydantic refuses is worded; importing pydantic takes a while, so this module does not.
+The text of each is one line, or a line for each thing that is wrong, and says what to check. This
+module does not import pydantic, which takes a while.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, get_args
 
 from spectap.printing import printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
+    from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
 
@@ -23,11 +24,11 @@ class BenchmarkError(Exception):
 
 
 class ConfigError(BenchmarkError):
-    """The configuration cannot be used. It names the file, the field and what is allowed."""
+    """The configuration cannot be used."""
 
 
 class JournalError(BenchmarkError):
-    """A line of a journal cannot be read. It names the file, the line number and the reason."""
+    """A line of a journal cannot be read."""
 
 
 class TapError(BenchmarkError):
@@ -35,7 +36,7 @@ class TapError(BenchmarkError):
 
 
 class EndpointError(BenchmarkError):
-    """An endpoint does not serve, or not what is needed. It names the endpoint and the reason."""
+    """An endpoint does not serve, or not what is needed."""
 
 
 class RunError(BenchmarkError):
@@ -43,7 +44,7 @@ class RunError(BenchmarkError):
 
 
 class MergeError(BenchmarkError):
-    """The variants of a sweep cannot be put into one run. It names the file and the reason."""
+    """The variants of a sweep cannot be put into one run."""
 
 
 class LoadError(BenchmarkError):
@@ -55,15 +56,15 @@ class ShippingError(BenchmarkError):
 
 
 class BucketError(ShippingError):
-    """The bucket cannot be written to. It names the bucket, the reason and what to check."""
+    """The bucket cannot be written to."""
 
 
 class SecretError(BenchmarkError):
-    """The endpoints' key cannot be read. It names the secret, the reason and what to check."""
+    """The endpoints' key cannot be read."""
 
 
 class StopError(BenchmarkError):
-    """The nodes cannot be told to end. It names the state machine, the reason and what to check."""
+    """The nodes cannot be told to end."""
 
 
 class PublishError(ShippingError):
@@ -77,7 +78,10 @@ def allowed(problem: ErrorDetails, model: type[BaseModel]) -> str:
             return "is required"
         case "extra_forbidden":
             *parents, key = problem["loc"]
-            keys = _keys(model, parents)
+            for step in parents:
+                if isinstance(step, str):
+                    model = next(_models(_fields(model)[step].annotation))
+            keys = [*_fields(model)]
             close = difflib.get_close_matches(str(key), keys, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             return f"unknown key; {hint}allowed: {', '.join(keys)}"
@@ -87,13 +91,9 @@ def allowed(problem: ErrorDetails, model: type[BaseModel]) -> str:
             return re.sub(r"^\w+ should ", "must ", problem["msg"])
 
 
-def _keys(model: type[BaseModel], path: Iterable[str | int]) -> list[str]:
-    """The keys of the mapping at ``path`` in ``model``, as a file spells them."""
-    for step in path:
-        if isinstance(step, str):
-            fields = {field.alias or name: field for name, field in model.model_fields.items()}
-            model = next(_models(fields[step].annotation))
-    return [field.alias or name for name, field in model.model_fields.items()]
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields of ``model``, by the keys of a file."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

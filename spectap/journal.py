@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self, TypeVar
@@ -37,21 +37,16 @@ class Journal:
     """A journal, open for writing.
 
     ``append`` hands the line to the operating system at once, so that nothing is lost when this
-    process is killed. A thread flushes it to the disk, because that takes milliseconds, in which no
-    stream could be served. ``flush`` waits for the thread.
+    process is killed. Only ``flush`` and ``close`` wait for the disk, which takes milliseconds: a
+    server of streams calls them from another thread.
     """
 
     def __init__(self, path: Path) -> None:
         """Opens or creates the file and cuts off a torn last line. Raises OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        _cut_torn_line(self._file)
-        self._written = self._synced = 0
-        self._changed = threading.Condition()
         self._closed = False
-        self._failure: OSError | None = None
-        self._thread = threading.Thread(target=self._sync, name=f"sync {path.name}", daemon=True)
-        self._thread.start()
+        _cut_torn_line(self._file)
 
     def append(self, line: object) -> None:
         """Writes one object. Raises OSError, for instance when the disk is full."""
@@ -61,50 +56,24 @@ class Journal:
         if written != len(data):
             os.ftruncate(self._file, os.fstat(self._file).st_size - written)
             raise OSError(f"the disk took {written} of {len(data)} bytes of a line")
-        with self._changed:
-            self._written += 1
-            self._changed.notify_all()
 
     def flush(self) -> None:
         """Returns when everything appended so far is on the disk. Raises OSError."""
-        with self._changed:
-            target = self._written
-            self._changed.wait_for(lambda: self._synced >= target)
-            if self._failure is not None:
-                raise self._failure
+        os.fsync(self._file)
 
     def close(self) -> None:
-        """Flushes and closes the file; a second call does nothing."""
-        with self._changed:
-            if self._closed:
-                return
+        """Flushes, as far as the disk lets it, and closes; a second call does nothing."""
+        if not self._closed:
             self._closed = True
-            self._changed.notify_all()
-        self._thread.join()
-        os.close(self._file)
+            with contextlib.suppress(OSError):
+                self.flush()
+            os.close(self._file)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _sync(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._written > self._synced)
-                target = self._written
-                if target == self._synced:
-                    return
-            failure: OSError | None = None
-            try:
-                os.fsync(self._file)
-            except OSError as error:
-                failure = error
-            with self._changed:
-                self._synced = target
-                self._failure = self._failure or failure
-                self._changed.notify_all()
 
 
 def _cut_torn_line(file: int) -> None:

@@ -49,10 +49,9 @@ def read_ledger(path: Path) -> list[Record]:
 def last_attempts(lines: Iterable[Line], *, apart: bool = False) -> list[Line]:
     """The requests, or the checked answers, of the last attempt at each turn of each run.
 
-    A turn is a test case at a load point in a round. An attempt measures all variants at once. So a
-    repeated attempt takes the place of what the one before it measured of any variant. Where
-    variants are measured ``apart``, each has attempts of its own. Of controls each attempt counts.
-    An attempt in which nothing was answered has no answers, so that those before it count.
+    A turn is a test case at a load point in a round. An attempt measures all variants at once, so a
+    repeated one takes the place of what the one before it measured of any variant; where variants
+    are measured ``apart``, each has attempts of its own. Of controls each attempt counts.
     """
     lines = list(lines)
     turns = [

@@ -22,16 +22,17 @@ MINIMUM_INPUT_TOKENS: Final = 41
 (ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py``). With no deviation and a mean below that
 of its instruction, about 27, it redraws without end (``src/llmperf/utils.py``)."""
 
-
 FEWEST_ROUNDS: Final = 3
 """The fewest rounds of an interval: with two, Student's t has one degree of freedom."""
 
 
-class _Model(BaseModel):
+class Model(BaseModel):
+    """No key and no number but those that are known; nothing changes once it is read."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Loop(_Model):
+class Loop(Model):
     """How hard the variants are driven: requests at once (closed loop), or a second (open loop)."""
 
     concurrency: Annotated[int, Field(ge=1)] | None = Field(
@@ -83,7 +84,7 @@ class LoadPoint(Loop):
     )
 
 
-class Rounds(_Model):
+class Rounds(Model):
     """How often each test case is measured: a whole number, or a range and a precision.
 
     With a range, a test case is measured until it is decided, or until its intervals reach no
@@ -152,7 +153,7 @@ class Rounds(_Model):
         return f"{self.at_least} to {self.at_most} rounds"
 
 
-class Load(_Model):
+class Load(Model):
     """What is asked of the variants, and how hard. Token counts are in llmperf's terms."""
 
     mean_input_tokens: Annotated[int, Field(ge=MINIMUM_INPUT_TOKENS)]

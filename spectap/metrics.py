@@ -1,12 +1,11 @@
 """The metric catalogue: every figure of a request, from its name to its values.
 
-A metric is one entry of ``METRICS``. Everything that publishes, sums up, prints or draws reads the
-catalogue. ``TOTALS`` is what requests come to together: throughput and cost are made of these.
+A metric is one entry of ``METRICS``; everything that publishes, sums up, prints or draws reads it.
 
-Formulas use these letters: a request is sent at t_s, its chunks i = 0..m-1 arrive at times t_i with
-c_i tokens each, and n is the sum of the c_i. Functions return seconds, counted from t_s, and None
-where the formula is not defined. The names TTFT, InterTokenLatency, EndToEndLatency,
-RequestOutputThroughput, InputTokens and OutputTokens are the published sample's
+A request is sent at t_s, its chunks i = 0..m-1 arrive at times t_i with c_i tokens each, and n is
+the sum of the c_i. Functions return seconds, counted from t_s, and None where the formula is not
+defined. The names TTFT, InterTokenLatency, EndToEndLatency, RequestOutputThroughput, InputTokens
+and OutputTokens are the published sample's
 (aws-neuron-eks-samples, ``speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml``).
 """
 
@@ -83,8 +82,10 @@ def time_per_output_token(record: Record) -> float | None:
 
     Without counts per chunk c_0 counts as 1, which is what a prefill yields.
     """
-    tokens = _tokens_after_first(record)
-    if tokens is None or tokens <= 0 or len(record.chunks) < 2:
+    tokens = (record.output_tokens or 0) - 1
+    if record.per_chunk:
+        tokens = sum(tokens for _, tokens in record.chunks[1:])
+    if tokens <= 0 or len(record.chunks) < 2:
         return None
     return (record.chunks[-1][0] - record.chunks[0][0]) / tokens
 
@@ -120,9 +121,7 @@ def llmperf_inter_token_latency(record: Record) -> float | None:
     It takes events for tokens, that of the role included (llmperf @f1d6bed,
     ``openai_chat_completions_client.py``), so it is wrong where a chunk carries several tokens.
     """
-    if not record.chunks:
-        return None
-    return record.chunks[-1][0] / (len(record.chunks) + 1)
+    return record.chunks[-1][0] / (len(record.chunks) + 1) if record.chunks else None
 
 
 def request_time(records: Iterable[Record]) -> float:
@@ -156,10 +155,8 @@ def open_loop_time(records: Sequence[Record], rate: float) -> float:
     """
     if not records:
         return 0.0
-    tail = max(record.sent + record.end for record in records) - max(
-        record.sent for record in records
-    )
-    return len(records) / rate + tail
+    ended = max(record.sent + record.end for record in records)
+    return len(records) / rate + (ended - max(record.sent for record in records))
 
 
 def occupied_time(records: Iterable[Record]) -> float:
@@ -169,12 +166,6 @@ def occupied_time(records: Iterable[Record]) -> float:
         time += max(0.0, end - max(start, until))
         until = max(until, end)
     return time
-
-
-def _tokens_after_first(record: Record) -> int | None:
-    if record.per_chunk:
-        return sum(tokens for _, tokens in record.chunks[1:])
-    return None if record.output_tokens is None else record.output_tokens - 1
 
 
 def _single(measure: Callable[[Record], float | None]) -> Callable[[Record], Iterable[float]]:
@@ -195,7 +186,7 @@ TIME_PER_OUTPUT_TOKEN: Final = Metric(
     "counts as 1.",
     values=_single(time_per_output_token),
     printed="ms",
-    percentiles=("p50", "p90", "p99"),
+    percentiles=("p50", "p90"),
 )
 TTFT: Final = Metric(
     name="TTFT",
@@ -291,3 +282,4 @@ REQUEST_TIME: Final = Total(name="RequestTime", unit="Seconds", value=request_ti
 SERVED_TOKENS: Final = Total(name="ServedTokens", unit="Count", value=served_tokens)
 
 TOTALS: Final = (REQUEST_TIME, SERVED_TOKENS)
+"""What requests come to together: throughput and cost are made of these."""

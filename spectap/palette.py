@@ -7,13 +7,14 @@ form of colour blindness. Beyond the eighth variant the colours come again, with
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Final
 
 
 @dataclass(frozen=True)
 class Colour:
-    """How one variant is drawn. ``light`` and ``dark`` are ``#rrggbb``, by the page's scheme."""
+    """How one variant is drawn; ``light`` and ``dark`` are ``#rrggbb``, by the page's scheme."""
 
     role: str
     """Name in style sheets."""
@@ -48,10 +49,5 @@ ALL: Final = tuple(
 
 def of(names: Iterable[str]) -> dict[str, Colour]:
     """A colour for each of the variants, whose names are given in the configuration's order."""
-    return {name: _at(position) for position, name in enumerate(names)}
-
-
-def _at(position: int) -> Colour:
-    lap, index = divmod(position, len(ALL))
-    colour = ALL[index]
-    return Colour(colour.role, colour.light, colour.dark, _MARKERS[lap % len(_MARKERS)])
+    looks = cycle(replace(colour, marker=marker) for marker in _MARKERS for colour in ALL)
+    return dict(zip(names, looks, strict=False))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spectap import config as configuration
-from spectap import inference_demo, sweep
+from spectap import sweep
 from spectap.commands import execution, recorded
 from spectap.commands.arguments import Command
 from spectap.commands.execution import Ended, Pause
@@ -87,13 +87,15 @@ def collect(_: argparse.Namespace) -> int:
     lie in RESULTS_DIR/RUN_ID/variants/NAME-SERVED. They go to the bucket, and all variants that are
     complete are made one run with one report.
     """
+    from spectap.report import offline
+
     isolated = _IsolatedVariant(offline=True)
     isolated.begin()
     with execution.ending_at_once():
         prepare(isolated.folder, isolated.config)
         failed = []
         try:
-            inference_demo.read(isolated.folder / INFERENCE_DEMO)
+            offline.read_timings(isolated.folder / INFERENCE_DEMO)
         except JournalError as error:
             failed.append(str(error))
         shipper = make_shipper(isolated.config, isolated.folder, isolated.run_id, time.sleep)

@@ -58,26 +58,22 @@ def advise(arguments: argparse.Namespace) -> int:
     """``advise RUN ...``: prints which draft and window to serve, and what that rests on.
 
     RUN is the folder of a run, or its name in results/; advice.json is written into it, and where
-    the command fails an earlier one stays as it is. Ledgers without a run's config.json are read
-    together, as if they were one; the first variant is the baseline, and nothing is predicted.
+    the command fails an earlier one stays as it is.
     """
-    from spectap.report import ledger_advice, run_view, terminal
-    from spectap.report.advice import run_heading, terminal_view
+    from spectap.report import terminal
+    from spectap.report.advice import terminal_view
 
     runs, records = _gather(arguments.runs)
+    if records:
+        raise RunError(f"a ledger without the {CONFIG} of its run says nothing to advise on")
     for run in runs:
         advice = run.advise(arguments.mix)
         if advice is None:
             raise RunError(f"{run.folder}: {_NO_ADVICE}")
         path = run.folder / ADVICE
         path.write_text(advice.to_json(), encoding="utf-8")
-        terminal.show(terminal_view(advice, run_heading(run), run.config.stand_in))
+        terminal.show(terminal_view(run, advice))
         print(f"\nadvice: {path}")
-    if records:
-        of_ledgers = ledger_advice.advise(records, arguments.mix)
-        if of_ledgers is None:
-            raise RunError(f"the ledgers: {_NO_ADVICE}")
-        terminal.show(terminal_view(of_ledgers, run_view.of_ledgers(records).title, None))
     return 0
 
 

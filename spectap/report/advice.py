@@ -15,7 +15,6 @@ from spectap.analysis.advice.advice import (
 )
 from spectap.analysis.estimates.intervals import Interval
 from spectap.load_points import LoadPoint
-from spectap.names import ADVICE
 from spectap.palette import Colour
 from spectap.report import phrases
 from spectap.report.results import Results
@@ -28,7 +27,6 @@ BOTH_SPEEDS: Final = (
     "numbers."
 )
 
-_RIVALS: Final = 2  # of a choice are named; the file has all
 _COLUMNS: Final = (
     "Tokens are those of a step. A window that was measured is predicted, too: from the others of "
     "its draft alone. How sure: the probability that nothing considered is better."
@@ -88,99 +86,64 @@ def mix(advice: Advice) -> str:
     return f"The mix is {wording.listed(shares)} of the output tokens"
 
 
-def caveats(advice: Advice) -> tuple[str, ...]:
-    """What to know before believing it: each said once."""
-    return tuple(dict.fromkeys(advice.notes))
-
-
-def terminal_view(advice: Advice, heading: str, stand_in: str | None) -> View:
-    """The advice for the terminal: what to serve first, then what that rests on."""
-    # Where several loads have a table each, they are many.
-    details = tables(advice, every=len(_loads(advice)) == 1)
-    remarks = [_COLUMNS, *caveats(advice)]
-    if details != tables(advice):
-        remarks.insert(0, f"Other windows are in {ADVICE}.")
-    if shares := mix(advice):
-        remarks.insert(0, f"{shares}.")
+def terminal_view(run: Results, advice: Advice) -> View:
+    """The advice on a run: what to serve first, then what that rests on."""
+    shares = mix(advice)
     return View(
-        title=f"Advice on {heading}",
-        lead=(stood_in(stand_in),) if advice.rehearsal else (),
+        title=f"Advice on {phrases.heading(run.config, run.summary)}",
+        lead=(stood_in(run.config.stand_in),) if advice.rehearsal else (),
         findings=(
             *recommended(advice),
             *advice.cautions,
             *(f"Next: {sentence}" for sentence in measure_next(advice)),
         ),
-        tables=tuple((table, ()) for table in (serve(advice, rivals=False), *details) if table),
-        remarks=tuple(remarks),
+        tables=tuple((table, ()) for table in (serve(advice), *tables(advice)) if table),
+        remarks=(*([f"{shares}."] if shares else []), _COLUMNS, *dict.fromkeys(advice.notes)),
     )
 
 
-def run_heading(run: Results) -> str:
-    """What the advice on a run is on."""
-    rehearsal = "a rehearsal of " if run.summary.rehearsal else ""
-    return rehearsal + phrases.heading(run.config, run.summary)
-
-
-def serve(advice: Advice, *, rivals: bool = True) -> Table:
-    """What to serve each class with, and the mix, at each load.
-
-    ``rivals``: with what may be better, for which a terminal has no room.
-    """
-    several = len(_loads(advice)) > 1
-    priced = any(
-        recommendation.usd_per_million_output_tokens for recommendation in advice.recommendations
-    )
-    rivals = rivals and any(recommendation.rivals for recommendation in advice.recommendations)
+def serve(advice: Advice) -> Table:
+    """What to serve each class with, and the mix, at each load; the sentences name rivals."""
     roles = colours(advice)
 
     def row(recommendation: Recommendation) -> Row:
         line = recommendation.choice.line
         ratio = phrases.speed(recommendation.speedup if line else None)
         origin = ("measured" if recommendation.measured else "predicted") if line else ""
-        likely = (f"{_short(*rival, line)}" for rival in recommendation.rivals[:_RIVALS])
-        values = [
+        values = (
             (ratio.figure, ratio.bounds, origin),
             (phrases.probability(recommendation.probability),),
-        ]
-        values += (
-            [(wording.dollars(recommendation.usd_per_million_output_tokens),)] if priced else []
+            (wording.dollars(recommendation.usd_per_million_output_tokens),),
         )
-        values += [("\n".join(likely),)] if rivals else []
-        load = (phrases.short_load(recommendation.load),) if several else ()
-        labels = (*load, recommendation.prompt_class or "the mix", _name(recommendation.choice))
-        return Row(labels, tuple(values), roles[line].role if line else "")
+        load = phrases.short_load(recommendation.load)
+        labels = (load, recommendation.prompt_class or "the mix", _name(recommendation.choice))
+        return Row(labels, values, roles[line].role if line else "")
 
-    columns = [Columns("speed-up, 95 %", ("", "", "")), Columns("how", ("sure",))]
-    columns += [Columns("USD per", ("M tokens",))] if priced else []
-    columns += [Columns("may be better", ("",), words=True)] if rivals else []
-    heading = "fastest" if advice.rehearsal else "serve"
     return Table(
         "Fastest in this rehearsal" if advice.rehearsal else "What to serve",
-        (*(("load",) if several else ()), "class", heading),
-        tuple(columns),
+        ("load", "class", "fastest" if advice.rehearsal else "serve"),
+        (
+            Columns("speed-up, 95 %", ("", "", "")),
+            Columns("how", ("sure",)),
+            Columns("USD per", ("M tokens",)),
+        ),
         grouped(
             (recommendation.load, row(recommendation)) for recommendation in advice.recommendations
         ),
     )
 
 
-def _short(rival: Choice, chance: float, line: str | None) -> str:
-    """A rival of a choice of ``line``, and how likely it is the best."""
-    name = f"window {rival.window}" if line and rival.line == line else _name(rival)
-    return f"{name} ({phrases.probability(chance)})"
-
-
 def _name(choice: Choice) -> str:
     return f"{choice.line}, window {choice.window}" if choice.line else "no speculation"
 
 
-def tables(advice: Advice, *, every: bool = True) -> tuple[Table, ...]:
-    """What the advice rests on. Not ``every``: only windows that were measured or may be best."""
-    prospects = (_prospects(advice, load, every=every) for load in _loads(advice))
+def tables(advice: Advice) -> tuple[Table, ...]:
+    """What the advice rests on."""
+    prospects = (_prospects(advice, load) for load in _loads(advice))
     return tuple(filter(None, (*prospects, _acceptance(advice), _costs(advice))))
 
 
-def _prospects(advice: Advice, load: LoadPoint | None, *, every: bool) -> Table:
+def _prospects(advice: Advice, load: LoadPoint | None) -> Table:
     """Each window of each line at one load, class by class."""
     prospects = {
         (prospect.line, prospect.window, prospect.prompt_class): prospect
@@ -188,29 +151,21 @@ def _prospects(advice: Advice, load: LoadPoint | None, *, every: bool) -> Table:
         if prospect.load == load
     }
     classes = [*dict.fromkeys(prompt_class for *_, prompt_class in prospects)]
-    compared = any(prospect.predicted and prospect.measured for prospect in prospects.values())
-    windows = {
-        (prospect.line, prospect.window)
-        for prospect in prospects.values()
-        if every or prospect.measured
-    } | _chosen(advice)
     roles, order = colours(advice), [series.name for series in advice.lines]
-    names = ("tokens", "predicted", "measured", *(("error",) if compared else ()))
     suffix = f" at {phrases.load_points([load])}" if load else ""
 
     def row(line: str, window: int) -> Row:
         cells = (prospects.get((line, window, name)) for name in classes)
-        values = tuple(_prospect(cell)[: len(names)] for cell in cells)
-        return Row((line, str(window)), values, roles[line].role)
+        return Row((line, str(window)), tuple(map(_prospect, cells)), roles[line].role)
 
-    at_load = {(line, window) for line, window, _ in prospects} & windows
+    windows = {(line, window) for line, window, _ in prospects}
     return Table(
         f"Speed-up by window{suffix}",
         ("draft", "window"),
-        tuple(Columns(name, names) for name in classes),
+        tuple(Columns(name, ("tokens", "predicted", "measured", "error")) for name in classes),
         grouped(
             (line, row(line, window))
-            for line, window in sorted(at_load, key=lambda key: (order.index(key[0]), key[1]))
+            for line, window in sorted(windows, key=lambda key: (order.index(key[0]), key[1]))
         ),
         coloured=0,
     )
@@ -228,16 +183,6 @@ def _prospect(prospect: Prospect | None) -> tuple[str, str, str, str]:
 def _ratio(interval: Interval | None) -> str:
     estimate = phrases.speed(interval)
     return f"{estimate.figure} {estimate.bounds}".rstrip()
-
-
-def _chosen(advice: Advice) -> set[tuple[str, int]]:
-    """Lines and windows that are recommended somewhere, or nearly."""
-    choices = (
-        choice
-        for recommendation in advice.recommendations
-        for choice in (recommendation.choice, *(rival for rival, _ in recommendation.rivals))
-    )
-    return {(choice.line, choice.window) for choice in choices if choice.line and choice.window}
 
 
 def _acceptance(advice: Advice) -> Table:
@@ -274,22 +219,17 @@ def _position(acceptance: Acceptance, number: int) -> tuple[str, str, str]:
 def _costs(advice: Advice) -> Table:
     """What a step of each line takes at each load, in milliseconds."""
     windows = sorted({window for cost in advice.costs for window, _ in cost.measured})
-    several = len(_loads(advice)) > 1
     roles = colours(advice)
 
     def row(cost: StepCost) -> Row:
         seconds = [cost.baseline], map(dict(cost.measured).get, windows)
-        load = (phrases.short_load(cost.load),) if several else ()
         values = tuple(tuple(map(wording.milliseconds, group)) for group in seconds)
-        return Row((cost.line, *load), values, roles[cost.line].role)
+        return Row((cost.line, phrases.short_load(cost.load)), values, roles[cost.line].role)
 
     return Table(
         "A step, ms",
-        ("draft", *(("load",) if several else ())),
-        (
-            Columns("", (BASELINE,)),
-            Columns("at window", tuple(map(str, windows))),
-        ),
+        ("draft", "load"),
+        (Columns("", (BASELINE,)), Columns("at window", tuple(map(str, windows)))),
         grouped((cost.line, row(cost)) for cost in advice.costs),
         coloured=0,
     )

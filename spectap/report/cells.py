@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,13 +10,8 @@ from spectap import metrics, palette, wording
 from spectap.analysis.estimates import intervals
 from spectap.analysis.summary import Answer, Case, Cell, Claim, Summary
 from spectap.metrics import Metric
-from spectap.names import WARM_UP
 from spectap.report import phrases
-from spectap.report.phrases import Estimate
-from spectap.report.results import Results
 from spectap.report.view import Columns, Row, Table, grouped
-
-_PERCENTILES: Final = ("p50", "p90", "p99")
 
 
 @dataclass(frozen=True)
@@ -27,106 +21,53 @@ class Measure:
     title: str
     names: tuple[str, ...]
     texts: Callable[[Cell], Iterable[str]]
-    words: bool = False
 
 
-def tables(run: Results) -> Iterator[Table]:
-    """Every table of one load point: of single requests, of all together, of the comparisons."""
-    summary = run.summary
+def tables(summary: Summary) -> Iterator[Table]:
+    """The page's tables of one load point: single requests, all together, the comparisons."""
     latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
     rates_and_counts = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
-    medians = [metric for metric in latencies if metric.percentiles]
-    rows = [((case.name, cell.variant), cell) for case in summary.cases for cell in case.cells]
-    compared = [(labels, cell) for labels, cell in rows if cell.comparison]
-    groups: list[tuple[str, list[Measure]]] = [
-        ("Latency", [*map(_all_percentiles, latencies)]),
-        ("The median latency of a typical round", [*map(_typical_median, medians)]),
-        ("Throughput and tokens of a request", [*map(_all_percentiles, rates_and_counts)]),
-        ("All requests together", [_requests(run), _together(summary)]),
+    every = [cell for case in summary.cases for cell in case.cells]
+    groups: list[tuple[str, list[Measure], list[Cell]]] = [
+        ("Latency", [*map(_distribution, latencies)], every),
+        ("Throughput and tokens of a request", [*map(_distribution, rates_and_counts)], every),
+        ("All requests together", [_together(summary), *_promised(every)], every),
+        ("Speed-ups, 95 % intervals", [_SPEEDUPS], [cell for cell in every if cell.comparison]),
     ]
-    if promised := [*_promised(summary)]:
-        groups.append(("What was promised, and what the load was", promised))
-    for title, measures in groups:
-        yield _table(title, _HEADS, measures, rows, summary)
-    if summary.compares:
-        title = f"Speed-ups, and llmperf's inter-token latency {run.published.origin}"
-        yield _table(title, _HEADS, [*_speedups(run)], compared, summary)
+    for title, measures, cells in groups:
+        rows = [((cell.test_case, cell.variant), cell) for cell in cells]
+        yield _table(title, "test case", measures, rows, summary)
 
 
-_HEADS: Final = ("test case", "variant")
-
-
-def at_each_load(case: Case, summary: Summary) -> Table:
-    """One test case at all its load points, for the page."""
-    named = [metric for metric in metrics.METRICS if metric.percentiles and metric.printed == "ms"]
-    measures = [
-        *(_percentiles(metric, ("p50", "p90"), metric.heading) for metric in named),
-        *_promised(summary),
-        _together(summary),
-    ]
+def overview(cells: Sequence[Cell], summary: Summary, title: str = "") -> Table:
+    """The answers, then what each variant measured: a line for each test case or load point."""
+    several = len(summary.loads) > 1
     rows = [
-        ((phrases.load_points([load]), cell.variant), cell)
-        for load in case.loads
-        for cell in case.at(load)
+        (
+            phrases.short_load(cell.load) if several else wording.short(cell.test_case),
+            wording.short(cell.variant),
+        )
+        for cell in cells
     ]
-    return _table("At each load point", ("load point", "variant"), measures, rows, summary)
+    measures = [*_answers(cells, summary), *_measured(cells, summary)]
+    head = "load" if several else "test case"
+    return _table(title, head, measures, zip(rows, cells, strict=True), summary)
 
 
-def overview(summary: Summary) -> Table:
-    """What a terminal shows of one load point: the answers, then what each variant measured."""
-    cells = [cell for case in summary.cases for cell in case.cells]
-    measures = [*_answers(cells, summary)]
-    for metric in metrics.METRICS:
-        if metric.percentiles:
-            # The page has those between.
-            ends = dict.fromkeys((metric.percentiles[0], metric.percentiles[-1]))
-            title = f"{metric.short} {metric.printed}".strip()
-            measures.append(_percentiles(metric, tuple(ends), title))
-    measures += _TOKENS
-    if phrases.priced(summary):
-        measures.append(_USD)
-    measures += _remarkable(cells, errors=True)
-    rows = []
-    for case in summary.cases:
-        # The name of a test case stands beside its first cell, its class beside the second.
-        labels = [wording.short(case.name), case.structure and f"  {case.structure}"]
-        labels += [""] * len(case.cells)
-        rows += [
-            ((label, wording.short(cell.variant)), cell)
-            for label, cell in zip(labels, case.cells, strict=False)
-        ]
-    return _table("", ("test case", ""), measures, rows, summary)
-
-
-def overview_over_loads(case: Case, summary: Summary) -> Table:
-    """What a terminal shows of one test case at several load points."""
-    latencies = (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN)
-    measures = [
-        *_answers(case.cells, summary),
-        *(
-            _percentiles(latency, ("p50", "p90"), f"{latency.short} {latency.printed}")
-            for latency in latencies
-        ),
-        *_TOKENS,
-        *_remarkable(case.cells, errors=any(cell.errors for cell in case.cells)),
-    ]
-    rows = [
-        ((phrases.short_load(cell.load), wording.short(cell.variant)), cell)
-        for load in case.loads
-        for cell in case.at(load)
-    ]
+def over_loads(case: Case, summary: Summary) -> Table:
+    """The overview of one test case at all its load points."""
     title = f"{case.name}, {case.structure}" if case.structure else case.name
-    return _table(title, ("load", ""), measures, rows, summary)
+    return overview([cell for load in case.loads for cell in case.at(load)], summary, title)
 
 
 def _table(
     title: str,
-    heads: tuple[str, str],
+    head: str,
     measures: Sequence[Measure],
     rows: Iterable[tuple[tuple[str, str], Cell]],
     summary: Summary,
 ) -> Table:
-    """A line for each cell; over loads each load is a group, otherwise each test case."""
+    """A line for each cell; each test case is a group. The second label is the variant."""
     colours = palette.of(summary.variants)
 
     def row(labels: tuple[str, str], cell: Cell) -> Row:
@@ -135,12 +76,9 @@ def _table(
 
     return Table(
         title,
-        heads,
-        tuple(Columns(measure.title, measure.names, measure.words) for measure in measures),
-        grouped(
-            (labels[0] if heads[0] == "load point" else cell.test_case, row(labels, cell))
-            for labels, cell in rows
-        ),
+        (head, "variant"),
+        tuple(Columns(measure.title, measure.names) for measure in measures),
+        grouped((cell.test_case, row(labels, cell)) for labels, cell in rows),
     )
 
 
@@ -148,36 +86,44 @@ def _answers(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
     """What each compared cell is against its baseline; nothing for a baseline."""
     priced = phrases.priced(summary)
 
-    def speed(cell: Cell) -> tuple[str, str]:
+    def texts(cell: Cell) -> tuple[str, ...]:
         if cell.comparison is None:
-            return "", ""
-        if cell.comparison.speed is None:
-            return "no verdict", ""
-        estimate = phrases.speed(cell.comparison.speed.interval)
-        return _doubted(cell.comparison.speed, estimate), estimate.bounds
+            return "", "", "", ""
+        speed, cost = cell.comparison.speed, cell.comparison.cost
+        request = phrases.speed(cell.comparison.speedup)
+        decoding = phrases.speed(cell.comparison.by_time_per_output_token)
+        together = phrases.cost(cost.interval if cost else None, priced=priced)
+        figure = request.figure + _doubt(speed) if speed else "no verdict"
+        return figure, request.bounds, decoding.figure, together.figure + _doubt(cost)
 
-    def decoding(cell: Cell) -> str:
-        if cell.comparison is None:
-            return ""
-        return phrases.speed(cell.comparison.by_time_per_output_token).figure
-
-    def cost(cell: Cell) -> str:
-        if cell.comparison is None:
-            return ""
-        claim = cell.comparison.cost
-        return _doubted(claim, phrases.cost(claim.interval if claim else None, priced=priced))
-
-    compared = [cell.comparison for cell in cells if cell.comparison]
-    if compared:
-        yield Measure("request speed", ("", "95 %"), speed)
-        yield _column("", "decoding", decoding)
-    if any(comparison.cost for comparison in compared):
-        yield _column(*(("cost of", "a token") if priced else ("times the", "tokens/s")), cost)
+    if any(cell.comparison for cell in cells):
+        names = ("speed", "95 %", "decoding", "cost" if priced else "tokens/s")
+        yield Measure("against the baseline", names, texts)
 
 
-def _doubted(claim: Claim | None, estimate: Estimate) -> str:
-    """The figure, with a question mark where no difference is proven."""
-    return estimate.figure + ("?" if claim and claim.answer is Answer.UNDECIDED else "")
+def _doubt(claim: Claim | None) -> str:
+    """A question mark where no difference is proven."""
+    return "?" if claim and claim.answer is Answer.UNDECIDED else ""
+
+
+def _measured(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
+    """Latencies, tokens, the cost; then objectives, errors and a marked load, where any is."""
+    for metric in metrics.METRICS:
+        if metric.percentiles:
+            title = f"{metric.short} {metric.printed}".strip()
+            yield _percentiles(metric, metric.percentiles, title)
+    yield _column("tokens/s", "together", lambda cell: wording.significant(cell.tokens_per_second))
+    yield _column("tokens", "a step", _steps)
+    if phrases.priced(summary) and len(summary.loads) == 1:
+        yield _column(
+            "USD per", "M tokens", lambda cell: wording.dollars(cell.usd_per_million_output_tokens)
+        )
+    if any(cell.goodput for cell in cells):
+        yield _column("", "goodput", _good)
+    if any(cell.errors for cell in cells):
+        yield _column("", "errors", lambda cell: f"{cell.errors}/{cell.requests}")
+    if any(map(phrases.load_mark, cells)):
+        yield _column("", "", phrases.load_mark)
 
 
 def _column(title: str, name: str, text: Callable[[Cell], str]) -> Measure:
@@ -188,34 +134,14 @@ def _steps(cell: Cell) -> str:
     return f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING
 
 
-_TOKENS: Final = (
-    _column("tokens/s", "together", lambda cell: wording.significant(cell.tokens_per_second)),
-    _column("tokens", "a step", _steps),
-)
-_USD: Final = _column(
-    "USD per", "M tokens", lambda cell: wording.dollars(cell.usd_per_million_output_tokens)
-)
-
-
-def _remarkable(cells: Sequence[Cell], *, errors: bool) -> Iterator[Measure]:
-    """Objectives, errors and what is wrong with the load, where there is any."""
-    if any(cell.goodput for cell in cells):
-        yield _column("", "goodput", _good)
-    if errors:
-        yield _column("", "errors", lambda cell: f"{cell.errors}/{cell.requests}")
-    if any(map(phrases.load_letters, cells)):
-        yield _column("", "", phrases.load_letters)
-
-
 def _good(cell: Cell) -> str:
     if cell.goodput is None:
         return wording.MISSING
     return f"{100 * cell.goodput.share:.0f} %" + ("" if cell.goodput.met else "!")
 
 
-def _promised(summary: Summary) -> Iterator[Measure]:
+def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
     """Whether the objectives were kept, and what became of the load; what there is of both."""
-    cells = [cell for case in summary.cases for cell in case.cells]
     if any(cell.goodput for cell in cells):
         names = ("share of requests", "objectives")
         yield Measure("Goodput, 95 % interval", names, _goodput)
@@ -246,21 +172,20 @@ def _percentiles(metric: Metric, percentiles: tuple[str, ...], title: str) -> Me
     return Measure(title, percentiles, texts)
 
 
-def _all_percentiles(metric: Metric) -> Measure:
-    return _percentiles(metric, _PERCENTILES, metric.heading)
-
-
-def _typical_median(metric: Metric) -> Measure:
-    """The bounds alone: the point of a typical round is not quite the p50 of all requests."""
+def _distribution(metric: Metric) -> Measure:
+    """All percentiles, and the interval of the median of a typical round where there is one."""
+    percentiles = _percentiles(metric, ("p50", "p90", "p99"), metric.heading)
+    if not metric.percentiles:
+        return percentiles
 
     def texts(cell: Cell) -> list[str]:
         sample = cell.measure(metric)
-        if sample is None or sample.typical is None:
-            return [wording.MISSING]
-        low, high = (_value(metric, bound) for bound in (sample.typical.low, sample.typical.high))
-        return [f"{low}-{high}"]
+        typical = sample.typical if sample else None
+        ends = (typical.low, typical.high) if typical else ()
+        bounds = "-".join(_value(metric, end) for end in ends) or wording.MISSING
+        return [*percentiles.texts(cell), bounds]
 
-    return Measure(metric.heading, ("95 % interval",), texts)
+    return Measure(metric.heading, (*percentiles.names, "median, 95 %"), texts)
 
 
 def _value(metric: Metric, value: float) -> str:
@@ -270,24 +195,11 @@ def _value(metric: Metric, value: float) -> str:
     return wording.significant(value * metric.scale)
 
 
-def _requests(run: Results) -> Measure:
-    rounds = defaultdict(set)
-    for record in run.records:
-        if record.round > WARM_UP:
-            rounds[record.case, record.variant].add(record.round)
-
-    def texts(cell: Cell) -> list[str]:
-        expected = "" if cell.complete else f" of {cell.expected}"
-        measured = len(rounds[cell.test_case, cell.variant])
-        return [str(measured), f"{cell.requests}{expected}", str(cell.errors)]
-
-    return Measure("Measured", ("rounds", "requests", "failed"), texts)
-
-
 def _together(summary: Summary) -> Measure:
     priced = phrases.priced(summary)
 
     def texts(cell: Cell) -> Iterator[str]:
+        yield f"{cell.errors}/{cell.requests}"
         yield intervals.estimate(
             cell.tokens_per_second, cell.tokens_per_second_interval, wording.significant
         )
@@ -304,40 +216,22 @@ def _together(summary: Summary) -> Measure:
         yield intervals.estimate(steps.mean if steps else None, interval, wording.significant)
 
     usd = ("USD per M tokens",) if priced else ()
-    return Measure("Together, 95 % interval", ("tokens/s", *usd, "tokens a step"), texts)
+    return Measure("Together, 95 % interval", ("errors", "tokens/s", *usd, "tokens a step"), texts)
 
 
-def _speedups(run: Results) -> Iterator[Measure]:
-    """A compared cell's speed-ups, then TPOT and llmperf's figure of baseline and variant."""
-    cells = {
-        (cell.test_case, cell.load, cell.variant): cell
-        for case in run.summary.cases
-        for cell in case.cells
-    }
-    tpot = _percentiles(metrics.TIME_PER_OUTPUT_TOKEN, ("p50",), "")
-
-    def pair(cell: Cell) -> tuple[Cell, Cell]:
-        assert cell.comparison is not None
-        return cells[cell.test_case, cell.load, cell.comparison.baseline], cell
-
-    def ratios(cell: Cell) -> Iterator[str]:
-        assert cell.comparison is not None
+def _ratios(cell: Cell) -> Iterator[str]:
+    """What a cell is compared with, and each ratio to it."""
+    if comparison := cell.comparison:
+        yield comparison.baseline
         for interval in (
-            cell.comparison.by_time_per_output_token,
-            cell.comparison.by_end_to_end,
-            cell.comparison.cost.interval if cell.comparison.cost else None,
+            comparison.speedup,
+            comparison.by_time_per_output_token,
+            comparison.by_end_to_end,
+            comparison.cost.interval if comparison.cost else None,
         ):
             yield str(phrases.speed(interval))
 
-    ends = ("baseline", "variant")
-    yield Measure("Baseline", ("",), lambda cell: [pair(cell)[0].variant], words=True)
-    names = ("TPOT", "E2E", "of all together")
-    yield Measure("Speed-up, 95 % interval", names, ratios)
-    yield Measure(
-        "TPOT p50, ms", ends, lambda cell: [text for end in pair(cell) for text in tpot.texts(end)]
-    )
-    yield Measure(
-        "llmperf p50, ms",
-        ends,
-        lambda cell: [wording.milliseconds(run.published.median(end)) for end in pair(cell)],
-    )
+
+_SPEEDUPS: Final = Measure(
+    "times better", ("than", "one request", "TPOT", "E2E", "all together"), _ratios
+)

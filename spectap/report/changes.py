@@ -70,60 +70,50 @@ def _verdict(changes: Changes) -> Iterator[str]:
         return
     judged = [*changes.judged]
     real = [judgement for judgement in judged if judgement[2].real]
-    unseen = [change.detectable for *_, change in judged if not change.real]
     if not judged:
         yield "No figure that a verdict rests on is in both runs: tokens a step or a speed-up."
     elif real:
-        amount = wording.count(len(real), "difference")
-        yield f"{amount} of {len(judged)} {'is' if len(real) == 1 else 'are'} real:"
-        for cell, figure, change in real:
-            low, high = sorted(abs(end - 1) for end in (change.ratio.low, change.ratio.high))
-            head, write = _FIGURES[figure]
-            old, new = map(write, (change.old, change.new))
-            yield (
-                f"  {_subject(changes, cell)}: {head} {wording.change(change.ratio.point)} "
-                f"(95 % interval {wording.percent(low)}-{wording.percent(high)} %), {old} before "
-                f"and {new} now."
-            )
+        yield f"Real differences: {len(real)} of {len(judged)}."
     else:
         yield (
             f"No difference is proven: the {len(judged)} tokens a step and speed-ups differ by no "
             "more than chance."
         )
+    for cell, figure, change in real:
+        low, high = sorted(abs(end - 1) for end in (change.ratio.low, change.ratio.high))
+        head, write = _FIGURES[figure]
+        old, new = map(write, (change.old, change.new))
+        yield (
+            f"  {_subject(changes, cell)}: {head} {wording.change(change.ratio.point)} (95 % "
+            f"interval {wording.percent(low)}-{wording.percent(high)} %), {old} before and {new} "
+            "now."
+        )
+    unseen = [change.detectable for *_, change in judged if not change.real]
     if unseen:
-        least, most = map(wording.percent, (min(unseen), max(unseen)))
-        span = f"{least} %" if least == most else f"{least} to {most} %, depending on the row,"
-        yield f'Where there is a "?", a change of {span} would probably have been seen.'
+        most = wording.percent(max(unseen))
+        yield f'Where there is a "?", a change of {most} % would probably have been seen.'
 
 
 def _gate(changes: Changes) -> Iterator[str]:
     if changes.threshold is None:
         return
     threshold = f"{changes.threshold:g}"
-    unsure = []
     for cell, figure, change in changes.judged:
-        subject = _subject(changes, cell)
         if change.below:
             yield (
-                f"BELOW {threshold}: {subject}: the new {figure.value} is "
+                f"BELOW {threshold}: {_subject(changes, cell)}: the new {figure.value} is "
                 f"{change.ratio.point:.2f} times the old one."
-            )
-        else:
-            is_blunt = change.seen_below is not None and change.seen_below < changes.threshold**2
-            blunt = " (blunt)" if is_blunt else ""
-            unsure.append(
-                f"  {subject}: {_FIGURES[figure][0]} under {change.seen_below:.2f}{blunt}"
             )
     yield from (f"NOT JUDGED: {gap}" for gap in changes.gaps)
     if not changes.failed:
         yield f"Nothing is surely below {threshold} of what it was."
-    if unsure:
-        yield "What would probably have been noticed, by how many times what it was:"
-        yield from unsure
-    if any(line.endswith(" (blunt)") for line in unsure):
+    seen = [change.seen_below for *_, change in changes.judged if not change.below]
+    if noticed := [ratio for ratio in seen if ratio is not None]:
+        blunt = min(noticed) < changes.threshold**2
+        more = "; more rounds in both runs make that sharper" if blunt else ""
         yield (
-            "Blunt: twice the loss that is allowed would probably pass. More rounds in both runs "
-            "make it sharper."
+            f"In the least precise row, {min(noticed):.2f} of what it was would probably have been "
+            f"noticed{more}."
         )
 
 

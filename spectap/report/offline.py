@@ -1,22 +1,28 @@
 """The report of variants that ran as jobs: what inference_demo's own benchmark timed.
 
-There is no ledger behind it, so it has no interval and no verdict.
+There is no ledger behind it, so it has no interval and no verdict. ``--benchmark`` writes an object
+with a report for each part of the model, or null for a part that did not run
+(neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py`` and ``utils/constants.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import TypeAdapter, ValidationError
+
 from spectap import config as configuration
-from spectap import inference_demo, wording
+from spectap import wording
 from spectap.config import Config
-from spectap.inference_demo import GENERATION
+from spectap.errors import JournalError, problems
 from spectap.names import CONFIG, INFERENCE_DEMOS
 from spectap.report.view import Columns, Row, Table, View, grouped
 from spectap.sweep import read_merged
 
+_GENERATION: Final = "e2e_model"  # prefill and all steps
 COUNTS: Final = (
     "All figures are those of inference_demo --benchmark, as published: 20 generations, one after "
     "another, from random token ids below 100. So acceptance has nothing to do with a text, and no "
@@ -34,11 +40,38 @@ _MODES: Final = {
     "steps for speed, and not those of Medusa's.",
 }
 _PARTS: Final = {
-    GENERATION: "whole generation",
+    _GENERATION: "whole generation",
     "context_encoding_model": "prefill",
     "token_generation_model": "step",
     "speculation_model": "verification step",
 }
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One part: milliseconds, and tokens a second. The file has further percentiles."""
+
+    latency_ms_p50: float
+    latency_ms_p90: float
+    latency_ms_p99: float
+    throughput: float
+
+
+_REPORT: Final = TypeAdapter(dict[str, Timing | None])
+
+
+def read_timings(path: Path) -> Mapping[str, Timing]:
+    """The timings of one variant, by part. Raises JournalError."""
+    try:
+        report = _REPORT.validate_json(path.read_bytes())
+    except OSError as error:
+        raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        raise JournalError(f"{path}: {next(problems(error))}") from None
+    timings = {part: timing for part, timing in report.items() if timing is not None}
+    if _GENERATION not in timings:
+        raise JournalError(f"{path}: {_GENERATION}: is missing")
+    return timings
 
 
 def read(folder: Path) -> tuple[View, Config]:
@@ -48,15 +81,14 @@ def read(folder: Path) -> tuple[View, Config]:
     """
     config = configuration.read(folder / CONFIG)
     timings = {
-        name: inference_demo.read(folder / INFERENCE_DEMOS / f"{name}.json")
-        for name in config.names
+        name: read_timings(folder / INFERENCE_DEMOS / f"{name}.json") for name in config.names
     }
     rows = []
     for variant in config.variants:
         mode = f"{variant.mode}, window {variant.window}" if variant.mode else "plain decoding"
         for part, timing in timings[variant.name].items():
             speed_up = ""
-            if part == GENERATION and variant.baseline is not None:
+            if part == _GENERATION and variant.baseline is not None:
                 baseline = timings[variant.baseline][part]
                 speed_up = f"{baseline.latency_ms_p50 / timing.latency_ms_p50:.2f}"
             latencies = (timing.latency_ms_p50, timing.latency_ms_p90, timing.latency_ms_p99)

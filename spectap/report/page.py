@@ -1,23 +1,27 @@
-"""The report: one HTML file that needs nothing but itself, with the figures as PNGs beside it."""
+"""The report: one HTML file that needs nothing but itself, and which of seven figures it has."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib.figure import Figure as Drawing
 
 from spectap import metrics, palette, wording
+from spectap.analysis.advice.advice import Advice
 from spectap.analysis.crosscheck import TOLERANCE
+from spectap.analysis.summary import Case
 from spectap.config import Config
-from spectap.load_points import FEWEST_ROUNDS
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.names import ADVICE, SUMMARY
 from spectap.printing import printable_lines
-from spectap.report import advice, cells, figures, phrases, quality, run_view, verdicts
-from spectap.report.plots import canvas
+from spectap.report import advice, cells, phrases, quality, run_view, verdicts
+from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure, View
 
@@ -26,20 +30,25 @@ REPORT: Final = "report.html"
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _HYPHEN: Final = re.compile(r"(?<=\d)-(?=\d)")
 
+_Drawings = Iterator[tuple[str, str, str, Drawing | None]]
+"""The name, the title, the caption and the drawing of figures."""
+
+_RATIOS: Final = (
+    "How many times better than the baseline, with 95 % intervals, on logarithmic scales; above "
+    "the line at 1 is better. "
+)
+_HOLLOW: Final = "Hollow: a queue is measured there, or requests were not sent at their times."
+
 
 def write_results(run: Results) -> Path:
-    """Writes ``report.html``, the PNGs, ``summary.json`` and ``advice.json`` of a run.
+    """Writes ``report.html``, ``summary.json`` and ``advice.json`` of a run.
 
     Returns the report. Where nothing speculates there is no ``advice.json``. Raises OSError.
     """
-    drawings = figures.draw(run)
-    for drawing in drawings:
-        if drawing.png:
-            (run.folder / f"{drawing.name}.png").write_bytes(drawing.png)
     (run.folder / SUMMARY).write_text(run.summary.to_json(), encoding="utf-8")
     if run.advice:
         (run.folder / ADVICE).write_text(run.advice.to_json(), encoding="utf-8")
-    return _write(run.folder, html(run, drawings))
+    return _write(run.folder, html(run, draw(run)))
 
 
 def write_jobs(folder: Path, view: View, config: Config) -> Path:
@@ -55,7 +64,6 @@ def html(run: Results, drawings: Sequence[Figure] = ()) -> str:
         run=run,
         drawings=drawings,
         colours=palette.of(run.summary.variants),
-        replies=verdicts.replies(run.summary),
         metrics=metrics.METRICS,
         tolerance=100 * TOLERANCE,
         fewest_rounds=FEWEST_ROUNDS,
@@ -104,3 +112,92 @@ def _unbroken(text: str) -> str:
 
 def _variables(colours: Mapping[str, str]) -> Markup:
     return Markup(" ".join(f"--{role}: {colour};" for role, colour in colours.items()))
+
+
+def draw(run: Results) -> tuple[Figure, ...]:
+    """Every figure for which the run has what it shows, in the order of the report."""
+    with canvas.style():
+        return tuple(
+            replace(figure, svg=canvas.svg(drawing, figure))
+            for figure, drawing in _figures(run)
+            if drawing
+        )
+
+
+def _figures(run: Results) -> Iterator[tuple[Figure, Drawing | None]]:
+    points = run.config.load.points
+    if run.advice:
+        for name, title, caption, drawing in _drafts(run.advice):
+            yield Figure(name, title, caption, advice=True), drawing
+    if len(points) == 1:
+        for name, title, caption, drawing in _at(run, points[0]):
+            yield Figure(name, title, caption), drawing
+        return
+    for case in run.summary.cases:
+        for name, title, caption, drawing in _over_loads(run, case):
+            yield Figure(f"{name}-{case.name}", title, caption, case=case.name), drawing
+    for point in points:
+        for name, title, caption, drawing in _at(run.at(point), point):
+            yield Figure(f"{name}-{point.name}", title, caption, load=point.name), drawing
+
+
+def _drafts(advice: Advice) -> _Drawings:
+    title = "Drafts accepted, by position"
+    caption = (
+        "Of the steps in which all drafts before it were accepted, with 95 % intervals. Left out: "
+        "what too few steps reached. Hollow: too few rounds for an interval."
+    )
+    if len({prospect.window for prospect in advice.prospects}) > 1:
+        load = at_load.first_load(advice)
+        suffix = f" at {phrases.load_points([load])}" if load else ""
+        title += f", and the speed-up over the window{suffix}"
+        caption += (
+            " To the right, after the article's Figure 1: points were measured, with 95 % "
+            "intervals; the line between them and its band are predicted. Ringed is the best, "
+            "measured or not."
+        )
+    yield "acceptance", title, caption, at_load.paint_drafts(advice)
+
+
+def _over_loads(run: Results, case: Case) -> _Drawings:
+    """What is drawn of a test case that ran at several load points."""
+    summary = run.summary
+    if case.compared:
+        caption = (
+            f"{_RATIOS}A band is the 95 % interval of the load at which it turns, a cross the "
+            f"estimate. {_HOLLOW}"
+        )
+        speeds = over_loads.paint_ratios(summary, case, (over_loads.SPEED, over_loads.TOGETHER))
+        yield "request-speed", "Speed-up over the load", caption, speeds
+        caption = (
+            f"{_RATIOS}By the time per output token, without the first token and the queue: it "
+            f"explains the speed of a request. {_HOLLOW}"
+        )
+        decoding = over_loads.paint_ratios(summary, case, (over_loads.DECODING,))
+        yield "decoding-speed", "Speed of decoding over the load", caption, decoding
+    dotted = " Dotted: the objective, which is for p90." if summary.objectives else ""
+    caption = f"The medians, and p90 dashed.{dotted}"
+    yield "latency", "Latency over the load", caption, over_loads.paint_latency(summary, case)
+    caption = (
+        "Each point is a load point, with its requests at once, or a second (/s, dashed); at a "
+        "rate, no more can come together than is asked for. To the right one request is decoded "
+        "faster; further up the same hardware does more, so a token costs less."
+    )
+    caption += " Hollow: not every objective is kept." if summary.objectives else ""
+    pareto = over_loads.paint_pareto(summary, case)
+    yield "pareto", "Throughput against decoding speed", caption, pareto
+
+
+def _at(run: Results, point: LoadPoint) -> _Drawings:
+    """What is drawn of one load point."""
+    load = phrases.load_points([point])
+    if run.summary.compares:
+        caption = "With 95 % intervals, on a logarithmic scale."
+        yield "gains", f"Speed-up at {load}", caption, at_load.paint_gains(run.summary)
+    cases = wording.listed([case.name for case in run.summary.cases if case.headline])
+    caption = (
+        f"The article's Figures 3 to 5, for {cases}. A dot is a request; a line joins the medians "
+        "of the rounds. Speculation does not change the prefill, so the curves of TTFT should lie "
+        "together; none should drift."
+    )
+    yield "over-time", f"Latency over the run at {load}", caption, at_load.paint_over_time(run)

@@ -61,18 +61,14 @@ def probability(value: float) -> str:
 
 def rate(share: float, bounds: tuple[float, float] | None) -> str:
     """A share in percent, with its interval if it has one: ``90 % (80-96)``."""
-    text = f"{100 * share:.0f} %"
-    if bounds is not None:
-        text += f" ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})"
-    return text
+    span = f" ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})" if bounds else ""
+    return f"{100 * share:.0f} %{span}"
 
 
 def points(share: float) -> str:
     """A difference of two shares in percentage points, with its sign."""
-    size = f"{100 * abs(share):.1f}"
-    if size == "0.0":
-        return size
-    return f"{MINUS}{size}" if share < 0 else f"+{size}"
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text[1:] == "0.0" else text.replace("-", MINUS)
 
 
 def priced(summary: Summary) -> bool:
@@ -104,8 +100,9 @@ def load_unit(loads: Sequence[LoadPoint]) -> str:
 
 def heading(config: Config, summary: Summary) -> str:
     """``article: SD against Base, on Qwen/Qwen3-32B at concurrency 4``."""
+    rehearsal = "Rehearsal of " if summary.rehearsal else ""
     loads = load_points(config.load.points)
-    return f"{config.experiment}: {summary.subject}, on {config.model} at {loads}"
+    return f"{rehearsal}{config.experiment}: {summary.subject}, on {config.model} at {loads}"
 
 
 def arrangement(config: Config) -> str:
@@ -128,11 +125,6 @@ def load_mark(cell: Cell) -> str:
     """What to know of a cell's load before its figures: ``queue``, ``lagged``, or nothing."""
     marks = {"queue": cell.queued, "lagged": cell.lagging}
     return ", ".join(mark for mark, present in marks.items() if present)
-
-
-def load_letters(cell: Cell) -> str:
-    """The same in letters: ``q``, ``l``."""
-    return "".join(mark[0] for mark in load_mark(cell).split(", ") if mark)
 
 
 def objectives(objectives: Objectives) -> str:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from spectap import palette, wording
-from spectap.analysis.crosscheck import TOLERANCE, Check
+from spectap.analysis.crosscheck import TOLERANCE, Check, Figure
 from spectap.analysis.summary import Correctness, Summary
-from spectap.endpoint.greedy import Divergence
 from spectap.names import WARM_UP
 from spectap.prompt import LeftOut, UsedSet
 from spectap.report import phrases
 from spectap.report.results import Results
 from spectap.report.view import Columns, Row, Table, grouped
-
-_FEW: Final = 5  # prompts that a sentence names
 
 
 def sentence(check: Correctness) -> str:
@@ -55,43 +51,25 @@ def correctness(summary: Summary) -> Table:
 
 
 def crosscheck(run: Results) -> Table:
-    """What ledger and server both counted. Positions need not agree."""
+    """What ledger and server both counted, and how far the two are apart."""
     order = [(case.name, cell.variant) for case in run.summary.cases for cell in case.cells]
     checks = sorted(run.checks, key=lambda check: order.index((check.case, check.variant)))
     colours = palette.of(run.summary.variants)
+
+    def row(check: Check, figure: Figure) -> Row:
+        cut = f" to {figure.ledger + figure.cut:,.0f}" if figure.cut else ""
+        values = f"{figure.ledger:,.0f}{cut}", f"{figure.server:,.0f}", f"{figure.disagreement:.2%}"
+        labels = (check.case, check.variant, figure.name)
+        role = colours[check.variant].role
+        return Row(labels, (values,), role, alarming=not figure.agrees)
+
     return Table(
         "",
         ("test case", "variant", "counted"),
         (Columns("", ("ledger", "server", "apart")),),
-        grouped(
-            (
-                check.case,
-                Row(
-                    (check.case, check.variant, name),
-                    (values,),
-                    colours[check.variant].role,
-                    alarming=not agrees,
-                ),
-            )
-            for check in checks
-            for name, values, agrees in _counts(check)
-        ),
+        grouped((check.case, row(check, figure)) for check in checks for figure in check.figures),
         coloured=1,
     )
-
-
-def _counts(check: Check) -> Iterator[tuple[str, tuple[str, str, str], bool]]:
-    """What was counted, by the ledger, by the server and how far apart, and whether that agrees."""
-    for figure in check.figures:
-        cut = f" to {figure.ledger + figure.cut:,.0f}" if figure.cut else ""
-        ledger, gap = f"{figure.ledger:,.0f}{cut}", f"{figure.disagreement:.2%}"
-        yield figure.name, (ledger, f"{figure.server:,.0f}", gap), figure.agrees
-    if check.positions:
-        ledger, server = (
-            " ".join(f"{100 * share:.0f}" for share in side)
-            for side in zip(*check.positions, strict=True)
-        )
-        yield "accepted by position, %", (ledger, server, wording.MISSING), True
 
 
 def checks_in_short(run: Results) -> Iterator[str]:
@@ -103,6 +81,11 @@ def checks_in_short(run: Results) -> Iterator[str]:
             f"Cross-check with the servers' own counters: {agreeing} of {len(figures)} figures "
             f"agree within {100 * TOLERANCE:g} %."
         )
+    yield from greedy_answers(run)
+
+
+def greedy_answers(run: Results) -> Iterator[str]:
+    """How many greedy answers differ from the baseline's, and from where on."""
     if run.divergences:
         differing = [
             f"{divergence.case}, {divergence.variant}: at {divergence.unit} {divergence.first}"
@@ -114,17 +97,11 @@ def checks_in_short(run: Results) -> Iterator[str]:
         yield f"Greedy answers differ in {amount}{suffix}."
 
 
-def divergence(of: Divergence) -> str:
-    """Where a variant's greedy answer begins to differ from its baseline's."""
-    if of.first:
-        return f"{of.unit} {of.first} of {of.compared}"
-    return f"all {of.compared} {of.unit}s are the same"
-
-
 def prompt_set(used: UsedSet, run: Results) -> str:
-    """One sentence: the source, its licence, and what was left out, by name if that is little."""
-    licence = f", {used.licence}" if used.licence else ""
-    text = f"{wording.count(used.used, 'prompt')} of {used.source}{licence}"
+    """One sentence: the source, its licence, how many were sent, and how many left out."""
+    text = f"{wording.count(used.used, 'prompt')} of {used.source}"
+    if used.licence:
+        text += f", {used.licence}"
     # Rounds with few requests do not come to the end of a large set.
     sent = {
         record.prompt
@@ -134,16 +111,10 @@ def prompt_set(used: UsedSet, run: Results) -> str:
     if 0 < len(sent) < used.used:
         text += f"; {len(sent):,} of {used.used:,} sent"
     if used.left_out:
-        names = [
-            f"{prompt.name} ({prompt.reason})" if prompt.reason else prompt.name
-            for prompt in used.left_out[:_FEW]
-        ]
-        if more := len(used.left_out) - len(names):
-            names.append(f"{more} more")
         reasons = dict.fromkeys(
             "refused by a service" if prompt.reason else "too long" for prompt in used.left_out
         )
-        text += f"; {len(used.left_out)} left out, {' or '.join(reasons)}: {wording.listed(names)}"
+        text += f"; {len(used.left_out)} left out, {' or '.join(reasons)}"
     return (
         f"{text}." if used.counted else f"{text}; some could not be counted, and may be too long."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 from spectap import wording
@@ -23,8 +24,7 @@ def of_run(run: Results) -> View:
     """The view of a run that has been read."""
     text, findings = verdicts.headline(run.summary)
     return View(
-        title=("Rehearsal of " if run.summary.rehearsal else "")
-        + phrases.heading(run.config, run.summary),
+        title=phrases.heading(run.config, run.summary),
         lead=tuple(_lead(run)),
         headline=text,
         findings=findings,
@@ -74,10 +74,8 @@ def _lead(run: Results) -> Iterator[str]:
 
 
 def _advice_in_short(run: Results) -> Iterator[str]:
-    if run.advice is None:
-        return
-    short = advice.in_short(run.advice, run.config.stand_in)
-    if run.advice.rehearsal:
+    short = advice.in_short(run.advice, run.config.stand_in) if run.advice else ()
+    if run.advice and run.advice.rehearsal:
         name = shlex.quote(run.folder.name)
         yield from (f"{sentence} What they show: make advise RUN={name}" for sentence in short)
     else:
@@ -85,12 +83,14 @@ def _advice_in_short(run: Results) -> Iterator[str]:
 
 
 def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
-    if len(summary.loads) > 1:
+    several = len(summary.loads) > 1
+    verdict = {case.name: verdicts.sentences(case, several=several) for case in summary.cases}
+    if several:
         for case in summary.cases:
-            sentences = tuple(verdicts.sentences_over_loads(case))
-            yield cells.overview_over_loads(case, summary), sentences
+            yield cells.over_loads(case, summary), verdict[case.name]
     else:
-        yield cells.overview(summary), tuple(verdicts.sentences(summary))
+        every = [cell for case in summary.cases for cell in case.cells]
+        yield cells.overview(every, summary), tuple(chain(*verdict.values()))
     if means := verdicts.means(summary, "By class of test case"):
         yield means, ()
 
@@ -124,20 +124,15 @@ def _case_notes(summary: Summary) -> Iterator[str]:
 def _explanations(summary: Summary) -> Iterator[str]:
     compared = [comparison for case in summary.cases for _, comparison in case.compared]
     all_cells = [cell for case in summary.cases for cell in case.cells]
-    claims = (
-        claim for comparison in compared for claim in (comparison.speed, comparison.cost) if claim
-    )
-    priced = phrases.priced(summary)
-    letters = "".join(map(phrases.load_letters, all_cells))
+    claims = [claim for each in compared for claim in (each.speed, each.cost) if claim]
     yield "TPOT is the true time per output token."
     if compared:
+        together = "cost" if phrases.priced(summary) else "tokens/s"
         yield (
-            "The speed-up says how many times faster one whole request is than with the baseline, "
-            "its first token and its queue included; decoding is that of TPOT alone."
+            "Against the baseline: speed says how many times faster one whole request is, its "
+            "first token and its queue included; decoding is that of TPOT alone, "
+            f"{together} that of all requests together."
         )
-    if any(comparison.cost for comparison in compared):
-        subject = "The cost of a token is" if priced else "The tokens/s are"
-        yield f"{subject} compared over all requests together."
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
         ladder = any(case.ladders for case in summary.cases)
         more = f" The sentence below a table {STEP_BY_STEP}" if ladder else ""
@@ -148,10 +143,10 @@ def _explanations(summary: Summary) -> Iterator[str]:
             f"Goodput: the share of requests within every objective ({promised}). "
             '"!": not every objective is kept.'
         )
-    if "q" in letters:
-        yield "q: requests queue there, and their waiting is measured with them."
-    if "l" in letters:
-        yield "l: lagged; requests were not sent at their times, so the load was not what it says."
+    if any(cell.queued for cell in all_cells):
+        yield "queue: requests queue there, and their waiting is measured with them."
+    if any(cell.lagging for cell in all_cells):
+        yield "lagged: requests were not sent at their times, so the load was not what it says."
     if verdicts.means(summary):
         yield (
             "Over several test cases: the geometric mean with its 95 % interval, of these test "

@@ -10,14 +10,10 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from io import StringIO
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from rich import box
-from rich.console import Console, RenderableType
-from rich.table import Table as Grid
+from rich.console import Console
 from rich.text import Text
 
 from spectap import wording
@@ -48,9 +44,7 @@ def render(run_dir: Path, columns: int | None = None) -> str:
 
 def text(view: View, columns: int | None = None) -> str:
     """The view as plain text, which ends with a newline."""
-    file = StringIO()
-    _print(view, Console(file=file, width=_UNLIMITED, color_system=None), columns)
-    return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+    return "".join(f"{line.plain}\n" for line in _lines(view, columns))
 
 
 def show_run(run: Results) -> None:
@@ -68,42 +62,39 @@ def show(view: View) -> None:
     columns = terminal_width()
     if columns is None:
         print(text(view), end="")
-    else:
-        _print(view, Console(file=sys.stdout, width=_UNLIMITED), columns)
+        return
+    console = Console(file=sys.stdout, width=_UNLIMITED)
+    for line in _lines(view, columns):
+        console.print(line, soft_wrap=True)
 
 
-def _print(view: View, console: Console, columns: int | None) -> None:
+def _lines(view: View, columns: int | None) -> Iterator[Text]:
+    """From the title to the last note."""
     width = None if columns is None else max(NARROW, min(columns, WIDTH))
-    for renderable in _parts(view, width):
-        console.print(renderable, markup=False, highlight=False, emoji=False, soft_wrap=True)
-
-
-def _parts(view: View, width: int | None) -> Iterator[RenderableType]:
-    """Lines and tables, from the title to the last note."""
-    yield from _lines([view.title, *view.lead], width)
+    yield from _sentences([view.title, *view.lead], width)
     if view.headline:
-        yield ""
-        yield from _lines([view.headline], width, style="bold")
-    yield from _lines((*view.findings, *view.advice), width)
+        yield Text()
+        yield from _sentences([view.headline], width, style="bold")
+    yield from _sentences((*view.findings, *view.advice), width)
     if view.alarms:
-        yield ""
+        yield Text()
         yield Text("ANSWERS GOT WORSE", "bold red")
-        yield from _lines(view.alarms, width, bullet="! ", style="red")
+        yield from _sentences(view.alarms, width, bullet="! ", style="red")
     for table, sentences in view.tables:
-        yield ""
+        yield Text()
         if table.title:
             yield Text(printable(table.title), "bold")
         if table:
-            yield from _tables(table, width or WIDTH)
+            yield from map(Text, _table(table, width or WIDTH))
         if table and sentences:
-            yield ""
-        yield from _lines(sentences, width)
+            yield Text()
+        yield from _sentences(sentences, width)
     if notes := (*view.notes, *view.remarks):
-        yield ""
-        yield from _lines(notes, width, bullet="* ")
+        yield Text()
+        yield from _sentences(notes, width, bullet="* ")
 
 
-def _lines(
+def _sentences(
     texts: Iterable[str], width: int | None, bullet: str = "", style: str = ""
 ) -> Iterator[Text]:
     """Sentences, wrapped at ``width``; what follows the first line of each is indented."""
@@ -117,73 +108,55 @@ def _lines(
         yield from (Text(row.replace("\N{NO-BREAK SPACE}", " "), style) for row in lines)
 
 
-def _tables(table: Table, width: int) -> Iterator[RenderableType]:
-    """The table, or several with the same labels where its columns do not fit."""
+def _table(table: Table, width: int) -> Iterator[str]:
+    """The lines of the table, or of several with the same labels where its columns do not fit."""
     rows = [row for group in table.groups for row in group]
+    labels = [_label(table, position) for position in range(len(table.labels))]
     columns = [
         _joined(heading, [row.values[number] for row in rows])
         for number, heading in enumerate(table.columns)
     ]
-    labels = _labels(table)
-    labels_width = sum(max(map(len, label)) + len(_GAP) for label in labels)
-    first = 0
-    while first < len(columns):
-        room, last = width - labels_width, first
-        while last < len(columns):
-            size = max(len(line) for text in columns[last] for line in text.split("\n"))
-            room -= size + len(_GAP)
-            if room + len(_GAP) < 0 and last > first:
-                break
+    while columns:
+        used = sum(len(column[0]) + len(_GAP) for column in (*labels, columns[0]))
+        last = 1
+        while last < len(columns) and used + len(columns[last][0]) <= width:
+            used += len(columns[last][0]) + len(_GAP)
             last += 1
-        if first:
+        lines = [_GAP.join(texts) for texts in zip(*labels, *columns[:last], strict=True)]
+        *head, body = lines[0], lines[1], iter(lines[2:])
+        yield from (line.rstrip() for line in head)
+        yield "─" * len(lines[0])
+        for number, group in enumerate(table.groups):
+            # A blank line stands between groups, unless each is one row.
+            if number and max(map(len, table.groups)) > 1:
+                yield ""
+            yield from (next(body).rstrip() for _ in group)
+        columns = columns[last:]
+        if columns:
             yield ""
-        yield _grid(table, labels, columns[first:last])
-        first = last
 
 
-def _grid(table: Table, labels: Sequence[Sequence[str]], columns: Sequence[Sequence[str]]) -> Grid:
-    # The box puts a space between columns.
-    padding = (0, len(_GAP) - 1, 0, 0)
-    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
-    for head, *_ in labels:
-        grid.add_column(Text(head), no_wrap=True, vertical="bottom")
-    for head, *_ in columns:
-        grid.add_column(Text(head), justify="right", no_wrap=True)
-    lines = zip(*(column[1:] for column in (*labels, *columns)), strict=True)
-    spaced = max(map(len, table.groups)) > 1
-    for number, group in enumerate(table.groups):
-        # A blank line stands between groups, unless each is one row.
-        if number and spaced:
-            grid.add_row()
-        for texts in islice(lines, len(group)):
-            grid.add_row(*map(Text, texts))
-    return grid
-
-
-def _labels(table: Table) -> list[list[str]]:
-    """Each column of labels under its head; what the row above has as well is left out."""
-    columns = []
-    for position, head in enumerate(table.labels):
-        texts = [f"\n{printable(head)}"]
-        for group in table.groups:
-            labels = [printable(row.labels[position]) for row in group]
-            is_last = position == len(table.labels) - 1
-            texts += [
-                "" if label == above and not is_last else label
-                for above, label in zip([None, *labels], labels, strict=False)
-            ]
-        columns.append(texts)
-    return columns
+def _label(table: Table, position: int) -> list[str]:
+    """A column of labels below its head; what the row above has as well is left out."""
+    texts = ["", printable(table.labels[position])]
+    for group in table.groups:
+        labels = [printable(row.labels[position]) for row in group]
+        is_last = position == len(table.labels) - 1
+        texts += [
+            "" if label == above and not is_last else label
+            for above, label in zip([None, *labels], labels, strict=False)
+        ]
+    width = max(map(len, texts))
+    return [f"{text:{width}}" for text in texts]
 
 
 def _joined(columns: Columns, rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns that belong together as one: its head in two lines, then a text for each row."""
-    names = [*map(printable, columns.names)]
-    sizes = [max(map(len, texts)) for texts in zip(names, *rows, strict=True)]
-
-    def line(texts: Sequence[str]) -> str:
-        parts = zip(texts, sizes, strict=True)
-        return _GAP.join(f"{printable(text):>{size}}" for text, size in parts if size)
-
-    head = line(names)
-    return [f"{printable(columns.title):^{len(head)}}\n{head}", *map(line, rows)]
+    lines = [[*map(printable, texts)] for texts in (columns.names, *rows)]
+    sizes = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
+    texts = [
+        _GAP.join(f"{text:>{size}}" for text, size in zip(line, sizes, strict=True) if size)
+        for line in lines
+    ]
+    title = f"{printable(columns.title):^{len(texts[0])}}"
+    return [f"{text:>{len(title)}}" for text in (title, *texts)]

@@ -12,8 +12,6 @@ class Columns:
 
     title: str
     names: tuple[str, ...]
-    words: bool = False
-    """Whether they hold words, which are aligned to the left; otherwise they hold numbers."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing. ``svg`` and ``png`` are empty where ``missing`` says why there is none."""
+    """A drawing."""
 
     name: str
     title: str
@@ -59,8 +57,6 @@ class Figure:
     advice: bool = False
     """Whether it shows what the advice rests on."""
     svg: str = ""
-    png: bytes = b""
-    missing: str = ""
 
 
 @dataclass(frozen=True)

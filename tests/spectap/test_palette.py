@@ -13,29 +13,23 @@ from spectap import palette
 Vector = NDArray[np.float64]
 
 # Linear sRGB as readers of each kind see it (Machado, Oliveira and Fernandes 2009, severity 1.0).
-VISIONS = {
-    "ordinary": np.eye(3),
-    "protanopia": np.array(
-        [
-            [0.152286, 1.052583, -0.204868],
-            [0.114503, 0.786281, 0.099216],
-            [-0.003882, -0.048116, 1.051998],
-        ]
-    ),
-    "deuteranopia": np.array(
-        [
-            [0.367322, 0.860646, -0.227968],
-            [0.280085, 0.672501, 0.047413],
-            [-0.011820, 0.042940, 0.968881],
-        ]
-    ),
-    "tritanopia": np.array(
-        [
-            [1.255528, -0.076749, -0.178779],
-            [-0.078411, 0.930809, 0.147602],
-            [0.004733, 0.691367, 0.303900],
-        ]
-    ),
+VISIONS: dict[str, list[float]] = {
+    "ordinary": [1, 0, 0, 0, 1, 0, 0, 0, 1],
+    "protanopia": [
+        *(0.152286, 1.052583, -0.204868),
+        *(0.114503, 0.786281, 0.099216),
+        *(-0.003882, -0.048116, 1.051998),
+    ],
+    "deuteranopia": [
+        *(0.367322, 0.860646, -0.227968),
+        *(0.280085, 0.672501, 0.047413),
+        *(-0.011820, 0.042940, 0.968881),
+    ],
+    "tritanopia": [
+        *(1.255528, -0.076749, -0.178779),
+        *(-0.078411, 0.930809, 0.147602),
+        *(0.004733, 0.691367, 0.303900),
+    ],
 }
 # Oklab (Ottosson 2020), in which about 0.02 is the smallest difference that is seen.
 TO_CONES = np.array(
@@ -68,7 +62,7 @@ def contrast(colour: str, background: str) -> float:
 
 
 def perceived(colour: str, vision: str) -> Vector:
-    light: Vector = np.clip(VISIONS[vision] @ linear(colour), 0, 1)
+    light: Vector = np.clip(np.reshape(VISIONS[vision], (3, 3)) @ linear(colour), 0, 1)
     oklab: Vector = TO_OKLAB @ np.cbrt(TO_CONES @ light)
     return oklab
 

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from deployment.console import Console, print_table
 from spectap import printing
-from spectap.record import Record
-from spectap.report import run_view, terminal
 from spectap.run.progress import Progress
 from spectap.tap.token_meter import clean
 
@@ -51,14 +49,3 @@ def test_a_run_and_a_stage_show_what_others_sent_as_text(
     assert f"{HARMLESS}\ufffdx, " in stream.getvalue()
     print_table([("run", f"{HOSTILE}\nrun", "x")])
     assert capsys.readouterr().out == f"run  {HARMLESS}\ufffdrun  x\n"
-
-
-def test_a_ledger_of_somebody_else_is_shown_as_text() -> None:
-    record = Record(
-        *("run", f"{HOSTILE}\nvariant", f"{HOSTILE}\ncase", 1, "id", 0.0, 200, None, 1, 2),
-        *(True, True, ((0.1, 1), (0.2, 1)), 0.3),
-    )
-    printed = terminal.text(run_view.of_ledgers([record]))
-    assert HARMLESS[:5] in printed
-    assert printing.printable(printed.replace("\n", "")) == printed.replace("\n", "")
-    assert not any(line.startswith(("case", "variant")) for line in printed.split("\n"))

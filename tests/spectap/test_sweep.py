@@ -45,8 +45,7 @@ def test_complete_variants_become_a_run(folder: Path) -> None:
     for case in run.summary.cases:
         assert {cell.variant: cell.missing for cell in case.cells} == dict.fromkeys(NAMES, 0)
         assert [cell.comparison is not None for cell in case.cells] == [False, True] * 2
-    assert run.published.original
-    assert len(run.published.recorded) == 3 * len(NAMES)
+    assert run.driver == "llmperf"
 
 
 def test_a_later_merge_makes_the_same_bytes(tmp_path: Path, folder: Path) -> None:

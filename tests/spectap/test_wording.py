@@ -2,60 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from spectap import wording
 
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.01504, "15.0"), (0.2098, "209.8"), (0.0012, "1.20"), (None, "-")]
-)
-def test_milliseconds(seconds: float | None, text: str) -> None:
-    assert wording.milliseconds(seconds) == text
+MINUS = "\N{MINUS SIGN}"
 
 
 @pytest.mark.parametrize(
-    ("usd", "text"), [(35.7608, "$35.76"), (1234.5, "$1,234.50"), (0.0123, "$0.012"), (None, "-")]
+    ("write", "value", "text"),
+    [
+        (wording.milliseconds, 0.01504, "15.0"),
+        (wording.milliseconds, 0.2098, "209.8"),
+        (wording.milliseconds, 0.0012, "1.20"),
+        (wording.milliseconds, None, "-"),
+        (wording.dollars, 35.7608, "$35.76"),
+        (wording.dollars, 1234.5, "$1,234.50"),
+        (wording.dollars, 0.0123, "$0.012"),
+        (wording.dollars, None, "-"),
+        (wording.duration, 119.4, "119 s"),
+        (wording.duration, 120, "2 min"),
+        (wording.duration, 6 * 3600, "360 min"),
+        (wording.change, 0.344, f"{MINUS}66 %"),
+        (wording.change, 1.0421, "+4.2 %"),
+        (wording.change, 0.99999, "+0.0 %"),
+        (wording.unbroken, "95 % of 4 cases, %", "95\N{NO-BREAK SPACE}% of 4 cases, %"),
+        (wording.short, "x" * 30, "x" * 19 + "…"),
+        (wording.listed, [], ""),
+        (wording.listed, ["a"], "a"),
+        (wording.listed, ["a", "b", "c"], "a, b and c"),
+    ],
 )
-def test_dollars(usd: float | None, text: str) -> None:
-    assert wording.dollars(usd) == text
+def test_a_value_in_words(write: Callable[[Any], str], value: object, text: str) -> None:
+    assert write(value) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.2, "0 s"), (119.4, "119 s"), (120, "2 min"), (600, "10 min"), (6 * 3600, "360 min")],
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert wording.duration(seconds) == text
-
-
-def test_periods() -> None:
+def test_periods_and_counts() -> None:
     assert wording.period(0, 3600) == "1970-01-01 00:00 to 01:00 UTC"
     assert wording.period(0, 90_000) == "1970-01-01 00:00 to 1970-01-02 01:00 UTC"
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [(0.344, "-66 %"), (1.0421, "+4.2 %"), (1.3, "+30 %"), (0.99999, "+0.0 %"), (1, "+0.0 %")],
-)
-def test_changes(ratio: float, text: str) -> None:
-    assert wording.change(ratio).replace("\N{MINUS SIGN}", "-") == text
-
-
-def test_a_per_cent_sign_stays_with_its_number() -> None:
-    text = wording.unbroken("95 % interval, 59-62 % of 4 cases, %")
-    assert text.split(" ") == ["95\xa0%", "interval,", "59-62\xa0%", "of", "4", "cases,", "%"]
-
-
-def test_counts_and_names() -> None:
     assert wording.count(1, "round") == "1 round"
     assert wording.count(24_000, "request") == "24,000 requests"
-    assert wording.short("x" * 30) == "x" * 19 + "…"
-
-
-@pytest.mark.parametrize(
-    ("items", "text"),
-    [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")],
-)
-def test_lists(items: list[str], text: str) -> None:
-    assert wording.listed(items) == text

@@ -38,8 +38,11 @@ def test_each_variant_has_a_row_in_every_case_held_against_the_baseline() -> Non
             acceptance = draft_of(variant).acceptance(OF_STRUCTURE[test_case.structure])
             expected = decoding(variant).gain(acceptance, concurrency)
             assert measured.point == pytest.approx(expected, rel=0.15), case.name
-    rows = [line for line in rehearsed.output.splitlines() if re.search(r" \d+/16( |$)", line)]
-    assert len(rows) == 3 * len(cases)
+    tables, _, _ = rehearsed.output.partition("By class of test case")
+    rows = re.findall(r"^\S* +(Base|k3|k7)  ", tables, re.MULTILINE)
+    # A table that does not fit goes on below.
+    assert rows
+    assert len(rows) % (3 * len(cases)) == 0
 
 
 def test_the_crossover_of_the_arithmetic_is_reported() -> None:

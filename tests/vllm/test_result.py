@@ -70,25 +70,23 @@ def test_ledger_and_server_count_the_same(rehearsed: Rehearsed) -> None:
         assert check.failures == ()
 
 
-def published(rehearsed: Rehearsed, case: Case, variant: str = "Base") -> float:
-    median = rehearsed.run.published.median(case.cell(variant))
-    assert median is not None
-    return median
+def published(case: Case, variant: str = "Base") -> float:
+    """llmperf's inter-token latency, by its formula."""
+    return case.cell(variant).measures["InterTokenLatency"].p50
 
 
 def test_llmperf_calls_a_faster_server_slower(rehearsed: Rehearsed) -> None:
     wrong = [
         case.name
         for case in rehearsed.run.summary.cases
-        if speedup(case).low > 1
-        and published(rehearsed, case, "SD") > 1.06 * published(rehearsed, case)
+        if speedup(case).low > 1 and published(case, "SD") > 1.06 * published(case)
     ]
     assert wrong
 
 
 def test_the_whole_report_is_drawn(rehearsed: Rehearsed) -> None:
     page = (rehearsed.run.folder / "report.html").read_text(encoding="utf-8")
-    assert "Not drawn:" not in page
+    assert page.count("<figure>") >= 3
     assert "The ledger against the server's own counters" in html.unescape(page)
     assert len(rehearsed.run.divergences) == len(rehearsed.run.summary.cases)
 

@@ -1,1 +1,1 @@
-"""How each figure is painted. What the report shows is decided in ``figures``."""
+"""How each figure is painted. What the report shows is decided in ``page``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from statistics import median
 from typing import Final
@@ -27,28 +27,20 @@ from spectap.report.results import Results
 _LINE: Final = 25  # points of height for a variant
 _GAP: Final = 0.5  # lines between two test cases
 _PANEL: Final = 150  # points of height
-_MARGINS: Final = 75  # points for the axis and the legend
 _DRAFTS_PANEL: Final = 190
-_DRAFTS_MARGINS: Final = 60
-_SHIFT: Final = 0.12  # windows or positions, between the intervals of two lines
-_BAND: Final = 0.13  # opacity of the interval of predictions
+_SHIFT: Final = 0.12  # positions, between the intervals of two lines
 _RING: Final = 12  # points, around what is recommended
 _DECODING: Final = Colour("muted", canvas.MUTED, canvas.MUTED, "s")
 _LATENCIES: Final = (metrics.END_TO_END_LATENCY, metrics.TIME_PER_OUTPUT_TOKEN, metrics.TTFT)
-# More dots on a curve cannot be told from each other, but make the page heavy.
-_DOTS: Final = 250
-_WAVES: Final = 60
-_OPEN_ENDED: Final = (0, (4, 2))
-# In an open loop no requests are sent together; so many in a row make one point of a line.
-_IN_A_ROW: Final = 8
+_DOTS: Final = 250  # of a curve: more cannot be told apart, but make the page heavy
 
 Point = tuple[float, float]
 
 
-def paint_gains(summary: Summary) -> Figure:
+def paint_gains(summary: Summary) -> Figure | None:
     """The gain of whole requests and of decoding alone, with their intervals.
 
-    A line for each variant of each test case. Raises ``NothingToDraw``.
+    A line for each variant of each test case; None where no interval is known.
     """
     cases = [
         (case.name, compared)
@@ -56,10 +48,10 @@ def paint_gains(summary: Summary) -> Figure:
         if (compared := [pair for pair in case.compared if pair[1].speedup])
     ]
     if not cases:
-        raise canvas.NothingToDraw("no test case has enough rounds of a variant and its baseline")
+        return None
     colours = palette.of(summary.variants)
-    figure = canvas.figure(_MARGINS + _LINE * sum(len(compared) + _GAP for _, compared in cases))
-    axes = figure.add_subplot()
+    lines = sum(len(compared) + _GAP for _, compared in cases)
+    figure, [[axes]] = canvas.panels(1, 1, _LINE * lines)
     middles, ratios, height = [], [], 0.0
     for _, compared in cases:
         middles.append(height + (len(compared) - 1) / 2)
@@ -87,15 +79,10 @@ def paint_gains(summary: Summary) -> Figure:
     return figure
 
 
-def wave(load: LoadPoint) -> int:
-    """How many requests make one point of a line."""
-    return load.concurrency or _IN_A_ROW
-
-
-def paint_over_time(run: Results) -> Figure:
+def paint_over_time(run: Results) -> Figure | None:
     """The headline cases' latencies against the time of sending, at the run's one load point.
 
-    After the article's Figures 3 to 5: drift is seen here. Raises ``NothingToDraw``.
+    After the article's Figures 3 to 5: drift is seen here. None where no request has a latency.
     """
     colours = palette.of(run.summary.variants)
     curves = {
@@ -110,23 +97,17 @@ def paint_over_time(run: Results) -> Figure:
     }
     curves = {metric: of for metric, of in curves.items() if of}
     if not curves:
-        raise canvas.NothingToDraw("no request of a headline case gave this measure")
-    figure = canvas.figure(_MARGINS + _PANEL * len(curves))
-    panels = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
-    last = max(x for of in curves.values() for *_, points in of for x, _ in chain(*points))
-    unit, seconds = "hours", 3600
-    if last < 10_800:
-        unit, seconds = ("seconds", 1) if last < 180 else ("minutes", 60)
+        return None
+    figure, grid = canvas.panels(len(curves), 1, _PANEL, sharex=True)
+    panels = grid[:, 0]
     for axes, (metric, of) in zip(panels, curves.items(), strict=True):
         for case, colour, points in of:
-            scaled = [[(x / seconds, y) for x, y in requests] for requests in points]
-            solid = case.structure != Structure.OPEN_ENDED
-            _paint_curve(axes, scaled, wave(run.summary.loads[0]), colour, solid=solid)
+            _paint_rounds(axes, points, colour, solid=case.structure != Structure.OPEN_ENDED)
         highest = max(y for *_, points in of for _, y in chain(*points))
         axes.set_ylim(0, 1.12 * highest or 1)  # answers of one chunk have a latency of 0
         axes.set_ylabel(f"{metric.short}, {metric.printed}")
         axes.grid(visible=False, axis="x")
-    panels[-1].set_xlabel(f"{unit} since the first request")
+    panels[-1].set_xlabel("minutes since the first request")
     structures = {case.structure or case.name for of in curves.values() for case, *_ in of}
     styles = {name: "--" if name == Structure.OPEN_ENDED else "-" for name in sorted(structures)}
     canvas.legend(figure, colours, **styles)
@@ -134,7 +115,7 @@ def paint_over_time(run: Results) -> Figure:
 
 
 def _rounds(run: Results, case: Case, variant: str, metric: Metric) -> list[list[Point]]:
-    """The requests of each round: when each was sent, in seconds, and its value."""
+    """The requests of each round: when each was sent, in minutes, and its value."""
     start = run.summary.started or 0.0
     rounds: dict[int, list[Point]] = {
         number: [] for number in range(1, run.config.load.rounds.at_most + 1)
@@ -143,40 +124,22 @@ def _rounds(run: Results, case: Case, variant: str, metric: Metric) -> list[list
         counts = record.round in rounds and record.succeeded
         if counts and (record.case, record.variant) == (case.name, variant):
             values = metric.values(record)
-            at = record.sent - start
+            at = (record.sent - start) / 60
             rounds[record.round] += [(at, value * metric.scale) for value in values]
     return [*rounds.values()]
 
 
-def _waves(rounds: Sequence[Sequence[Point]], together: int) -> Iterator[Point]:
-    # Requests sent together wait for each other in one batch, so their median is one observation.
-    # In a long run several waves make one point.
-    size = together * math.ceil(sum(map(len, rounds)) / (_WAVES * together))
-    for requests in rounds:
-        for start in range(0, len(requests), size):
-            wave = requests[start : start + size]
-            yield median(x for x, _ in wave), median(y for _, y in wave)
-
-
-def _paint_curve(
-    axes: Axes, rounds: Sequence[Sequence[Point]], together: int, colour: Colour, *, solid: bool
+def _paint_rounds(
+    axes: Axes, rounds: Sequence[Sequence[Point]], colour: Colour, *, solid: bool
 ) -> None:
+    """A dot for each request, and a line that joins the medians of the rounds."""
     requests = [*chain(*rounds)]
-    dots = requests[:: math.ceil(len(requests) / _DOTS)]
-    x, y = zip(*dots, strict=True)
-    axes.scatter(
-        x,
-        y,
-        s=12,
-        marker=colour.marker,
-        linewidths=0.8,
-        facecolors=colour.light if solid else "none",
-        edgecolors=colour.light,
-        alpha=0.35,
-    )
-    style = "-" if solid else _OPEN_ENDED
-    waves = zip(*_waves(rounds, together), strict=True)
-    axes.plot(*waves, color=colour.light, linewidth=1.6, linestyle=style)
+    x, y = zip(*requests[:: math.ceil(len(requests) / _DOTS)], strict=True)
+    face = colour.light if solid else "none"
+    axes.plot(x, y, colour.marker, color=colour.light, mfc=face, ms=3.5, mew=0.8, alpha=0.35)
+    medians = [tuple(map(median, zip(*of, strict=True))) for of in rounds if of]
+    style = "-" if solid else (0, (4, 2))
+    axes.plot(*zip(*medians, strict=True), color=colour.light, linewidth=1.6, linestyle=style)
 
 
 def first_load(advice: Advice) -> LoadPoint | None:
@@ -184,40 +147,36 @@ def first_load(advice: Advice) -> LoadPoint | None:
     return advice.prospects[0].load if advice.prospects else None
 
 
-def paint_drafts(advice: Advice) -> Figure:
+def paint_drafts(advice: Advice) -> Figure | None:
     """Drafts accepted by position, and the speed-up over the window at the first load.
 
-    A row for each class, a line for each draft. Raises ``NothingToDraw``.
+    A row for each class, a line for each draft; None where no step tells how many were accepted.
     """
     acceptances = [acceptance for acceptance in advice.acceptances if acceptance.positions]
     prospects = [prospect for prospect in advice.prospects if prospect.load == first_load(advice)]
-    windows = len({prospect.window for prospect in prospects}) > 1
     if not acceptances:
-        raise canvas.NothingToDraw("no step tells how many drafts were accepted")
+        return None
     classes = [*dict.fromkeys(acceptance.prompt_class for acceptance in acceptances)]
     colours = colours_of_lines(advice)
-    figure = canvas.figure(_DRAFTS_MARGINS + _DRAFTS_PANEL * len(classes))
-    columns = 2 if windows else 1
-    grid = figure.subplots(len(classes), columns, sharex="col", sharey="col", squeeze=False)
+    several = len({prospect.window for prospect in prospects}) > 1
+    columns = 2 if several else 1
+    figure, grid = canvas.panels(len(classes), columns, _DRAFTS_PANEL, sharex="col", sharey="col")
     for row, name in zip(grid, classes, strict=True):
         row[0].set_title(wording.short(name), loc="left", size=canvas.FONT_SIZE)
         of_class = [acceptance for acceptance in acceptances if acceptance.prompt_class == name]
         _paint_acceptances(row[0], of_class, colours)
-        if windows:
+        if several:
             in_class = [prospect for prospect in prospects if prospect.prompt_class == name]
             _paint_windows(row[1], in_class, advice.recommendations, colours)
         for axes in row:
             axes.grid(visible=False, axis="x")
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     grid[0][0].set_ylim(0, 103)
-    grid[-1][0].set_xlabel("position of the draft")
-    if windows:
+    for axes, label in zip(grid[-1], ("position of the draft", "window"), strict=False):
+        axes.set_xlabel(label)
+    if several:
         grid[0][1].set_ylim(0, 1.06 * max(1.0, *(prospect.speedup.high for prospect in prospects)))
-        grid[-1][1].set_xlabel("window")
-    drawn = {acceptance.line for acceptance in acceptances} | {
-        prospect.line for prospect in prospects
-    }
-    canvas.legend(figure, {name: colours[name] for name in colours if name in drawn})
+    canvas.legend(figure, {series.name: colours[series.name] for series in advice.lines})
     return figure
 
 
@@ -249,29 +208,19 @@ def _paint_windows(
     """The prospects of one class; what is recommended for it is ringed."""
     axes.set_ylabel("speed-up of one request")
     axes.axhline(1, color=canvas.INK, linewidth=1)
-    best = {
-        (
-            recommendation.choice.line,
-            recommendation.choice.window,
-            recommendation.prompt_class,
-            recommendation.load,
-        )
-        for recommendation in recommendations
-    }
-    lines = [*dict.fromkeys(prospect.line for prospect in prospects)]
-    for number, line in enumerate(lines):
-        colour, shift = colours[line], _SHIFT * (number - (len(lines) - 1) / 2)
+    best = {(of.choice.line, of.choice.window, of.prompt_class, of.load) for of in recommendations}
+    for line in dict.fromkeys(prospect.line for prospect in prospects):
+        colour = colours[line]
         of_line = sorted((p for p in prospects if p.line == line), key=lambda p: p.window)
         windows = [prospect.window for prospect in of_line]
         speeds = [prospect.speedup for prospect in of_line]
         axes.plot(windows, [speed.point for speed in speeds], color=colour.light, linewidth=1.4)
         lows, highs = ([getattr(speed, end) for speed in speeds] for end in ("low", "high"))
-        axes.fill_between(windows, lows, highs, color=colour.light, alpha=_BAND, linewidth=0)
+        axes.fill_between(windows, lows, highs, color=colour.light, alpha=canvas.BAND, linewidth=0)
         for prospect, speed in zip(of_line, speeds, strict=True):
+            window = prospect.window
             if prospect.measured:
-                at = prospect.window + shift
-                axes.vlines(at, speed.low, speed.high, color=colour.light, linewidth=2)
-                canvas.paint_point(axes, prospect.window, speed.point, colour)
-            if (line, prospect.window, prospect.prompt_class, prospect.load) in best:
-                point = prospect.window, speed.point
-                axes.plot(*point, "o", mfc="none", mec=canvas.INK, markersize=_RING)
+                axes.vlines(window, speed.low, speed.high, color=colour.light, linewidth=2)
+                canvas.paint_point(axes, window, speed.point, colour)
+            if (line, window, prospect.prompt_class, prospect.load) in best:
+                axes.plot(window, speed.point, "o", mfc="none", mec=canvas.INK, markersize=_RING)

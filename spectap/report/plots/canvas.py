@@ -1,4 +1,4 @@
-"""The look of every figure, and how one is turned into a PNG and an SVG that follows the page.
+"""The look of every figure, and how one is turned into an SVG that follows the page.
 
 Colours are those of a light page. In the SVG each becomes a CSS variable of the report's style
 sheet, so one drawing serves a light and a dark page.
@@ -15,13 +15,14 @@ from typing import Any, Final, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from spectap import palette, wording
 from spectap.analysis.estimates.intervals import Interval
 from spectap.palette import Colour
+from spectap.report.view import Figure
 
 _PAGE: Final = ("paper", "ink", "muted", "rule")
 
@@ -40,9 +41,10 @@ PAPER, INK, MUTED, RULE = (LIGHT[role] for role in _PAGE)
 
 WIDTH: Final = 480  # points; one point is ratios as about one CSS pixel
 FONT_SIZE: Final = 11.5
-SMALL: Final = 10.5
 
-_PNG_DPI: Final = 160
+BAND: Final = 0.13  # opacity of an interval's area
+
+_MARGINS: Final = 70  # points for the axis and the legend
 _IN_A_ROW: Final = 3  # names of a legend
 _TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
 _CLOSE_TICKS: Final = (0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5)
@@ -78,65 +80,54 @@ _OPENING: Final = re.compile(r"<svg [^>]*?(viewBox=\S+ \S+ \S+ \S+ xmlns=)")
 _IDENTIFIER: Final = re.compile(r'(\bid="|href="#|url\(#)')
 
 
-class NothingToDraw(Exception):
-    """The run lacks what a figure shows. The text says what is missing."""
-
-
 def style() -> AbstractContextManager[None]:
     """The context figures are drawn in."""
     return mpl.rc_context(_STYLE)
 
 
-def figure(height: float) -> Figure:
-    """An empty figure as wide as a column, ``height`` points high."""
-    return Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
+def panels(rows: int, columns: int, height: float, **shared: Any) -> tuple[Drawing, Any]:
+    """A figure as wide as a column, and its grid of panels, each ``height`` points high."""
+    size = WIDTH / 72, (_MARGINS + height * rows) / 72
+    drawing = Drawing(figsize=size, layout="constrained")
+    return drawing, drawing.subplots(rows, columns, squeeze=False, **shared)
 
 
-def to_svg(drawing: Figure, name: str, description: str) -> str:
-    """An ``<svg>`` element for an HTML page; ``name`` begins each of its identifiers."""
+def svg(drawing: Drawing, figure: Figure) -> str:
+    """An ``<svg>`` element for an HTML page; the name begins each of its identifiers."""
     buffer = io.StringIO()
     drawing.savefig(buffer, format="svg", transparent=True)
     text = buffer.getvalue()
     text = _HEAD.sub("", text[text.index("<svg") :])
     text = _FONTS.sub("system-ui, sans-serif", text)
-    text = _IDENTIFIER.sub(rf"\g<1>{name}-", text)
+    text = _IDENTIFIER.sub(rf"\g<1>{figure.name}-", text)
     for role, colour in LIGHT.items():
         text = text.replace(colour, f"var(--{role}, {colour})")
-    opening = f'<svg role="img" aria-label="{html.escape(description)}"'
+    description = html.escape(f"{figure.title}. {figure.caption}")
+    opening = f'<svg role="img" aria-label="{description}"'
     text = _OPENING.sub(lambda match: f"{opening} {match[1]}", text, count=1)
     return text.replace("xlink:href", "href")
 
 
-def to_png(drawing: Figure, title: str) -> bytes:
-    """The same as a PNG on white, with its title: a PNG has no page around it."""
-    drawing.suptitle(title, x=0.012, ha="left", weight="bold", size=FONT_SIZE + 1)
-    buffer = io.BytesIO()
-    drawing.savefig(
-        buffer, format="png", dpi=_PNG_DPI, facecolor=PAPER, metadata={"Software": None}
-    )
-    return buffer.getvalue()
-
-
-def legend(drawing: Figure, colours: Mapping[str, Colour], **styles: str) -> None:
-    """Names the colours below all panels: above them stands a PNG's title.
+def legend(drawing: Drawing, colours: Mapping[str, Colour], **styles: str) -> None:
+    """Names the colours below all panels.
 
     ``styles``: names of line styles, each with matplotlib's code for it.
     """
-    handles = [
-        Line2D([], [], color=colour.light, marker=colour.marker, markersize=6, linestyle="-")
-        for colour in colours.values()
+    named = [
+        Line2D([], [], color=of.light, marker=of.marker, markersize=6, label=wording.short(name))
+        for name, of in colours.items()
     ]
-    handles += [Line2D([], [], color=MUTED, linestyle=style) for style in styles.values()]
-    inks = [*(colour.light for colour in colours.values()), *(MUTED for _ in styles)]
-    entries = drawing.legend(
-        handles=handles,
-        labels=[*map(wording.short, colours), *(name.replace("_", " ") for name in styles)],
+    named += [
+        Line2D([], [], color=MUTED, linestyle=style, label=name.replace("_", " "))
+        for name, style in styles.items()
+    ]
+    drawing.legend(
+        handles=named,
         loc="outside lower left",
         ncols=_IN_A_ROW,
         handlelength=1.6,
+        labelcolor="linecolor",
     )
-    for text, ink in zip(entries.get_texts(), inks, strict=True):
-        text.set_color(ink)
 
 
 def paint_point(axes: Axes, x: float, y: float, colour: Colour, *, hollow: bool = False) -> None:

@@ -20,10 +20,8 @@ from spectap.report.plots import canvas
 
 _RATIO_PANEL: Final = 175  # points of height
 _LATENCY_PANEL: Final = 130
-_PARETO: Final = 330
-_MARGINS: Final = 70
+_PARETO: Final = 260
 _SHIFT: Final = 0.03  # of the axis, between variants at the same load
-_BAND: Final = 0.13  # opacity of a crossover's interval
 _DASHED: Final = (0, (4, 3))
 _LATENCIES: Final = (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN, metrics.END_TO_END_LATENCY)
 
@@ -48,27 +46,20 @@ TOGETHER: Final = Ratio(
 DECODING: Final = Ratio("speed of decoding", lambda comparison: comparison.by_time_per_output_token)
 
 
-def paint_ratios(summary: Summary, case: Case, ratios: Iterable[Ratio]) -> Figure:
-    """A row of panels for each ratio, a panel for each kind of load. Raises ``NothingToDraw``."""
-    every = _kinds(case)
-    rows = [(ratio, [_points(summary, case, ratio, kind) for kind in every]) for ratio in ratios]
+def paint_ratios(summary: Summary, case: Case, ratios: Iterable[Ratio]) -> Figure | None:
+    """A row of panels for each ratio, a panel for each kind of load; None without any ratio."""
+    kinds = _kinds(case)
+    rows = [(ratio, [_points(summary, case, ratio, kind) for kind in kinds]) for ratio in ratios]
     rows = [(ratio, panels) for ratio, panels in rows if any(panels)]
     if not rows:
-        raise canvas.NothingToDraw("no load point has enough rounds of a variant and its baseline")
-    drawn = [number for number in range(len(every)) if any(panels[number] for _, panels in rows)]
-    kinds = [every[number] for number in drawn]
+        return None
     figure, grid = _grid([ratio.label for ratio, _ in rows], kinds, _RATIO_PANEL)
     colours = palette.of(summary.variants)
     for row, (ratio, panels) in zip(grid, rows, strict=True):
-        curves = [panels[number] for number in drawn]
-        intervals = [interval for of in curves for points in of.values() for _, interval in points]
+        intervals = [interval for of in panels for points in of.values() for _, interval in points]
         canvas.scale_ratios(row[0], intervals, along="y")
-        for axes, of, kind in zip(row, curves, kinds, strict=True):
-            axes.set_visible(bool(of))
+        for axes, of, kind in zip(row, panels, kinds, strict=True):
             axes.axhline(1, color=canvas.INK, linewidth=1)
-            ladders = {
-                ladder.variant: ladder for ladder in case.ladders if ladder.open is kind[0].open
-            }
             for number, (variant, points) in enumerate(of.items()):
                 # Intervals at one load stand side by side.
                 shift = 1 + _SHIFT * (number - (len(of) - 1) / 2)
@@ -76,21 +67,21 @@ def paint_ratios(summary: Summary, case: Case, ratios: Iterable[Ratio]) -> Figur
                 hollow = [bool(phrases.load_mark(cell)) for cell, _ in points]
                 curve = [interval for _, interval in points]
                 canvas.paint_curve(axes, at, curve, colours[variant], hollow)
-                crossover = ratio.crossover(ladders[variant]) if variant in ladders else None
-                if crossover and crossover.bounded:
-                    _paint_crossover(axes, crossover, colours[variant], below=number % 2 == 0)
-    _label_loads(grid, kinds)
+            for ladder in case.ladders:
+                crossover = ratio.crossover(ladder)
+                if ladder.open is kind[0].open and crossover:
+                    _paint_crossover(axes, crossover, colours[ladder.variant])
     compared = {cell.variant for cell, _ in case.compared}
     canvas.legend(figure, {name: colours[name] for name in colours if name in compared})
     return figure
 
 
-def paint_latency(summary: Summary, case: Case) -> Figure:
-    """A row of panels for each latency, a panel for each kind of load. Raises ``NothingToDraw``."""
+def paint_latency(summary: Summary, case: Case) -> Figure | None:
+    """A row of panels for each latency, a panel for each kind of load; None without any."""
     kinds = _kinds(case)
     drawn = [metric for metric in _LATENCIES if any(cell.measure(metric) for cell in case.cells)]
     if not drawn or not kinds:
-        raise canvas.NothingToDraw("no load point has a request that succeeded")
+        return None
     limits = phrases.objective_limits(summary.objectives) if summary.objectives else {}
     colours = palette.of(summary.variants)
     figure, grid = _grid([f"{metric.short}, ms" for metric in drawn], kinds, _LATENCY_PANEL)
@@ -108,22 +99,19 @@ def paint_latency(summary: Summary, case: Case) -> Figure:
             axes.set_ylim(bottom=0)
             if limit := limits.get(metric.short):
                 axes.axhline(limit, color=canvas.INK, linewidth=1.2, linestyle=":")
-    _label_loads(grid, kinds)
     styles = {"p50": "-", "p90": "--"} | ({"objective_for_p90": ":"} if limits else {})
     canvas.legend(figure, colours, **styles)
     return figure
 
 
-def paint_pareto(summary: Summary, case: Case) -> Figure:
+def paint_pareto(summary: Summary, case: Case) -> Figure | None:
     """What all requests get together against what one gets after its prefill: tokens a second.
 
-    A curve for each variant and kind of load. Raises ``NothingToDraw``.
+    A curve for each variant and kind of load; None where no cell has both.
     """
-    figure = canvas.figure(_PARETO)
-    axes = figure.add_subplot()
+    figure, [[axes]] = canvas.panels(1, 1, _PARETO)
     colours = palette.of(summary.variants)
     drawn: dict[str, Colour] = {}
-    reach = [(0.0, 0.0)]
     for variant, colour in colours.items():
         for kind in _kinds(case):
             cells = [case.cell(variant, load) for load in kind]
@@ -131,7 +119,6 @@ def paint_pareto(summary: Summary, case: Case) -> Figure:
             if not points:
                 continue
             drawn[variant] = colour
-            reach += [point for _, point in points]
             x, y = zip(*(point for _, point in points), strict=True)
             style = _DASHED if kind[0].open else "-"
             axes.plot(x, y, color=colour.light, linewidth=1.6, linestyle=style)
@@ -144,17 +131,20 @@ def paint_pareto(summary: Summary, case: Case) -> Figure:
                     (6, 5),
                     textcoords="offset points",
                     color=colour.light,
-                    size=canvas.SMALL,
+                    size=canvas.FONT_SIZE - 1,
                 )
     if not drawn:
-        raise canvas.NothingToDraw("no load point has a time per output token of every request")
-    axes.set_xlim(0, 1.12 * max(x for x, _ in reach))
-    axes.set_ylim(0, 1.15 * max(y for _, y in reach))
+        return None
+    styles = {}
+    if summary.objectives and (limit := summary.objectives.tpot_p90_ms):
+        # It is about p90, and the curves about the median.
+        axes.axvline(1000 / limit, color=canvas.MUTED, linewidth=1.2, linestyle=":")
+        styles[f"objective: TPOT {limit:g} ms"] = ":"
+    axes.set_xlim(0, 1.12 * axes.dataLim.xmax)
+    axes.set_ylim(0, 1.15 * axes.dataLim.ymax)
     axes.set_xlabel("tokens a second of one request while it is decoded (1 / median TPOT)")
     axes.set_ylabel("tokens a second of all requests together")
-    if summary.objectives and summary.objectives.tpot_p90_ms:
-        _paint_limit(axes, summary.objectives.tpot_p90_ms)
-    canvas.legend(figure, drawn)
+    canvas.legend(figure, drawn, **styles)
     return figure
 
 
@@ -192,24 +182,18 @@ def _speeds(cell: Cell) -> tuple[float, float] | None:
 def _grid(
     labels: Sequence[str], kinds: Sequence[Sequence[LoadPoint]], height: float
 ) -> tuple[Figure, Any]:
-    """A row of panels of this height for each label, a column for each kind of load."""
-    figure = canvas.figure(_MARGINS + height * len(labels))
+    """A row of panels of this height for each label, a column for each kind of load.
+
+    Loads are on a logarithmic scale with a tick at each, which the lowest panel labels.
+    """
     widths = [1 + len(kind) for kind in kinds]
     size = len(labels), len(kinds)
-    grid = figure.subplots(*size, sharey="row", squeeze=False, width_ratios=widths)
+    figure, grid = canvas.panels(*size, height, sharex="col", sharey="row", width_ratios=widths)
     for row, label in zip(grid, labels, strict=True):
         row[0].set_ylabel(label)
-    return figure, grid
-
-
-def _label_loads(grid: Any, kinds: Sequence[Sequence[LoadPoint]]) -> None:
-    """A logarithmic scale with a tick at each load, which the lowest panel of a column labels."""
     for column, kind in zip(grid.T, kinds, strict=True):
         loads = [load.amount for load in kind]
-        *above, last = (axes for axes in column if axes.get_visible())
-        last.set_xlabel(f"requests {phrases.load_unit(kind)}")
-        for axes in above:
-            axes.tick_params(labelbottom=False)
+        column[-1].set_xlabel(f"requests {phrases.load_unit(kind)}")
         for axes in column:
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_locator(FixedLocator(loads))
@@ -217,43 +201,15 @@ def _label_loads(grid: Any, kinds: Sequence[Sequence[LoadPoint]]) -> None:
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             axes.set_xlim(min(loads) / 1.3, max(loads) * 1.3)
             axes.grid(visible=False, axis="x")
+    return figure, grid
 
 
-def _paint_crossover(axes: Axes, crossover: Crossover, colour: Colour, *, below: bool) -> None:
+def _paint_crossover(axes: Axes, crossover: Crossover, colour: Colour) -> None:
+    if not crossover.bounded:
+        return
     assert crossover.better_up_to is not None
     assert crossover.worse_from is not None
     ends = crossover.better_up_to, crossover.worse_from
-    axes.axvspan(*ends, color=colour.light, alpha=_BAND, linewidth=0)
-    if crossover.point is None:
-        return
-    axes.plot(crossover.point, 1, "X", color=colour.light, markersize=8, mec=canvas.PAPER)
-    axes.annotate(
-        f"{crossover.point:.2g}",
-        (crossover.point, 1),
-        (0, -8 if below else 8),
-        textcoords="offset points",
-        ha="center",
-        va="top" if below else "bottom",
-        color=colour.light,
-        weight="bold",
-    )
-
-
-def _paint_limit(axes: Axes, milliseconds: float) -> None:
-    """The objective for the time per output token, which is about p90, not the median."""
-    limit = 1000 / milliseconds
-    right = max(axes.get_xlim()[1], 1.12 * limit)
-    axes.set_xlim(right=right)
-    axes.axvline(limit, color=canvas.MUTED, linewidth=1.2, linestyle=(0, (2, 2)))
-    leftwards = limit > right / 2
-    axes.annotate(
-        f"objective: TPOT {milliseconds:g} ms",
-        (limit, 1),
-        (-4 if leftwards else 4, -2),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        ha="right" if leftwards else "left",
-        va="top",
-        color=canvas.MUTED,
-        size=canvas.SMALL,
-    )
+    axes.axvspan(*ends, color=colour.light, alpha=canvas.BAND, linewidth=0)
+    if crossover.point is not None:
+        axes.plot(crossover.point, 1, "X", color=colour.light, markersize=8, mec=canvas.PAPER)

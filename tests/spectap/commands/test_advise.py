@@ -40,7 +40,7 @@ def run(recorded: Path, tmp_path: Path) -> Path:
 
 def served(out: str) -> dict[str, str]:
     """What is to be served, by class."""
-    rows = re.findall(r"^(structured|open-ended|the mix) +(.+?)  +", out, re.MULTILINE)
+    rows = re.findall(r"^\S* {1,7}(structured|open-ended|the mix) +(.+?)  +", out, re.MULTILINE)
     return dict(rows)
 
 
@@ -89,14 +89,22 @@ def test_a_bad_mix_is_refused_in_one_line(
     assert not (recorded / "advice.json").exists()
 
 
-def test_where_nothing_speculates_one_line_says_so(tmp_path: Path, benchmark: Benchmark) -> None:
-    content = generated.config(variants=generated.ARTICLE[:1], rounds=1)
-    folder = generated.write(tmp_path / "alone", content, generated.ledger(content))
-    shutil.copy(folder / "ledger.jsonl", tmp_path / "requests.jsonl")
-    for path, subject in ((folder, folder), (tmp_path / "requests.jsonl", "the ledgers")):
-        ended = benchmark("advise", str(path))
-        assert (ended.status, ended.out) == (2, "")
-        assert ended.err.startswith(f"spectap: {subject}: no variant that speculates has a verd")
+@pytest.mark.parametrize(
+    ("variants", "name"), [(generated.ARTICLE[:1], "alone"), (generated.ARTICLE, "uncounted")]
+)
+def test_where_nothing_speculates_one_line_says_so(
+    tmp_path: Path, benchmark: Benchmark, variants: tuple[generated.Line, ...], name: str
+) -> None:
+    content = generated.config(variants=variants, rounds=1)
+    lines = map(generated.uncounted, generated.ledger(content))
+    folder = generated.write(tmp_path / name, content, lines)
+    ended = benchmark("advise", str(folder))
+    assert (ended.status, ended.out) == (2, "")
+    (line,) = ended.err.splitlines()
+    assert line.startswith(f"spectap: {folder}: no variant that speculates has a verdict and")
+    shutil.move(folder / "ledger.jsonl", tmp_path / "requests.jsonl")
+    ended = benchmark("advise", str(tmp_path / "requests.jsonl"))
+    assert "a ledger without the config.json of its run" in ended.err
 
 
 def test_a_failure_is_one_line_and_an_earlier_advice_stays(run: Path, benchmark: Benchmark) -> None:
@@ -106,17 +114,3 @@ def test_a_failure_is_one_line_and_an_earlier_advice_stays(run: Path, benchmark:
     assert ended.err == f"spectap: {run}/config.json: is not the configuration of a run\n"
     assert ended.status == 2
     assert (run / "advice.json").read_text(encoding="utf-8") == "{}"
-
-
-def test_ledgers_alone_say_what_steps_show(run: Path, benchmark: Benchmark) -> None:
-    lines = (run / "ledger.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    files = []
-    for variant in ("Base", "d0-k7"):
-        files.append(run.parent / f"{variant}.jsonl")
-        requests = (line for line in lines if f'"variant": "{variant}"' in line)
-        files[-1].write_text("".join(requests), encoding="utf-8")
-    ended = benchmark("advise", *map(str, files))
-    assert (ended.status, ended.err) == (0, "")
-    assert ended.out.startswith("Advice on d0-k7 against Base: 64 requests, ")
-    assert "No configuration: windows are what the steps show" in " ".join(ended.out.split())
-    assert "USD" not in ended.out

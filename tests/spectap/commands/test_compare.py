@@ -30,7 +30,7 @@ def test_the_same_thing_passes_the_gate(benchmark: Benchmark, results: Path) -> 
     assert ended.out.startswith("same (new) against old (old)\n")
     assert "No difference is proven" in ended.out
     assert "Nothing is surely below 0.95 of what it was." in ended.out
-    assert "repetition, SD: request speed-up under 0." in ended.out
+    assert "In the least precise row, 0." in ended.out
 
 
 def test_lost_acceptance_fails_the_gate(benchmark: Benchmark, results: Path) -> None:

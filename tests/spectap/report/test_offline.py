@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,43 +13,30 @@ from tests.spectap import samples
 from tests.spectap.commands.test_collect import RECORDED, VARIANTS
 
 
-def written(folder: Path, **changes: Any) -> Path:
-    """A merged run."""
-    settings = samples.settings(**({"apart": True, "variants": VARIANTS} | changes))
-    (folder / "inference_demo").mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(settings))
+@pytest.mark.parametrize("mode", ["vanilla", "medusa", "another"])
+def test_each_part_is_a_row_and_the_notes_say_what_the_figures_are_not(
+    tmp_path: Path, mode: str
+) -> None:
+    base, speculative = VARIANTS
+    variants = [base, {**speculative, "mode": mode}]
+    settings = samples.settings(apart=True, variants=variants, stand_in="an <i>output</i>")
+    (tmp_path / "inference_demo").mkdir()
+    (tmp_path / "config.json").write_text(json.dumps(settings))
     for name, recorded in (("Base", "baseline"), ("SD", "vanilla")):
-        shutil.copy(RECORDED / f"{recorded}.json", folder / "inference_demo" / f"{name}.json")
-    return folder
-
-
-def test_a_row_for_each_part_that_was_timed(tmp_path: Path) -> None:
-    view, _ = offline.read(written(tmp_path))
+        shutil.copy(RECORDED / f"{recorded}.json", tmp_path / "inference_demo" / f"{name}.json")
+    view, config = offline.read(tmp_path)
     ((table, _),) = view.tables
-    base, speculative = table.groups
-    assert base[0].labels == ("Base", "plain decoding", "whole generation")
-    assert base[0].values == (("23,153", "23,171", "23,174", "44.2", ""),)
-    assert [row.labels for row in speculative] == [
-        ("SD", "vanilla, window 7", phase)
-        for phase in ("whole generation", "prefill", "verification step")
-    ]
+    base_rows, rows = table.groups
+    assert base_rows[0].labels == ("Base", "plain decoding", "whole generation")
+    assert base_rows[0].values == (("23,153", "23,171", "23,174", "44.2", ""),)
+    phases = ("whole generation", "prefill", "verification step")
+    assert [row.labels for row in rows] == [("SD", f"{mode}, window 7", each) for each in phases]
     # 23,153 by 18,143 ms; only whole generations are compared.
-    speed_ups = [row.values[0][-1] for group in table.groups for row in group]
-    assert speed_ups == ["", "", "", "1.28", "", ""]
-
-
-def test_table_and_page_say_what_the_figures_are_not(tmp_path: Path) -> None:
-    view, config = offline.read(written(tmp_path, stand_in="an <i>output</i>"))
+    assert [row.values[0][-1] for row in (*base_rows, *rows)] == ["", "", "", "1.28", "", ""]
+    modes = [mode] if mode != "another" else []
+    assert [note.partition(":")[0] for note in view.notes[3:]] == modes
     html = page.write_jobs(tmp_path, view, config).read_text(encoding="utf-8")
     for text in (terminal.text(view, 120), html):
-        folded = " ".join(text.split())
-        for words in ("random token ids", "Nothing was measured here", "18,143", "vanilla: "):
-            assert words in folded
+        for words in ("random token ids", "Nothing was measured here", "18,143"):
+            assert words in " ".join(text.split())
     assert "<i>" not in html
-
-
-@pytest.mark.parametrize("mode", ["vanilla", "medusa", "another"])
-def test_a_mode_s_own_note_is_there_where_it_has_one(tmp_path: Path, mode: str) -> None:
-    base, speculative = VARIANTS
-    view, _ = offline.read(written(tmp_path, variants=[base, {**speculative, "mode": mode}]))
-    assert [note.partition(":")[0] for note in view.notes[2:]] == ([mode] * (mode != "another"))

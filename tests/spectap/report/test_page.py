@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from html.parser import HTMLParser
@@ -28,11 +27,13 @@ VOID = {"meta", "br", "hr", "img", "input", "link", "use", "path"}
 class Structure(HTMLParser):
     """Checks that every element is closed where it should be, and collects the attributes."""
 
-    def __init__(self) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str, str]] = []
+        self.feed(html)
+        assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
@@ -46,13 +47,6 @@ class Structure(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag not in VOID:
             assert self.open.pop() == tag
-
-
-def parsed(html: str) -> Structure:
-    structure = Structure()
-    structure.feed(html)
-    assert structure.open == []
-    return structure
 
 
 def anchors(html: str) -> list[str]:
@@ -78,34 +72,26 @@ def over_loads(ladder: Results) -> str:
     return page.html(ladder)
 
 
-def test_it_writes_the_report_the_figures_the_summary_and_the_advice(
-    drawn: Path, html: str
-) -> None:
-    assert {path.stem for path in drawn.glob("*.png")} == {"acceptance", "gains", "over-time"}
+def test_the_summary_and_the_advice_lie_beside_it(drawn: Path, html: str) -> None:
     summary = json.loads((drawn / "summary.json").read_text(encoding="utf-8"))
     assert summary["run"] == "article-20260521-0940"
     advice = json.loads((drawn / "advice.json").read_text(encoding="utf-8"))
     assert {"lines", "mix", "acceptances", "costs", "prospects"} <= advice.keys()
-    assert parsed(html).tags.count("figure") == 3
-    assert "Load: llmperf" in visible(html)
-
-
-def test_it_needs_no_network(html: str) -> None:
-    for tag, name, value in parsed(html).attributes:
-        assert tag not in {"script", "link", "img", "iframe", "object"}
-        if name in {"src", "href", "xlink:href"}:
-            assert value.startswith("#")
-    assert "@import" not in html
-    assert not re.search(r"url\((?!#)", html)
+    # Drawn again, it is the same to the byte.
+    assert page.write_results(results.read(drawn)).read_text(encoding="utf-8") == html
 
 
 def test_a_browser_runs_and_fetches_nothing_for_it(html: str) -> None:
-    """Figures and answers have style attributes; the policy stands before anything it is for."""
+    for tag, name, value in Structure(html).attributes:
+        assert tag not in {"script", "link", "img", "iframe", "object"}
+        if name in {"src", "href", "xlink:href"}:
+            assert value.startswith("#")
+    assert not re.search(r"@import|url\((?!#)", html)
     policy = html.index('<meta http-equiv="Content-Security-Policy" content="')
     assert policy < html.index("<title>")
     assert html[policy:].split('"')[3].split("; ") == [
         "default-src 'none'",
-        "style-src 'unsafe-inline'",
+        "style-src 'unsafe-inline'",  # figures have style attributes
         "base-uri 'none'",
         "form-action 'none'",
     ]
@@ -113,7 +99,7 @@ def test_a_browser_runs_and_fetches_nothing_for_it(html: str) -> None:
 
 def test_links_have_targets_and_identifiers_are_unique(html: str, over_loads: str) -> None:
     for text in (html, over_loads):
-        attributes = parsed(text).attributes
+        attributes = Structure(text).attributes
         identifiers = [value for _, name, value in attributes if name == "id"]
         assert len(identifiers) == len(set(identifiers))
         for _, name, value in attributes:
@@ -122,14 +108,13 @@ def test_links_have_targets_and_identifiers_are_unique(html: str, over_loads: st
 
 
 def test_a_reader_hears_what_figures_and_tables_are(html: str) -> None:
-    structure = parsed(html)
+    structure = Structure(html)
     labels = [value for _, name, value in structure.attributes if name == "aria-label"]
-    assert len(labels) == 3
+    assert len(labels) == structure.tags.count("figure") == 3
     assert labels[1].startswith("Speed-up at concurrency 4. With 95 % intervals")
     scopes = [each for each in structure.attributes if each[:2] == ("th", "scope")]
     assert len(scopes) == structure.tags.count("th")
-    assert structure.tags.count("caption") >= 5
-    assert structure.attributes.count(("dd", "aria-hidden", "true")) == 3 * 3
+    assert structure.tags.count("caption") >= 4
 
 
 def test_it_follows_the_colour_scheme_of_the_page(html: str) -> None:
@@ -147,27 +132,28 @@ def test_sections_stand_in_the_order_in_which_they_are_asked_for(html: str) -> N
     ]
     head = visible(html.partition("<main>")[0])
     assert "SD: requests faster in 2 of 3 test cases, undecided in 1; cost less in 2" in head
-    assert "keep it on." in section(html, "verdicts")
-    assert "TPOT, ms" in section(html, "tables")
-    assert "p90 and p99 have none" in section(html, "definitions")
-    cost = section(html, "cost")
-    assert "$35.76 an hour (as of 2026-05-21, capacity-block in us-east-2)" in cost
-    assert "$17.88 an hour for 8 of 16 devices of one trn2.48xlarge" in cost
-    assert "make report RUN=article-20260521-0940" in section(html, "redraw")
-
-
-def test_the_settings_name_what_was_measured(html: str, over_loads: str) -> None:
-    settings = section(html, "settings")
-    assert (
-        "Variant SD compared with Base, mode fused, draft Qwen/Qwen3-1.7B, window 7, batch 4, "
-        "at http://127.0.0.1:8001/v1" in settings
-    )
-    assert "Concurrency 4, closed loop" in settings
-    assert "Requests 4 per case, variant and round; 6 rounds" in settings
-    assert "Input tokens 64, standard deviation 0" in settings
-    assert "Sampling: temperature 0.0 Variant Base a baseline, batch 4" in settings
-    settings = section(over_loads, "settings")
-    assert "Concurrency 1, 2, 4 and 8, closed loop Requests a second 0.5, open loop" in settings
+    assert "Load: llmperf" in head
+    for anchor, text in (
+        ("verdicts", "keep it on."),
+        ("tables", "TPOT, ms"),
+        ("definitions", "p90 and p99 have none"),
+        ("cost", "$35.76 an hour (as of 2026-05-21, capacity-block in us-east-2)"),
+        ("cost", "$17.88 an hour for 8 of 16 devices of one trn2.48xlarge"),
+        ("redraw", "make report RUN=article-20260521-0940"),
+        ("settings", "Variant SD compared with Base, mode fused, draft Qwen/Qwen3-1.7B, window 7,"),
+        ("settings", "batch 4, at http://127.0.0.1:8001/v1"),
+        ("settings", "Concurrency 4, closed loop"),
+        ("settings", "Requests 4 per case, variant and round; 6 rounds"),
+        ("settings", "Input tokens 64, standard deviation 0"),
+        ("settings", "Sampling: temperature 0.0 Variant Base a baseline, batch 4"),
+    ):
+        assert text in section(html, anchor)
+    sentences = re.findall(r'<div class="sentence">.*?</div>', html, re.DOTALL)
+    assert len(sentences) == 3
+    # No line breaks in an interval, or before a per cent sign.
+    for sentence in sentences:
+        assert "95\N{NO-BREAK SPACE}% interval" in sentence
+        assert not re.search(r"\d-\d|\d %", sentence)
 
 
 def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:
@@ -178,7 +164,7 @@ def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:
     assert "<strong>−10.0 (−20.0 to −3.0)</strong>" in over_loads  # noqa: RUF001 (a minus sign)
     sets = section(over_loads, "sets")
     assert "Classes: coding 40, writing 20. SHA-256 abababababab…" in sets
-    assert "The 7 prompts that were left out MT-Bench/0 (4,000 tokens" in sets
+    assert "The prompts that were left out MT-Bench/0 (4,000 tokens" in sets
 
 
 def test_each_test_case_has_its_ladder_first_and_its_load_points_folded(over_loads: str) -> None:
@@ -187,31 +173,23 @@ def test_each_test_case_has_its_ladder_first_and_its_load_points_folded(over_loa
     before, _, after = visible(cases[1]).partition("counting at each load point")
     assert "SD answers requests faster than Base up to 4 requests at once" in before
     loads = [*(f"concurrency {number}" for number in (1, 2, 4, 8)), "0.5 requests a second"]
-    places = [after.index(phrase) for phrase in (*loads, "At each load point")]
+    places = [after.index(phrase) for phrase in (*loads, "counting, structured")]
     assert places == sorted(places)
     hint = "The sentence that a test case begins with tests the loads one after the other"
     assert hint in section(over_loads, "cases")
     folds = re.findall(r"<summary>(At .*?)</summary>", over_loads)
     assert folds == [f"At {load}" for load in loads]
+    settings = section(over_loads, "settings")
+    assert "Concurrency 1, 2, 4 and 8, closed loop Requests a second 0.5, open loop" in settings
 
 
 def test_definitions_are_those_of_what_was_measured(html: str, over_loads: str) -> None:
-    for word, alone, several in (
-        ("Crossover", False, True),
-        ("Goodput", False, True),
-        ("Load point", False, True),
-        ("Throughput together", True, True),
+    for word, alone in (
+        *(("Crossover", False), ("Goodput", False), ("Load point", False)),
+        ("Throughput together", True),
     ):
         assert (f"<dt>{word}</dt>" in html) is alone
-        assert (f"<dt>{word}</dt>" in over_loads) is several
-
-
-def test_lines_break_neither_in_an_interval_nor_before_a_per_cent_sign(html: str) -> None:
-    sentences = re.findall(r'<div class="sentence">.*?</div>', html, re.DOTALL)
-    assert len(sentences) == 3
-    for sentence in sentences:
-        assert "95\N{NO-BREAK SPACE}% interval" in sentence
-        assert not re.search(r"\d-\d|\d %", sentence)
+        assert f"<dt>{word}</dt>" in over_loads
 
 
 def test_a_variant_alone_and_a_run_without_a_price(tmp_path: Path) -> None:
@@ -231,10 +209,9 @@ def test_of_many_variants_the_findings_are_folded(tmp_path: Path) -> None:
         {**generated.ARTICLE[1], "name": f"k{window}", "window": window} for window in range(2, 8)
     ]
     configuration = generated.config(variants=variants, rounds=3, output_tokens=20)
-    run = runs.read(tmp_path, configuration | {"apart": True})
+    text = page.html(runs.read(tmp_path, configuration | {"apart": True}))
     sentence = "Each variant was measured by itself, at a time and on devices of its own."
-    assert sentence in run_view.of_run(run).lead
-    text = page.html(run)
+    assert sentence in visible(text)
     assert text.count('class="words variant-7">k7</th>') >= 3
     assert "<details><summary>What is found of each variant</summary>" in text
 
@@ -261,23 +238,26 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
     assert "<strong>50.00%</strong>" in text
     assert f"steps {steps:,} {steps:,} 0.00%" in counts
     assert "agree within 1 %" in counts
-    assert "counting SD : token 17 of 100" in section(text, "divergence")
     view = run_view.of_run(run)
     assert any("own count, 50.0% apart" in note for note in view.notes)
     sentences = " ".join(view.remarks)
     assert "own counters: 2 of 3 figures agree within 1 %." in sentences
-    assert "Greedy answers differ in 1 of 1 comparison (counting, SD: at token 17)." in sentences
+    greedily = "Greedy answers differ in 1 of 1 comparison (counting, SD: at token 17)."
+    assert greedily in sentences
+    assert greedily in section(text, "greedy")
 
 
 def test_what_others_wrote_is_escaped(tmp_path: Path) -> None:
     """A user, a server, or whoever may write to the bucket."""
     wrote = "\u202e" + r"""<script>alert(1)</script><b onclick="x">&'$\frac{ \1 $_"""
-    configuration = copy.deepcopy(generated.config(rounds=4))
+    configuration = generated.config(rounds=4)
     ledger = generated.ledger(configuration)
     configuration |= dict.fromkeys(("experiment", "model", "stand_in"), wrote)
     configuration["settings"] = configuration["load"]["sampling"] = {wrote: wrote}
     configuration["cost"] |= dict.fromkeys(("price_of", "as_of", "denominator"), wrote)
-    configuration["variants"][1] |= dict.fromkeys(("runtime", "mode", "draft", "artifact"), wrote)
+    base, compared = configuration["variants"]
+    fields = ("runtime", "mode", "draft", "artifact")
+    configuration["variants"] = [base, compared | dict.fromkeys(fields, wrote)]
     first, second, third = configuration["test_cases"]
     first["line"] = third["line"] = wrote
     del second["line"], second["structure"]
@@ -292,13 +272,6 @@ def test_what_others_wrote_is_escaped(tmp_path: Path) -> None:
     text = page.write_results(run).read_text(encoding="utf-8")
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
     assert "\u202e" not in text
-    structure = parsed(text)
+    structure = Structure(text)
     assert {*structure.tags}.isdisjoint({"script", "b"})
     assert not any(name.startswith("on") for _, name, _ in structure.attributes)
-
-
-def test_drawing_again_gives_the_same_bytes(drawn: Path, html: str) -> None:
-    before = {path.name: path.read_bytes() for path in drawn.glob("*.png")}
-    path = page.write_results(results.read(drawn))
-    assert path.read_text(encoding="utf-8") == html
-    assert {path.name: path.read_bytes() for path in drawn.glob("*.png")} == before

@@ -1,4 +1,4 @@
-"""What is concluded: headlines of cells and of ladders, verdicts on one scale, means."""
+"""What is concluded: headlines of cells and of ladders, verdicts and replies, means."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spectap.analysis.summary import Crossover, Ladder
 from spectap.load_points import LoadPoint
 from spectap.report import verdicts
 from spectap.report.results import Results
+from spectap.report.verdicts import COST, SPEED, TOGETHER, Question
 from tests.spectap import generated_runs as generated
 from tests.spectap.generated_runs import Line
 from tests.spectap.report import runs
@@ -22,66 +23,50 @@ LINES = generated.ledger(CONFIG)
 POINTS = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
 RATES = tuple(LoadPoint(rate=rate, requests=4) for rate in (0.5, 1))
 SWAPPED = {"Base": "SD", "SD": "Base"}
-
-
-def crossed(crossover: Crossover, loads: tuple[LoadPoint, ...] = POINTS) -> Ladder:
-    return Ladder("SD", "Base", loads[0].open, loads, crossover, crossover, "")
+CROSSED = Crossover(5.6, 4, 8)
+FASTER = Crossover(None, 8, None)
 
 
 @pytest.mark.parametrize(
-    ("crossover", "exact", "rough"),
+    ("crossover", "question", "changes", "text"),
     [
+        (CROSSED, SPEED, {}, "faster up to 4 at once and slower from 8 at once"),
+        (CROSSED, TOGETHER, {}, "more tokens/s up to 4 at once and fewer tokens/s from 8 at once"),
+        (Crossover(6, 4, None), SPEED, {}, "faster up to 4 at once"),
+        (Crossover(1, None, 2), SPEED, {}, "slower from 2 at once"),
+        (Crossover(None, None, None), SPEED, {}, "undecided"),
+        (FASTER, SPEED, {}, "faster at every load"),
+        (Crossover(None, None, 1), SPEED, {}, "slower at every load"),
+        (FASTER, SPEED, {"whole": False}, "faster at every load that has a verdict"),
+        (FASTER, SPEED, {"failed": True}, "faster wherever they succeed"),
+        # Failed requests take time and bring no tokens, so the cost has them in it.
+        (FASTER, COST, {"failed": True}, "less at every load"),
         (
-            Crossover(5.6, 4, 8),
-            "faster up to 4 at once and slower from 8",
-            "faster at low loads and slower at high ones",
+            Crossover(0.7, 0.5, 1),
+            *(SPEED, {"loads": RATES}, "faster up to 0.5 a second and slower from 1 a second"),
         ),
-        (Crossover(None, 8, None), "faster at every load", "faster at every load"),
-        (Crossover(None, None, 1), "slower at every load", "slower at every load"),
-        (
-            Crossover(6, 4, None),
-            "faster up to 4 at once; above, that is undecided",
-            "faster at low loads; above, that is undecided",
-        ),
-        (
-            Crossover(1, None, 2),
-            "slower from 2 at once; below, that is undecided",
-            "slower at high loads; below, that is undecided",
-        ),
-        (Crossover(None, None, None), *["faster up to a load that is undecided"] * 2),
     ],
 )
-def test_a_crossover_in_words(crossover: Crossover, exact: str, rough: str) -> None:
-    for is_exact, words in ((True, exact), (False, rough)):
-        text = verdicts.over_loads(crossed(crossover), verdicts.SPEED, exact=is_exact)
-        assert text == f"answers requests {words}"
+def test_a_crossover_in_words(
+    crossover: Crossover, question: Question, changes: Line, text: str
+) -> None:
+    ladder = replace(Ladder("SD", "Base", False, POINTS, crossover, crossover, ""), **changes)
+    assert verdicts.over_loads(ladder, question) == text
 
 
-def test_loads_that_failed_or_lack_a_verdict_are_not_among_every_load() -> None:
-    faster = crossed(Crossover(None, 8, None))
-    lacking, failing = replace(faster, whole=False), replace(faster, failed=True)
-    text = verdicts.over_loads(lacking, verdicts.SPEED)
-    assert text == "answers requests faster at every load that has a verdict"
-    text = verdicts.over_loads(failing, verdicts.SPEED)
-    assert text == "answers requests faster wherever they succeed"
-    # Failed requests take time and bring no tokens, so the cost has them in it.
-    assert verdicts.over_loads(failing, verdicts.COST) == "costs less at every load"
+def swapped(line: Line) -> Line:
+    return line | {"variant": SWAPPED[line["variant"]]} if line["case"] == "counting" else line
 
 
-def test_each_question_and_each_kind_of_load_has_its_words() -> None:
-    together = verdicts.over_loads(crossed(Crossover(3, 2, 4)), verdicts.TOGETHER)
-    assert together == "gets more tokens/s up to 2 at once and fewer tokens/s from 4"
-    text = verdicts.over_loads(crossed(Crossover(0.7, 0.5, 1), RATES), verdicts.SPEED)
-    assert text == "answers requests faster up to 0.5 a second and slower from 1"
+def failed(line: Line) -> Line:
+    return generated.fail(line) if line["request"] == "counting-SD-1-0" else line
 
 
 @pytest.mark.parametrize(
     ("change", "settings", "text"),
     [
         (
-            lambda line: (
-                line | {"variant": SWAPPED[line["variant"]]} if line["case"] == "counting" else line
-            ),
+            swapped,
             {},
             "SD: requests faster in 1 of 3 test cases, slower in 1, undecided in 1; "
             "cost less in 1, more in 1, undecided in 1",
@@ -95,10 +80,10 @@ def test_each_question_and_each_kind_of_load_has_its_words() -> None:
         (
             lambda line: line if line["round"] <= 2 else None,
             {},
-            "SD has no verdict in 3 of 3 test cases",
+            "SD: no verdict in 3 of 3 test cases",
         ),
         (
-            lambda line: generated.fail(line) if line["request"] == "counting-SD-1-0" else line,
+            failed,
             {"stand_in": "golden endpoints"},
             "Rehearsal: SD: requests faster in 2 of 3 test cases, undecided in 1; "
             "cost less in 2, undecided in 1; 1 of 24 SD requests failed",
@@ -118,16 +103,16 @@ def test_a_headline(
     assert verdicts.headline(run.summary) == (text, ())
 
 
-def test_over_loads_a_queue_is_in_the_headline_and_decoding_explains_it(ladder: Results) -> None:
+def test_over_loads_a_queue_is_in_the_headline_and_the_cost_below(ladder: Results) -> None:
     text, below = verdicts.headline(ladder.summary)
-    queues = "Base requests queue at 8 at once; SD requests queue at 8 at once"
-    assert text == (
-        "SD answers requests faster at low loads and slower at high ones in 3 of 3 test cases; "
-        + queues
+    answers, *queues = text.split("; ")
+    assert answers == (
+        "SD: requests faster up to 4 at once and slower from 8 at once in 2 of 3 test cases, "
+        "faster up to 1 at once and slower from 4 at once in 1"
     )
-    assert below == ("SD costs less at low loads and more at high ones in 3 of 3 test cases",)
-    text, _ = verdicts.headline(replace(ladder.summary, cases=ladder.summary.cases[:1]))
-    assert text == f"SD answers requests faster up to 4 at once and slower from 8; {queues}"
+    assert [queue.split(" queue ")[0] for queue in queues] == ["Base requests", "SD requests"]
+    (cost,) = below
+    assert cost.startswith("SD: cost less up to 4 at once and more from 8 at once in 2 of 3 test")
 
 
 def test_a_lagging_load_and_missing_verdicts_are_said(tmp_path: Path) -> None:
@@ -141,7 +126,7 @@ def test_a_lagging_load_and_missing_verdicts_are_said(tmp_path: Path) -> None:
     text, _ = verdicts.headline(summary)
     assert "SD requests were sent late, so the load was another" in text
     assert "1 of 9 measurements have no verdict" in text
-    sentences = [*verdicts.sentences_over_loads(summary.cases[1])]
+    sentences = verdicts.sentences(summary.cases[1], several=True)
     unfinished = "At concurrency 4: No verdict: 20 of 24 Base requests"
     assert any(sentence.startswith(unfinished) for sentence in sentences)
 
@@ -149,12 +134,13 @@ def test_a_lagging_load_and_missing_verdicts_are_said(tmp_path: Path) -> None:
 def test_one_load_of_each_kind_has_verdicts_and_no_ladder(tmp_path: Path) -> None:
     """Nor is the cost asked for over rates: in an open loop the throughput is the schedule's."""
     summary = runs.ladder(tmp_path / "a", {4: 0.8}, {0.5: 0.8}, cases=1).summary
-    closed, rate = verdicts.sentences_over_loads(summary.cases[0])
+    closed, rate = verdicts.sentences(summary.cases[0], several=True)
     assert closed.startswith("At concurrency 4: SD is ")
     assert rate.startswith("At 0.5 requests a second: SD is ")
+    assert "in 2 of 2 measurements" in verdicts.headline(summary)[0]
     of_rates = runs.ladder(tmp_path / "b", {}, {0.5: 0.8, 4: 4.0}, cases=1).summary
     text, below = verdicts.headline(of_rates)
-    assert (text.split(" up to ")[0], below) == ("SD answers requests faster", ())
+    assert (text.split(" up to ")[0], below) == ("SD: requests faster", ())
 
 
 def test_of_several_variants_each_has_a_sentence_and_its_own_baseline(tmp_path: Path) -> None:
@@ -163,11 +149,12 @@ def test_of_several_variants_each_has_a_sentence_and_its_own_baseline(tmp_path: 
     text, below = verdicts.headline(summary)
     assert text == "2 variants compared in 3 test cases"
     assert [sentence.split()[0] for sentence in below] == ["k7:", "k7-b8:"]
-    sentences = [comparison.verdict.sentence for _, comparison in summary.cases[0].compared]
-    assert "faster than Base-b8 for one request" in sentences[1]
+    first, second = verdicts.sentences(summary.cases[0], several=False)
+    assert first.startswith("repetition: k7 is ")
+    assert "faster than Base-b8 for one request" in second
 
 
-def test_a_comparison_has_its_replies_on_one_scale(tmp_path: Path) -> None:
+def test_a_reply_has_the_colour_of_the_better_variant(tmp_path: Path) -> None:
     """One request of each wave keeps the hardware busy, while the others are done."""
     lines = [
         generated.slowed(line, 12)
@@ -176,30 +163,16 @@ def test_a_comparison_has_its_replies_on_one_scale(tmp_path: Path) -> None:
         for line in LINES
     ]
     summary = runs.read(tmp_path, CONFIG, lines).summary
-    replies = verdicts.replies(summary)
-    (first,) = replies["repetition"]
-    every = [reply for (of_cell,) in replies.values() for reply in of_cell]
-    assert len({reply.bar.unity for reply in every if reply.bar}) == 1
-    speed, decoding, cost = first
+    ((cell, comparison),) = summary.cases[0].compared
+    speed, decoding, cost = verdicts.replies(cell, summary)
     assert [each.question for each in (speed, decoding, cost)] == ["speed", "decoding", "cost"]
     assert re.fullmatch(r"2\.\dx", speed.figure)
     assert re.fullmatch(r"\+\d\d %", cost.figure)
     assert (speed.colour, decoding.colour, cost.colour) == ("variant-2", "muted", "variant-1")
-    assert speed.bar
-    assert cost.bar
-    assert (
-        0 < cost.bar.low < cost.bar.point < cost.bar.high < cost.bar.unity < speed.bar.point < 100
-    )
-    ((_, comparison),) = summary.cases[0].compared
     assert "keep it on only where speed counts more." in comparison.verdict.sentence
     text, _ = verdicts.headline(summary)
     assert "faster in 2 of 3 test cases" in text
     assert "cost more in 3" in text
-
-
-def test_too_few_rounds_have_no_replies(tmp_path: Path) -> None:
-    replies = verdicts.replies(runs.read(tmp_path, generated.config(rounds=2)).summary)
-    assert [reply.figure for reply in replies["repetition"][0]] == ["-", "-"]
 
 
 def test_one_number_for_each_class_of_several_cases(comparison: Results) -> None:
