@@ -72,7 +72,7 @@ def _invalid(error: ValidationError, document: Document) -> Iterator[str]:
         if kind == "too_short" and len(problem["input"]) >= problem["ctx"]["min_length"]:
             continue
         context = problem.get("ctx", {})
-        words = PATTERN_MESSAGES.get(context.get("pattern")) or allowed(problem, Experiment)
+        words = PATTERN_MESSAGES.get(context.get("pattern", "")) or allowed(problem, Experiment)
         steps = (*problem["loc"], *_steps(context.get("field", "")))
         yield document.line_of(steps, words, of_key=kind == "extra_forbidden")
 

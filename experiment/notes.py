@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Final
 
 from experiment.cost import CostGroup, cost, guard_hours, max_hours
-from experiment.cost.durations import FIRST_START_SECONDS, estimate
+from experiment.cost.durations import FIRST_START_SECONDS
 from experiment.known_models import KNOWN_MODELS, REVISIONS, ModelKind
 from experiment.rules.models import models_of
 from experiment.runtimes import Preparation, Workload
@@ -48,8 +47,12 @@ def notes(experiment: Experiment) -> Iterator[str]:
             '(docs/cost.md, "What a first start takes")'
         )
     yield from _guarded(experiment)
-    if experiment.isolated:
-        yield from _measured_apart(experiment)
+    if experiment.workload is Workload.JOB:
+        yield (
+            "jobs: inference_demo --benchmark measures them, on random token ids: no test case, "
+            "round or load of benchmark is used, and the figures compare with each other and with "
+            "no service's"
+        )
 
 
 def _revisions(experiment: Experiment) -> Iterator[str]:
@@ -99,29 +102,4 @@ def _guarded(experiment: Experiment) -> Iterator[str]:
         yield (
             f"{bound}: by estimate the Trainium nodes are needed for {needed:.1f} hours, from "
             "their start to their end, and their guard ends them before (make cost)"
-        )
-
-
-def _measured_apart(experiment: Experiment) -> Iterator[str]:
-    """What a sweep or jobs take, by estimate, when the guard ends them, and what they are not."""
-    needs, block, capacity = estimate(experiment), cost(experiment).block, experiment.capacity
-    jobs = experiment.workload is Workload.JOB
-    turns = "one after the other" if jobs else f"{needs.at_once} at a time"
-    cpu_hours = needs.compile_node_hours
-    on_cpu = f" in {cpu_hours:.1f} hours of CPU nodes" if cpu_hours else ""
-    to_pay = math.ceil(block.to_pay(needs.usd, needs.node_hours)) if block else 0
-    with_block = f" ({to_pay} with the whole Capacity Block)" if block else ""
-    guard = guard_hours(experiment)
-    guard_usd = math.ceil(guard * capacity.nodes * capacity.price.usd_per_hour)
-    yield (
-        f"{'jobs' if jobs else 'sweep'}: {needs.variants} variants, {turns}: by estimate "
-        f"{needs.variants} compiles{on_cpu}, {needs.node_hours:.1f} hours of Trainium nodes and "
-        f"{math.ceil(needs.usd)} USD{with_block}; the Trainium nodes are "
-        f"ended after {guard:.1f} hours, or {guard_usd} USD, whatever runs on them"
-    )
-    if jobs:
-        yield (
-            "jobs: inference_demo --benchmark measures them, on random token ids: no test case, "
-            "round or load of benchmark is used, and the figures compare with each other and with "
-            "no service's"
         )

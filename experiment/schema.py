@@ -208,9 +208,7 @@ class Delivery(Strict):
         "aws", description="The GitHub environment that deploys wait for. Protect it."
     )
     provider: Provider = Field(
-        Provider.MAKE,
-        description="Whether the account's OIDC provider of GitHub is made with the roles, or is "
-        "there already.",
+        Provider.MAKE, description="Make GitHub's OIDC provider of the account, or it is there."
     )
 
 
@@ -329,11 +327,8 @@ class Experiment(Strict):
 
     @property
     def served_length(self) -> int:
-        """Tokens of prompt and answer together that each service takes, all of them the same.
-
-        A window less than compiled: an input that leaves NxDI no room to look ahead ends the engine
-        (v0.6.10598, ``models/model_wrapper.py``, ``get_target_bucket``).
-        """
+        """Tokens of prompt and answer that each service takes: a window less than compiled."""
+        # With less room to look ahead, NxDI's engine ends (v0.6.10598, ``get_target_bucket``).
         return self.serving.length - self.largest_look_ahead
 
     @property

@@ -58,7 +58,7 @@ def test_a_pod_takes_another_image_and_nothing_else(article: diff.Objects, tmp_p
     (row,) = diff.restarts(article, rendered(tmp_path, {}, image="image:2"))
     assert row == ("Pod", "qwen-llmperf", "restarts with another image, if it still runs")
     pod = article["Pod", "qwen-llmperf"]
-    other = {**article, ("Pod", "qwen-llmperf"): pod | {"spec": pod["spec"] | {"hostname": "a"}}}
+    other = {**article, ("Pod", "qwen-llmperf"): {**pod, "spec": pod["spec"] | {"hostname": "a"}}}
     assert "AGAIN=1" in effects(article, other)["qwen-llmperf"]
 
 

@@ -78,23 +78,14 @@ class Estimate:
     the cluster and the download of the checkpoints.
     """
 
-    variants: int
-    """Each is compiled under a key of its own, so it is the number of compiles too."""
     at_once: int
     """Variants that are measured at the same time: the claims that the nodes hold, at most all."""
     hours: float
     """From the first compile to the end of the last variant."""
-    node_hours: float
-    """Of Trainium nodes: all stay until the end."""
-    compile_node_hours: float
-    """Of CPU nodes, which stay until the last compile ends; 0 where the Trainium nodes compile."""
+    compile_usd: float
+    """Hours of CPU nodes x the price of one: they stay until the last compile ends."""
     usd: float
-    """Hours of CPU and of Trainium nodes, each x the price of one."""
-
-    @property
-    def compile_usd(self) -> float:
-        """Hours of CPU nodes x the price of one."""
-        return self.compile_node_hours * COMPILE_INSTANCE.usd_per_hour
+    """The same, and hours of Trainium nodes, all of which stay until the end."""
 
 
 def estimate(experiment: Experiment) -> Estimate:
@@ -106,9 +97,9 @@ def estimate(experiment: Experiment) -> Estimate:
     compiling = math.ceil(count / (cpu_nodes or capacity.nodes)) * COMPILE_SECONDS / 3600
     running = _measuring(seconds, claims) / 3600
     node_hours = capacity.nodes * (running if cpu_nodes else compiling + running)
-    cpu_hours = cpu_nodes * compiling
-    usd = cpu_hours * COMPILE_INSTANCE.usd_per_hour + node_hours * capacity.price.usd_per_hour
-    return Estimate(count, min(claims, count), compiling + running, node_hours, cpu_hours, usd)
+    compile_usd = cpu_nodes * compiling * COMPILE_INSTANCE.usd_per_hour
+    usd = compile_usd + node_hours * capacity.price.usd_per_hour
+    return Estimate(min(claims, count), compiling + running, compile_usd, usd)
 
 
 def measuring_seconds(experiment: Experiment) -> float:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 
-from experiment import load
-from experiment.cost.durations import estimate
 from experiment.loader import parse
 from experiment.notes import notes
-from tests.experiment.files import EXPERIMENTS, edited, of_file
+from tests.experiment.files import edited, of_file
 
 BLOCK = {"capacity.purchase": "capacity-block", "capacity.reservation_id": "cr-0123456789abcdef0"}
 INDIA = BLOCK | {
@@ -80,20 +77,3 @@ def test_it_is_noted(changes: dict[str, Any], word: str, beginning: str) -> None
 )
 def test_it_is_not_noted(changes: dict[str, Any], word: str) -> None:
     assert [note for note in noted(changes) if word in note] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "turns", "guard"),
-    [
-        ("article-sweep", "2 at a time", "ended after 9.0 hours, or 322 USD, whatever runs"),
-        ("vanilla", "one after the other", "ended after 5.0 hours, or 179 USD, whatever runs"),
-    ],
-)
-def test_what_is_measured_by_itself_says_what_it_takes(name: str, turns: str, guard: str) -> None:
-    experiment = load(EXPERIMENTS / f"{name}.yaml")
-    took = estimate(experiment)
-    (note,) = (note for note in notes(experiment) if "compiles in" in note)
-    assert f": {took.variants} variants, {turns}: by estimate {took.variants} compiles in" in note
-    assert f"{took.compile_node_hours:.1f} hours of CPU nodes" in note
-    assert f"{took.node_hours:.1f} hours of Trainium nodes and {math.ceil(took.usd)} USD" in note
-    assert guard in note
