@@ -56,7 +56,7 @@ class Pod:
 
     def serve(self, *graphs: str) -> Process:
         server = (sys.executable, "-m", "tests.charts.first_starts")
-        words = (self.artifact / "vllm", self._port, MODEL, self.gates, *graphs)
+        words = (str(self.artifact / "vllm"), self._port, MODEL, str(self.gates), *graphs)
         return self._start("serve-cached.sh", self.notes, f"{SWITCH}=1", *server, *words)
 
     def compiles(self, graph: str) -> None:
