@@ -255,7 +255,6 @@ def interrupted(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]
             f"spectap: ended by SIGINT; what was measured is kept in {folder}\n"
         )
         yield process
-    assert process.returncode == 128 + signal.SIGINT
 
 
 TWO_ROUNDS = ("--rounds", "2", "--requests", "2", "--concurrency", "2", "--output-tokens", "20")
@@ -269,6 +268,7 @@ def test_ctrl_c_tells_what_was_measured_and_how_to_go_on(
         arguments = [f"Base={base.url}", "--cases", cases, *TWO_ROUNDS]
         with interrupted(folder, *arguments) as process:
             out, err = process.communicate(timeout=30)
+        assert process.returncode == 128 + signal.SIGINT
         assert "Traceback" not in err
         assert "ended early" in out
         assert out.splitlines()[-2:] == [
@@ -287,6 +287,8 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, cases: str) -> None:
         with interrupted(tmp_path / "run-1", *arguments) as process:
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
+    # Where it interrupts an exec, CPython ends by the signal itself: 130 to a shell, too.
+    assert process.returncode in (128 + signal.SIGINT, -signal.SIGINT)
     assert "Traceback" not in err
     assert out == "spectap: the same command with RUN_ID=run-1 continues this run\n"
 
