@@ -95,7 +95,7 @@ class Bucket:
             path = run_dir / name
             if not _is_path(name) or path.exists():
                 continue
-            data = self._get(key)
+            data = _get(self._s3, self._bucket, key)
             draft = path.with_name(f"{path.name}.draft")
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,22 +125,22 @@ class Bucket:
             is_sample = file.startswith("samples_") and file.endswith(".jsonl")
             if RUN_ID.fullmatch(id) and _is_path(name) and variant in variants and is_sample:
                 samples[id][name] = entry["LastModified"]
-        complete = {
-            id: files
+        newest = [
+            (max(files.values()), id)
             for id, files in samples.items()
             if len({name.partition("/")[0] for name in files}) > 1
-        }
-        if not complete:
+        ]
+        if not newest:
             return None
-        id, files = max(complete.items(), key=lambda item: (max(item[1].values()), item[0]))
+        ended, id = max(newest)
+        files = samples[id]
         draft = run_dir / f"{QUALITY}.draft"
         shutil.rmtree(draft, ignore_errors=True)
         for name in files:
-            content = self._get(f"{root}{id}/{name}")
+            content = _get(self._s3, self._bucket, f"{root}{id}/{name}")
             (draft / name).parent.mkdir(parents=True, exist_ok=True)
             (draft / name).write_bytes(content)
-        ended = max(files.values()).astimezone(UTC)
-        evaluation = Evaluation(id, ended, tuple(sorted(files)))
+        evaluation = Evaluation(id, ended.astimezone(UTC), tuple(sorted(files)))
         line = orjson.dumps(evaluation, option=orjson.OPT_APPEND_NEWLINE)
         (draft / EVALUATION).write_bytes(line)
         shutil.rmtree(run_dir / QUALITY, ignore_errors=True)
@@ -157,9 +157,6 @@ class Bucket:
             return {entry["Key"]: entry for page in pages for entry in page.get("Contents", [])}
 
         return self._s3.call(listed)
-
-    def _get(self, key: str) -> bytes:
-        return _get(self._s3, self._bucket, key)
 
 
 def fetch_prompts(config: Config, folder: Path, sleep: Sleep = time.sleep) -> None:

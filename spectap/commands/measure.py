@@ -39,11 +39,10 @@ from spectap.run.taps import Patience
 from spectap.tap.tap import STALL_SECONDS
 
 _WAVE_SECONDS: Final = 600  # for as many requests as are in flight at once; the article's
-
+# Defaults; the last is how long a --rate lasts.
 _REQUESTS: Final = 4
 _CONCURRENCY: Final = 4
 _SECONDS: Final = 30
-"""How long a --rate lasts. These three are defaults."""
 
 _OBJECTIVES: Final = {
     "ttft_p90_ms": "time to first token",
@@ -60,12 +59,11 @@ _NEEDED: Final = {
 
 
 class Endpoint(NamedTuple):
-    """An endpoint as it is given."""
+    """An endpoint as it is given; ``model`` is None where it is served under the common name."""
 
     name: str
     url: str
     model: str | None
-    """The name it serves the model under; None where that is the one of ``--model``."""
 
 
 def measure(arguments: argparse.Namespace) -> int:
@@ -107,7 +105,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("endpoints", type=_endpoint, nargs="+", metavar="NAME=URL[#MODEL]")
     add("--model", help="of endpoints that name none after a #; default: the one that all serve")
-    count = whole_number(1)
     add("--wait", type=whole_number(0), default=60, help="seconds to wait for the endpoints")
     add(
         "--timeout",
@@ -117,6 +114,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         f"as failed; default: {STALL_SECONDS:g}, and with --rate as long as a turn may last",
     )
 
+    count = whole_number(1)
     add = parser.add_argument_group("what is asked").add_argument
     add(
         "--cases",
@@ -138,10 +136,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--input-tokens", type=least, default=64, help="does not apply to --prompts and --set")
     add("--output-tokens", type=whole_number(2), default=200, help="longest answer")
     add("--temperature", type=temperature, default=0.0)
-    template = "asks the model's chat template for answers without thoughts"
-    add("--no-thinking", action="store_true", help=template)
-    texts = "keeps the texts of answers to --prompts, --set"
-    add("--keep-answers", action="store_true", help=texts)
+    add("--no-thinking", action="store_true", help="asks the chat template for no thoughts")
+    add("--keep-answers", action="store_true", help="keeps texts of answers to --prompts, --set")
 
     add = parser.add_argument_group("how hard, and how often").add_argument
     add(

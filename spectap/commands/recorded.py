@@ -50,7 +50,14 @@ def read(arguments: argparse.Namespace) -> int:
 
 def report(arguments: argparse.Namespace) -> int:
     """``report [RUN_DIR]``: draws the table and the report of a run again."""
-    draw(arguments.run_dir or _newest(results_folder()))
+    results = results_folder()
+    runs = [
+        path.parent for path in results.glob(f"*/{CONFIG}") if RUN_ID.fullmatch(path.parent.name)
+    ]
+    if arguments.run_dir is None and not runs:
+        raise RunError(f"{results}/: there is no run")
+    # By default the run that was begun or downloaded last.
+    draw(arguments.run_dir or max(runs, key=lambda path: path.stat().st_mtime))
     return 0
 
 
@@ -184,15 +191,6 @@ def merge_folder(folder: Path) -> sweep.Merged:
     for sentence in merged.sentences:
         print(printable(sentence))
     return merged
-
-
-def _newest(results: Path) -> Path:
-    """The run that was begun or downloaded last. Raises RunError."""
-    runs = [path.parent for path in results.glob(f"*/{CONFIG}")]
-    named = [path for path in runs if RUN_ID.fullmatch(path.name)]
-    if not named:
-        raise RunError(f"{results}/: there is no run")
-    return max(named, key=lambda path: path.stat().st_mtime)
 
 
 def _gather(paths: Iterable[Path]) -> tuple[list[Results], list[Record]]:

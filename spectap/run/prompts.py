@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from spectap.config import Config
 from spectap.endpoint import context
 from spectap.endpoint.context import Counted, Refused
-from spectap.errors import ConfigError, JournalError, RunError
+from spectap.errors import ConfigError, RunError
 from spectap.load import sets
 from spectap.load.sets import LoadedSet
 from spectap.names import PROMPTS
@@ -49,10 +49,7 @@ async def prepare(
     elsewhere: they must get the same prompts. The services are asked once: a resumed run goes by
     what is in its folder. Of a job nothing can be asked, so nothing is left out. Raises RunError.
     """
-    try:
-        noted = {used.case: used for used in read(folder)}
-    except JournalError as error:
-        raise RunError(str(error)) from None
+    noted = {used.case: used for used in read(folder)}
     chosen: dict[str, tuple[Prompt, ...]] = {}
     for case, prompt_set in loaded(config, files).items():
         if case not in noted:
@@ -69,16 +66,12 @@ async def prepare(
 
 
 def read(folder: Path) -> tuple[UsedSet, ...]:
-    """What ``prepare`` noted in a run's folder; nothing if there is no such file.
-
-    Raises JournalError.
-    """
+    """What ``prepare`` noted in a run's folder; nothing without such a file. Raises RunError."""
     path = folder / PROMPTS
     try:
         return _NOTED.validate_json(path.read_bytes()) if path.exists() else ()
     except (OSError, ValidationError) as error:
-        reason = str(error).splitlines()[0]
-        raise JournalError(f"{path}: cannot be read: {reason}") from None
+        raise RunError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def _write(folder: Path, noted: Sequence[UsedSet]) -> None:

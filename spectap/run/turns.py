@@ -63,8 +63,7 @@ class Attempts:
         ]
         self._last = dict.fromkeys(series, config.load.rounds.at_most)
         self._count: Counter[Turn] = Counter()
-        self._failures: dict[Turn, str] = {}
-        self._complete: set[Turn] = set()
+        self._outcomes: dict[Turn, str | None] = {}  # why the last attempt failed, if it did
         self._maximum = math.inf if config.apart else MAXIMUM_ATTEMPTS
         self._controls = 0
         self._ends_with_control = False
@@ -119,7 +118,7 @@ class Attempts:
         return [
             turn
             for turn in self.turns
-            if turn not in self._complete and self._count[turn] < self._maximum
+            if self._outcomes.get(turn, "") is not None and self._count[turn] < self._maximum
         ]
 
     @property
@@ -131,7 +130,7 @@ class Attempts:
     @property
     def failures(self) -> dict[Turn, str]:
         """Why the last attempt failed, for each turn that was tried and is not complete."""
-        return {turn: self._failures[turn] for turn in self.turns if turn in self._failures}
+        return {turn: why for turn in self.turns if (why := self._outcomes.get(turn)) is not None}
 
     @property
     def controlled(self) -> bool:
@@ -148,11 +147,7 @@ class Attempts:
             self._controls += failure is None
             return
         self._count[turn] += 1
-        if failure is None:
-            self._complete.add(turn)
-            self._failures.pop(turn, None)
-        else:
-            self._failures[turn] = failure
+        self._outcomes[turn] = failure
 
 
 def orders(items: Sequence[T], rounds: int) -> Iterator[tuple[T, ...]]:
