@@ -24,8 +24,8 @@ VERSIONS: Final[Mapping[str, str]] = {
     "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
     "amazon-cloudwatch-observability": "v6.6.0-eksbuild.1",
 }
-"""Versions for Kubernetes 1.35, chosen as docs/decisions/0014 says. ``make addons`` lists newer
-ones."""
+"""Versions for Kubernetes 1.35, chosen as docs/decisions/0014 says. ``make preflight``
+refuses those that EKS does not offer."""
 
 
 def networking_addons(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> list[eks.CfnAddon]:

@@ -141,9 +141,10 @@ class CloudFormation:
     def _finish(self, stack: Stack, changes: dict[str, dict[str, int]]) -> None:
         """Tries again what EKS refuses while it carries out another update."""
         for name, sizes in [*changes.items()]:
-            request = {"clusterName": "", "nodegroupName": name, "scalingConfig": sizes}
             try:
-                self._eks.update_nodegroup_config(**request)
+                self._eks.update_nodegroup_config(
+                    clusterName="", nodegroupName=name, scalingConfig=sizes
+                )
             except ClientError as error:
                 if error.response["Error"]["Code"] != "ResourceInUseException":
                     break

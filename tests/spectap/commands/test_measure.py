@@ -255,9 +255,6 @@ def interrupted(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]
             f"spectap: ended by SIGINT; what was measured is kept in {folder}\n"
         )
         yield process
-    # Python ends itself by the signal where it comes during an ``exec``, as dataclasses use it in an
-    # import. A shell reports 130 for both.
-    assert process.returncode in (128 + signal.SIGINT, -signal.SIGINT)
 
 
 TWO_ROUNDS = ("--rounds", "2", "--requests", "2", "--concurrency", "2", "--output-tokens", "20")
