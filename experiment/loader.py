@@ -101,7 +101,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        files = [*path.parent.glob("*.yaml")] or Path("experiments").glob("*.yaml")
+        files = [*path.parent.glob("[!.]*.yaml")] or Path("experiments").glob("*.yaml")
         why = f"no such file; available: {', '.join(sorted(map(str, files))) or 'none'}"
     except UnicodeDecodeError:
         why = "is not UTF-8 text; an experiment is YAML"
