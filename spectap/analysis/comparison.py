@@ -17,6 +17,7 @@ from spectap.analysis.summary import Answer, Cell, Comparison, Finding, Verdict
 from spectap.metrics import TTFT
 
 _NOTABLY_LATER: Final = 1.5  # a ratio of medians; below, first tokens explain nothing
+_MOST_NAMED: Final = 3  # test cases; of more, the number says enough
 
 
 def comparison(
@@ -92,7 +93,11 @@ def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
                 slower = compared.verdict.finding is Finding.SLOWER
                 row = cell, speed.interval, alone
                 misleading.setdefault((cell.variant, slower), []).append(row)
+    compared_cases = {cell.test_case for cell in cells if cell.comparison}
     for (name, slower), rows in misleading.items():
+        cases = list(dict.fromkeys(cell.test_case for cell, *_ in rows))
+        several = wording.listed(cases) if len(cases) <= _MOST_NAMED else f"{len(cases)} test cases"
+        in_cases = f" in {several}" if len(cases) < len(compared_cases) else ""
         at_loads = _loads([cell for cell, *_ in rows], at)
         decodes = f"{name} decodes {_times([alone.point for *_, alone in rows])} as fast{at_loads}"
         ratios = []
@@ -105,9 +110,9 @@ def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
             decodes += f": their first token comes {_times(later)} as late"
         if slower:
             longer = _times([1 / speed.point for _, speed, _ in rows])
-            yield f"{name} requests take {longer} as long, though {decodes}"
+            yield f"{name} requests take {longer} as long{in_cases}, though {decodes}"
         else:
-            yield f"{name} requests are not shown to be faster, although {decodes}"
+            yield f"{name} requests are not shown to be faster{in_cases}, although {decodes}"
 
 
 def _times(ratios: Sequence[float]) -> str:

@@ -43,3 +43,14 @@ def test_loads_at_which_decoding_misleads() -> None:
     cells = [CELLS[0], *(replace(cell, comparison=SLOWER) for cell in CELLS[1:])]
     sentence = "SD requests take 2.00x as long, though SD decodes 2.00x as fast"
     assert [*decoding(cells, at=True)] == [f"{sentence} at 4 and 8 at once"]
+
+
+def test_test_cases_in_which_decoding_misleads_where_it_does_not_in_all() -> None:
+    faster = replace(SLOWER, speed=Claim(Interval(2, 1.9, 2.1), Answer.BETTER, True, 0, 0.1, None))
+    cells = [
+        replace(CELLS[0], test_case=case, comparison=comparison)
+        for case, comparison in (("counting", SLOWER), ("sonnets", SLOWER), ("tools", faster))
+    ]
+    (of_some,), (of_all,) = decoding(cells, at=False), decoding(cells[:2], at=False)
+    assert of_some.startswith("SD requests take 2.00x as long in counting and sonnets, though SD")
+    assert of_all.startswith("SD requests take 2.00x as long, though SD")
