@@ -52,7 +52,7 @@ def parse(text: str, file: str) -> Experiment:
         experiment = Experiment.model_validate_json(document.json)
     except ValidationError as error:
         _refuse(file, list(_invalid(error, document)))
-    experiment = experiment.with_prompt_files(_prompt_files(experiment, document))
+    experiment = experiment.with_prompts_of(_prompt_files(experiment, document))
     if lines := [document.line(*refusal) for refusal in refusals(experiment)]:
         _refuse(file, lines)
     return experiment

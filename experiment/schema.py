@@ -284,7 +284,7 @@ class Experiment(Strict):
         """The user's own prompts, by the name of their file."""
         return self._prompt_files
 
-    def with_prompt_files(self, files: Mapping[str, PromptFile]) -> Experiment:
+    def with_prompts_of(self, files: Mapping[str, PromptFile]) -> Experiment:
         """The same experiment, with the content of the files that its test cases name."""
         copy = self.model_copy()
         copy._prompt_files = files

@@ -186,14 +186,14 @@ def _on_speed(cell: Cell, baseline: Cell, speed: Claim, named: bool) -> str:
         return (
             f"Whether {cell.variant} is faster or slower than {baseline.variant} cannot be "
             f"told ({intervals.times(speed.interval)}, 95 % interval "
-            f"{intervals.span(speed.interval)}{_no_proof(speed)}): {_limits(speed)}"
+            f"{intervals.bounds(speed.interval)}{_no_proof(speed)}): {_limits(speed)}"
         )
     faster = speed.interval.point >= 1
     interval = speed.interval if faster else speed.interval.inverse
     than = f" than {baseline.variant}" if named else ""
     return (
         f"{cell.variant} is {intervals.times(interval)} {'faster' if faster else 'slower'}{than} "
-        f"for one request (95 % interval {intervals.span(interval)}){_trifle(speed)}"
+        f"for one request (95 % interval {intervals.bounds(interval)}){_trifle(speed)}"
     )
 
 
@@ -212,7 +212,7 @@ def _in_money(cost: Claim, of: str) -> str:
 
 
 def _in_tokens(cost: Claim, of: str) -> str:
-    times, span = intervals.times(cost.interval), intervals.span(cost.interval)
+    times, span = intervals.times(cost.interval), intervals.bounds(cost.interval)
     if cost.answer is Answer.UNDECIDED:
         return (
             "whether all requests together get more or fewer tokens a second cannot be told "

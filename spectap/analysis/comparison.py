@@ -28,7 +28,7 @@ def comparison(
     family: Family[tuple[CellKey, Question]],
 ) -> Comparison:
     """The cell ``key`` against its baseline's, by their ``contrast``, or why there is none."""
-    cell, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
+    cell, baseline = cells[key], cells[key.under(plan.compared[key.variant])]
     if isinstance(contrast, Verdict):
         return Comparison(baseline.variant, None, None, None, None, contrast)
     claimed = {

@@ -115,7 +115,7 @@ class Plan:
     def pairs(self) -> Iterable[tuple[CellKey, CellKey]]:
         """Each compared cell with that of its baseline."""
         return (
-            (key, key.of(baseline))
+            (key, key.under(baseline))
             for key in self.keys
             if (baseline := self.baselines[key.variant]) is not None
         )
@@ -163,7 +163,7 @@ class Evidence:
 
     def sides(self, key: CellKey, baseline: str) -> tuple[Sequence[Record], Sequence[Record]]:
         """The records of a cell, and those of a baseline at its test case and load."""
-        return self.by_cell[key], self.by_cell[key.of(baseline)]
+        return self.by_cell[key], self.by_cell[key.under(baseline)]
 
     def widened(self, variant: str, baseline: str, ratio: Estimate) -> Estimate:
         """A ratio of two variants, with what changed from the time of one to that of the other."""

@@ -38,7 +38,7 @@ class CellKey(NamedTuple):
         """What it shares with the other variants."""
         return self.case, self.load
 
-    def of(self, variant: str) -> CellKey:
+    def under(self, variant: str) -> CellKey:
         """The same test case and load point under another variant."""
         return self._replace(variant=variant)
 

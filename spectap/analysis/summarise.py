@@ -123,7 +123,7 @@ def _ladders(
             sides = []
             for point in points:
                 key = CellKey(case, point.name, variant)
-                sides += [cells[k] for k in (key, key.of(baseline)) if k in cells]
+                sides += [cells[k] for k in (key, key.under(baseline)) if k in cells]
                 compared = cells[key].comparison if key in cells else None
                 answers = by_cell[key].answers if key in by_cell else {}
                 for question, known in rungs.items():
@@ -255,10 +255,10 @@ def _times(evidence: Evidence, load: str, variant: str, baseline: str) -> str:
         key.case: evidence.sides(key, baseline)
         for key in keys
         if key in evidence.contrasts
-        and not claims.obstacle(cells[key], cells[key.of(baseline)], fixed=plan.fixed)
+        and not claims.obstacle(cells[key], cells[key.under(baseline)], fixed=plan.fixed)
     }
     estimate = overall(sides).get(Question.SPEED)
     if estimate is None:
         return ""
     interval = estimate.interval(plan.alpha)
-    return f"{intervals.times(interval)} ({intervals.span(interval)})"
+    return f"{intervals.times(interval)} ({intervals.bounds(interval)})"

@@ -18,7 +18,7 @@ from spectap.errors import JournalError, TapError
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
 from spectap.record import Record
-from spectap.tap.tap import Tap, settle
+from spectap.tap.tap import Tap, collect_garbage
 
 _PORT: Final = 8001  # beside 8000, where vLLM listens
 
@@ -115,7 +115,7 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
             raise TapError(f"--port {arguments.port}: cannot listen there: {reason}") from None
         print(server.url, flush=True)
         print(f"records what passes to {arguments.upstream}; Ctrl-C ends the tap", file=sys.stderr)
-        settle()
+        collect_garbage()
         printed = counts()
         while not ended.is_set():
             with contextlib.suppress(asyncio.TimeoutError):

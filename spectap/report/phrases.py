@@ -33,7 +33,7 @@ def speed(interval: Interval | None) -> Estimate:
         return Estimate()
     if interval.low == interval.high:
         return Estimate(f"{interval.point:.2f}x")
-    return Estimate(intervals.times(interval), intervals.span(interval))
+    return Estimate(intervals.times(interval), intervals.bounds(interval))
 
 
 def cost(interval: Interval | None, *, priced: bool) -> Estimate:

@@ -21,7 +21,7 @@ from spectap.names import load_results
 from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run.turns import Turn, rotated
-from spectap.tap.tap import STALL_SECONDS, Tap, settle
+from spectap.tap.tap import STALL_SECONDS, Tap, collect_garbage
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Taps:
         self.silent = set()
         for tap in self._taps.values():
             tap.label(turn.case, turn.round, attempt, turn.load)
-        settle()
+        collect_garbage()
         in_order = rotated(tuple(self._taps), turn.round)
         drives = (self._drive(turn, attempt, variant, point, prompts) for variant in in_order)
         if self._config.alternate:

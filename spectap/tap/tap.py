@@ -221,7 +221,7 @@ def _json(body: bytes) -> Any:
         return None
 
 
-def settle() -> None:
+def collect_garbage() -> None:
     """Collects garbage between two loads: in the midst of one, it would hold up all streams."""
     gc.unfreeze()
     gc.collect()

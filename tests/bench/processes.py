@@ -20,7 +20,7 @@ import aiohttp
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Golden
 from spectap.journal import Journal
-from spectap.tap.tap import Tap, settle
+from spectap.tap.tap import Tap, collect_garbage
 
 Sent = dict[str, Any]
 
@@ -83,7 +83,7 @@ def _serve_tap(pipe: Connection, endpoint: str, path: Path) -> None:
     async def serve() -> None:
         with Journal(path) as ledger:
             async with Tap(endpoint, run="bench", variant="Base", ledger=ledger) as tap:
-                settle()
+                collect_garbage()
                 await _forever(pipe, tap.url)
 
     asyncio.run(serve())

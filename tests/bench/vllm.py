@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 
 from spectap.analysis.advice.advise import advise
-from spectap.analysis.estimates.intervals import Interval, span, times
+from spectap.analysis.estimates.intervals import Interval, bounds, times
 from spectap.analysis.evidence import unsteadiness_of
 from spectap.config import Structure
 from tests.bench import harness
@@ -31,7 +31,7 @@ def main() -> int:
     print(f"{'':<34}{'':>8}{'95 %':>14}   bar")
     for name, figure, low, high in (*_gains(result), *_foretold(swept)):
         bar = f"{low:.2f} or more" if high == math.inf else f"{low:.2f} to {high:.2f}"
-        print(f"{name:<34}{times(figure):>8}{span(figure):>14}   {bar}")
+        print(f"{name:<34}{times(figure):>8}{bounds(figure):>14}   {bar}")
         # The figure itself has to be there, not only its interval.
         if not low <= figure.point <= high:
             missed.append(f"{name}: {times(figure)}, {bar}")

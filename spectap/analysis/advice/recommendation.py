@@ -255,7 +255,7 @@ def _sentence(recommendation: Recommendation, considered: str, *, advises: bool)
     subject = "the mix" if prompts is None else f"{prompts} prompts"
     subject += f" at {recommendation.load}"
     speed = f"{intervals.times(speedup)} the baseline's speed"
-    speed += f" (95 % interval {intervals.span(speedup)})"
+    speed += f" (95 % interval {intervals.bounds(speedup)})"
     speed += "" if recommendation.measured else ", as predicted"
     clear = recommendation.probability >= _CLEAR
     if clear:

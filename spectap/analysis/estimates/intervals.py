@@ -41,7 +41,7 @@ def times(interval: Interval) -> str:
     return f"{interval.point:.{_decimals(interval)}f}x"
 
 
-def span(interval: Interval) -> str:
+def bounds(interval: Interval) -> str:
     """The bounds of a speed-up: ``2.7-3.1``."""
     digits = _decimals(interval)
     return f"{interval.low:.{digits}f}-{interval.high:.{digits}f}"

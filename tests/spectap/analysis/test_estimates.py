@@ -117,7 +117,7 @@ def test_what_all_units_share_is_not_made_smaller_by_more_of_them() -> None:
 def test_speedups_have_as_many_decimals_as_tell_the_bounds_apart(
     interval: Interval, times: str, span: str
 ) -> None:
-    assert (intervals.times(interval), intervals.span(interval)) == (times, span)
+    assert (intervals.times(interval), intervals.bounds(interval)) == (times, span)
 
 
 def test_estimates_have_their_intervals_beside_them() -> None:
