@@ -88,10 +88,24 @@ def cost_per_million_tokens(
     """
     assert point.concurrency, str(point)
     usd = cost(variant.experiment).usd_per_million_seconds / point.concurrency
+    return _of_totals(variant, case, point, f"{usd:.6g} * {{time}} / {{tokens}}")
+
+
+def tokens_per_second_in_flight(
+    variant: Variant, case: TestCase, point: LoadPoint
+) -> cloudwatch.MathExpression:
+    """Output tokens for each second that a request was in flight, over all requests."""
+    return _of_totals(variant, case, point, "{tokens} / {time}")
+
+
+def _of_totals(
+    variant: Variant, case: TestCase, point: LoadPoint, expression: str
+) -> cloudwatch.MathExpression:
+    """An ``expression`` of the ``time`` that requests took and of their output ``tokens``."""
     identifier = _identifier(variant, case, point)
     time, tokens = f"{identifier}_time", f"{identifier}_tokens"
     return cloudwatch.MathExpression(
-        expression=f"{usd:.6g} * {time} / {tokens}",
+        expression=expression.format(time=time, tokens=tokens),
         using_metrics={
             name: _published(total, variant, case, point, statistic="Sum")
             for name, total in ((time, metrics.REQUEST_TIME), (tokens, metrics.SERVED_TOKENS))

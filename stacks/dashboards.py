@@ -198,16 +198,22 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             bars=bars,
         ),
     ]
-    if closed := [(variant, point) for variant, point in cells if point.rate is None]:
-        # Over the whole range, as the report has it; a graph would show each turn.
-        costs = cloudwatch.SingleValueWidget(
-            title="USD per million output tokens, over the time range",
-            metrics=[curves.cost_per_million_tokens(v, case, point) for v, point in closed],
-            set_period_to_time_range=True,
-            width=_QUARTER,
-            height=_HEIGHT,
-        )
-        graphs.append(costs)
+    closed = [(variant, point) for variant, point in cells if point.rate is None]
+    at_a_rate = [(variant, point) for variant, point in cells if point.rate is not None]
+    for title, curve, of_kind in (
+        ("USD per million output tokens", curves.cost_per_million_tokens, closed),
+        ("Output tokens per second in flight", curves.tokens_per_second_in_flight, at_a_rate),
+    ):
+        if of_kind:
+            # Over the whole range, as the report has it; a graph would show each turn.
+            numbers = cloudwatch.SingleValueWidget(
+                title=f"{title}, over the time range",
+                metrics=[curve(variant, case, point) for variant, point in of_kind],
+                set_period_to_time_range=True,
+                width=_QUARTER,
+                height=_HEIGHT,
+            )
+            graphs.append(numbers)
     # No word of the prompts: whoever may look at dashboards need not be who may read them.
     kind = case.structure or case.set or case.file
     yield [_text(f"## {case.name} ({kind})", height=1)]

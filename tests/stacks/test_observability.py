@@ -18,7 +18,7 @@ from experiment.variants import variants
 from spectap import metrics as catalogue
 from spectap import names
 from stacks.observability import ObservabilityStack
-from tests.matrix import SWEEP, THREE_VARIANTS
+from tests.matrix import LADDER, SWEEP, THREE_VARIANTS
 from tests.stacks.templates import outputs, widgets
 from tests.synthesis import Synthesised
 
@@ -36,6 +36,21 @@ def test_everything_that_is_published_is_drawn_and_nothing_else(each: Synthesise
     rows = [row for graph in _graphs(each.template("observability")) for row in graph["metrics"]]
     metrics = [_metric(row) for row in rows if len(row) > 1]
     assert {tuple(metric[field] for field in fields) for metric in metrics} == published
+
+
+def test_everything_that_is_published_is_drawn_at_each_load(
+    of_matrix: Callable[[str], Synthesised],
+) -> None:
+    ladder = of_matrix(LADDER)
+    drawn = {
+        (metric["name"], metric["Load"])
+        for graph in _graphs(ladder.template("observability"))
+        for metric in map(_metric, (row for row in graph["metrics"] if len(row) > 1))
+    }
+    published = (*catalogue.METRICS, *catalogue.TOTALS)
+    points = ladder.experiment.benchmark.points
+    assert any(point.rate for point in points)
+    assert drawn == {(metric.name, point.name) for metric in published for point in points}
 
 
 def test_speed_up_is_the_baseline_over_the_variant(variation: Callable[..., Experiment]) -> None:
