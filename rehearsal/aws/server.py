@@ -17,8 +17,9 @@ from werkzeug.serving import make_server
 
 def serve() -> None:
     """Serves until the process is ended."""
-    # mypy forbids to replace a method.
-    CloudWatchBackend.get_filtered_metrics = distinct_metrics  # type: ignore[method-assign]
+    CloudWatchBackend.get_filtered_metrics = (  # type: ignore[method-assign]  # moto has no hook
+        distinct_metrics
+    )
     application = DomainDispatcherApplication(create_backend_app)
     server = make_server(
         "127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler

@@ -1,13 +1,21 @@
-"""What a run shows of its progress."""
+"""What a run shows of its progress, and what it says beforehand: requests, tokens and time."""
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Never, TextIO
 
 from tqdm import tqdm
 
+from spectap.config import Config
+from spectap.load.cases import of_round
+from spectap.load.requests import estimated_tokens
 from spectap.printing import printable
+from spectap.prompt import Prompt
+from spectap.record import Record
+from spectap.run.turns import Turn
 
 
 class Progress:
@@ -49,3 +57,52 @@ class Progress:
         """Ends the bar."""
         if self._bar is not None:
             self._bar.close()
+
+
+def amounts(
+    config: Config, turns: Sequence[Turn], prompts: Mapping[str, Sequence[Prompt]]
+) -> tuple[int, int, int]:
+    """Requests, tokens in them and tokens in their longest answers, over these turns and variants.
+
+    The tokens of ``prompts``, which are those of each test case that has any, are estimated.
+    """
+    load, requests, tokens_in, tokens_out = config.load, 0, 0, 0
+    for turn in turns:
+        point = load.point(turn.load)
+        requests += point.requests
+        sent = of_round(prompts.get(turn.case, ()), turn.round, point.requests)
+        for prompt in sent:
+            tokens_in += estimated_tokens(json.dumps(prompt.messages, ensure_ascii=False))
+            tokens_out += prompt.max_tokens or load.mean_output_tokens
+        if not sent:
+            tokens_in += point.requests * load.mean_input_tokens
+            tokens_out += point.requests * load.mean_output_tokens
+    variants = len(config.variants)
+    return variants * requests, variants * tokens_in, variants * tokens_out
+
+
+def seconds(
+    config: Config, turns: Sequence[Turn], warm_up: Sequence[Record], warm_up_seconds: float
+) -> float | None:
+    """How long these turns take, if each answer takes as long as the longest of the warm-up.
+
+    ``warm_up_seconds`` is what the warm-up took, which is one wave; what it took beyond its
+    answers, each turn does. None where a variant answered nothing.
+    """
+    ends = {
+        name: [r.end for r in warm_up if r.variant == name and r.succeeded] for name in config.names
+    }
+    if not all(ends.values()):
+        return None
+    answers = [max(of_variant) for of_variant in ends.values()]
+    together = sum if config.alternate else max
+    beyond = max(0.0, warm_up_seconds - together(answers))
+    total = 0.0
+    for point in (config.load.point(turn.load) for turn in turns):
+        if point.concurrency is None:
+            lengths = [point.requests / point.amount + answer for answer in answers]
+        else:
+            waves = -(-point.requests // point.concurrency)
+            lengths = [waves * answer for answer in answers]
+        total += beyond + together(lengths)
+    return total

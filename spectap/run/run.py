@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from spectap.load_points import LoadPoint
 from spectap.names import CONTROL, LEDGER, WARM_UP
 from spectap.prompt import Prompt
 from spectap.record import Record
+from spectap.run import progress
 from spectap.run import prompts as prompt_sets
 from spectap.run.folder import Observations, prepare, writing
 from spectap.run.progress import Progress
@@ -186,14 +188,20 @@ class Run:
     async def _warm_up(self, taps: Taps) -> None:
         """Sends the servers' first requests, which take many times as long as others.
 
-        Says before it what is to come. Raises RunError where a server sends no usage: without
-        tokens there is nothing to compare.
+        Says what is to come before it, and how long that takes after it. Raises RunError where a
+        server sends no usage: without tokens there is nothing to compare.
         """
         pending = self._attempts.pending
-        requests, turns = self._at_most(self._requests(pending)), self._at_most(len(pending))
-        self._say(f"to send: {requests} requests in {turns} turns")
+        requests, tokens_in, tokens_out = progress.amounts(self._config, pending, self._prompts)
+        self._say(
+            f"to send: {self._at_most(requests)} requests in "
+            f"{self._at_most(len(pending))} {'turn' if len(pending) == 1 else 'turns'}, "
+            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out"
+        )
         self._say("warming up")
+        start = time.monotonic()
         _, records, failure = await self._wave(WARM_UP, taps)
+        elapsed = time.monotonic() - start
         if failure is not None:
             self._say(f"warm-up: {failure}")
         uncounted = []
@@ -203,6 +211,10 @@ class Run:
                 uncounted.append(f"{name} ({url}) streams answers without usage: {_SEND_USAGE}")
         if uncounted:
             raise RunError("\n".join(uncounted))
+        expected = progress.seconds(self._config, pending, records, elapsed)
+        if expected is not None:
+            bound = "" if self._config.load.rounds.fixed else "at most "
+            self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
 
     async def _control(self, taps: Taps) -> bool:
         """Sends the same load each time, which shows what changes; once more where it fails.

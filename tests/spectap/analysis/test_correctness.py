@@ -55,7 +55,7 @@ def answers(
             **{"attempt": attempt, "prompt": f"p{number}", "form": form, "valid": valid},
             **{"finish": "length" if valid is None else "stop", "problem": ""},
         }
-        lines.append(CheckedAnswer(**{**fields, **values}))  # type: ignore[arg-type]
+        lines.append(CheckedAnswer(**{**fields, **values}))  # type: ignore[arg-type]  # mixed
     return lines
 
 

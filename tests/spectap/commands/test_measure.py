@@ -92,7 +92,8 @@ def test_two_endpoints_an_empty_environment_no_aws_and_no_other_machine(
     ]
     assert "k7 against Base" in ended.stdout
     assert "USD" not in ended.stdout
-    assert "to send: 6 requests in 1 turns\n" in ended.stderr
+    assert "to send: 6 requests in 1 turn, with about 384 tokens in and at most" in ended.stderr
+    assert "going by the warm-up, this takes about " in ended.stderr
     assert "k7" in (folder / "report.html").read_text(encoding="utf-8")
     assert all("{}\n{}" in prompt for prompt in prompts)
     measured = [record for record in read_ledger(folder / "ledger.jsonl") if record.round > 0]
