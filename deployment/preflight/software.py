@@ -23,6 +23,7 @@ OLDEST_PRICE: Final = datetime.timedelta(days=60)
 """A choice: prices of Capacity Blocks change a few times a year."""
 _ADDRESS_SERVICE: Final = "https://checkip.amazonaws.com"
 """Of AWS; answers with the address that asks."""
+NOBODY_IS_TOLD: Final = "alerts.emails is empty: no alarm reaches anybody"
 _SECONDS: Final = 5
 _ECR: Final = re.compile(
     r"(?P<registry>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/"
@@ -65,7 +66,7 @@ def alarms(deployment: Deployment) -> Iterator[Finding]:
     if emails := ", ".join(deployment.experiment.alerts.emails):
         yield ok(f"go to {emails}, once each has confirmed the subscription")
     else:
-        yield warning("alerts.emails is empty: no alarm reaches anybody", "name an address there")
+        yield warning(NOBODY_IS_TOLD, "name an address there")
 
 
 def image(deployment: Deployment) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from deployment import guard
 from deployment.account import Deployment, DeploymentError
 from deployment.console import Console
 from deployment.nodes import Kind
+from deployment.preflight.software import NOBODY_IS_TOLD
 from deployment.spent import spent
 from deployment.stages.measure import Benchmark, Results, Serve, measured_run
 from deployment.stages.nodes import Start, Stop, end_nodes
@@ -94,7 +95,8 @@ def _perform_all(context: Context, *, yes: bool) -> None:
             estimate = cost(deployment.experiment)
             _ask(
                 f"All of it costs {estimate.amount} in {estimate.hours:.1f} hours by estimate, and "
-                f"less where something exists already (make cost EXPERIMENT={deployment.file})",
+                f"less where something exists already (make cost EXPERIMENT={deployment.file})"
+                + ("" if deployment.experiment.alerts.emails else f"\nWarning: {NOBODY_IS_TOLD}"),
                 yes=yes,
             )
             confirmed = True

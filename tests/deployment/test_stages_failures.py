@@ -219,7 +219,9 @@ def test_nodes_stay_only_for_somebody_who_wants_to_look(
     deployment = at({"capacity.after_failure": after_failure})
     assert fails(deployment, error("it never serves"), terminal=terminal) == 1
     assert sizes(aws) == [remaining, 0]
-    assert "it never serves" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "it never serves" in printed.err
+    assert "Warning: alerts.emails is empty: no alarm reaches anybody" in printed.out
 
 
 def test_the_logs_are_in_the_bucket_first(
