@@ -29,7 +29,7 @@ BOTH_SPEEDS: Final = (
 
 _COLUMNS: Final = (
     "Tokens are those of a step. A window that was measured is predicted, too: from the others of "
-    "its draft alone. How sure: the probability that nothing considered is better."
+    "its draft alone."
 )
 
 
@@ -103,7 +103,7 @@ def terminal_view(run: Results, advice: Advice) -> View:
 
 
 def serve(advice: Advice) -> Table:
-    """What to serve each class with, and the mix, at each load; the sentences name rivals."""
+    """What to serve each class with, and the mix, at each load; sentences name what is as good."""
     roles = colours(advice)
 
     def row(recommendation: Recommendation) -> Row:
@@ -112,7 +112,6 @@ def serve(advice: Advice) -> Table:
         origin = ("measured" if recommendation.measured else "predicted") if line else ""
         values = (
             (ratio.figure, ratio.bounds, origin),
-            (phrases.probability(recommendation.probability),),
             (wording.dollars(recommendation.usd_per_million_output_tokens),),
         )
         load = phrases.short_load(recommendation.load)
@@ -124,7 +123,6 @@ def serve(advice: Advice) -> Table:
         ("load", "class", "fastest" if advice.rehearsal else "serve"),
         (
             Columns("speed-up, 95 %", ("", "", "")),
-            Columns("how", ("sure",)),
             Columns("USD per", ("M tokens",)),
         ),
         grouped(

@@ -52,13 +52,6 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
     return Estimate(f"{figure} %", f"{low} to {high} %")
 
 
-def probability(value: float) -> str:
-    """``71 %``; never quite all or nothing, which no sample can say."""
-    if value > 0.99:
-        return "> 99 %"
-    return "< 1 %" if value < 0.01 else f"{100 * value:.0f} %"
-
-
 def rate(share: float, bounds: tuple[float, float] | None) -> str:
     """A share in percent, with its interval if it has one: ``90 % (80-96)``."""
     span = f" ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})" if bounds else ""

@@ -5,8 +5,6 @@
 Sweeps are drawn at random (costs, draft models, acceptance, loads, windows, rounds), measured on
 golden schedules (``sweeps``) and advised on. The bars (missed as in ``statistics``):
 
-- Probability: of the recommendations that are said to be the best with 40 to 60 %, 60 to 80 %,
-  80 to 95 % and more, at least as many are as the lower end of the range says.
 - Loss: 95 % of recommendations are within 2 % of the speed-up of the best of those considered.
 - Coverage: intervals of acceptance, and of the speed-up of measured and of predicted windows, hold
   the truth in at least 93 %; so do those of prompt sets alone, whose prompts differ.
@@ -21,7 +19,6 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import NormalDist
 from typing import Final
 
@@ -32,7 +29,6 @@ from spectap.load_points import LoadPoint
 from tests.bench import harness
 from tests.bench.sweeps import Sweep
 
-EDGES: Final = (0.0, 0.4, 0.6, 0.8, 0.95, 1.01)
 NEAR: Final = 0.98
 
 Case = tuple[str, int, str, LoadPoint | None]
@@ -47,22 +43,13 @@ COSTS: Final[tuple[Callable[[random.Random], Cost], ...]] = (
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What a recommendation is worth."""
-
-    probability: float
-    best: bool
-    share: float
-    """Its true speed-up, as a share of the best of those considered."""
-
-
-@dataclass(frozen=True)
 class Judged:
     """The advice on one sweep. Intervals: whether they hold the truth."""
 
     is_set: bool
     """Whether its prompts differ."""
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[float, ...]
+    """The true speed-up of each recommendation, as a share of the best of those considered."""
     acceptance: tuple[bool, ...]
     measured: tuple[bool, ...]
     predicted: tuple[bool, ...]
@@ -124,13 +111,13 @@ def drawn(number: int, *, wander: float | None = None) -> Sweep:
     )
 
 
-def _chosen(advice: Advice, truth: Mapping[Case, float]) -> Iterator[Chosen]:
+def _chosen(advice: Advice, truth: Mapping[Case, float]) -> Iterator[float]:
     for best in advice.recommendations:
         if best.prompt_class is not None:
             at = {c[:2]: s for c, s in truth.items() if c[2:] == (best.prompt_class, best.load)}
             highest = max(1.0, *at.values())
             speedup = at.get((best.choice.line or "", best.choice.window or 0), 1.0)
-            yield Chosen(best.probability, speedup == highest, speedup / highest)
+            yield speedup / highest
 
 
 def _acceptances(sweep: Sweep, advice: Advice, draft: Mapping[str, int]) -> Iterator[bool]:
@@ -155,17 +142,7 @@ def _missed(title: str, wander: float | None, count: int) -> Iterator[str]:
     sweeps = [*harness.run(judge, [(drawn(n, wander=wander), n) for n in range(count)])]
     print(f"\n{count} sweeps, variants measured {title}")
     chosen = [each for judged in sweeps for each in judged.chosen]
-    for low, high in pairwise(EDGES):
-        right = [each.best for each in chosen if low <= each.probability < high]
-        if right:
-            share = sum(right) / len(right)
-            print(
-                f"said with {low:4.0%} to {min(1, high):4.0%}: "
-                f"{share:6.1%} of {len(right)} are the best"
-            )
-            if sum(right) < harness.likely(harness.SELDOM, len(right), low):
-                yield f"{title}: {share:.1%} are the best, said with {low:.0%} or more"
-    near = sum(each.share >= NEAR for each in chosen)
+    near = sum(share >= NEAR for share in chosen)
     print(f"within 2 % of the best speed-up: {near / len(chosen):.1%}")
     if near < harness.likely(harness.SELDOM, len(chosen), harness.PROMISED):
         yield f"{title}: {near} of {len(chosen)} recommendations are within 2 % of the best"

@@ -18,10 +18,8 @@ class Series:
     """The draft's short name, with mode and batch where lines differ in these."""
     mode: str | None
     draft: str | None
-    """The draft model and its revision."""
     batch: int | None
     baseline: str
-    """Name of the variant it is compared with."""
     variants: tuple[tuple[int, str], ...]
     """Each measured window and the name of its variant, smallest first."""
     offset: int
@@ -43,7 +41,6 @@ class Position:
     """How often the draft at one position was accepted, of those that were reached."""
 
     number: int
-    """From 1."""
     reached: int
     """Steps in which all drafts before it were accepted, and which an answer's end did not cut."""
     accepted: float
@@ -62,12 +59,11 @@ class Acceptance:
 
 @dataclass(frozen=True)
 class StepCost:
-    """The mean step of a line at one load, over all classes, in seconds."""
+    """The mean step of a line and of its baseline at one load, over all classes, in seconds."""
 
     line: str
     load: LoadPoint | None
     baseline: float
-    """A step of the baseline at this load."""
     measured: tuple[tuple[int, float], ...]
     """Each measured window and its step."""
 
@@ -114,17 +110,14 @@ class Recommendation:
     load: LoadPoint | None
     choice: Choice
     measured: bool
-    """Whether that window was measured, and not only predicted."""
     speedup: Interval
     """Over the baseline; 1 without speculation."""
     usd_per_million_output_tokens: float | None
     """None where the price is not known, and in an open loop."""
-    probability: float
-    """That it is the best of those considered, 0 to 1."""
-    rivals: tuple[tuple[Choice, float], ...]
-    """Those that are also likely to be the best, and how likely; most likely first."""
+    near: tuple[Choice, ...]
+    """The others that may be within 2 % of its speed, fastest first."""
     sentence: str
-    """What to serve, by how much, how sure."""
+    """What to serve, by how much, and what is as good."""
     measure_next: str
     """What to measure to be surer, as a sentence; empty where it is clear."""
 

@@ -65,20 +65,6 @@ class Outlook:
         log = float(logs[0])
         return Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach))
 
-    def chances(self, logs: Array) -> Array:
-        """How likely each quantity is the smallest; ``logs`` are over draws and quantities.
-
-        The replicates are centred at the run's estimates, and spread as Student's t is: with few
-        rounds the scatter itself is uncertain.
-        """
-        estimates, replicates = logs[0], logs[1:]
-        generator = np.random.default_rng(_SEED + 1)
-        chi_square = generator.chisquare(self.rounds - 1, size=len(replicates))
-        spread = np.sqrt((self.rounds - 1) / chi_square)[:, np.newaxis]
-        values = estimates + (replicates - replicates.mean(axis=0)) * spread
-        best: Array = np.bincount(values.argmin(axis=1), minlength=len(estimates)) / len(values)
-        return best
-
 
 def windows(series: Series) -> Sequence[int]:
     """The windows considered: of one measured window, that alone."""

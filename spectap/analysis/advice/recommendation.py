@@ -19,10 +19,9 @@ from spectap.analysis.estimates.intervals import Interval
 from spectap.config import Cost
 from spectap.load_points import LoadPoint
 
-_RIVAL: Final = 0.05  # a choice less likely to be the best is no rival
-_MOST_RIVALS: Final = 3
+_NEAR: Final = 0.02  # a choice that is slower by less is as good
+_OFF: Final = Choice(None, None)
 _WORTH: Final = 0.01  # what a predicted window must gain over a measured one, to be compiled
-_CLEAR: Final = 0.8  # from this probability on a choice is advised
 _WIDEST: Final = 15  # the largest window that an experiment file takes
 
 
@@ -48,7 +47,7 @@ class Scope:
         known = (
             (s.name, window) for s in self.lines for window in windows(s) if self.known(s, window)
         )
-        return [Choice(None, None), *(Choice(*choice) for choice in known)]
+        return [_OFF, *(Choice(*choice) for choice in known)]
 
     @cached_property
     def baseline(self) -> str:
@@ -196,16 +195,13 @@ def _recommended(
     scope: Scope, prompt_class: str | None, cost: Cost | None, *, advises: bool
 ) -> Recommendation:
     choices = scope.choices
-    logs = np.stack([scope.seconds(scope.figures(choice)) for choice in choices], axis=-1)
-    probabilities = scope.outlook.chances(logs)
+    logs = {choice: scope.seconds(scope.figures(choice)) for choice in choices}
+    choices.sort(key=lambda each: float(logs[each][0]))
+    measured = [each for each in choices if scope.variant(each) is not None]
     # The fastest, or the fastest measured one where it is as good.
-    best = int(logs[0].argmin())
-    measured = [n for n, choice in enumerate(choices) if scope.variant(choice) is not None]
-    fastest_measured = min(measured, key=lambda number: float(logs[0][number]))
-    if logs[0][fastest_measured] - logs[0][best] <= math.log1p(_WORTH):
-        best = fastest_measured
-    choice = choices[best]
-    ranked = [n for n in np.argsort(-probabilities, kind="stable") if n != best]
+    choice = choices[0]
+    if logs[measured[0]][0] - logs[choice][0] <= math.log1p(_WORTH):
+        choice = measured[0]
     speedup = Interval(1.0, 1.0, 1.0)
     if choice.line is not None:
         speedup = scope.gain(scope.series(choice.line), scope.figures(choice))
@@ -219,14 +215,13 @@ def _recommended(
         prompt_class=prompt_class,
         load=scope.point,
         choice=choice,
-        measured=best in measured,
+        measured=choice in measured,
         speedup=speedup,
         usd_per_million_output_tokens=usd,
-        probability=float(probabilities[best]),
-        rivals=tuple(
-            (choices[n], float(probabilities[n]))
-            for n in ranked[:_MOST_RIVALS]
-            if probabilities[n] >= _RIVAL
+        near=tuple(
+            each
+            for each in choices
+            if each != choice and scope.outlook.interval(logs[each] - logs[choice]).low <= 1 + _NEAR
         ),
         sentence="",
         measure_next="",
@@ -257,23 +252,24 @@ def _sentence(recommendation: Recommendation, considered: str, *, advises: bool)
     speed = f"{intervals.times(speedup)} the baseline's speed"
     speed += f" (95 % interval {intervals.bounds(speedup)})"
     speed += "" if recommendation.measured else ", as predicted"
-    clear = recommendation.probability >= _CLEAR
-    if clear:
-        percent = min(99, round(100 * recommendation.probability))
-        sure = f"of {considered}, it is the best with a probability of {percent} %"
-    elif recommendation.rivals:
-        names = wording.listed([_name(rival) for rival, _ in recommendation.rivals])
-        sure = f"it cannot be told apart from {names}"
-    else:
-        sure = "many others may be better"
-    if clear and advises:
-        if choice.line is None:
-            return f"Turn speculation off for {subject}: no window is faster; {sure}."
-        configuration = f"{choice.line} and a window of {choice.window}"
-        return f"Serve {subject} with {configuration}: {speed}; {sure}."
-    among = f"of {considered}" if advises else "in this rehearsal"
-    configuration = _name(choice) if choice.line is None else f"{_name(choice)}, {speed}"
-    return f"Fastest for {subject} {among}: {configuration}; {sure}."
+    others = f"of {considered}, nothing else is within {100 * _NEAR:.0f} % of it"
+    if near := recommendation.near:
+        windows: dict[str | None, list[str]] = {}
+        for other in near:
+            windows.setdefault(other.line, []).append(str(other.window))
+        names = [
+            f"{line} with a window of {wording.listed(of)}" if line else "no speculation"
+            for line, of in windows.items()
+        ]
+        others = f"of {considered}, within {100 * _NEAR:.0f} % of it may be {wording.listed(names)}"
+    if not advises or (choice != _OFF and _OFF in near):
+        among = "" if advises else " in this rehearsal"
+        configuration = _name(choice) if choice == _OFF else f"{_name(choice)}, {speed}"
+        return f"Fastest for {subject}{among}: {configuration}; {others}."
+    if choice == _OFF:
+        return f"Turn speculation off for {subject}: no window is faster; {others}."
+    configuration = f"{choice.line} and a window of {choice.window}"
+    return f"Serve {subject} with {configuration}: {speed}; {others}."
 
 
 def _measure_next(recommendation: Recommendation, scope: Scope) -> str:
@@ -281,16 +277,13 @@ def _measure_next(recommendation: Recommendation, scope: Scope) -> str:
     choice = recommendation.choice
     if not recommendation.measured:
         return f"Measure {_name(choice)}: so far it is only predicted."
-    if recommendation.probability >= _CLEAR or not recommendation.rivals:
-        series = scope.series(choice.line) if choice.line else None
-        widest = max(series.windows) if series and not series.fixed else None
-        if choice.window == widest and widest and widest < _WIDEST:
-            return (
-                f"Measure {choice.line} with a window wider than {widest}: the widest one is "
-                "the best so far."
-            )
-        return ""
-    rival = recommendation.rivals[0][0]
-    if scope.variant(rival) is None:
-        return f"Measure {_name(rival)}: so far it is only predicted, and it may be better."
-    return f"Measure more rounds: {_name(choice)} and {_name(rival)} cannot be told apart yet."
+    if choice != _OFF and _OFF in recommendation.near:
+        return f"Measure more rounds: {_name(choice)} and no speculation cannot be told apart yet."
+    series = scope.series(choice.line) if choice.line else None
+    widest = max(series.windows) if series and not series.fixed else None
+    if choice.window == widest and widest and widest < _WIDEST:
+        return (
+            f"Measure {choice.line} with a window wider than {widest}: the widest one is the best "
+            "so far."
+        )
+    return ""

@@ -32,9 +32,6 @@ def test_rounds_are_paired() -> None:
     units = grouping.units(speculative, baseline, planned=False)
     assert numbers(units) == [[{number}, {number}] for number in range(1, 5)]
     assert [len(side) for side in units[0]] == [4, 6]
-
-
-def test_rounds_of_two_runs_are_not_the_same() -> None:
     assert grouping.rounds(records(4, 4), records(4, 4, run="other")) == {}
 
 
@@ -42,6 +39,7 @@ def test_one_round_is_cut_into_blocks_of_time() -> None:
     speculative, baseline = records(1, 40), records(1, 60)
     units = grouping.units(speculative, baseline, planned=False)
     assert len(units) == 10
+    assert len(grouping.units(records(2, 40), planned=True)) == 2
     for side, all_records in enumerate((speculative, baseline)):
         assert [record for unit in units for record in unit[side]] == all_records
         assert {len(unit[side]) for unit in units} == {len(all_records) // 10}
@@ -58,8 +56,3 @@ def test_in_flight_is_the_mean_while_there_is_any() -> None:
     assert grouping.in_flight([base, replace(base, sent=10.1)]) == 2
     # Clocks differ by less than a request; two in turn are not two at once.
     assert grouping.in_flight([base, replace(base, sent=10.9999)]) == 1
-
-
-def test_planned_rounds_are_never_cut() -> None:
-    assert len(grouping.units(records(2, 40), planned=True)) == 2
-    assert len(grouping.units(records(2, 40), planned=False)) == 10

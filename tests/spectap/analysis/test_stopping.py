@@ -59,11 +59,7 @@ class TestLooks:
 
 def test_a_clear_case_ends_in_the_fewest_rounds() -> None:
     assert last_rounds(*measured(half_width=0.001)) == rounds_of(4, 12)
-
-
-def test_precise_enough_ends_too() -> None:
-    config, records = measured(half_width=0.5)
-    assert last_rounds(config, records) == rounds_of(4, 4)
+    assert last_rounds(*measured(half_width=0.5)) == rounds_of(4, 4)  # precise enough
 
 
 @pytest.mark.parametrize("until", [4, 5, 8])
@@ -74,15 +70,12 @@ def test_what_ended_stays_ended_and_what_was_not_measured_changes_nothing(until:
     assert last_rounds(config, so_far) == last
 
 
-@pytest.mark.parametrize("variant", ["Base", "SD"])
-def test_a_case_with_requests_missing_does_not_end(variant: str) -> None:
+def test_a_case_with_requests_missing_or_failed_does_not_end() -> None:
     config, records = measured()
-    first = next(r for r in records if (r.case, r.variant, r.round) == ("structured", variant, 3))
-    assert last_rounds(config, [r for r in records if r is not first])[STRUCTURED] == 12
-
-
-def test_a_case_of_which_most_requests_failed_does_not_end() -> None:
-    config, records = measured()
+    for variant in ("Base", "SD"):
+        turn = "structured", variant, 3
+        first = next(r for r in records if (r.case, r.variant, r.round) == turn)
+        assert last_rounds(config, [r for r in records if r is not first])[STRUCTURED] == 12
     failing = [
         dataclasses.replace(r, error="reset")
         if (r.case, r.variant) == ("structured", "SD") and r.request[-1] in "012"

@@ -46,9 +46,6 @@ CROSSED, FASTER = Crossover(5.6, 4, 8), Crossover(None, 8, None)
         (phrases.cost(Interval(3, 2.5, 4), priced=False), "3.0x (2.5-4.0)"),
         # Bounds are there if they have any width.
         (phrases.speed(Interval(2.912, 2.912, 2.912)), "2.91x"),
-        # A probability is never quite all or nothing.
-        (phrases.probability(1.0), "> 99 %"),
-        (phrases.probability(0.0), "< 1 %"),
         (phrases.load_points([LoadPoint(rate=1, requests=4)]), "1 request a second"),
     ],
 )
