@@ -27,21 +27,15 @@ from spectap.record import Record
 _ERROR_WIDTH: Final = 80
 _PROMISED: Final = 0.9  # of the requests: each objective is a limit of the p90
 
-PUNCTUAL: Final = 0.005
-"""A delay in seconds that a quiet machine keeps to: it is never called a lag."""
-NOTICEABLE: Final = 0.05
-"""A delay in seconds that always is one: latencies count from the sending, so they lack it."""
-PART_OF_GAP: Final = 0.1
-"""In between, the part of the mean gap between two requests that a delay may be."""
-BLOCKED: Final = 0.1
-"""The delay of one request, in seconds, that shows that nothing was sent for a while."""
+PUNCTUAL: Final = 0.005  # seconds; a shorter delay is never called a lag
+NOTICEABLE: Final = 0.05  # a longer one always is
+PART_OF_GAP: Final = 0.1  # in between, of the mean gap between two requests
+BLOCKED: Final = 0.1  # of one request: nothing was sent for a while
 
 _EXPECTED: Final = 8.0  # requests that by chance found so many in service; fewer show nothing
 _REACHED: Final = 0.1  # the part of these that may have found them
 _WAITED: Final = 0.1  # the part of the time in flight that waiting takes, at least
-_AFTER: Final = 0.05
-"""When the others are counted, in median services after the beginning of one: where one request
-ends and the next begins, the tap may see both at once."""
+_AFTER: Final = 0.05  # median services; at a beginning, the tap may see a slot's last request, too
 
 
 def cell(
@@ -130,16 +124,14 @@ def _speed(records: Sequence[Record], point: LoadPoint | None) -> float | None:
 
 def _sums(records: Sequence[Record], point: LoadPoint | None) -> list[tuple[int, float]]:
     """Tokens and seconds of each round."""
-    rate = point.rate if point else None
-    return [
-        (
-            metrics.served_tokens(of_round),
-            metrics.request_time(of_round)
-            if rate is None
-            else metrics.open_loop_time(of_round, rate),
-        )
-        for (of_round,) in grouping.rounds(records).values()
-    ]
+
+    def seconds(of_round: Sequence[Record]) -> float:
+        if point and point.rate is not None:
+            return metrics.open_loop_time(of_round, point.rate)
+        return metrics.request_time(of_round)
+
+    by_round = [of_round for (of_round,) in grouping.rounds(records).values()]
+    return [(metrics.served_tokens(of_round), seconds(of_round)) for of_round in by_round]
 
 
 def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
@@ -233,14 +225,11 @@ def schedule(records: Sequence[Record], rate: float | None) -> Schedule | None:
 def queued(records: Sequence[Record]) -> bool:
     """Whether the requests of a cell waited for each other; of those that succeeded.
 
-    A server never serves more than its slots. So each request is followed to a moment just after
-    its service began, and the others in service there are counted. If requests were independent,
-    the count would be binomial: each of the others in flight is in service for as large a part of
-    its time as all of them are. A queue is a number of others that chance would reach often, and
-    that is nearly never reached.
-
-    A service begins before its first token by at least the shortest time to first token of the
-    cell. ``tests.bench.queueing`` says how often a queue is seen, and how often there is none.
+    A server never serves more than its slots. So just after each request's service began, the
+    others in service are counted. If requests were independent, the count would be binomial: each
+    is in service for as large a part of its time in flight as all are. A queue is a number of
+    others that chance would reach often, and that is nearly never reached. A service begins before
+    its first token by at least the shortest time to first token of the cell.
     """
 
     def times(record: Record) -> tuple[float, float, float]:

@@ -61,7 +61,7 @@ class Change:
     old: float
     new: float
     ratio: Interval
-    """Of the new one to the old one, with its own 95 % interval."""
+    """Of the new one to the old one."""
     real: bool
     """Whether it is more than chance, among all that is judged of both runs; False where it is not
     judged."""
@@ -81,7 +81,6 @@ class CellChange:
     test_case: str
     load: LoadPoint | None
     figures: dict[Figure, Change]
-    """Of those that both runs have."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,6 @@ class Changes:
     """Those of the settings by which the two measured different things: nothing is judged then."""
     notes: tuple[str, ...]
     threshold: float | None
-    """Of the gate; None without one."""
     gaps: tuple[str, ...]
     """Why the gate cannot be held though nothing is below it: what the new run does not show."""
 

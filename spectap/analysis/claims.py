@@ -20,12 +20,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 MARGIN: Final = 0.05  # a smaller difference changes nobody's decision
 SLIGHT: Final = 0.2  # the part of alpha for calling a difference too little to matter
 
-_SPEED: Final = {
-    Answer.BETTER: Finding.FASTER,
-    Answer.WORSE: Finding.SLOWER,
-    Answer.NEGLIGIBLE: Finding.NEGLIGIBLE,
-    Answer.UNDECIDED: Finding.UNDECIDED,
-}
+_SPEED: Final = {Answer.BETTER: Finding.FASTER, Answer.WORSE: Finding.SLOWER}
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,6 @@ class Family(Generic[_Key]):
     level: float
     """The p-value that one more claim would have had to stay under."""
     claims: int
-    """How many the report could make."""
 
 
 def decide(
@@ -114,12 +108,9 @@ def obstacle(cell: Cell, baseline: Cell, *, fixed: bool = True) -> Verdict | Non
         failures = []
         for side in broken:
             reason = f" ({side.most_frequent_error})" if side.most_frequent_error else ""
-            every = side.errors == side.requests
-            subject = (
-                f"every {side.variant} request"
-                if every
-                else f"{side.errors} of {side.requests} {side.variant} requests"
-            )
+            subject = f"every {side.variant} request"
+            if side.errors < side.requests:
+                subject = f"{side.errors} of {side.requests} {side.variant} requests"
             failures.append(f"{subject} failed{reason}")
         return Verdict(Finding.FAILED, f"No verdict: {' and '.join(failures)}.")
     return None
@@ -160,9 +151,8 @@ def judge(
 ) -> Verdict:
     """The verdict on ``cell`` against ``baseline``: both answers, and what to do.
 
-    ``name_baseline``: whether the sentence names the baseline, as it must where there are several.
-    ``priced``: whether a price is known; if not, the cost is told in tokens a second.
-    ``advise``: not where something stood in for the services.
+    ``name_baseline``, as it must where there are several. ``priced``: whether a price is known; if
+    not, the cost is told in tokens a second. ``advise``: not where something stood in for services.
     """
     sentence = _on_speed(cell, baseline, speed, name_baseline)
     if cost is not None:
@@ -178,7 +168,8 @@ def judge(
         sentence += f". {advice[:1].upper()}{advice[1:]}"
     elif advice:
         sentence += f"; {advice}"
-    return Verdict(_SPEED[speed.answer], f"{sentence}.")
+    finding = _SPEED.get(speed.answer) or Finding(speed.answer.value)
+    return Verdict(finding, f"{sentence}.")
 
 
 def _on_speed(cell: Cell, baseline: Cell, speed: Claim, named: bool) -> str:

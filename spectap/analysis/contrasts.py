@@ -83,19 +83,14 @@ def contrast(
     What both sides of a unit share cancels. Where requests name their prompts, the unit is a prompt
     in a round. ``planned``: whether they were to be measured in rounds.
     """
-    if names_prompts(records, baseline):
-        sent = sendings(records, baseline)
+    sent = sendings(records, baseline) if names_prompts(records, baseline) else None
+    units = grouping.units(records, baseline, planned=planned)
 
-        def mean(value: Callable[[Unit], float | None]) -> Estimate | None:
-            values = {sending: value(unit) for sending, unit in sent.items()}
-            known = {sending: ratio for sending, ratio in values.items() if ratio is not None}
-            return mean_over_prompts(known, planned=planned)
-
-    else:
-        units = grouping.units(records, baseline, planned=planned)
-
-        def mean(value: Callable[[Unit], float | None]) -> Estimate | None:
+    def mean(value: Callable[[Unit], float | None]) -> Estimate | None:
+        if sent is None:
             return _mean(map(value, units))
+        ratios = {sending: ratio for sending, unit in sent.items() if (ratio := value(unit))}
+        return mean_over_prompts(ratios, planned=planned)
 
     return Contrast(
         time_per_output_token=mean(
@@ -158,11 +153,11 @@ def ratio(measure: Measure, unit: Unit) -> float | None:
 def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
     """The sum of the first by the sum of the second."""
 
-    def of(chosen: Sequence[tuple[float, float]]) -> float:
+    def ratio_of(chosen: Sequence[tuple[float, float]]) -> float:
         above, below = map(sum, zip(*chosen, strict=True))
         return above / below if below else math.inf
 
-    return jackknife(pairs, of)
+    return jackknife(pairs, ratio_of)
 
 
 def sums(unit: Unit) -> tuple[float, ...]:

@@ -37,7 +37,7 @@ class Figure:
 
     @property
     def agrees(self) -> bool:
-        """Whether the two are within the tolerance."""
+        """By the tolerance."""
         return self.disagreement <= TOLERANCE
 
 

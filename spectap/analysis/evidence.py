@@ -61,46 +61,6 @@ class Plan:
     repeated: Sequence[Record] = ()
     """Requests of turns that were measured again."""
 
-    @staticmethod
-    def of_config(
-        config: Config, rounds: Mapping[CasePoint, int], not_run: int, repeated: Sequence[Record]
-    ) -> Plan:
-        """A run's plan."""
-        return Plan(
-            cases={
-                case.name: Kind(str(case.structure or ""), case.headline, case.prompts is not None)
-                for case in config.test_cases
-            },
-            points={point.name: point for point in config.load.points},
-            baselines={variant.name: variant.baseline for variant in config.variants},
-            rounds=rounds,
-            alpha=stopping.alpha(config.load),
-            batches={variant.name: variant.batch for variant in config.variants},
-            objectives=config.objectives,
-            cost=config.cost,
-            known=True,
-            fixed=config.load.rounds.fixed,
-            not_run=not_run,
-            apart=config.apart,
-            rehearsal=config.stand_in is not None,
-            repeated=repeated,
-        )
-
-    @staticmethod
-    def of_ledgers(records: Sequence[Record], repeated: Sequence[Record]) -> Plan:
-        """What records name, in the order of their first request; the first variant is the base."""
-        variants = list(dict.fromkeys(record.variant for record in records))
-        cases = [*dict.fromkeys(record.case for record in records)]
-        points = dict.fromkeys((record.case, record.load) for record in records)
-        return Plan(
-            cases={record.case: Kind(named=bool(record.prompt)) for record in records},
-            points=grouping.recorded_points(records),
-            baselines={name: variants[0] if index else None for index, name in enumerate(variants)},
-            rounds=dict.fromkeys(sorted(points, key=lambda point: cases.index(point[0])), 0),
-            alpha=stopping.alpha(None),
-            repeated=repeated,
-        )
-
     @property
     def compared(self) -> dict[str, str]:
         """The baseline of each variant that has one."""
@@ -188,15 +148,44 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
         and not (ranged and record.round > rounds[point])
     ]
     begun = {(record.case, record.load) for record in measured}
-    not_run = sum(needed.values()) - sum(rounds[case_point] for case_point in begun)
-    plan = Plan.of_config(config, rounds, not_run, repeated)
+    plan = Plan(
+        cases={
+            case.name: Kind(str(case.structure or ""), case.headline, case.prompts is not None)
+            for case in config.test_cases
+        },
+        points={point.name: point for point in config.load.points},
+        baselines={variant.name: variant.baseline for variant in config.variants},
+        rounds=rounds,
+        alpha=stopping.alpha(config.load),
+        batches={variant.name: variant.batch for variant in config.variants},
+        objectives=config.objectives,
+        cost=config.cost,
+        known=True,
+        fixed=config.load.rounds.fixed,
+        not_run=sum(needed.values()) - sum(rounds[case_point] for case_point in begun),
+        apart=config.apart,
+        rehearsal=config.stand_in is not None,
+        repeated=repeated,
+    )
     return _evidence(plan, measured, unsteadiness_of(every) if config.apart else None)
 
 
 def of_ledgers(records: Iterable[Record]) -> Evidence:
-    """The evidence of ledgers alone: what the records themselves name."""
+    """The evidence of ledgers alone: what the records name, in the order of their first request.
+    The first variant is the baseline of the others."""
     counted, repeated = _counted(records, apart=False)
-    return _evidence(Plan.of_ledgers(counted, repeated), counted, None)
+    variants = [*dict.fromkeys(record.variant for record in counted)]
+    cases = [*dict.fromkeys(record.case for record in counted)]
+    points = dict.fromkeys((record.case, record.load) for record in counted)
+    plan = Plan(
+        cases={record.case: Kind(named=bool(record.prompt)) for record in counted},
+        points=grouping.recorded_points(counted),
+        baselines={name: variants[0] if index else None for index, name in enumerate(variants)},
+        rounds=dict.fromkeys(sorted(points, key=lambda point: cases.index(point[0])), 0),
+        alpha=stopping.alpha(None),
+        repeated=repeated,
+    )
+    return _evidence(plan, counted, None)
 
 
 def _counted(records: Iterable[Record], *, apart: bool) -> tuple[list[Record], list[Record]]:

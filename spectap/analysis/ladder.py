@@ -2,9 +2,6 @@
 
 The bounds come from a fixed sequence of tests (Maurer, Hothorn and Lehmacher, 1995): upward from
 the lowest load as long as the variant is better, downward from the highest as long as it is worse.
-Each stops at the first load that it cannot claim, so the chance of any wrong claim is that of one
-test. If the variant only loses as the load grows, it turns between both bounds as often as their
-level says.
 """
 
 from __future__ import annotations
@@ -43,14 +40,12 @@ def crossover(rungs: Iterable[Rung], alpha: float) -> Crossover:
     out. Both bounds hold together with the chance 1 - ``alpha``."""
     known = [(rung.load, rung.estimate) for rung in rungs if rung.estimate]
     intervals = [(load, estimate.interval(alpha)) for load, estimate in known]
-    better = [load for load, _ in takewhile(lambda known_at: known_at[1].low > 1, intervals)]
-    worse = [
-        load for load, _ in takewhile(lambda known_at: known_at[1].high < 1, reversed(intervals))
-    ]
+    better = [*takewhile(lambda at_load: at_load[1].low > 1, intervals)]
+    worse = [*takewhile(lambda at_load: at_load[1].high < 1, reversed(intervals))]
     return Crossover(
         point=_point(known),
-        better_up_to=better[-1] if better else None,
-        worse_from=worse[-1] if worse else None,
+        better_up_to=better[-1][0] if better else None,
+        worse_from=worse[-1][0] if worse else None,
     )
 
 

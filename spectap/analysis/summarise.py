@@ -173,15 +173,11 @@ def overall(
     all its test cases: what differs from round to round may differ for all of them. A test case
     counts once, however many rounds it has.
     """
-    answers: dict[Question, Estimate | None] = {
-        Question.SPEED: _over(sides, contrasts.speed_up, geometric_mean),
-        Question.COST: _over(sides, contrasts.sums, contrasts.ratio_of_ratios),
-    }
-    return {
-        question: answer
-        for question in contrasts.questions(point)
-        if (answer := answers[question]) is not None
-    }
+    speed = _over(sides, contrasts.speed_up, geometric_mean)
+    cost = _over(sides, contrasts.sums, contrasts.ratio_of_ratios)
+    answers = zip(Question, (speed, cost), strict=True)
+    asked = contrasts.questions(point)
+    return {question: answer for question, answer in answers if answer and question in asked}
 
 
 def _over(

@@ -59,7 +59,7 @@ class Claim:
     interval: Interval
     answer: Answer
     slight: bool
-    """Whether it is less than ``claims.MARGIN`` off 1, as sure as the report is as a whole."""
+    """Whether it is surely less than ``claims.MARGIN`` off 1, for the report as a whole."""
     detectable: float
     """The smallest difference that would probably have been found: 0.06 is 6 %."""
     settles: float
@@ -151,7 +151,6 @@ class Cell:
     """Failures in turns that were measured again: in no figure."""
     expected: int | None
     missing: int
-    """Of those expected, the ones that were not recorded."""
     measures: Mapping[str, Percentiles]
     """Of each metric of the catalogue that has values, by its name and in its unit."""
     tokens_per_second: float | None
@@ -163,7 +162,7 @@ class Cell:
     steps: Steps | None
     """None unless each chunk is a step, and its tokens were counted."""
     tools: bool = False
-    """Whether requests offer tools: their chunks are no steps, and in no figure of steps."""
+    """Whether requests offer tools."""
     in_flight: float | None = None
     """Requests in flight, on average over the time in which there was any."""
     goodput: Goodput | None = None
