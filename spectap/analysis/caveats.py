@@ -27,14 +27,13 @@ def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
     loads_of: dict[tuple[str, str], list[LoadPoint | None]] = {}
     for load in loads:
         at_load = {cell.variant: cell for cell in cells if cell.load == load}
+        compared = [(cell, cell.comparison) for cell in at_load.values() if cell.comparison]
         remarks = [(cell.variant, text) for cell in at_load.values() for text in _on_cell(cell)]
-        for cell in at_load.values():
-            if cell.comparison is not None:
-                lengths = _on_lengths(at_load[cell.comparison.baseline], cell)
-                remarks += (("", text) for text in lengths)
-        for cell in at_load.values():
+        for cell, comparison in compared:
+            remarks += (("", text) for text in _on_lengths(at_load[comparison.baseline], cell))
+        for cell, _ in compared:
             # Without a configuration nobody knows whether a variant speculates.
-            if known and cell.comparison and cell.steps is not None and cell.steps.mean <= 1:
+            if known and cell.steps is not None and cell.steps.mean <= 1:
                 text = "no step yielded more than one token, as if speculation were off."
                 remarks.append((cell.variant, text))
         for remark in remarks:
@@ -103,12 +102,8 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
     if len({*config.models.values()}) > 1:
         named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
         yield f"The variants were asked for models of different names ({named})."
-    unfinished = [
-        case.name for case in summary.cases if not all(cell.complete for cell in case.cells)
-    ]
-    if unfinished:
-        amount = wording.count(len(unfinished), "case")
-        names = ", ".join(unfinished)
+    if unfinished := [c.name for c in summary.cases if not all(cell.complete for cell in c.cells)]:
+        amount, names = wording.count(len(unfinished), "case"), ", ".join(unfinished)
         yield f"The run is not complete: requests are missing in {amount} ({names})."
     if summary.not_run:
         turns = wording.count(summary.not_run, "turn")

@@ -63,18 +63,12 @@ def measure_next(advice: Advice) -> tuple[str, ...]:
         return ()
     last, shares = _last(advice), dict(advice.mix)
     mixed = {recommendation.choice for recommendation in last}
-    predicted = (
-        recommendation
-        for recommendation in advice.recommendations
-        if not recommendation.measured
-        and recommendation.choice not in mixed
-        and shares.get(recommendation.prompt_class or "", 1)
-    )
-    sentences = (
-        recommendation.measure_next
-        for recommendation in (*last, *predicted)
-        if recommendation.measure_next
-    )
+    predicted = [
+        each
+        for each in advice.recommendations
+        if not each.measured and each.choice not in mixed and shares.get(each.prompt_class or "", 1)
+    ]
+    sentences = filter(None, (each.measure_next for each in (*last, *predicted)))
     return tuple(dict.fromkeys((*advice.measure_next, *sentences)))
 
 
@@ -137,7 +131,8 @@ def _name(choice: Choice) -> str:
 
 def tables(advice: Advice) -> tuple[Table, ...]:
     """What the advice rests on."""
-    prospects = (_prospects(advice, load) for load in _loads(advice))
+    loads = dict.fromkeys(prospect.load for prospect in advice.prospects)
+    prospects = (_prospects(advice, load) for load in loads)
     return tuple(filter(None, (*prospects, _acceptance(advice), _costs(advice))))
 
 
@@ -189,11 +184,7 @@ def _acceptance(advice: Advice) -> Table:
     numbers = sorted(
         {position.number for acceptance in acceptances for position in acceptance.positions}
     )
-    several = len(advice.lines) > 1
-    titles = (
-        f"{acceptance.line}, {acceptance.prompt_class}" if several else acceptance.prompt_class
-        for acceptance in acceptances
-    )
+    line = "{0.line}, {0.prompt_class}" if len(advice.lines) > 1 else "{0.prompt_class}"
     rows = (
         Row((str(number),), tuple(_position(acceptance, number) for acceptance in acceptances))
         for number in numbers
@@ -201,7 +192,7 @@ def _acceptance(advice: Advice) -> Table:
     return Table(
         "Drafts accepted, of those reached",
         ("position",),
-        tuple(Columns(title, ("", "95 %", "of")) for title in titles),
+        tuple(Columns(line.format(each), ("", "95 %", "of")) for each in acceptances),
         (tuple(rows),),
     )
 
@@ -237,7 +228,3 @@ def _last(advice: Advice) -> list[Recommendation]:
     """The last one of each load: that of the mix, if there are several classes."""
     by_load = {recommendation.load: recommendation for recommendation in advice.recommendations}
     return [*by_load.values()]
-
-
-def _loads(advice: Advice) -> list[LoadPoint | None]:
-    return [*dict.fromkeys(prospect.load for prospect in advice.prospects)]

@@ -137,7 +137,7 @@ def _steps(cell: Cell) -> str:
 def _good(cell: Cell) -> str:
     if cell.goodput is None:
         return wording.MISSING
-    return f"{100 * cell.goodput.share:.0f} %" + ("" if cell.goodput.met else "!")
+    return phrases.rate(cell.goodput.share, None) + ("" if cell.goodput.met else "!")
 
 
 def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:

@@ -24,9 +24,10 @@ def of_changes(changes: Changes) -> View:
     """The view of a comparison of two runs."""
     lead = [f"  {name}: {before} before, {now} now" for name, before, now in changes.incomparable]
     if lead:
-        lead.insert(
-            0, "NOT COMPARABLE: they measured different things, so nothing below is judged."
-        )
+        lead = [
+            "NOT COMPARABLE: they measured different things, so nothing below is judged.",
+            *lead,
+        ]
     return View(
         title=f"{changes.new} (new) against {changes.old} (old)",
         lead=tuple(lead),

@@ -30,8 +30,7 @@ REPORT: Final = "report.html"
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _HYPHEN: Final = re.compile(r"(?<=\d)-(?=\d)")
 
-_Drawings = Iterator[tuple[str, str, str, Drawing | None]]
-"""The name, the title, the caption and the drawing of figures."""
+_Drawings = Iterator[tuple[Figure, Drawing | None]]
 
 _RATIOS: Final = (
     "How many times better than the baseline, with 95 % intervals, on logarithmic scales; above "
@@ -124,24 +123,22 @@ def draw(run: Results) -> tuple[Figure, ...]:
         )
 
 
-def _figures(run: Results) -> Iterator[tuple[Figure, Drawing | None]]:
+def _figures(run: Results) -> _Drawings:
     points = run.config.load.points
     if run.advice:
-        for name, title, caption, drawing in _drafts(run.advice):
-            yield Figure(name, title, caption, advice=True), drawing
+        yield _drafts(run.advice)
     if len(points) == 1:
-        for name, title, caption, drawing in _at(run, points[0]):
-            yield Figure(name, title, caption), drawing
+        yield from _at(run, points[0])
         return
     for case in run.summary.cases:
-        for name, title, caption, drawing in _over_loads(run, case):
-            yield Figure(f"{name}-{case.name}", title, caption, case=case.name), drawing
+        for figure, drawing in _over_loads(run, case):
+            yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name), drawing
     for point in points:
-        for name, title, caption, drawing in _at(run.at(point), point):
-            yield Figure(f"{name}-{point.name}", title, caption, load=point.name), drawing
+        for figure, drawing in _at(run.at(point), point):
+            yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name), drawing
 
 
-def _drafts(advice: Advice) -> _Drawings:
+def _drafts(advice: Advice) -> tuple[Figure, Drawing | None]:
     title = "Drafts accepted, by position"
     caption = (
         "Of the steps in which all drafts before it were accepted, with 95 % intervals. Left out: "
@@ -156,7 +153,7 @@ def _drafts(advice: Advice) -> _Drawings:
             "intervals; the line between them and its band are predicted. Ringed is the best, "
             "measured or not."
         )
-    yield "acceptance", title, caption, at_load.paint_drafts(advice)
+    return Figure("acceptance", title, caption, advice=True), at_load.paint_drafts(advice)
 
 
 def _over_loads(run: Results, case: Case) -> _Drawings:
@@ -168,16 +165,17 @@ def _over_loads(run: Results, case: Case) -> _Drawings:
             f"estimate. {_HOLLOW}"
         )
         speeds = over_loads.paint_ratios(summary, case, (over_loads.SPEED, over_loads.TOGETHER))
-        yield "request-speed", "Speed-up over the load", caption, speeds
+        yield Figure("request-speed", "Speed-up over the load", caption), speeds
         caption = (
             f"{_RATIOS}By the time per output token, without the first token and the queue: it "
             f"explains the speed of a request. {_HOLLOW}"
         )
         decoding = over_loads.paint_ratios(summary, case, (over_loads.DECODING,))
-        yield "decoding-speed", "Speed of decoding over the load", caption, decoding
+        yield Figure("decoding-speed", "Speed of decoding over the load", caption), decoding
     dotted = " Dotted: the objective, which is for p90." if summary.objectives else ""
     caption = f"The medians, and p90 dashed.{dotted}"
-    yield "latency", "Latency over the load", caption, over_loads.paint_latency(summary, case)
+    latency = over_loads.paint_latency(summary, case)
+    yield Figure("latency", "Latency over the load", caption), latency
     caption = (
         "Each point is a load point, with its requests at once, or a second (/s, dashed); at a "
         "rate, no more can come together than is asked for. To the right one request is decoded "
@@ -185,19 +183,21 @@ def _over_loads(run: Results, case: Case) -> _Drawings:
     )
     caption += " Hollow: not every objective is kept." if summary.objectives else ""
     pareto = over_loads.paint_pareto(summary, case)
-    yield "pareto", "Throughput against decoding speed", caption, pareto
+    yield Figure("pareto", "Throughput against decoding speed", caption), pareto
 
 
 def _at(run: Results, point: LoadPoint) -> _Drawings:
     """What is drawn of one load point."""
     load = phrases.load_points([point])
     if run.summary.compares:
+        gains = at_load.paint_gains(run.summary)
         caption = "With 95 % intervals, on a logarithmic scale."
-        yield "gains", f"Speed-up at {load}", caption, at_load.paint_gains(run.summary)
+        yield Figure("gains", f"Speed-up at {load}", caption), gains
     cases = wording.listed([case.name for case in run.summary.cases if case.headline])
     caption = (
         f"The article's Figures 3 to 5, for {cases}. A dot is a request; a line joins the medians "
         "of the rounds. Speculation does not change the prefill, so the curves of TTFT should lie "
         "together; none should drift."
     )
-    yield "over-time", f"Latency over the run at {load}", caption, at_load.paint_over_time(run)
+    latencies = at_load.paint_over_time(run)
+    yield Figure("over-time", f"Latency over the run at {load}", caption), latencies

@@ -194,8 +194,7 @@ def means(summary: Summary, title: str = "") -> Table:
     several = len(summary.loads) > 1
     rows = []
     for mean in summary.overall:
-        structure = f"{mean.structure} " if mean.structure else ""
-        name = wording.count(mean.cases, f"{structure}test case")
+        name = wording.count(mean.cases, f"{mean.structure} test case".lstrip())
         load = (phrases.load_points([mean.load]),) if several else ()
         estimates = phrases.speed(mean.speed), phrases.cost(mean.cost, priced=priced)
         values = tuple((estimate.figure, estimate.bounds) for estimate in estimates)

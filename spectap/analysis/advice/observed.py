@@ -104,12 +104,9 @@ def observe(config: Config, records: Iterable[Record]) -> Observed:
     rounds = sorted({(record.run, record.round) for record in counted})
     of_variant: dict[str, list[tuple[Record, _Cell]]] = defaultdict(list)
     for record, prompt_class in zip(counted, classes, strict=True):
-        numbers = (
-            points.index(record.load),
-            rounds.index((record.run, record.round)),
-            names.index(prompt_class),
-        )
-        of_variant[record.variant].append((record, numbers))
+        round_ = rounds.index((record.run, record.round))
+        cell = points.index(record.load), round_, names.index(prompt_class)
+        of_variant[record.variant].append((record, cell))
     notes: list[str] = []
     drafts = dict(_drafts(config.variants, of_variant, notes))
     shape = len(points), len(rounds), len(names)
