@@ -81,11 +81,8 @@ def positions(records: Iterable[Record], **changes: Any) -> list[tuple[int, floa
 
 
 def test_acceptance_is_of_the_steps_that_reached_a_draft() -> None:
-    # All three drafts; none; one, in each of three rounds. The last steps are looked at below.
+    # All three drafts; none; one, in each of three rounds.
     assert positions(answers([4, 1, 2, 1])) == [(9, 2 / 3), (6, 0.5), (3, 1.0)]
-
-
-def test_an_answers_end_says_nothing_of_the_draft_it_cut_off() -> None:
     # The last step shows that its first draft was accepted, and not whether its second was.
     assert positions(answers([4, 1, 2])) == [(9, 2 / 3), (3, 1.0), (3, 1.0)]
     assert positions(answers([4, 1, 4])) == [(9, 2 / 3), (6, 1.0), (6, 1.0)]

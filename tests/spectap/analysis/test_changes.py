@@ -156,9 +156,6 @@ def test_a_gate_fails_where_what_it_guards_is_gone(
     assert not any(change.below for _, _, change in gate.judged)
     assert gate.gaps == snapshot
     assert not compare(old(), only(new(), case="repetition")).failed
-
-
-def test_a_gate_needs_something_to_guard() -> None:
     (gap,) = compare(only(old(), variant="Base"), new(), 0.95).gaps
     assert gap.endswith("so there is nothing to guard.")
 

@@ -155,7 +155,7 @@ class TestPrompts:
         assert known(contrasts.contrast(speculative, base).together).error > 0.05
 
 
-STEADY = [1.0, 1.0, 1.0, 1.0]
+STEADY, UNEVEN = [1.0, 1.0, 1.0, 1.0], [0.8, 1.2, 0.9, 1.1]
 
 
 def test_it_is_the_geometric_mean_of_the_cases_however_many_rounds_each_has() -> None:
@@ -168,20 +168,15 @@ def test_it_is_the_geometric_mean_of_the_cases_however_many_rounds_each_has() ->
     assert math.exp(estimates[Question.COST].log) == pytest.approx(2)
 
 
-def test_what_differs_from_round_to_round_for_all_cases_is_in_its_error() -> None:
-    uneven = [0.8, 1.2, 0.9, 1.1]
-    single = {"a": (paced(0.5, uneven), paced(1.0, STEADY))}
+def test_a_mean_over_cases_is_no_surer_than_their_rounds_allow() -> None:
+    single = {"a": (paced(0.5, UNEVEN), paced(1.0, STEADY))}
     alike = single | {"b": single["a"], "c": single["a"]}
     # Three cases that share their rounds' luck are no surer than one.
     assert overall(alike)[Question.SPEED].error == pytest.approx(
         overall(single)[Question.SPEED].error
     )
-
-
-def test_it_is_no_surer_than_the_test_case_with_the_fewest_rounds() -> None:
-    uneven = [0.8, 1.2, 0.9, 1.1]
     sides = {
-        "long": (paced(0.5, uneven * 5), paced(1.0, STEADY * 5)),
-        "short": (paced(0.5, uneven[:3]), paced(1.0, STEADY[:3])),
+        "long": (paced(0.5, UNEVEN * 5), paced(1.0, STEADY * 5)),
+        "short": (paced(0.5, UNEVEN[:3]), paced(1.0, STEADY[:3])),
     }
     assert overall(sides)[Question.SPEED].units == 3

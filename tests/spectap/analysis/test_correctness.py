@@ -128,19 +128,19 @@ def test_an_evaluation_says_which_it_is_and_when_it_ended() -> None:
     assert check.evaluation.endswith("12:31 UTC and one not noted")
 
 
-def test_a_missing_answer_takes_its_counterpart_with_it() -> None:
-    """Otherwise the side with more answers to a prompt has more chances to fail at it."""
+def test_the_last_attempt_counts_and_the_warm_up_does_not() -> None:
+    warm, first = (answers({"Base": good, "SD": bad}, round_=number) for number in (WARM_UP, 1))
+    again = answers({"Base": good, "SD": good}, attempt=2)
+    of_json = answers({"Base": good, "SD": good}, prompts=4, form=Form.JSON, round_=2)
+    checks = correctness(SETTINGS, [*warm, *first, *again, *of_json], ())
+    # Each form is a check of its own.
+    expected = [("tool calls", 60, 1.0), ("JSON answers", 4, 1.0)]
+    assert [(check.check, check.prompts, check.rate) for check in checks] == expected
+    # A missing answer takes its counterpart with it: more answers have more chances to fail.
     every = answers({"Base": all_but(1), "SD": all_but(1)}, loads=LOADS)
     short = [each for each in every if each.variant == "SD" or each.load == LOADS[0]]
     (check,) = correctness(SETTINGS, short, ())
     assert (check.prompts, check.rate, check.baseline_rate) == (60, 59 / 60, 59 / 60)
-
-
-def test_the_last_attempt_counts_and_the_warm_up_does_not() -> None:
-    warm, first = (answers({"Base": good, "SD": bad}, round_=number) for number in (WARM_UP, 1))
-    again = answers({"Base": good, "SD": good}, attempt=2)
-    (check,) = correctness(SETTINGS, [*warm, *first, *again], ())
-    assert check.rate == 1.0
 
 
 def test_many_checks_are_judged_together() -> None:
@@ -151,10 +151,3 @@ def test_many_checks_are_judged_together() -> None:
     assert [check.worse for check in checks] == [False] * 10
     summary = summarise(SETTINGS, (), answers=[*answers({"Base": good, "SD": variants["k0"]})])
     assert [check.worse for check in summary.correctness] == [True]
-
-
-def test_each_form_is_a_check_of_its_own() -> None:
-    sides = {"Base": good, "SD": good}
-    of_json = answers(sides, prompts=4, form=Form.JSON, round_=2)
-    checks = correctness(SETTINGS, [*answers(sides), *of_json], ())
-    assert [(c.check, c.prompts) for c in checks] == [("tool calls", 60), ("JSON answers", 4)]

@@ -22,8 +22,6 @@ from spectap.report.view import Figure
 from tests.spectap import generated_runs as generated
 from tests.spectap.report import runs
 
-CONFIG = generated.config()
-LINES = generated.ledger(CONFIG)
 OVER_LOADS = ("request-speed", "decoding-speed", "latency", "pareto")
 RATIOS = (over_loads.SPEED, over_loads.TOGETHER)
 SD = "#b34700"
@@ -100,18 +98,12 @@ def test_svg_takes_every_colour_from_the_page_and_nothing_from_outside(
     assert len(identifiers) == len(set(identifiers))
 
 
-@pytest.mark.parametrize(
-    ("lines", "names"),
-    [
-        ([line for line in LINES if line["round"] != 5], ["over-time"]),
-        ([], []),
-    ],
-)
-def test_what_cannot_be_drawn_is_left_out(
-    tmp_path: Path, lines: list[generated.Line], names: list[str]
-) -> None:
-    drawn = page.draw(runs.read(tmp_path, CONFIG, lines))
-    assert [figure.name for figure in drawn] == names
+def test_what_cannot_be_drawn_is_left_out(tmp_path: Path) -> None:
+    content = generated.config()
+    lines = [line for line in generated.ledger(content) if line["round"] != 5]
+    for known, names in ((lines, ["over-time"]), ([], [])):
+        drawn = page.draw(runs.read(tmp_path, content, known))
+        assert [figure.name for figure in drawn] == names
 
 
 def test_ratios_mark_where_the_variants_meet(ladder: Results) -> None:
@@ -126,16 +118,6 @@ def test_ratios_mark_where_the_variants_meet(ladder: Results) -> None:
     assert marks(closed, SD, "X") == [(crossed.speed.point, 1)]
     hollow = [line for line in closed.lines if line.get_markerfacecolor() == canvas.PAPER]
     assert [line.get_xdata()[0] for line in hollow] == [pytest.approx(8)]  # type: ignore[index]  # a list
-
-
-def test_without_a_crossover_no_band_is_drawn(tmp_path: Path) -> None:
-    run = runs.ladder(tmp_path, {1: 0.8, 2: 0.9, 4: 1.0}, {}, cases=1)
-    panels, _ = painted(over_loads.paint_ratios(run.summary, run.summary.cases[0], RATIOS))
-    assert not [patch for axes in panels for patch in axes.patches if patch.get_alpha()]
-
-
-def test_decoding_is_drawn_with_its_own_ratios(ladder: Results) -> None:
-    case = ladder.summary.cases[0]
     drawing = over_loads.paint_ratios(ladder.summary, case, (over_loads.DECODING,))
     (closed, rates), _ = painted(drawing)
     expected = {
@@ -146,7 +128,7 @@ def test_decoding_is_drawn_with_its_own_ratios(ladder: Results) -> None:
     assert dict(marks(closed, SD, "o") + marks(rates, SD, "o")) == pytest.approx(expected)
 
 
-def test_latencies_stand_beside_their_objectives(ladder: Results) -> None:
+def test_latencies_and_throughput_stand_beside_their_objectives(ladder: Results) -> None:
     case = ladder.summary.cases[0]
     panels, texts = painted(over_loads.paint_latency(ladder.summary, case))
     assert {"TTFT, ms", "TPOT, ms", "E2E, ms", "p50", "p90", "objective for p90"} <= texts
@@ -156,14 +138,10 @@ def test_latencies_stand_beside_their_objectives(ladder: Results) -> None:
     samples = [case.cell("SD", load).measures["TTFT"] for load in case.loads[:4]]
     assert [y for _, y in marks(panels[0], SD, "o")] == [1000 * each.p50 for each in samples]
     assert [y for _, y in marks(panels[0], SD, "_")] == [1000 * each.p90 for each in samples]
-
-
-def test_throughput_against_speed_names_its_loads(ladder: Results) -> None:
-    case = ladder.summary.cases[0]
     drawing = over_loads.paint_pareto(ladder.summary, case)
     assert drawing
-    texts = {text.get_text() for text in drawing.findobj(Text) if isinstance(text, Text)}
-    assert {"1", "2", "4", "8", "0.5/s", "objective: TPOT 30 ms", "Base", "SD"} <= texts
+    named = {text.get_text() for text in drawing.findobj(Text) if isinstance(text, Text)}
+    assert {"1", "2", "4", "8", "0.5/s", "objective: TPOT 30 ms", "Base", "SD"} <= named
     cell = case.cell("SD", case.loads[0])
     point = (1 / cell.measures["TimePerOutputToken"].p50, cell.tokens_per_second)
     assert point in marks(drawing.axes[0], SD, "o")
@@ -198,9 +176,15 @@ def test_a_line_joins_the_medians_of_the_rounds(comparison: Results) -> None:
     assert ttft.get_ylim()[1] > max(values)
 
 
-def test_drafts_have_the_windows_and_acceptances_of_the_advice(sweep: Results) -> None:
+def test_drafts_have_the_windows_and_acceptances_of_the_advice(
+    sweep: Results, comparison: Results
+) -> None:
+    # One window has no curve over windows.
+    assert comparison.advice
+    assert len(painted(at_load.paint_drafts(comparison.advice))[0]) == 2
     of = sweep.advice
     assert of
+    assert at_load.paint_drafts(replace(of, acceptances=())) is None
     panels, _ = painted(at_load.paint_drafts(of))
     pairs = zip(panels[::2], panels[1::2], strict=True)
     axes_of = {pair[0].get_title(loc="left"): pair for pair in pairs}
@@ -227,11 +211,3 @@ def test_drafts_have_the_windows_and_acceptances_of_the_advice(sweep: Results) -
             if line.get_marker() == "o" and line.get_markerfacecolor() == "none"
         ]
         assert rings == [best.choice.window]
-
-
-def test_one_window_is_drawn_without_a_curve_over_windows(comparison: Results) -> None:
-    of = comparison.advice
-    assert of
-    panels, _ = painted(at_load.paint_drafts(of))
-    assert len(panels) == 2
-    assert at_load.paint_drafts(replace(of, acceptances=())) is None
