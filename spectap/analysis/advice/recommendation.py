@@ -254,14 +254,16 @@ def _sentence(recommendation: Recommendation, considered: str, *, advises: bool)
     speed += "" if recommendation.measured else ", as predicted"
     others = f"of {considered}, nothing else is within {100 * _NEAR:.0f} % of it"
     if near := recommendation.near:
-        windows: dict[str | None, list[str]] = {}
+        windows: dict[str | None, list[int]] = {}
         for other in near:
-            windows.setdefault(other.line, []).append(str(other.window))
+            windows.setdefault(other.line, []).append(other.window or 0)
         names = [
-            f"{line} with a window of {wording.listed(of)}" if line else "no speculation"
+            f"{line} with a window of {wording.listed([*map(str, sorted(of))])}"
+            if line
+            else "no speculation"
             for line, of in windows.items()
         ]
-        others = f"of {considered}, within {100 * _NEAR:.0f} % of it may be {wording.listed(names)}"
+        others = f"of {considered}, {wording.listed(names)} may be within {100 * _NEAR:.0f} % of it"
     if not advises or (choice != _OFF and _OFF in near):
         among = "" if advises else " in this rehearsal"
         configuration = _name(choice) if choice == _OFF else f"{_name(choice)}, {speed}"
