@@ -61,7 +61,6 @@ class Change:
     old: float
     new: float
     ratio: Interval
-    """Of the new one to the old one."""
     real: bool
     """Whether it is more than chance, among all that is judged of both runs; False where it is not
     judged."""
@@ -91,7 +90,6 @@ class ShareChange:
     old: float
     new: float
     difference: Bounds
-    """The 95 % interval of the new one less the old one."""
 
 
 @dataclass(frozen=True)

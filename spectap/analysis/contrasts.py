@@ -42,7 +42,6 @@ class Contrast:
     """
 
     time_per_output_token: Estimate | None
-    """Decoding speed."""
     end_to_end: Estimate | None
     throughput: Estimate | None
     """Request speed: output tokens of one request by its end-to-end latency."""

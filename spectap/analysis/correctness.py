@@ -41,7 +41,6 @@ class _Check:
     baseline: str
     check: str
     right: str
-    """What a right answer is called."""
     noun: str
     """What was asked, in the plural."""
     of_variant: _Right

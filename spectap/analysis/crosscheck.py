@@ -50,7 +50,6 @@ class Check:
     """Its name; empty in earlier files."""
     variant: str
     figures: tuple[Figure, ...]
-    """These must agree."""
     positions: tuple[tuple[float, float], ...]
     """For the n-th draft, the part of the steps that accepted it: by the ledger, by the server."""
 

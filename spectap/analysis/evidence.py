@@ -45,21 +45,17 @@ class Plan:
     rounds: Mapping[CasePoint, int]
     """How many make a test case complete at a load point; 0 where nobody knows."""
     alpha: float
-    """The level of every interval."""
     batches: Mapping[str, int | None] = field(default_factory=dict)
     objectives: Objectives | None = None
     cost: Cost | None = None
     known: bool = False
-    """Whether there is a configuration."""
     fixed: bool = True
     """Whether the number of rounds is."""
     not_run: int = 0
     """Turns that were to be measured after the last of each test case and load point."""
     apart: bool = False
-    """Whether each variant was measured at a time of its own."""
     rehearsal: bool = False
     repeated: Sequence[Record] = ()
-    """Requests of turns that were measured again."""
 
     @property
     def compared(self) -> dict[str, str]:
@@ -110,7 +106,6 @@ class Evidence:
 
     plan: Plan
     records: Sequence[Record]
-    """Those that count."""
     by_cell: Cells
     cells: Mapping[CellKey, Cell]
     """Without their comparisons."""

@@ -107,7 +107,6 @@ class Comparison:
     """By request speed: output tokens of one request by its end-to-end latency. None, like
     ``cost``, where there is no verdict."""
     cost: Claim | None
-    """By the tokens a second of all requests together."""
     verdict: Verdict
 
     @property
@@ -162,7 +161,6 @@ class Cell:
     steps: Steps | None
     """None unless each chunk is a step, and its tokens were counted."""
     tools: bool = False
-    """Whether requests offer tools."""
     in_flight: float | None = None
     """Requests in flight, on average over the time in which there was any."""
     goodput: Goodput | None = None

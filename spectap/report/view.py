@@ -32,7 +32,6 @@ class Table:
 
     title: str
     labels: tuple[str, ...]
-    """The heads of the labels."""
     columns: tuple[Columns, ...]
     groups: tuple[tuple[Row, ...], ...]
     coloured: int = -1
@@ -55,7 +54,6 @@ class Figure:
     load: str = ""
     """The name of the load point that it shows; empty where it shows all."""
     advice: bool = False
-    """Whether it shows what the advice rests on."""
     svg: str = ""
 
 
@@ -70,13 +68,11 @@ class View:
     findings: tuple[str, ...] = ()
     """Sentences that belong to the headline."""
     advice: tuple[str, ...] = ()
-    """In short."""
     alarms: tuple[str, ...] = ()
     """How a variant's answers got worse: it may be unfit to be served."""
     tables: tuple[tuple[Table, tuple[str, ...]], ...] = ()
     """The terminal's tables, each with the sentences below it."""
     notes: tuple[str, ...] = ()
-    """To be read before any figure."""
     remarks: tuple[str, ...] = ()
     """What a terminal says of its figures after the notes."""
 

@@ -117,7 +117,6 @@ class Recommendation:
     near: tuple[Choice, ...]
     """The others that may be within 2 % of its speed, fastest first."""
     sentence: str
-    """What to serve, by how much, and what is as good."""
     measure_next: str
     """What to measure to be surer, as a sentence; empty where it is clear."""
 
@@ -141,7 +140,6 @@ class Advice:
     rehearsal: bool = False
     """Whether something stood in for the services: then it advises nothing."""
     notes: tuple[str, ...] = ()
-    """What to know before believing it."""
 
     def to_json(self) -> str:
         """The fields by their names."""

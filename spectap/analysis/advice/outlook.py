@@ -47,7 +47,6 @@ class Outlook:
     """A run's outlook, without replicates where nobody knows how sure its figures are."""
 
     measured: Mapping[str, Figures]
-    """Of each variant."""
     predicted: Mapping[Choice, Figures]
     """Of each window that was not measured."""
     held_out: Mapping[Choice, Figures]
@@ -56,7 +55,6 @@ class Outlook:
     errors: Mapping[str, float]
     """By how much predictions of a line are off, beyond chance: a standard deviation, of logs."""
     certain: bool
-    """Whether there are replicates."""
 
     def interval(self, logs: Array) -> Interval:
         """The 95 % interval of a positive quantity, by its logarithms over draws."""

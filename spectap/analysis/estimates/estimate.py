@@ -29,7 +29,6 @@ class Component(NamedTuple):
 
     error: float
     freedom: float
-    """Degrees of freedom."""
 
 
 @dataclass(frozen=True)
