@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from spectap import wording
 from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import (
     ALPHA,
@@ -118,16 +117,6 @@ def test_speedups_have_as_many_decimals_as_tell_the_bounds_apart(
     interval: Interval, times: str, span: str
 ) -> None:
     assert (intervals.times(interval), intervals.bounds(interval)) == (times, span)
-
-
-def test_estimates_have_their_intervals_beside_them() -> None:
-    interval = Interval(855.4, 851.31, 1056.9)
-    assert intervals.estimate(855.4, interval, wording.significant) == "855.4 (851.3-1,057)"
-    assert intervals.estimate(5.81, Interval(5.81, 5.8, 5.83), wording.dollars) == (
-        "$5.81 ($5.80-$5.83)"
-    )
-    assert intervals.estimate(855.4, None, wording.significant) == "855.4"
-    assert intervals.estimate(None, None, wording.dollars) == "-"
 
 
 @pytest.mark.parametrize(("lost", "p"), [(0, 1.0), (5, 1 / 32), (6, 1 / 64)])

@@ -8,7 +8,7 @@ import pytest
 
 from spectap.analysis.advice.advice import Advice, Choice, Recommendation
 from spectap.load_points import LoadPoint
-from spectap.report import advice, page, phrases
+from spectap.report import advice, page
 from spectap.report.results import Results
 from spectap.report.view import Row, Table
 from tests.spectap.report.runs import section
@@ -46,20 +46,6 @@ def test_no_speculation_has_no_speed_up(several: Advice) -> None:
     off = replace(several.recommendations[0], choice=Choice(None, None))
     (row,) = rows(advice.serve(replace(several, recommendations=(off,))))
     assert (row.labels[-1], row.values[0]) == ("no speculation", ("-", "", ""))
-
-
-def test_a_window_has_what_was_predicted_and_how_far_that_was_off(several: Advice) -> None:
-    windows, *_ = advice.tables(several)
-    by_window = {row.labels: row.values for row in rows(windows)}
-    prospect = next(each for each in several.prospects if each.measured and each.window == 7)
-    assert prospect.predicted
-    assert prospect.measured
-    tokens, predicted, measured, error = by_window["Qwen3-1.7B", "7"][0]
-    assert tokens == f"{prospect.tokens_per_step:.2f}"
-    assert predicted.split()[0] == phrases.speed(prospect.predicted).figure
-    assert measured.split()[0] == phrases.speed(prospect.measured).figure
-    off = 100 * (prospect.predicted.point / prospect.measured.point - 1)
-    assert error == f"{off:+.1f} %".replace("-", "\N{MINUS SIGN}")
 
 
 @pytest.mark.parametrize(("shares", "expected"), [((1.0, 0.0), True), ((0.0, 1.0), False)])
