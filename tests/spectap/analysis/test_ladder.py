@@ -49,8 +49,10 @@ def test_where_it_turns(
 
 
 def test_scatter_makes_no_second_crossing() -> None:
-    point = crossover(rungs((2, 0.98, 1.02, 0.5), UNSURE), ALPHA).point
-    assert point == pytest.approx(2, rel=0.01)
+    crossing = crossover(rungs((2, 0.98, 1.02, 0.5), UNSURE), ALPHA)
+    assert crossing.point == pytest.approx(2, rel=0.01)
+    assert not crossing.better_up_to  # nor any bound that is not sure
+    assert not crossing.worse_from
 
 
 @given(
