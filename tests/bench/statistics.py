@@ -26,8 +26,11 @@ from tests.bench import (
     advice,
     answers,
     comparing,
+    endless,
     harness,
+    open_loops,
     queueing,
+    servers,
     wandering,
 )
 from tests.bench.harness import Bar, Group
@@ -130,6 +133,9 @@ GROUPS: Final = (
     *queueing.GROUPS,
     *answers.GROUPS,
     *advice.GROUPS,
+    *servers.GROUPS,
+    *endless.GROUPS,
+    *open_loops.GROUPS,
 )
 
 if __name__ == "__main__":
