@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Final
@@ -24,7 +24,7 @@ from spectap.load_points import Rounds
 from spectap.record import STALLED, Record
 from tests.bench import harness, simulation, verdicts
 from tests.bench.harness import Bar, Group, Statement
-from tests.bench.simulation import RANGE, SIDES, World
+from tests.bench.simulation import RANGE, SIDES, World, slower
 from tests.bench.verdicts import COST, SPEED, Truth
 
 BASE, SD = SIDES
@@ -37,9 +37,6 @@ side."""
 HOLDS: Final = Bar(0.90)
 CLAIMS: Final = Bar(None, wrong=0.07)
 HELD: Final = {SPEED: HOLDS, COST: HOLDS, harness.ANY: CLAIMS}
-
-Level = Callable[[str, float], float]
-"""The logarithm of how much slower a side is at a time."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +65,6 @@ class Changed:
     def statements(self, number: int) -> Iterator[Statement]:
         """What the report on the run of that number states."""
         return simulation.report(self.config(), self.records(number), self.truths())
-
-
-def slower(record: Record, level: float) -> Record:
-    """The same request, with all times longer by this logarithm of a factor."""
-    factor = math.exp(level)
-    chunks = tuple((time * factor, tokens) for time, tokens in record.chunks)
-    return replace(record, chunks=chunks, end=record.end * factor)
 
 
 @dataclass(frozen=True)
@@ -145,16 +135,11 @@ class Launches(Changed):
 class Compared(Launches):
     """As many runs before as after, each of one launch, through ``compare``."""
 
-    def records(self, number: int) -> list[Record]:
-        return replace(self, launches=1)._of_launch(number)
-
-    def _of_launch(self, number: int) -> list[Record]:
-        return Launches(self.name, self.world, self.scatter).records(number)
-
     def statements(self, number: int) -> Iterator[Statement]:
         config, runs = self.config(), []
+        launch = Launches(self.name, self.world, self.scatter)
         for of_run in range(2 * self.launches * number, 2 * self.launches * (number + 1)):
-            records = tuple(self.records(of_run))
+            records = tuple(launch.records(of_run))
             runs.append(Run(f"run-{of_run}", config, records, summarise(config, records)))
         olds, news = runs[: self.launches], runs[self.launches :]
         sides: tuple[Any, Any] = (olds, news) if SEVERAL_LAUNCHES else (olds[0], news[0])

@@ -11,7 +11,7 @@ import functools
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -171,6 +171,13 @@ def report(
     last = last_rounds(config, measured)
     kept = [record for record in measured if record.round <= last[record.case, record.load]]
     return verdicts.statements(summarise(config, kept), truths)
+
+
+def slower(record: Record, level: float) -> Record:
+    """The same request, with all times longer by this logarithm of a factor."""
+    factor = math.exp(level)
+    chunks = tuple((time * factor, tokens) for time, tokens in record.chunks)
+    return replace(record, chunks=chunks, end=record.end * factor)
 
 
 def places(world: World) -> list[CasePoint]:

@@ -21,7 +21,7 @@ from spectap.names import CONTROL
 from spectap.record import Record
 from tests.bench import verdicts
 from tests.bench.harness import Bar, Group, Statement
-from tests.bench.simulation import SIDES, World, configuration, records, truths
+from tests.bench.simulation import SIDES, World, configuration, records, slower, truths
 from tests.bench.verdicts import SPEED, VERDICTS
 
 _BETWEEN = 300.0
@@ -69,11 +69,12 @@ class Apart:
         ]
         span = max(record.sent + record.end for ledger in plain for record in ledger) + _BETWEEN
         level = self._level(chance, span)
-        return [
-            _at(record, position * span, level)
+        moved = [
+            dataclasses.replace(record, sent=record.sent + position * span)
             for position, ledger in enumerate(plain)
             for record in ledger
         ]
+        return [slower(record, level(record.sent + record.end / 2)) for record in moved]
 
     def statements(self, number: int) -> Iterator[Statement]:
         """What the report on the run of that number states."""
@@ -111,17 +112,6 @@ class Apart:
         wave = self.wave * np.sin(2 * np.pi * (times / span / self.period + chance.random()))
         levels = walk + wave
         return lambda at: float(np.interp(at, times, levels))
-
-
-def _at(record: Record, begin: float, level: Callable[[float], float]) -> Record:
-    """The same request at another time, in the environment of that time."""
-    factor = math.exp(level(begin + record.sent + record.end / 2))
-    return dataclasses.replace(
-        record,
-        sent=begin + record.sent,
-        end=record.end * factor,
-        chunks=tuple((time * factor, tokens) for time, tokens in record.chunks),
-    )
 
 
 PLAIN: Final = World("steps scatter by 2 %", request=0.02, wave=0.02, speedups=(1.0,) * 3)
