@@ -111,19 +111,20 @@ def _missed(group: Group, worlds: Sequence[World], count: int) -> Iterator[str]:
     began = time.monotonic()
     titles = ("intervals", "hold", "wrong", "found", "width")
     print(f"\n{group.name}, {count:,} reports of each world")
-    print(f"{'':<34}{'':<20}" + "".join(f"{title:>10}" for title in titles))
+    print(f"{'':<62}" + "".join(f"{title:>10}" for title in titles))
     tasks = [(world, number) for world in worlds for number in range(count)]
     with multiprocessing.Pool() as pool:
         reports = pool.imap(_report, tasks, chunksize=5)
         for world in worlds:
             of_world = [next(reports) for _ in range(count)]
-            name = world.name
+            # Worlds of one name may differ in their load.
+            title = name = f"{world.name}{getattr(world, 'shape', '')}"
             for figure, figures in _figures(of_world).items():
                 cells = "".join(f"{cell:>10}" for cell in figures.cells)
-                print(f"{name:<34}{figure:<20}{cells}", flush=True)
+                print(f"{name:<42}{figure:<20}{cells}", flush=True)
                 name = ""
                 for problem in figures.problems(group.bars.get(figure, Bar(None))):
-                    yield f"{group.name}, {world.name}: {figure}: {problem}"
+                    yield f"{group.name}, {title}: {figure}: {problem}"
     print(f"in {time.monotonic() - began:.0f} s")
 
 

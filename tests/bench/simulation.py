@@ -95,6 +95,11 @@ class World:
         return self.rounds if isinstance(self.rounds, int) else self.rounds.at_most
 
     @property
+    def shape(self) -> str:
+        """Rounds, requests in each, and how many of them are in flight."""
+        return f", {self.most_rounds} x {self.requests} @ {self.concurrency}"
+
+    @property
     def cases(self) -> int:
         """How many test cases there are."""
         return len(self.speedups) // len(self.ladder or (1,))
