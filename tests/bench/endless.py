@@ -107,9 +107,8 @@ class Endless:
         summary = summarise(self.config(), records, answers=answers)
         comparison = summary.cases[0].cell("SD").comparison
         assert comparison is not None
-        # Where it is known that answers differ in length, the cost of an answer decides.
-        if claim := getattr(comparison, "cost_of_answer", None) or comparison.cost:
-            yield verdicts.claimed(COST, self.truth, claim)
+        if comparison.cost is not None:
+            yield verdicts.claimed(COST, self.truth, comparison.cost)
         found = any(check.worse for check in summary.correctness)
         yield Statement(ENDS, wrong=found and not self.share, found=found if self.share else None)
         wrong = "keep it on" in comparison.verdict.sentence and self.truth < 1

@@ -6,7 +6,6 @@ server that serves them.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import zlib
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ from spectap.analysis.changes import Run, compare
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summarise import summarise, summarise_ledgers
 from spectap.config import Config
-from spectap.load_points import Rounds
+from spectap.load_points import Load, Rounds
 from spectap.record import STALLED, Record
 from tests.bench import harness, simulation, verdicts
 from tests.bench.harness import Bar, Group, Statement
@@ -30,9 +29,8 @@ from tests.bench.verdicts import COST, SPEED, Truth
 BASE, SD = SIDES
 GATE: Final = 0.95
 VERDICT: Final = "verdict"
-SEVERAL_LAUNCHES: Final = "launch" in {field.name for field in dataclasses.fields(Record)}
-"""Whether a record says which launch of its server it is of, and ``compare`` takes several runs a
-side."""
+SEVERAL_LAUNCHES: Final = "launches" in Load.model_fields
+"""Whether a run may launch its servers several times, and ``compare`` takes several runs a side."""
 
 HOLDS: Final = Bar(0.90)
 CLAIMS: Final = Bar(None, wrong=0.07)
@@ -117,17 +115,21 @@ class Launches(Changed):
     launches: int = 1
     """Of each service, in blocks of rounds; of ``compare``, runs a side."""
 
+    def config(self) -> Config:
+        """The rounds are split into as many blocks as there are launches."""
+        config = super().config()
+        if self.launches == 1:
+            return config
+        load = config.load.model_copy(update={"launches": self.launches})
+        return config.model_copy(update={"load": load})
+
     def records(self, number: int) -> list[Record]:
         rounds = self.world.most_rounds
         levels = self.scatter * self.chance(number).standard_normal((2, self.launches))
         changed = []
         for record in super().records(number):
             launch = (record.round - 1) * self.launches // rounds
-            moved = slower(record, levels[SIDES.index(record.variant), launch])
-            if SEVERAL_LAUNCHES:
-                change: dict[str, Any] = {"launch": launch + 1}
-                moved = replace(moved, **change)
-            changed.append(moved)
+            changed.append(slower(record, levels[SIDES.index(record.variant), launch]))
         return changed
 
 
@@ -136,8 +138,8 @@ class Compared(Launches):
     """As many runs before as after, each of one launch, through ``compare``."""
 
     def statements(self, number: int) -> Iterator[Statement]:
-        config, runs = self.config(), []
-        launch = Launches(self.name, self.world, self.scatter)
+        launch, runs = Launches(self.name, self.world, self.scatter), []
+        config = launch.config()
         for of_run in range(2 * self.launches * number, 2 * self.launches * (number + 1)):
             records = tuple(launch.records(of_run))
             runs.append(Run(f"run-{of_run}", config, records, summarise(config, records)))
@@ -214,14 +216,12 @@ class Hangs(Changed):
         return every
 
     def truths(self) -> Mapping[CasePoint, Truth]:
-        """The tokens of what counts, by the time of all attempts: the baseline's do not fail."""
+        """All attempts count, with the tokens of their good requests: repeating changes nothing."""
         p = self.share
-        attempts = (1 - p) ** -self.world.requests
         changed = {}
         for place, truth in super().truths().items():
             plain = 0.21 + 0.045 * (self.world.tokens - 1)
-            variant = plain / truth.cost
-            cost = plain / (attempts * ((1 - p) * variant + p * self.seconds))
+            cost = (1 - p) * plain / ((1 - p) * plain / truth.cost + p * self.seconds)
             changed[place] = replace(truth, cost=cost)
         return changed
 
@@ -271,7 +271,7 @@ GOOD: Final = World(
 LEVELS: Final = (0.01, 0.02, 0.03)
 LAUNCHED: Final = World("launches", request=0.02, wave=0.02, speedups=(1.0,) * 3)
 SESSION: Final = World("session", requests=80, rounds=1, tokens=200, speedups=(1.0,))
-FASTER: Final = World("2x", requests=16, tokens=300, speedups=(2.0,))
+FASTER: Final = World("2x", rounds=12, requests=24, tokens=190, speedups=(2.0,))
 TRIPLE: Final = World("3x", request=0.02, speedups=(3.0,))
 
 
