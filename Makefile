@@ -309,11 +309,6 @@ bench: $(READY_DEV) $(CLI) ## Measure synthesis, streams with and without the ta
 .PHONY: bench-statistics
 bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule against simulated truths
 	@python -m tests.bench.statistics
-	@python -m tests.bench.wandering
-	@python -m tests.bench.comparing
-	@python -m tests.bench.queueing
-	@python -m tests.bench.answers
-	@python -m tests.bench.advice
 
 .PHONY: bench-vllm
 bench-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Hold what speculation gains on real vLLM against the article

@@ -1,35 +1,27 @@
 """Whether advice is as good, and as sure, as it says, where the truth is known.
 
-``python -m tests.bench.advice [--count 200]``
-
 Sweeps are drawn at random (costs, draft models, acceptance, loads, windows, rounds), measured on
-golden schedules (``sweeps``) and advised on. The bars (missed as in ``statistics``):
-
-- Loss: 95 % of recommendations are within 2 % of the speed-up of the best of those considered.
-- Coverage: intervals of acceptance, and of the speed-up of measured and of predicted windows, hold
-  the truth in at least 93 %; so do those of prompt sets alone, whose prompts differ.
-
-Ends with status 1, and names the bar, when one is missed. The same code gives the same figures.
+golden schedules and advised on. 95 % of recommendations are within 2 % of the best of those
+considered.
 """
 
 from __future__ import annotations
 
-import math
 import random
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Final
 
 from rehearsal.golden.cost import Constant, Cost, Linear, Roofline, Rounded
 from spectap.analysis.advice.advice import Advice, Prospect
 from spectap.analysis.advice.advise import advise
 from spectap.load_points import LoadPoint
-from tests.bench import harness
+from tests.bench.harness import PROMISED, Bar, Group, Statement, stated
 from tests.bench.sweeps import Sweep
 
 NEAR: Final = 0.98
+NEARLY: Final = "within 2 %"
+"""Of the speed-up of the best."""
 
 Case = tuple[str, int, str, LoadPoint | None]
 """Line, window, class and load."""
@@ -43,42 +35,31 @@ COSTS: Final[tuple[Callable[[random.Random], Cost], ...]] = (
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The advice on one sweep. Intervals: whether they hold the truth."""
+class Advised:
+    """Sweeps drawn at random, a new one for each report; or one sweep again and again."""
 
-    is_set: bool
-    """Whether its prompts differ."""
-    chosen: tuple[float, ...]
-    """The true speed-up of each recommendation, as a share of the best of those considered."""
-    acceptance: tuple[bool, ...]
-    measured: tuple[bool, ...]
-    predicted: tuple[bool, ...]
-    """Of windows that were not measured."""
+    name: str
+    wander: float | None = None
+    sweep: Sweep | None = None
 
-
-def judge(task: tuple[Sweep, int]) -> Judged:
-    """What the advice on one run of a sweep is worth."""
-    sweep, seed = task
-    advice = advise(sweep.config(), sweep.records(seed))
-    draft = {series.name: number for number, series in enumerate(advice.lines)}
-    considered = {_case(prospect): prospect for prospect in advice.prospects}
-    truth = {
-        (line, window, name, load): sweep.measured_speedup(
-            name, window, load.concurrency or 1 if load else 1, draft[line]
-        )
-        for line, window, name, load in considered
-    }
-    measured, predicted = list[bool](), list[bool]()
-    for case, prospect in considered.items():
-        held = prospect.speedup.low <= truth[case] <= prospect.speedup.high
-        (predicted if prospect.measured is None else measured).append(held)
-    return Judged(
-        is_set=bool(sweep.prompts),
-        chosen=tuple(_chosen(advice, truth)),
-        acceptance=tuple(_acceptances(sweep, advice, draft)),
-        measured=tuple(measured),
-        predicted=tuple(predicted),
-    )
+    def statements(self, number: int) -> Iterator[Statement]:
+        """What the advice on one run of a sweep is worth."""
+        sweep = self.sweep or drawn(number, wander=self.wander)
+        advice = advise(sweep.config(), sweep.records(number))
+        draft = {series.name: number for number, series in enumerate(advice.lines)}
+        considered = {_case(prospect): prospect for prospect in advice.prospects}
+        truth = {
+            (line, window, name, load): sweep.measured_speedup(
+                name, window, load.concurrency or 1 if load else 1, draft[line]
+            )
+            for line, window, name, load in considered
+        }
+        of_sets = " of sets" if sweep.prompts else ""
+        for case, prospect in considered.items():
+            figure = "predicted" if prospect.measured is None else "measured"
+            yield stated(f"{figure}{of_sets}", prospect.speedup, truth[case])
+        yield from _chosen(advice, truth)
+        yield from _acceptances(sweep, advice, draft)
 
 
 def _case(prospect: Prospect) -> Case:
@@ -111,61 +92,48 @@ def drawn(number: int, *, wander: float | None = None) -> Sweep:
     )
 
 
-def _chosen(advice: Advice, truth: Mapping[Case, float]) -> Iterator[float]:
+def _chosen(advice: Advice, truth: Mapping[Case, float]) -> Iterator[Statement]:
+    """Whether a choice is as good as the best of those considered, but for 2 %."""
     for best in advice.recommendations:
         if best.prompt_class is not None:
             at = {c[:2]: s for c, s in truth.items() if c[2:] == (best.prompt_class, best.load)}
             highest = max(1.0, *at.values())
             speedup = at.get((best.choice.line or "", best.choice.window or 0), 1.0)
-            yield speedup / highest
+            yield Statement(NEARLY, found=float(speedup >= NEAR * highest))
 
 
-def _acceptances(sweep: Sweep, advice: Advice, draft: Mapping[str, int]) -> Iterator[bool]:
+def _acceptances(sweep: Sweep, advice: Advice, draft: Mapping[str, int]) -> Iterator[Statement]:
     """Where prompts differ, those that reach a position are not all prompts."""
     for acceptance in advice.acceptances if not sweep.prompts else ():
         truth = sweep.acceptances[acceptance.prompt_class][draft[acceptance.line]]
         for position in acceptance.positions:
             if position.interval is not None:
-                yield position.interval[0] <= truth <= position.interval[1]
+                low, high = position.interval
+                yield Statement("acceptance", low <= truth <= high, width=high - low)
 
 
-def main() -> int:
-    """Prints the tables; returns 1 where a bar is missed."""
-    count = harness.count(__doc__, 200)
-    worlds = {"at once": None, "apart, wandering by 1 %": 0.01}
-    return harness.status(
-        line for title, wander in worlds.items() for line in _missed(title, wander, count)
+RETURNING: Final = tuple(
+    Advised(
+        f"{prompts} prompts in each round",
+        sweep=Sweep(
+            f"{prompts} prompts",
+            acceptances={"coding": (0.75,)},
+            windows=(3, 7),
+            tokens=200,
+            prompts=prompts,
+            requests=prompts,
+            spread=0.1,
+        ),
     )
-
-
-def _missed(title: str, wander: float | None, count: int) -> Iterator[str]:
-    sweeps = [*harness.run(judge, [(drawn(n, wander=wander), n) for n in range(count)])]
-    print(f"\n{count} sweeps, variants measured {title}")
-    chosen = [each for judged in sweeps for each in judged.chosen]
-    near = sum(share >= NEAR for share in chosen)
-    print(f"within 2 % of the best speed-up: {near / len(chosen):.1%}")
-    if near < harness.likely(harness.SELDOM, len(chosen), harness.PROMISED):
-        yield f"{title}: {near} of {len(chosen)} recommendations are within 2 % of the best"
-    for field in ("acceptance", "measured", "predicted"):
-        for of, some in (("", sweeps), (" of sets", [each for each in sweeps if each.is_set])):
-            by_sweep = [getattr(judged, field) for judged in some if getattr(judged, field)]
-            if by_sweep:
-                amount, share, likely_share = _coverage(by_sweep)
-                coverage = f"{share:.1%} of {amount}"
-                print(f"intervals of {field}{of}: {coverage} hold the truth")
-                if share < harness.LOWEST and likely_share < harness.PROMISED:
-                    yield f"{title}: {coverage} of the intervals of {field}{of} hold"
-
-
-def _coverage(by_sweep: Sequence[Sequence[bool]]) -> tuple[int, float, float]:
-    """How many intervals there are, the share that holds, and the highest true share that would
-    show so few once in a thousand: intervals of one sweep are not independent, sweeps are."""
-    amount = sum(map(len, by_sweep))
-    share = sum(map(sum, by_sweep)) / amount
-    excess = [sum(held) - share * len(held) for held in by_sweep]
-    error = math.sqrt(sum(each**2 for each in excess)) / amount
-    return amount, share, share + NormalDist().inv_cdf(1 - harness.SELDOM) * error
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for prompts in (12, 24)
+)
+INTERVALS: Final = ("acceptance", "measured", "predicted", "measured of sets")
+BARS: Final = {
+    **{figure: Bar() for figure in INTERVALS},
+    NEARLY: Bar(None, found=PROMISED),
+}
+WORLDS: Final = (Advised("at once"), Advised("apart, wandering by 1 %", wander=0.01))
+GROUPS: Final = (
+    Group("advice", WORLDS, BARS, 80),
+    Group("returning", RETURNING, {"measured of sets": Bar(0.90), NEARLY: BARS[NEARLY]}, 40),
+)

@@ -1,15 +1,11 @@
-"""Whether the intervals of shares of right answers hold the truth, and who is accused.
+"""Shares of right answers: whether the interval of a difference holds, and who is accused.
 
-``python -m tests.bench.answers [--count 1000]``
-
-Prompts and how their answers come out are drawn at random, summed up as the report does it, and
-held against the truth. Ends with status 1, and names the bar, when one is missed: when a method
-that keeps what it promises would have it once in a thousand simulations.
+Prompts and how their answers come out are drawn at random.
 """
 
 from __future__ import annotations
 
-import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +15,9 @@ import numpy as np
 from spectap.analysis.correctness import ALPHA
 from spectap.analysis.estimates.proportions import Paired
 from tests.bench import harness
+from tests.bench.harness import Bar, Group, Statement
+
+DIFFERENCE: Final = "difference"
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,22 @@ class World:
         """The difference of the shares."""
         return self.share * ((1 - self.broken) * (1 - self.lost) - 1)
 
+    @property
+    def name(self) -> str:
+        """Its parameters."""
+        parts = self.prompts, self.answers, self.easy, self.doubt, self.broken, self.lost
+        return " ".join(f"{part:g}" for part in parts)
+
+    def statements(self, number: int) -> Iterator[Statement]:
+        """The interval of the difference, and whether the variant is accused."""
+        pair = self.run(np.random.default_rng([zlib.crc32(repr(self).encode()), number]))
+        low, high = pair.interval()
+        holds = low - 1e-9 <= self.truth <= high + 1e-9
+        accused = pair.p <= ALPHA and self.broken == self.lost == 0
+        yield Statement(DIFFERENCE, holds, wrong=accused, width=high - low)
+
     def run(self, random: np.random.Generator) -> Paired:
+        """Answers of both sides."""
         rule = np.where(random.random(self.prompts) < self.easy, 1 - self.doubt, self.doubt)
         answered = random.random(self.prompts) >= self.lost
         speculative = (
@@ -78,29 +92,7 @@ EQUAL: Final = tuple(
 )
 
 
-def main() -> int:
-    """Prints each rate beside its bar; returns 1 where one is missed."""
-    return harness.status(_missed(harness.count(__doc__, 1000)))
-
-
-def _missed(runs: int) -> Iterator[str]:
-    random = np.random.default_rng(8)
-    for world in WORLDS:
-        held = 0
-        for _ in range(runs):
-            low, high = world.run(random).interval()
-            held += low - 1e-9 <= world.truth <= high + 1e-9
-        least = harness.likely(harness.SELDOM, runs, harness.PROMISED)
-        print(f"{world}: the interval holds in {held / runs:.1%}; bar {least / runs:.1%}")
-        if held < least:
-            yield f"{world}: {held} of {runs}"
-    for world in EQUAL:
-        accused = sum(world.run(random).p <= ALPHA for _ in range(runs))
-        most = harness.likely(1 - harness.SELDOM, runs, ALPHA)
-        print(f"{world}: accused in {accused / runs:.1%}; bar {most / runs:.1%}")
-        if accused > most:
-            yield f"{world}: {accused} of {runs} accused"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+GROUPS: Final = (
+    Group("answers", WORLDS, {DIFFERENCE: Bar(harness.PROMISED)}, 500),
+    Group("equal answers", EQUAL, {DIFFERENCE: Bar(None, wrong=ALPHA)}, 500),
+)

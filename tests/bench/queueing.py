@@ -1,7 +1,6 @@
-"""How often a queue is seen where there is one, and where there is none.
+"""Queues: a service takes about a second, in one of a server's slots.
 
-``python -m tests.bench.queueing [--count 200]``. A service takes about a second, in one of a
-server's slots. Prefill and decoding scatter: by a standard deviation of the logarithm.
+Prefill and decoding scatter: by a standard deviation of the logarithm.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import heapq
 import math
 import random
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, count
@@ -17,7 +15,7 @@ from typing import Final
 
 from spectap.analysis.cells import queued
 from spectap.record import Record
-from tests.bench import harness
+from tests.bench.harness import Bar, Group, Statement
 from tests.spectap.samples import record
 
 _HANDOVER = 0.005
@@ -79,40 +77,60 @@ class Server:
             )
 
 
-def recognised(server: Server, runs: int) -> float:
-    """The share of runs in which a queue is seen."""
-    return sum(queued(server.records(seed)) for seed in range(runs)) / runs
+def recognised(server: Server, seed: int) -> bool:
+    """Whether a queue is seen in a run."""
+    return queued(server.records(seed))
 
 
-WORLDS: Final = (
-    ("A queue: concurrency, slots", False, ((2, 1), (4, 2), (5, 4), (8, 4), (9, 8), (32, 16))),
-    ("None: concurrency", False, ((2, None), (4, None), (8, None), (16, None), (32, None))),
-    ("A queue: requests a second, slots", True, ((0.5, 1), (2, 1), (3, 4), (6, 4))),
-    ("None: requests a second", True, ((0.5, None), (1, None), (2, None), (6, None))),
+@dataclass(frozen=True)
+class Servers:
+    """Servers under one load, that differ in their prefill and scatter."""
+
+    load: float
+    slots: int | None = None
+    open: bool = False
+
+    @property
+    def name(self) -> str:
+        """Concurrency or rate, and slots."""
+        return f"{self.load:g}{' a second' if self.open else ''}, slots {self.slots or 'for all'}"
+
+    def statements(self, number: int) -> Iterator[Statement]:
+        """Whether a queue is seen where there is one, and none where there is none."""
+        requests = max(8, int(self.load))
+        for scatter in (0.1, 0.5):
+            for prefill in (0.02, 0.1, 0.4, 0.8, 0.95):
+                server = Server(self.load, self.slots, self.open, prefill, scatter, requests)
+                figure = QUIET if scatter == 0.1 and prefill <= 0.4 else "others"
+                yield Statement(figure, found=recognised(server, number) == bool(self.slots))
+
+
+QUIET: Final = "quiet servers"
+"""With a prefill up to 40 % of a service, and a scatter of 0.1."""
+NEITHER: Final = Bar(None, found=1 - FALSE_ALARMS)
+GROUPS: Final = (
+    Group(
+        "queue",
+        [
+            Servers(load, slots)
+            for load, slots in ((2, 1), (4, 2), (5, 4), (8, 4), (9, 8), (32, 16))
+        ],
+        {QUIET: Bar(None, found=SENSITIVITY)},
+        40,
+    ),
+    Group(
+        "queue, open",
+        [Servers(rate, slots, open=True) for rate, slots in ((0.5, 1), (2, 1), (3, 4), (6, 4))],
+        {},
+        40,
+    ),
+    Group(
+        "no queue",
+        [
+            *(Servers(load) for load in (2, 4, 8, 16, 32)),
+            *(Servers(load, open=True) for load in (0.5, 1, 2, 6)),
+        ],
+        {QUIET: NEITHER, "others": NEITHER},
+        40,
+    ),
 )
-
-
-def main() -> int:
-    """Prints a table of each kind; returns 1 where a bar is missed."""
-    return harness.status(_missed(harness.count(__doc__, 200)))
-
-
-def _missed(count: int) -> Iterator[str]:
-    for title, is_open, servers in WORLDS:
-        print(f"{title}; prefill 2, 10, 40, 80, 95 % of a service; scattering by 0.1, by 0.5")
-        for load, slots in servers:
-            name = f"{load:>3} {slots or '':>3}"
-            shares = [
-                recognised(Server(load, slots, is_open, prefill, scatter, max(8, int(load))), count)
-                for scatter in (0.1, 0.5)
-                for prefill in (0.02, 0.1, 0.4, 0.8, 0.95)
-            ]
-            print(name, *(f"{share:>7.1%}" for share in shares))
-            if slots is None and max(shares) > FALSE_ALARMS:
-                yield f"{title}, {name}: a queue is seen in {max(shares):.1%}"
-            if slots is not None and not is_open and min(shares[:3]) < SENSITIVITY:
-                yield f"{title}, {name}: seen in {min(shares[:3]):.1%}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,20 +10,26 @@ from __future__ import annotations
 import functools
 import math
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectap.analysis.grouping import CasePoint
+from spectap.analysis.stopping import last_rounds
+from spectap.analysis.summarise import summarise
 from spectap.config import Config
 from spectap.load_points import Rounds
 from spectap.record import Record
+from tests.bench import verdicts
+from tests.bench.harness import Statement
+from tests.bench.verdicts import Truth
 from tests.spectap import samples
 
 SIDES: Final = ("Base", "SD")
+RANGE: Final = Rounds(at_least=4, at_most=30, half_width=0.05)
 
 _TOKEN_SECONDS: Final = 0.045
 _TTFT_SECONDS: Final = 0.21
@@ -89,37 +95,33 @@ class World:
         return self.rounds if isinstance(self.rounds, int) else self.rounds.at_most
 
     @property
+    def shape(self) -> str:
+        """Rounds, requests in each, and how many of them are in flight."""
+        return f", {self.most_rounds} x {self.requests} @ {self.concurrency}"
+
+    @property
     def cases(self) -> int:
         """How many test cases there are."""
         return len(self.speedups) // len(self.ladder or (1,))
-
-    @property
-    def load(self) -> str:
-        """Rounds, requests in each, and how many of them are in flight: ``6 x 4 @ 4``."""
-        least = "" if isinstance(self.rounds, int) else f"{self.rounds.at_least}-"
-        return f"{least}{self.most_rounds} x {self.requests} @ {self.concurrency}"
 
     @property
     def alike(self) -> bool:
         """Whether the speed-up is all that the two sides differ in."""
         return self.wider == 1 and self.one_sided_drift == 0 and self.prompt == 0
 
+    def statements(self, number: int) -> Iterator[Statement]:
+        """What the report on the run of that number states, and which 3x cases end at once."""
+        config, measured = configuration(self), records(self, number)
+        yield from report(config, measured, truths(self))
+        if not isinstance(self.rounds, int):
+            last = last_rounds(config, measured).values()
+            for rounds, speedup in zip(last, self.speedups, strict=True):
+                if speedup == 3:
+                    yield Statement(verdicts.AT_ONCE, found=float(rounds == self.rounds.at_least))
+
     def generator(self, number: int) -> np.random.Generator:
         """The source of randomness of one of its runs, the same in each execution."""
         return np.random.default_rng([zlib.crc32(repr(self).encode()), number])
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What is true of a test case. Ratios are above 1 where the variant is better."""
-
-    speed: float
-    """The variant's output tokens by end-to-end latency, by the baseline's: the geometric mean over
-    rounds of the ratio of a round's medians, or over prompts of each one's ratio."""
-    cost: float
-    """The variant's tokens per second by the baseline's, of all requests together."""
-    goodput: float
-    """The variant's share of requests that keep the objective; NaN without one."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,26 @@ def records(world: World, number: int) -> list[Record]:
         _record(world, names, *request)
         for request in zip(np.ndindex(simulated.sent.shape), *columns, strict=True)
     ]
+
+
+def report(
+    config: Config, measured: Sequence[Record], truths: Mapping[CasePoint, Truth]
+) -> Iterator[Statement]:
+    """What the report on a run states.
+
+    All rounds are simulated, and those that the rule would not have measured are dropped: what a
+    round shows does not depend on whether others follow.
+    """
+    last = last_rounds(config, measured)
+    kept = [record for record in measured if record.round <= last[record.case, record.load]]
+    return verdicts.statements(summarise(config, kept), truths)
+
+
+def slower(record: Record, level: float) -> Record:
+    """The same request, with all times longer by this logarithm of a factor."""
+    factor = math.exp(level)
+    chunks = tuple((time * factor, tokens) for time, tokens in record.chunks)
+    return replace(record, chunks=chunks, end=record.end * factor)
 
 
 def places(world: World) -> list[CasePoint]:

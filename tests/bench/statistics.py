@@ -1,57 +1,44 @@
-"""Whether intervals, verdicts and the stopping rule hold what they say, where the truth is known.
+"""Whether intervals, verdicts, advice and the stopping rule hold what they say.
 
-``python -m tests.bench.statistics [--count 500]``
+``python -m tests.bench.statistics [GROUP ...] [--world PART] [--count N]``
 
-Runs of ten test cases are simulated (``simulation``), summed up as the project sums up any run, and
-held against the truth. The bars, and how the error of the simulation itself is judged:
+Runs are simulated, summed up as the project sums up any run, and held against the truth. Bars:
 
-- Coverage: the share of 95 % intervals that hold the truth is at least 93 %, and with 8
-  fixed rounds or more at most 98 %; missed where a method that keeps 95 % would have it only once
-  in a thousand simulations.
-- Verdicts: at most 5 % of reports say anything wrong: a difference that there is not, or "too
-  little to matter" of one that does matter; missed likewise: over 8.2 % of 500.
-- Power: where only requests scatter, as the article's do, 1.3x is found in 95 % of cases.
-- Crossovers: at most 5 % of reports lose any load at which a variant turns from better to worse,
-  of the two of each test case. Where it turns clearly, 95 % are found.
-- Goodput: its intervals hold at least 93 %.
-- Stopping: with the same scatter, 95 % of 3x cases end in the fewest rounds allowed.
+- 95 % intervals hold the truth in at least 93 %, and with 8 fixed rounds or more at most 98 %.
+- At most 5 % of reports say anything wrong: a difference that there is not, or "too little to
+  matter" of one that does matter.
+- Where only requests scatter, as the article's do, 1.3x is found in 95 % of cases, and 95 % of 3x
+  cases end in the fewest rounds allowed.
+- At most 5 % of reports lose any load at which a variant turns from better to worse. Where it turns
+  clearly, 95 % are found.
+- In the worlds that servers live in, 90 % of intervals hold and at most 7 % of reports are wrong.
 
-Ends with status 1, and names the bar, when one is missed. The same code gives the same figures.
+Ends with status 1, and names the bar, when one is missed.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from statistics import fmean
 from typing import Final
 
-from spectap.load_points import Rounds
-from tests.bench import harness
-from tests.bench.simulation import World, truths
-from tests.bench.trials import (
-    COST,
-    CROSSOVERS,
-    FIGURES,
-    GOODPUT,
-    OVERALL,
-    SPEED,
-    Trials,
-    trials,
+from tests.bench import (
+    advice,
+    answers,
+    comparing,
+    endless,
+    harness,
+    open_loops,
+    queueing,
+    servers,
+    wandering,
 )
-
-HIGHEST: Final = 0.98
-MANY_ROUNDS: Final = 8
-POWER: Final = 0.95
-IN_FEWEST: Final = 0.95
+from tests.bench.harness import Bar, Group
+from tests.bench.simulation import RANGE, World
+from tests.bench.verdicts import AT_ONCE, COST, CROSSOVERS, FIGURES, GOODPUT, SPEED, VERDICTS
 
 MIXED: Final = (1.0,) * 5 + (1.3,) * 3 + (3.0,) * 2
-DETECTED: Final = "1.3x"
-ARTICLE: Final = "the article's scatter"
-RANGE: Final = Rounds(at_least=4, at_most=30, half_width=0.05)
+LOADS: Final = (1, 2, 4, 8)
 
 ISSUE: Final = (
     World("requests"),
@@ -61,9 +48,7 @@ ISSUE: Final = (
     World("3x, all of these", request=0.1, wave=0.1, round=0.05, speedups=(3.0,) * 10),
 )
 """Scatter of each kind, under the default load."""
-
 PLAIN: Final = ISSUE[1]
-
 FIXED: Final = (
     *(replace(world, rounds=3, requests=8) for world in ISSUE),
     *ISSUE,
@@ -76,17 +61,17 @@ FIXED: Final = (
     World("answers of all lengths", wave=0.05, lengths=0.3),
     World("three times the scatter", wave=0.05, wider=3),
     World("1.0x, 1.3x and 3x", wave=0.05, speedups=MIXED),
-    World(DETECTED, speedups=(1.3,) * 10),
-    World("just over 5 %", rounds=30, speedups=(1.051,) * 10),
-    World("1.0x and just over 5 %", speedups=(1.0,) * 5 + (1.051,) * 5, rounds=30),
-    *(replace(PLAIN, rounds=rounds) for rounds in (3, 4, 8, 15, 30)),
+    *(replace(PLAIN, rounds=rounds) for rounds in (3, 4)),
     replace(PLAIN, concurrency=1),
     replace(PLAIN, concurrency=16, requests=16),
 )
-
+MANY_ROUNDS: Final = (
+    World("just over 5 %", rounds=30, speedups=(1.051,) * 10),
+    World("1.0x and just over 5 %", speedups=(1.0,) * 5 + (1.051,) * 5, rounds=30),
+    *(replace(PLAIN, rounds=rounds) for rounds in (8, 15, 30)),
+)
 PROMPTS: Final = World("prompts of their own", wave=0.05, prompts=164, prompt=0.2)
 """Prompts with names, others in each round."""
-
 SETS: Final = (
     PROMPTS,
     replace(PROMPTS, name="and rounds of each side", own_round=0.05, prompt=0.1),
@@ -95,12 +80,10 @@ SETS: Final = (
     replace(PROMPTS, name="12 in each round", own_round=0.05, prompts=12, requests=12),
     replace(PROMPTS, name="80 prompts, 30 rounds", own_round=0.05, prompts=80, rounds=30),
 )
-LOADS: Final = (1, 2, 4, 8)
-CLEAR: Final = "clearly between two"
-LADDERS: Final = tuple(
+CLEAR, *LADDERS = (
     World(name, wave=0.05, ladder=LOADS, speedups=speedups * 3)
     for name, speedups in (
-        (CLEAR, (1.5, 1.3, 0.75, 0.6)),
+        ("clearly between two", (1.5, 1.3, 0.75, 0.6)),
         ("between two", (1.3, 1.05, 0.95, 0.8)),
         ("at a load", (1.2, 1.0, 0.9, 0.8)),
         ("at the lowest", (1.0, 0.9, 0.8, 0.7)),
@@ -110,7 +93,6 @@ LADDERS: Final = tuple(
     )
 )
 """Where a variant turns from better to worse, over four loads of three test cases."""
-
 OBJECTIVES: Final = (
     World("half within", wave=0.05, round=0.05, limit=0.045),
     World("most within", wave=0.05, round=0.05, limit=0.05),
@@ -118,11 +100,10 @@ OBJECTIVES: Final = (
     World("most, 30 rounds", wave=0.05, round=0.05, limit=0.05, rounds=30),
     World("failures of 5 %", failures=0.05, limit=0.055, requests=12),
 )
-
+ARTICLE: Final = World("the article's scatter", speedups=MIXED, rounds=RANGE)
 RANGED: Final = tuple(
     replace(world, rounds=RANGE)
     for world in (
-        World(ARTICLE, speedups=MIXED),
         World("requests"),
         PLAIN,
         World("1.0x, 1.3x and 3x", wave=0.05, round=0.05, speedups=MIXED),
@@ -134,126 +115,28 @@ RANGED: Final = tuple(
 )
 """A one-sided drift is not among them: what is true of it depends on when a case ends."""
 
-Column = tuple[str, Callable[[Trials], str]]
-"""A title, and what stands under it for a world."""
-
-
-def main() -> int:
-    """Prints the tables; returns 1 where a bar is missed."""
-    count = harness.count(__doc__, 500)
-    kinds = (_fixed, _sets, _ladders, _objectives, _ranged)
-    return harness.status(line for kind in kinds for line in kind(count))
-
-
-def _fixed(count: int) -> Iterator[str]:
-    print(f"Fixed rounds; {count:,} reports of ten test cases in each world")
-    for tried in _table(FIXED, count, COMMON):
-        yield from _missed(tried)
-        if tried.world.most_rounds >= MANY_ROUNDS:
-            for figure in (SPEED, COST):
-                held = tried.held(figure)
-                likely = harness.likely(1 - harness.SELDOM, len(held), harness.PROMISED)
-                if sum(held) > max(HIGHEST * len(held), likely):
-                    yield f"{_name(tried)}: intervals of {figure} are needlessly wide"
-        if tried.world.name == DETECTED and not tried.detected(SPEED) >= POWER:
-            yield f"{_name(tried)}: {_share(tried.detected(SPEED))} are found"
-
-
-def _sets(count: int) -> Iterator[str]:
-    print("\nPrompts with names; as many reports")
-    for tried in _table(SETS, count, COMMON):
-        yield from _missed(tried)
-
-
-def _ladders(count: int) -> Iterator[str]:
-    print(f"\nLadders of {len(LOADS)} loads; as many reports of three test cases")
-    for tried in _table(LADDERS, count, LADDER):
-        yield from _missed(tried)
-        allowed = harness.most_wrong(len(tried.reports))
-        if tried.lost > allowed:
-            yield f"{_name(tried)}: {tried.lost} reports lose a crossover, {allowed} may"
-        if tried.world.name == CLEAR and not tried.detected(CROSSOVERS[0]) >= POWER:
-            yield f"{_name(tried)}: {_share(tried.detected(CROSSOVERS[0]))} are found"
-
-
-def _objectives(count: int) -> Iterator[str]:
-    print("\nObjectives; as many reports of ten test cases")
-    for tried in _table(OBJECTIVES, count, GOOD):
-        held = tried.held(GOODPUT)
-        if sum(held) < harness.least(len(held)):
-            yield f"{_name(tried)}: {_coverage(tried, GOODPUT)} of the intervals of goodput hold"
-
-
-def _ranged(count: int) -> Iterator[str]:
-    print(f"\n{RANGE}, or until {RANGE.half_width:.0%} are certain; as many reports")
-    for tried in _table(RANGED, count, (*COMMON, *STOPPING)):
-        yield from _missed(tried)
-        if tried.world.name == ARTICLE and not _in_fewest(tried) >= IN_FEWEST:
-            share = _share(_in_fewest(tried))
-            yield f"{_name(tried)}: {share} of 3x cases end in the fewest rounds"
-
-
-def _table(worlds: Sequence[World], count: int, columns: Sequence[Column]) -> Iterator[Trials]:
-    """Prints a line for each world, and gives what it is made of."""
-    print(f"{'':<24}{'load':>13}" + "".join(f"{title:>11}" for title, _ in columns))
-    for tried in trials(worlds, count):
-        cells = "".join(f"{write(tried):>11}" for _, write in columns)
-        print(f"{tried.world.name:<24}{tried.world.load:>13}{cells}", flush=True)
-        yield tried
-
-
-def _missed(tried: Trials) -> Iterator[str]:
-    """A line for each bar on coverage and verdicts that a world misses."""
-    for figure in FIGURES:
-        # Sets of prompts are of no structure, and so in no mean over test cases.
-        if tried.world.prompts and figure in OVERALL:
-            continue
-        held = tried.held(figure)
-        least = harness.least(len(held))
-        if not held or sum(held) < least:
-            yield f"{_name(tried)}: {_coverage(tried, figure)} of the intervals of {figure} hold"
-    allowed = harness.most_wrong(len(tried.reports))
-    if tried.wrong > allowed:
-        yield f"{_name(tried)}: {tried.wrong} reports are wrong, {allowed} may be"
-
-
-def _in_fewest(tried: Trials) -> float:
-    rounds = tried.rounds(speedup=3.0)
-    return fmean(count == RANGE.at_least for count in rounds) if rounds else math.nan
-
-
-def _coverage(tried: Trials, figure: str) -> str:
-    return _share(tried.coverage(figure))
-
-
-def _share(share: float) -> str:
-    return "-" if math.isnan(share) else f"{share:.1%}"
-
-
-def _name(tried: Trials) -> str:
-    return f"{tried.world.name}, {tried.world.load}"
-
-
-COMMON: Final[tuple[Column, ...]] = (
-    *((figure, functools.partial(_coverage, figure=figure)) for figure in FIGURES),
-    ("any wrong", lambda tried: f"{tried.wrong / len(tried.reports):.1%}"),
-    ("found", lambda tried: _share(tried.detected(SPEED))),
+HELD: Final = FIGURES | VERDICTS
+NOT_TOO_WIDE: Final = dict.fromkeys((SPEED, COST), Bar(hold_at_most=0.98))
+LADDER: Final = HELD | {CROSSOVERS: Bar(harness.PROMISED)}
+GROUPS: Final = (
+    Group("fixed", FIXED, HELD, 60),
+    Group("many rounds", MANY_ROUNDS, HELD | NOT_TOO_WIDE, 60),
+    Group("1.3x", [World("1.3x", speedups=(1.3,) * 10)], HELD | {SPEED: Bar(found=0.95)}, 60),
+    Group("sets", SETS, HELD, 60),
+    Group("ladders", LADDERS, LADDER, 60),
+    Group("clear", [CLEAR], LADDER | {CROSSOVERS: Bar(harness.PROMISED, found=0.95)}, 60),
+    Group("objectives", OBJECTIVES, {GOODPUT: Bar()}, 60),
+    Group("ranges", RANGED, HELD, 60),
+    Group("article", [ARTICLE], HELD | {AT_ONCE: Bar(None, found=0.95)}, 60),
+    *wandering.GROUPS,
+    *comparing.GROUPS,
+    *queueing.GROUPS,
+    *answers.GROUPS,
+    *advice.GROUPS,
+    *servers.GROUPS,
+    *endless.GROUPS,
+    *open_loops.GROUPS,
 )
-LADDER: Final[tuple[Column, ...]] = (
-    *((figure, functools.partial(_coverage, figure=figure)) for figure in (SPEED, COST)),
-    ("lost", lambda tried: f"{tried.lost / len(tried.reports):.1%}"),
-    ("any wrong", lambda tried: f"{tried.wrong / len(tried.reports):.1%}"),
-    ("found", lambda tried: _share(tried.detected(CROSSOVERS[0]))),
-)
-GOOD: Final[tuple[Column, ...]] = (
-    (GOODPUT, functools.partial(_coverage, figure=GOODPUT)),
-    ("true", lambda tried: _share(next(iter(truths(tried.world).values())).goodput)),
-)
-STOPPING: Final[tuple[Column, ...]] = (
-    ("rounds", lambda tried: f"{fmean(tried.rounds()):.1f}"),
-    ("3x fewest", lambda tried: _share(_in_fewest(tried))),
-)
-
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(harness.main(GROUPS))

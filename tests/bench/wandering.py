@@ -1,19 +1,13 @@
-"""Whether intervals hold where variants were measured apart, while what they run on wanders.
-
-``python -m tests.bench.wandering [--count 300]``
+"""Variants that were measured apart, while what they run on wanders.
 
 A variant has the requests of a simulated run of its own, moved to its time, and each request is
-slower or faster by the level of the environment at that time. Each line of the table is a world,
-summed up as a run whose variants were measured apart, and, beside that, as if they had been
-measured at the same time: what the widening is for. The bar: 95 % intervals of speed hold the truth
-in at least 93 %, and at most 5 % of reports make a wrong claim (missed as in ``statistics``).
+slower or faster by the level of the environment at that time.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,9 +19,10 @@ from spectap.analysis.summarise import summarise
 from spectap.config import Config
 from spectap.names import CONTROL
 from spectap.record import Record
-from tests.bench import harness
-from tests.bench.simulation import SIDES, World, configuration, records, truths
-from tests.bench.trials import SPEED, Report, Trials, statements
+from tests.bench import verdicts
+from tests.bench.harness import Bar, Group, Statement
+from tests.bench.simulation import SIDES, World, configuration, records, slower, truths
+from tests.bench.verdicts import SPEED, VERDICTS
 
 _BETWEEN = 300.0
 """Seconds from one variant to the next: a server has to load its model."""
@@ -74,11 +69,17 @@ class Apart:
         ]
         span = max(record.sent + record.end for ledger in plain for record in ledger) + _BETWEEN
         level = self._level(chance, span)
-        return [
-            _at(record, position * span, level)
+        moved = [
+            dataclasses.replace(record, sent=record.sent + position * span)
             for position, ledger in enumerate(plain)
             for record in ledger
         ]
+        return [slower(record, level(record.sent + record.end / 2)) for record in moved]
+
+    def statements(self, number: int) -> Iterator[Statement]:
+        """What the report on the run of that number states."""
+        summary = summarise(self.configuration(), self.records(number))
+        return verdicts.statements(summary, truths(self.world), self.names[1:])
 
     def _plain(self, number: int, position: int) -> list[Record]:
         """One variant's requests in a steady environment."""
@@ -113,17 +114,6 @@ class Apart:
         return lambda at: float(np.interp(at, times, levels))
 
 
-def _at(record: Record, begin: float, level: Callable[[float], float]) -> Record:
-    """The same request at another time, in the environment of that time."""
-    factor = math.exp(level(begin + record.sent + record.end / 2))
-    return dataclasses.replace(
-        record,
-        sent=begin + record.sent,
-        end=record.end * factor,
-        chunks=tuple((time * factor, tokens) for time, tokens in record.chunks),
-    )
-
-
 PLAIN: Final = World("steps scatter by 2 %", request=0.02, wave=0.02, speedups=(1.0,) * 3)
 CALM: Final = World("by 0.5 %", request=0.005, wave=0.005, speedups=(1.0,) * 3)
 FASTER: Final = World("1.3x", request=0.02, wave=0.02, speedups=(1.3,) * 3)
@@ -147,42 +137,4 @@ WORLDS: Final = (
 )
 
 
-def report(task: tuple[Apart, int]) -> list[Report]:
-    """The reports on one run of a world: with the widening, and without."""
-    world, number = task
-    requests, config, true = world.records(number), world.configuration(), truths(world.world)
-    summaries = (
-        summarise(config.model_copy(update={"apart": isolated}), requests)
-        for isolated in (True, False)
-    )
-    return [Report([*statements(each, true, world.names[1:])], ()) for each in summaries]
-
-
-def main() -> int:
-    """Prints the table; returns 1 where a bar is missed."""
-    return harness.status(_missed(harness.count(__doc__, 300)))
-
-
-def _missed(count: int) -> Iterator[str]:
-    titles = ("widened:", "wrong", "found", "plain:", "wrong", "found")
-    print(f"{'':<29}" + "".join(f"{title:>9}" for title in titles))
-    reports = harness.run(report, [(world, n) for world in WORLDS for n in range(count)])
-    for world in WORLDS:
-        of_world = [next(reports) for _ in range(count)]
-        sides = [Trials(world.world, side) for side in zip(*of_world, strict=True)]
-        print(f"{world.name:<29}" + "".join(map(_row, sides)), flush=True)
-        widened = sides[0]
-        # All intervals of a report share one environment, so reports are what is independent.
-        if widened.coverage(SPEED) < harness.least(count) / count:
-            yield f"{world.name}: {widened.coverage(SPEED):.1%} of the intervals of speed hold"
-        if widened.wrong > harness.most_wrong(count):
-            yield f"{world.name}: {widened.wrong} of {count} reports are wrong"
-
-
-def _row(side: Trials) -> str:
-    shares = side.coverage(SPEED), side.wrong / len(side.reports), side.detected(SPEED)
-    return "".join(f"{share:>9.1%}" for share in shares)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+GROUPS: Final = (Group("apart", WORLDS, {SPEED: Bar()} | VERDICTS, 40),)
