@@ -56,13 +56,12 @@ def checked(
     config: Config,
     answers: Mapping[str, Sequence[Answer]],
     prompts: Sequence[Prompt],
-    *,
-    case: str,
-    load: str,
-    round: int,
-    attempt: int,
+    **turn: Any,
 ) -> list[CheckedAnswer]:
-    """Checks the answers of a turn, which are given by variant, to ``prompts``."""
+    """Checks the answers of a turn, which are given by variant, to ``prompts``.
+
+    ``turn`` has the fields of the lines that say which turn it is.
+    """
     by_name = {prompt.name: prompt for prompt in prompts}
     lines = []
     for variant in config.variants:
@@ -72,10 +71,7 @@ def checked(
             lines.append(
                 CheckedAnswer(
                     variant=variant.name,
-                    case=case,
-                    load=load,
-                    round=round,
-                    attempt=attempt,
+                    **turn,
                     prompt=answer.prompt,
                     digest=digest(answer),
                     finish=answer.finish,

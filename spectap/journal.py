@@ -1,12 +1,16 @@
-"""A file that only grows, one JSON object a line: safe against a kill at any moment."""
+"""Files that are safe against a kill at any moment: journals, and files that are written whole.
+
+A journal only grows, one JSON object a line.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -17,7 +21,12 @@ from spectap.printing import printable
 T = TypeVar("T")
 
 
-def read(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def read(path: Path, kind: type[T]) -> Iterator[T]:
     """The lines of a journal, each validated as ``kind``; none if there is no file.
 
     A torn last line, which a kill in mid-write leaves, counts as not written. Raises OSError, and
@@ -26,11 +35,20 @@ def read(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, start=1):
         try:
-            yield kind.validate_json(line)
+            value: T = _adapter(kind).validate_json(line)
         except ValidationError as error:
             raise JournalError(
                 f"{printable(str(path))}:{number}: {next(problems(error))}"
             ) from None
+        yield value
+
+
+def write_whole(path: Path, content: Iterable[bytes]) -> None:
+    """Writes a file whole or not at all. Raises OSError."""
+    draft = path.with_name(f"{path.name}.draft")
+    with draft.open("wb") as file:
+        file.writelines(content)
+    draft.replace(path)
 
 
 class Journal:

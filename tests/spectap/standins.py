@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 
 from spectap.config import TestCase
-from spectap.errors import BucketError, LoadError, PublishError
+from spectap.errors import LoadError, ShippingError
 from spectap.load.driver import Driver
 from spectap.load_points import Load, LoadPoint
 from spectap.prompt import Prompt
@@ -33,7 +33,7 @@ class Bucket:
     def upload(self) -> None:
         if self.failing:
             self.events.append("upload failed")
-            raise BucketError("the bucket cannot be reached")
+            raise ShippingError("the bucket cannot be reached")
         shutil.copytree(self.folder, self.target, dirs_exist_ok=True)
         self.events.append("upload")
 
@@ -48,7 +48,7 @@ class Publisher:
 
     def publish(self, records: Sequence[Record]) -> None:
         if self.failing:
-            raise PublishError("throttled for too long")
+            raise ShippingError("throttled for too long")
         new = [record for record in records if record.request not in self.published]
         if any(record.succeeded for record in new):
             self.published += [record.request for record in new]

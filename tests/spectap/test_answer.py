@@ -15,21 +15,19 @@ from spectap.answer import (
     CheckedAnswer,
     Score,
     ToolCall,
-    digest,
     read_checked,
     read_scores,
 )
 from spectap.checks import checked
 from spectap.errors import JournalError
 from spectap.journal import Journal
-from spectap.ledger import last_attempts
 from spectap.prompt import Form, Prompt
 from tests.spectap import samples
 
 TURN: dict[str, Any] = {"case": "set", "load": "rate-1", "round": 3, "attempt": 2}
 
 
-def lines(keep_answers: bool = False) -> list[CheckedAnswer]:
+def lines() -> list[CheckedAnswer]:
     """A turn in which SD's answer to prompt a is broken."""
     prompts = [
         Prompt(name=name, messages=({"role": "user", "content": "?"},), form=form)
@@ -39,33 +37,23 @@ def lines(keep_answers: bool = False) -> list[CheckedAnswer]:
         "Base": [Answer("a", '{"x": 1}', (), "stop"), Answer("b", "one", (), "stop")],
         "SD": [Answer("b", "one", (), "stop"), Answer("a", '{"x": 2', (), None)],
     }
-    return checked(samples.config(keep_answers=keep_answers), answers, prompts, **TURN)
-
-
-def test_a_digest_is_of_text_and_calls_and_stays_what_it_is() -> None:
-    answer = Answer("p", "It is 18.", (ToolCall("f", "{}"),), "stop")
-    assert digest(answer)[:16] == "4d60e4d8aaea6f0a"
-    assert digest(replace(answer, prompt="q", finish=None)) == digest(answer)
-    assert digest(replace(answer, tool_calls=())) != digest(answer)
+    return checked(samples.config(), answers, prompts, **TURN)
 
 
 def test_each_answer_is_checked_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     assert read_checked(path) == []
-    for keep_answers in (False, True):
-        written = lines(keep_answers)
-        assert [
-            (line.variant, line.prompt, line.form, line.valid, line.finish) for line in written
-        ] == [
-            ("Base", "a", Form.JSON, True, "stop"),
-            ("Base", "b", None, None, "stop"),
-            ("SD", "b", None, None, "stop"),
-            ("SD", "a", Form.JSON, False, None),
-        ]
-        assert {(line.case, line.load, line.round, line.attempt) for line in written} == {
-            ("set", "rate-1", 3, 2)
-        }
-        assert {line.answer is not None for line in written} == {keep_answers}
+    written = lines()
+    assert [
+        (line.variant, line.prompt, line.form, line.valid, line.finish) for line in written
+    ] == [
+        ("Base", "a", Form.JSON, True, "stop"),
+        ("Base", "b", None, None, "stop"),
+        ("SD", "b", None, None, "stop"),
+        ("SD", "a", Form.JSON, False, None),
+    ]
+    # Equal answers, equal digests: they stay what they are between versions.
+    assert [line.digest[:4] for line in written] == ["5dd1", "fa6d", "fa6d", "f27b"]
     with Journal(path) as journal:
         for line in written:
             journal.append(line)
@@ -95,11 +83,7 @@ SECRET = "Zyxxy"
         (SECRET, "{}"),
         ("f", SECRET),
         ("f", f'{{"n": "{SECRET}"}}'),
-        ("f", f'{{"n": "{SECRET}'),
         ("f", f'{{"n": 1, "deep": [{{"{SECRET}": "{SECRET}"}}]}}'),
-        ("f", f'{{"n": 1, "free": {{"{SECRET}": 1}}}}'),
-        ("f", f'{{"n": 1, "never": "{SECRET}"}}'),
-        ("f", f"from __future__ import {SECRET}"),
         ("f", f"def f({SECRET}, {SECRET}:"),
         ("f", f"```{SECRET}\n{SECRET} {SECRET}\n```\n```{SECRET}\n{{}}\n```"),
         ("f", f"<think>{SECRET}"),
@@ -121,16 +105,6 @@ def test_no_word_of_an_answer_is_left_where_none_is_kept(form: Form, name: str, 
 
     assert SECRET in line(keep=True)
     assert SECRET not in line(keep=False)
-
-
-def test_the_last_attempt_at_a_turn_counts() -> None:
-    second = lines()
-    first = [replace(each, attempt=1) for each in second]
-    elsewhere = [replace(each, load="rate-2") for each in first]
-    assert last_attempts([*first, *elsewhere, *second]) == [*elsewhere, *second]
-    isolated = [*first, *(each for each in second if each.variant == "SD")]
-    assert {each.variant for each in last_attempts(isolated)} == {"SD"}
-    assert {each.variant for each in last_attempts(isolated, apart=True)} == {"Base", "SD"}
 
 
 NAME = "samples_gsm8k_2026-11-22T12-30-05.123456.jsonl"
@@ -157,42 +131,29 @@ def write(run_dir: Path, variant: str, *samples: dict[str, Any], name: str = NAM
     return path
 
 
-def test_each_question_has_a_score_by_the_line_that_the_instruction_asks_for(
+def test_the_newest_answer_to_each_question_has_a_score_and_names_its_evaluation(
     tmp_path: Path,
 ) -> None:
-    write(tmp_path, "Base", sample(0, 1.0), sample(0, 1.0, filter="flexible-extract"))
-    write(tmp_path, "SD", sample(0, 0.0), sample(0, 1.0, filter="flexible-extract"), sample(3, 1.0))
-    assert read_scores(tmp_path) == [
-        Score("GSM8K", "Base", "0", True),
-        Score("GSM8K", "SD", "0", False),
-        Score("GSM8K", "SD", "3", True),
-    ]
-
-
-def test_a_score_is_of_the_evaluation_that_noted_its_file(tmp_path: Path) -> None:
-    for variant in ("Base", "SD"):
-        write(tmp_path, variant, sample(0, 1.0))
-    noted = {"id": "quality-x", "ended": "2026-11-22T12:31:00Z", "files": []}
-    noted["files"] = [f"{variant}/Qwen__Qwen3-32B/{NAME}" for variant in ("Base", "SD")]
-    (tmp_path / "quality" / "evaluation.json").write_text(f"{json.dumps(noted)}\n")
-    assert [str(score.evaluation) for score in read_scores(tmp_path)] == [
-        "evaluation quality-x, ended 2026-11-22 12:31 UTC"
-    ] * 2
-    # A later one's, put there by hand: the note is not of it.
-    write(tmp_path, "SD", sample(0, 1.0), name=NAME.replace("T12", "T13"))
-    assert [score.evaluation is None for score in read_scores(tmp_path)] == [False, True]
-
-
-def test_the_newest_evaluation_of_a_variant_counts(tmp_path: Path) -> None:
-    write(tmp_path, "SD", sample(0, 1.0))
-    write(tmp_path, "SD", sample(0, 0.0), name=NAME.replace("T12", "T09"))
+    """By the number that the system instruction asks for."""
+    write(tmp_path, "Base", sample(0, 1.0), sample(0, 0.0, filter="flexible-extract"))
+    write(tmp_path, "SD", sample(0, 0.0), sample(3, 1.0))
+    write(tmp_path, "SD", sample(0, 1.0), name=NAME.replace("T12", "T09"))
     # Another model's folder, as after a copy of a whole prefix, sorts before it and is older.
     older = write(tmp_path, "SD", sample(1, 0.0), name=NAME.replace("2026", "2025"))
     (tmp_path / "quality" / "SD" / "A").mkdir()
     older.rename(tmp_path / "quality" / "SD" / "A" / older.name)
     # What is not lm-eval's is left alone.
     (older.parent / "samples_of_mine.jsonl").write_text("no JSON\n")
-    assert read_scores(tmp_path) == [Score("GSM8K", "SD", "0", True)]
+    file = f"Base/Qwen__Qwen3-32B/{NAME}"
+    noted = {"id": "quality-x", "ended": "2026-11-22T12:31:00Z", "files": [file]}
+    (tmp_path / "quality" / "evaluation.json").write_text(f"{json.dumps(noted)}\n")
+    base, *others = read_scores(tmp_path)
+    assert str(base.evaluation) == "evaluation quality-x, ended 2026-11-22 12:31 UTC"
+    assert [replace(base, evaluation=None), *others] == [
+        Score("GSM8K", "Base", "0", True),
+        Score("GSM8K", "SD", "0", False),
+        Score("GSM8K", "SD", "3", True),
+    ]
 
 
 def test_a_line_of_another_kind_is_named(tmp_path: Path) -> None:

@@ -42,37 +42,28 @@ def called(arguments: str, schema: Any = WEATHER) -> tuple[bool | None, str]:
     return check(prompt(Form.TOOL_CALL, schema), calls(("weather", arguments)))
 
 
-def test_a_prompt_without_a_form_asks_for_nothing() -> None:
-    assert check(prompt(None), text("whatever")) == (None, "")
-
-
-@pytest.mark.parametrize("form", Form)
-def test_what_was_cut_off_is_not_judged(form: Form) -> None:
-    assert check(prompt(form), text('{"a": ', "length")) == (None, CUT_OFF)
-
-
-def test_a_good_tool_call() -> None:
-    both = calls(("weather", GOOD), ("weather", '{"city": "Rome"}'), content="Let me look.")
-    assert check(prompt(Form.TOOL_CALL), both) == (True, "")
-
-
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
+        (calls(("weather", GOOD), ("weather", GOOD), content="Let me look."), ""),
         (text("It is sunny."), "calls no tool"),
         (calls(("whether", GOOD)), "calls a tool that it was not given"),
-        (calls(("weather", GOOD), ("", GOOD)), "calls a tool that it was not given"),
         (calls(("weather", '{"city": "Bern"')), "weather: its arguments are no JSON: column "),
         (calls(("weather", '["Bern"]')), "weather: its arguments are no JSON object"),
-        (calls(("weather", "{}")), "weather: breaks required"),
         (calls(("weather", '{"city": 4}')), "weather: `city`: breaks type"),
         (calls(("weather", GOOD), ("weather", "{}")), "weather: breaks required"),
     ],
 )
-def test_a_broken_tool_call(answer: Answer, problem: str) -> None:
+def test_a_tool_call(answer: Answer, problem: str) -> None:
     valid, reason = check(prompt(Form.TOOL_CALL), answer)
-    assert valid is False
-    assert problem in reason
+    assert valid is not bool(problem)
+    assert reason.startswith(problem)
+
+
+def test_nothing_is_said_of_what_may_be_anything_and_of_what_was_cut_off() -> None:
+    assert check(prompt(None), text("whatever")) == (None, "")
+    for form in Form:
+        assert check(prompt(form), text('{"a": ', "length")) == (None, CUT_OFF)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +71,7 @@ def test_a_broken_tool_call(answer: Answer, problem: str) -> None:
     [
         {"type": "dict"},
         {"$ref": "http://127.0.0.1:9/schema.json"},
-        {"$ref": "#/nowhere"},
         {"properties": {"city": {"pattern": "("}}},
-        "no schema",
         None,
     ],
 )
@@ -104,10 +93,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
             "properties": {"city": {"$ref": "#/$defs/a"}},
             "$defs": {"a": ENDLESS},
         },
-        {"propertyNames": {"maxLength": 9}, "patternProperties": {"^(.+)+$": {"type": "null"}}},
         {"additionalProperties": False, "patternProperties": {"^city$": {}}},
         {"properties": {"city": {"not": {"pattern": "^a$"}}}},
-        {"properties": {"city": {"oneOf": [{"pattern": "^a"}, {"pattern": "^b"}]}}},
     ],
 )
 def test_a_pattern_is_neither_matched_nor_held_against_the_answer(schema: Any) -> None:
@@ -116,8 +103,8 @@ def test_a_pattern_is_neither_matched_nor_held_against_the_answer(schema: Any) -
 
 def test_what_stands_beside_a_pattern_is_checked() -> None:
     schema = {"properties": {"city": ENDLESS, "pattern": {"type": "string"}}}
-    assert called('{"city": 4}', schema) == (False, "weather: `city`: breaks type")
-    assert called('{"pattern": 4}', schema) == (False, "weather: `pattern`: breaks type")
+    for name in ("city", "pattern"):
+        assert called(f'{{"{name}": 4}}', schema) == (False, f"weather: `{name}`: breaks type")
 
 
 def test_what_nobody_expected_is_no_verdict() -> None:
@@ -151,14 +138,10 @@ NO_JSON = "is no JSON: "
     [
         (VALUE, ""),
         (f"Here it is:\n\n```json\n{VALUE}\n```\nAnything else?", ""),
-        (f"```json\n{VALUE}", ""),
         (f"<think>Is it {{? or ```\n</think>\n\n{VALUE}", ""),
-        (f"it may be {{\n</think>{VALUE}", ""),
         ("{'a': 1}", NO_JSON),
         ('{"a": 1} that is all', f"{NO_JSON}column 10"),
-        ('{\n "a": b}', f"{NO_JSON}line 2, column 7"),
         ("[" * 100_000, NO_JSON),
-        ("```json\n{'a': 1}\n```", "its fenced block is no JSON: "),
         ("```\n1\n```\n```\n2\n```", "has 2 fenced blocks"),
         ('<think>and so on {"a": 1}', NO_JSON),
     ],
@@ -177,18 +160,11 @@ def test_json(content: str, problem: str) -> None:
         (f"Sure!\n\n```python\n{FUNCTION}```\n\nIt adds.\n\n```\n$ python add.py\n```", ""),
         (f"First run this:\n```sh\npip install x\n```\nThen:\n```py\n{FUNCTION}```", ""),
         (f"1. So:\n   ```Python title=a\n{textwrap.indent(FUNCTION, '   ')}   ```", ""),
-        (f"```python\n{FUNCTION}", ""),
         ("    total = a + b\n    return total\n", ""),
-        ("\n    return 1", ""),
-        ("</think>\n\n    return 1", ""),
         ("\r\n    x = 1\r\n\r\n    return x\r\n", ""),
         (f"<think>\ndef add(:\n</think>\n\n```python\n{FUNCTION}```", ""),
-        # Python warns of it, and the tests make errors of warnings.
-        ('import re\nre.match("\\d", "1") is 1', ""),
-        ("", "is empty"),
         ("<think>def f(): pass", "is empty"),
         (FUNCTION.replace(":", "", 1), "is no Python: line 1"),
-        (FUNCTION.replace("    return", "  return"), "is no Python: line 3"),
         (f"```python\n{FUNCTION}return (\n```", "is no Python: line 4"),
         ("I cannot do that.", "is no Python: "),
         ("a = '\x00'", "is no Python"),

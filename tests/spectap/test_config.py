@@ -58,10 +58,6 @@ def loads(*points: dict[str, Any]) -> dict[str, Any]:
     [
         (loads(), "load.points: Tuple should have at least 1 item"),
         (
-            loads({"requests": 1}, {"rate": 1, "requests": 1}),
-            "load.points.0: needs either concurrency or rate",
-        ),
-        (
             loads({"concurrency": 1, "rate": 1, "requests": 1}, {"rate": 1, "requests": 1}),
             "load.points.0: needs either concurrency or rate",
         ),
@@ -73,10 +69,7 @@ def loads(*points: dict[str, Any]) -> dict[str, Any]:
             samples.settings(objectives={"ttft_p90_ms": 500, "e2e_p90_ms": 400}),
             "objectives: e2e_p90_ms must be more than ttft_p90_ms, 500",
         ),
-        (samples.settings(variants=[]), "the first must be a baseline"),
-        (samples.settings(colour="red"), "colour: Extra inputs are not permitted"),
         (samples.settings(bucket=""), "bucket: String should have at least 1 character"),
-        (samples.settings(bucket=None), "bucket and region: both or neither"),
         (
             samples.settings(load=samples.load(mean_input_tokens=40)),
             "load.mean_input_tokens: .* 41",
@@ -88,17 +81,8 @@ def loads(*points: dict[str, Any]) -> dict[str, Any]:
         ),
         (variants({}, {"name": "Base"}), "variants: Base is duplicated"),
         (variants({}, {"baseline": "k9"}), "variants: k7: k9 is no baseline"),
-        (variants({"baseline": "k7"}, {}), "variants: Base: k7 is no baseline"),
-        (
-            variants({"baseline": "k7"}, {"baseline": None}),
-            "variants: the first must be a baseline",
-        ),
         (variants({"endpoint": "h"}), r"variants.0.endpoint: .* pattern"),
         (samples.settings(load=samples.load(rounds=0)), "load.rounds: must be at least 1"),
-        (
-            samples.settings(load=samples.load(rounds={"at_least": 4, "at_most": 9})),
-            "load.rounds.half_width: is required, because at_most is more than at_least",
-        ),
     ],
 )
 def test_refuses_in_one_line(tmp_path: Path, contents: dict[str, Any], message: str) -> None:
@@ -108,7 +92,7 @@ def test_refuses_in_one_line(tmp_path: Path, contents: dict[str, Any], message: 
     assert "config.json: " in str(refusal.value)
 
 
-def test_refuses_with_a_line_for_each_error(tmp_path: Path) -> None:
+def test_refuses_with_a_line_for_each_error_and_files_that_are_no_json(tmp_path: Path) -> None:
     path = write(tmp_path, samples.settings(cost={}))
     with pytest.raises(ConfigError) as refusal:
         config.read(path)
@@ -116,11 +100,6 @@ def test_refuses_with_a_line_for_each_error(tmp_path: Path) -> None:
         f"{path}: cost.{field}: Field required"
         for field in ("usd_per_hour", "as_of", "share", "denominator")
     ]
-
-
-def test_names_a_file_that_is_not_there_or_not_json(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none.json: cannot be read: No such file"):
-        config.read(tmp_path / "none.json")
-    (tmp_path / "half.json").write_text('{"model":', encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"half.json: Invalid JSON"):
-        config.read(tmp_path / "half.json")
+    path.write_text('{"model":', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"config.json: Invalid JSON"):
+        config.read(path)

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from spectap.answer import CheckedAnswer, read_checked
-from spectap.errors import MergeError
+from spectap.errors import RunError
 from spectap.ledger import last_attempts, read_ledger
 from spectap.names import CONTROL
 from spectap.prompt import Form, LeftOut, UsedSet
@@ -126,7 +126,7 @@ def test_a_variant_that_was_measured_otherwise_is_refused_in_one_line(
     path = folder / "variants" / "k7" / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps(config | {field: change(config)}))
-    with pytest.raises(MergeError, match=f"^{path}: {field}: differs from .*/sweep.json"):
+    with pytest.raises(RunError, match=f"^{path}: {field}: differs from .*/sweep.json"):
         merge(folder)
 
 
@@ -192,7 +192,7 @@ def test_prompts_of_a_set_are_those_of_all_variants(folder: Path) -> None:
     )
     assert note in results.read(folder).summary.notes
     used(folder, "k7", digest="another")
-    with pytest.raises(MergeError, match=r"/k7/prompts.json: other prompts than Base was sent"):
+    with pytest.raises(RunError, match=r"/k7/prompts.json: other prompts than Base was sent"):
         merge(folder)
 
 

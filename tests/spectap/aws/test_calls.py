@@ -10,7 +10,7 @@ import pytest
 
 from spectap.aws.bucket import Bucket
 from spectap.aws.calls import PATIENCE_SECONDS, read_secret, start_stopper
-from spectap.errors import BenchmarkError, BucketError, SecretError, StopError
+from spectap.errors import BenchmarkError, RunError, ShippingError
 from tests.spectap.aws.embedded import ACCOUNT, BUCKET, REGION, Aws, Clock, failure, hang_up
 
 
@@ -38,7 +38,9 @@ def test_broken_connections_and_closed_ports_are_waited_for(store: Aws, clock: C
 
 def test_it_gives_up_after_minutes_of_growing_pauses_in_one_line(store: Aws, clock: Clock) -> None:
     store.before = lambda _: failure(503, "SlowDown")
-    with pytest.raises(BucketError, match=r"^s3://results-bucket: failing for 5 .*SlowDown[^\n]*$"):
+    with pytest.raises(
+        ShippingError, match=r"^s3://results-bucket: failing for 5 .*SlowDown[^\n]*$"
+    ):
         Bucket(BUCKET, REGION, clock.sleep).complete("run-1")
     assert PATIENCE_SECONDS - 30 <= clock.now <= PATIENCE_SECONDS
     longest = [min(30, 0.5 * 2**number) for number in range(len(clock.pauses))]
@@ -55,13 +57,13 @@ MACHINE = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:article-stop"
     [
         (
             lambda sleep: Bucket("no-such", REGION, sleep).complete("run-1"),
-            BucketError,
+            ShippingError,
             r"s3://no-such: .*NoSuchBucket.*; check the configuration's bucket, and",
         ),
-        (lambda sleep: read_secret("a/b", REGION, sleep), SecretError, "secret a/b: .*its stack"),
+        (lambda sleep: read_secret("a/b", REGION, sleep), RunError, "secret a/b: .*its stack"),
         (
             lambda sleep: start_stopper(MACHINE, REGION, sleep),
-            StopError,
+            RunError,
             f"{MACHINE}: .*; check that its stack is deployed",
         ),
     ],
@@ -78,7 +80,7 @@ def test_what_is_not_there_is_named_at_once_with_what_to_check(
 def test_a_refusal_is_not_tried_again(store: Aws, clock: Clock) -> None:
     store.before = lambda _: failure(403, "AccessDenied")
     with pytest.raises(
-        BucketError, match=r"^s3://results-bucket: [^\n]*objects below results/ in it$"
+        ShippingError, match=r"^s3://results-bucket: [^\n]*objects below results/ in it$"
     ):
         Bucket(BUCKET, REGION, clock.sleep).complete("run-1")
     assert (len(store.asked), clock.pauses) == (1, [])
@@ -90,7 +92,7 @@ def test_missing_credentials_are_one_line(clock: Clock, monkeypatch: pytest.Monk
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with monkeypatch.context() as session:
         session.setattr(boto3, "DEFAULT_SESSION", None)  # which has credentials of its own
-        with pytest.raises(BucketError, match=r"Unable to locate credentials; check [^\n]*$"):
+        with pytest.raises(ShippingError, match=r"Unable to locate credentials; check [^\n]*$"):
             Bucket(BUCKET, REGION, clock.sleep).complete("run-1")
     assert clock.pauses == []
 
