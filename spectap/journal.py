@@ -6,11 +6,10 @@ A journal only grows, one JSON object a line.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -21,26 +20,21 @@ from spectap.printing import printable
 T = TypeVar("T")
 
 
-@functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def read(path: Path, kind: type[T]) -> Iterator[T]:
     """The lines of a journal, each validated as ``kind``; none if there is no file.
 
     A torn last line, which a kill in mid-write leaves, counts as not written. Raises OSError, and
     JournalError for a line of another kind.
     """
+    adapter = TypeAdapter(kind)
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, start=1):
         try:
-            value: T = _adapter(kind).validate_json(line)
+            yield adapter.validate_json(line)
         except ValidationError as error:
             raise JournalError(
                 f"{printable(str(path))}:{number}: {next(problems(error))}"
             ) from None
-        yield value
 
 
 def write_whole(path: Path, content: Iterable[bytes]) -> None:

@@ -171,7 +171,6 @@ def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
 
 
 def _write(folder: Path, config: Config) -> None:
-    """Raises OSError and JournalError."""
     folders = {name: variant_folder(folder, config, name) for name in config.names}
     _journal(folder / LEDGER, (r for name in folders for r in _records(folder, config, name)))
     counts = (count for path in folders.values() for count in counters.read(path / COUNTERS))

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from spectap.commands import recorded
 from spectap.config import Config
 from spectap.errors import RunError, ShippingError
+from spectap.load import llmperf
 from spectap.load.driver import Driver
 from spectap.names import COMPLETE, RUN_ID
 from spectap.printing import printable
@@ -130,7 +131,7 @@ def measure(
         run = Run(
             config,
             folder,
-            driver=Driver.choose(os.environ, Path(scratch)),
+            driver=Driver(llmperf.find(os.environ), Path(scratch)),
             files=files,
             shipper=shipper,
             patience=patience,

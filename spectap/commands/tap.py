@@ -139,7 +139,6 @@ def _check(path: Path) -> None:
 
 
 def _print_table(path: Path, session: str) -> None:
-    """Prints the table of what this session recorded."""
     records = [record for record in read_ledger(path) if record.run == session]
     if not records:
         print("no completion was recorded")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -142,14 +141,6 @@ def parse(text: str) -> Page | None:
         gaps=int(max(gaps)) if gaps else None,
     )
     return Page(counters, in_flight=sum(totals.get(name, 0.0) for name in _IN_FLIGHT))
-
-
-async def scrape_all(
-    endpoints: Mapping[str, str], poll_seconds: float = POLL_SECONDS
-) -> dict[str, Counters]:
-    """The counters of each server that has them, by name."""
-    counters = await asyncio.gather(*(scrape(url, poll_seconds) for url in endpoints.values()))
-    return {name: c for name, c in zip(endpoints, counters, strict=True) if c is not None}
 
 
 async def scrape(endpoint: str, poll_seconds: float = POLL_SECONDS) -> Counters | None:

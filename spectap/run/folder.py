@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -82,7 +83,9 @@ class Observations:
 
     async def scrape(self) -> dict[str, Counters]:
         """What each server has counted since its start, where it counts."""
-        return await counters.scrape_all(self._config.endpoints, self._poll_seconds)
+        urls = self._config.endpoints.values()
+        scraped = await asyncio.gather(*(counters.scrape(url, self._poll_seconds) for url in urls))
+        return {name: c for name, c in zip(self._config.names, scraped, strict=True) if c}
 
     def count(
         self,
