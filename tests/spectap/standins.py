@@ -8,14 +8,12 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
-from spectap.config import TestCase
 from spectap.errors import LoadError, ShippingError
 from spectap.load.driver import Driver
-from spectap.load_points import Load, LoadPoint
-from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run.taps import Patience
 
@@ -65,38 +63,24 @@ class InProcess(Driver):
     fail: set[tuple[str, str]] = field(default_factory=set)
     ran: list[tuple[str, str, str]] = field(default_factory=list)
 
-    async def run(
-        self,
-        *,
-        model: str,
-        case: TestCase,
-        prompts: Sequence[Prompt],
-        shape: Load,
-        point: LoadPoint,
-        seed: str,
-        endpoint: str,
-        results: Path,
-        answers: Path | None = None,
-        grace_seconds: float = 0,
-    ) -> None:
-        name, _, variant, round_ = results.parts[-4:]
+    async def run(self, **turn: Any) -> None:
+        name, _, variant, round_ = turn["results"].parts[-4:]
         self.ran.append((name, variant, round_))
         if (name, variant) in self.fail:
             raise LoadError("llmperf ended with status 1: out of memory")
         body = {
-            "model": model,
-            "messages": [{"role": "user", "content": case.line or "sonnet"}],
+            "model": turn["model"],
+            "messages": [{"role": "user", "content": turn["case"].line or "sonnet"}],
             "stream": True,
-            "max_tokens": shape.mean_output_tokens,
+            "max_tokens": turn["shape"].mean_output_tokens,
         }
         async with aiohttp.ClientSession() as session:
-            await asyncio.gather(
-                *(self._send(session, endpoint, body) for _ in range(point.requests))
-            )
+            url = f"{turn['endpoint']}/chat/completions"
+            requests = turn["point"].requests
+            await asyncio.gather(*(_send(session, url, body) for _ in range(requests)))
 
-    async def _send(
-        self, session: aiohttp.ClientSession, endpoint: str, body: dict[str, object]
-    ) -> None:
-        with contextlib.suppress(aiohttp.ClientError):
-            async with session.post(f"{endpoint}/chat/completions", json=body) as response:
-                await response.read()
+
+async def _send(session: aiohttp.ClientSession, url: str, body: dict[str, object]) -> None:
+    with contextlib.suppress(aiohttp.ClientError):
+        async with session.post(url, json=body) as response:
+            await response.read()

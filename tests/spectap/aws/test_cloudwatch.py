@@ -171,9 +171,6 @@ def test_throttled_twice_then_taken(aws: Aws, tmp_path: Path, clock: Clock) -> N
 
 def test_what_was_refused_is_caught_up_later(aws: Aws, tmp_path: Path, clock: Clock) -> None:
     first = publisher(tmp_path, sleep=clock.sleep)
-    aws.before = lambda _: refusal(400, "Throttling")
-    with pytest.raises(ShippingError, match=r"^CloudWatch us-east-2: failing for 5 min[^\n]*$"):
-        first.publish([record()])
     aws.before = lambda _: refusal(403, "AccessDenied")
     with pytest.raises(ShippingError, match=r"AccessDenied.*cloudwatch:PutMetricData[^\n]*$"):
         first.publish([record()])
@@ -241,22 +238,11 @@ def test_killed_in_the_middle_nothing_is_published_twice(
     assert bool(caplog.messages) is not attempted
 
 
-@pytest.mark.parametrize(
-    ("text", "states"),
-    [('{"state":"begun","parts":["q', ["begun", "taken"]), ('{"case":"counting"}\n', None)],
-)
-def test_a_torn_line_is_no_call_and_another_journal_is_refused(
-    aws: Aws, tmp_path: Path, text: str, states: list[str] | None
-) -> None:
-    (tmp_path / "published.jsonl").write_text(text)
-    if states is None:
-        with pytest.raises(ShippingError, match=r"published\.jsonl:1: [^\n]*: set a new RUN_ID$"):
-            publisher(tmp_path).publish([record()])
-        assert len(aws.asked) == 0
-    else:
+def test_another_journal_is_refused(aws: Aws, tmp_path: Path) -> None:
+    (tmp_path / "published.jsonl").write_text('{"case":"counting"}\n')
+    with pytest.raises(ShippingError, match=r"published\.jsonl:1: [^\n]*: set a new RUN_ID$"):
         publisher(tmp_path).publish([record()])
-        assert published() == expected([record()])
-        assert journal(tmp_path) == states
+    assert len(aws.asked) == 0
 
 
 @pytest.mark.parametrize(("count", "chunks"), [(400, 30), (2, 30_000)])
