@@ -10,8 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter
-
 from spectap import journal
 from spectap.names import EVALUATION, QUALITY
 from spectap.prompt import Form
@@ -94,18 +92,14 @@ class Score:
     """None where nobody noted it."""
 
 
-_ANSWER: Final = TypeAdapter(Answer)
-_CHECKED: Final = TypeAdapter(CheckedAnswer)
-
-
 def read_answers(path: Path) -> list[Answer]:
     """What the driver wrote of a turn; none if there is no file. Raises OSError, JournalError."""
-    return list(journal.read(path, _ANSWER))
+    return list(journal.read(path, Answer))
 
 
 def read_checked(path: Path) -> list[CheckedAnswer]:
     """All lines of ``answers.jsonl``; none if there is no file. Raises OSError, JournalError."""
-    return list(journal.read(path, _CHECKED))
+    return list(journal.read(path, CheckedAnswer))
 
 
 def digest(answer: Answer) -> str:
@@ -123,10 +117,6 @@ class _Sample:
     exact_match: float
 
 
-_SAMPLE: Final = TypeAdapter(_Sample)
-_EVALUATIONS: Final = TypeAdapter(Evaluation)
-
-
 def read_scores(run_dir: Path) -> list[Score]:
     """What lies in a run's folder at ``quality/<variant>/``; nothing where nothing does.
 
@@ -135,7 +125,7 @@ def read_scores(run_dir: Path) -> list[Score]:
     folder = run_dir / QUALITY
     evaluations = {
         folder / file: evaluation
-        for evaluation in journal.read(folder / EVALUATION, _EVALUATIONS)
+        for evaluation in journal.read(folder / EVALUATION, Evaluation)
         for file in evaluation.files
     }
     return [
@@ -147,7 +137,7 @@ def read_scores(run_dir: Path) -> list[Score]:
             evaluations.get(path),
         )
         for (variant, task), path in _newest(folder).items()
-        for sample in journal.read(path, _SAMPLE)
+        for sample in journal.read(path, _Sample)
         if sample.filter == FILTER
     ]
 

@@ -13,7 +13,8 @@ import re
 import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from itertools import pairwise
+from typing import Any, Final
 
 import orjson
 from jsonschema import Draft202012Validator, SchemaError
@@ -56,13 +57,12 @@ def checked(
     config: Config,
     answers: Mapping[str, Sequence[Answer]],
     prompts: Sequence[Prompt],
-    *,
-    case: str,
-    load: str,
-    round: int,
-    attempt: int,
+    **turn: Any,
 ) -> list[CheckedAnswer]:
-    """Checks the answers of a turn, which are given by variant, to ``prompts``."""
+    """Checks the answers of a turn, which are given by variant, to ``prompts``.
+
+    ``turn`` has the fields of the lines that say which turn it is.
+    """
     by_name = {prompt.name: prompt for prompt in prompts}
     lines = []
     for variant in config.variants:
@@ -72,10 +72,7 @@ def checked(
             lines.append(
                 CheckedAnswer(
                     variant=variant.name,
-                    case=case,
-                    load=load,
-                    round=round,
-                    attempt=attempt,
+                    **turn,
                     prompt=answer.prompt,
                     digest=digest(answer),
                     finish=answer.finish,
@@ -145,38 +142,27 @@ def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
     if readable is None:
         return ""
     try:
-        error = next(readable.validator.iter_errors(arguments), None)
+        error = next(readable.iter_errors(arguments), None)
     except (Unresolvable, RecursionError, ArithmeticError):
         return ""  # what a schema does to the library is no fault of the answer
     if error is None:
         return ""
-    # A name that is not in the schema is the answer's: it is not quoted.
-    names = (
-        str(step) if isinstance(step, int) or step in readable.properties else "*"
-        for step in error.absolute_path
-    )
-    location = ".".join(names)
+    # By the schema's own path: a name that is not in the schema is the answer's, and not quoted.
+    steps = pairwise(map(str, error.absolute_schema_path))
+    location = ".".join(name for keyword, name in steps if keyword == "properties")
     prefix = f"`{location}`: " if location else ""
     return f"{prefix}breaks {error.validator or 'false'}"
 
 
-class _Schema(NamedTuple):
-    validator: Validator
-    properties: frozenset[str]
-    """All names that it gives to properties, at any depth."""
-
-
 @functools.lru_cache(maxsize=1024)
-def _readable(schema: str) -> _Schema | None:
+def _readable(schema: str) -> Validator | None:
     """None where this is no schema that can be read, or none that says much without patterns."""
-    keywords, properties = set[str](), set[str]()
+    keywords = set[str]()
 
     def without_dialect(content: dict[str, Any]) -> dict[str, Any]:
         keywords.update(key for key in content if key != "pattern")
         if isinstance(content.get("pattern"), str):  # otherwise it is a property of that name
             keywords.add("pattern")
-        if isinstance(content.get("properties"), dict):
-            properties.update(content["properties"])
         # The library would go on in the dialect that is named here, with all its keywords.
         return {
             key: value
@@ -192,7 +178,7 @@ def _readable(schema: str) -> _Schema | None:
     if "patternProperties" in keywords or ("pattern" in keywords and keywords & _TURNING):
         return None
     # An empty registry: a reference elsewhere is not followed, which would be a download.
-    return _Schema(_WITHOUT_PATTERNS(content, registry=Registry()), frozenset(properties))
+    return _WITHOUT_PATTERNS(content, registry=Registry())
 
 
 def _check_json(text: str) -> None:
@@ -240,6 +226,5 @@ def _check_program(text: str) -> None:
 
 
 def _one_line(problem: Exception) -> str:
-    """One line of printable characters."""
     text = " ".join(str(problem).split()).encode("ascii", "backslashreplace").decode()
     return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}..."

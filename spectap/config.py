@@ -73,13 +73,6 @@ class Variant(Model):
     )
 
     @property
-    def url(self) -> str:
-        """The endpoint of a variant that has one. Raises ValueError for a job."""
-        if self.endpoint is None:
-            raise ValueError(f"{self.name} runs as a job and serves nothing")
-        return self.endpoint
-
-    @property
     def folder(self) -> str:
         """Its folder where it is measured apart: one that is served otherwise has another."""
         return f"{self.name}-{self.served}" if self.served else self.name

@@ -31,20 +31,12 @@ class JournalError(BenchmarkError):
     """A line of a journal cannot be read."""
 
 
-class TapError(BenchmarkError):
-    """The tap cannot listen."""
-
-
 class EndpointError(BenchmarkError):
     """An endpoint does not serve, or not what is needed."""
 
 
 class RunError(BenchmarkError):
-    """The run cannot start or continue."""
-
-
-class MergeError(BenchmarkError):
-    """The variants of a sweep cannot be put into one run."""
+    """The run cannot start, continue or be merged, or its nodes cannot be told to end."""
 
 
 class LoadError(BenchmarkError):
@@ -53,22 +45,6 @@ class LoadError(BenchmarkError):
 
 class ShippingError(BenchmarkError):
     """Results could not leave this machine. They are kept, and can be sent later."""
-
-
-class BucketError(ShippingError):
-    """The bucket cannot be written to."""
-
-
-class SecretError(BenchmarkError):
-    """The endpoints' key cannot be read."""
-
-
-class StopError(BenchmarkError):
-    """The nodes cannot be told to end."""
-
-
-class PublishError(ShippingError):
-    """CloudWatch takes no metrics now."""
 
 
 def allowed(problem: ErrorDetails, model: type[BaseModel]) -> str:

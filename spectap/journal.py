@@ -1,10 +1,13 @@
-"""A file that only grows, one JSON object a line: safe against a kill at any moment."""
+"""Files that are safe against a kill at any moment: journals, and files that are written whole.
+
+A journal only grows, one JSON object a line.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -17,20 +20,29 @@ from spectap.printing import printable
 T = TypeVar("T")
 
 
-def read(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:
+def read(path: Path, kind: type[T]) -> Iterator[T]:
     """The lines of a journal, each validated as ``kind``; none if there is no file.
 
     A torn last line, which a kill in mid-write leaves, counts as not written. Raises OSError, and
     JournalError for a line of another kind.
     """
+    adapter = TypeAdapter(kind)
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, start=1):
         try:
-            yield kind.validate_json(line)
+            yield adapter.validate_json(line)
         except ValidationError as error:
             raise JournalError(
                 f"{printable(str(path))}:{number}: {next(problems(error))}"
             ) from None
+
+
+def write_whole(path: Path, content: Iterable[bytes]) -> None:
+    """Writes a file whole or not at all. Raises OSError."""
+    draft = path.with_name(f"{path.name}.draft")
+    with draft.open("wb") as file:
+        file.writelines(content)
+    draft.replace(path)
 
 
 class Journal:

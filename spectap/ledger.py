@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -31,19 +31,17 @@ class Attempt:
     attempt: int = 1
 
 
-_RECORD: Final = TypeAdapter(Record)
-_ATTEMPT: Final = TypeAdapter(Attempt)
-
-
 def schema() -> dict[str, Any]:
     """The JSON Schema of a ledger's lines, as ledger.schema.json beside this file has it."""
-    described = _RECORD.json_schema() | {"title": "A line of spectap's ledger: one request"}
+    described = TypeAdapter(Record).json_schema() | {
+        "title": "A line of spectap's ledger: one request"
+    }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described
 
 
 def read_ledger(path: Path) -> list[Record]:
     """All records of a ledger; none if there is no file. Raises OSError and JournalError."""
-    return list(journal.read(path, _RECORD))
+    return list(journal.read(path, Record))
 
 
 def last_attempts(lines: Iterable[Line], *, apart: bool = False) -> list[Line]:
@@ -70,7 +68,7 @@ def last_attempts(lines: Iterable[Line], *, apart: bool = False) -> list[Line]:
 
 def read_attempts(folder: Path) -> list[Attempt]:
     """The attempts of a run; none if there is no file. Raises OSError and JournalError."""
-    return list(journal.read(folder / PROGRESS, _ATTEMPT))
+    return list(journal.read(folder / PROGRESS, Attempt))
 
 
 def uninterrupted(records: Iterable[Record], folder: Path) -> list[Record]:

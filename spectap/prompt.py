@@ -137,7 +137,6 @@ def parse(content: bytes, file: str) -> tuple[Prompt, ...]:
 
 
 def _one_line(text: str) -> str:
-    """The text with escapes for what a terminal would not print."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -260,8 +259,6 @@ class _Tool(_Model):
 
 
 class _Line(_Model):
-    """A line of JSON."""
-
     prompt: str | None = None
     messages: Annotated[list[_Message], Field(min_length=1)] | None = None
     name: str | None = None

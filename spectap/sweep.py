@@ -18,7 +18,8 @@ from spectap.answer import read_checked
 from spectap.config import Config, Variant
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS
-from spectap.errors import JournalError, MergeError, RunError, problems
+from spectap.errors import JournalError, RunError
+from spectap.journal import write_whole
 from spectap.ledger import read_ledger, whole_controls
 from spectap.names import (
     ANSWERS,
@@ -35,19 +36,8 @@ from spectap.names import (
     SWEEP,
     VARIANTS,
 )
-from spectap.prompt import UsedSet
 from spectap.record import Record
-
-
-def variant_at(config: Config, index: str) -> Variant:
-    """The variant with this number, from 0. Raises RunError."""
-    count = len(config.variants)
-    if not (index.isascii() and index.isdecimal() and int(index) < count):
-        raise RunError(
-            f"JOB_COMPLETION_INDEX = {index!r}: must be a whole number from 0 to {count - 1}, "
-            "the number of a variant"
-        )
-    return config.variants[int(index)]
+from spectap.run import prompts
 
 
 def isolated(config: Config, variant: str) -> Config:
@@ -63,16 +53,6 @@ def variant_folder(root: Path, config: Config, variant: str) -> Path:
 
 def _variant(config: Config, name: str) -> Variant:
     return next(variant for variant in config.variants if variant.name == name)
-
-
-def write_config(folder: Path, config: Config) -> None:
-    """Writes the configuration of all variants into the run's folder. Raises RunError."""
-    path = folder / SWEEP
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(configuration.dump(config), encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 @dataclass(frozen=True)
@@ -95,7 +75,6 @@ class Merged:
 
 
 _MERGED: Final = TypeAdapter(Merged)
-_SETS: Final = TypeAdapter(tuple[UsedSet, ...])
 
 
 def read_merged(folder: Path) -> Merged | None:
@@ -112,10 +91,10 @@ def merge(folder: Path) -> Merged:
 
     A variant is complete with its ``_COMPLETE``. One whose baseline is not complete is left out.
     The run's folder is like any other's. Equal variants make equal bytes. Where no variant can be
-    in it, only ``merged.json`` is written. Raises ConfigError, JournalError and MergeError.
+    in it, only ``merged.json`` is written. Raises ConfigError, JournalError and RunError.
     """
     if not (folder / SWEEP).exists():
-        raise MergeError(f"{folder}: is not the folder of a sweep or of jobs: it has no {SWEEP}")
+        raise RunError(f"{folder}: is not the folder of a sweep or of jobs: it has no {SWEEP}")
     sweep = configuration.read(folder / SWEEP)
     missing = _missing(folder, sweep)
     variants = tuple(variant for variant in sweep.variants if variant.name not in missing)
@@ -127,9 +106,9 @@ def merge(folder: Path) -> Merged:
             _write(folder, config)
         merged = Merged(config.names, missing, notes)
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        _replace(folder / MERGED, [orjson.dumps(merged, option=options)])
+        write_whole(folder / MERGED, [orjson.dumps(merged, option=options)])
     except OSError as error:
-        raise MergeError(f"{error.filename or folder}: {error.strerror}") from None
+        raise RunError(f"{error.filename or folder}: {error.strerror}") from None
     return merged
 
 
@@ -149,15 +128,15 @@ def _missing(folder: Path, sweep: Config) -> dict[str, str]:
 
 
 def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
-    """Where variants were not sent the same prompts of a set. Raises MergeError for another set."""
+    """Where variants were not sent the same prompts of a set. Raises RunError for another set."""
     first, *others = config.names
-    expected = _sets(folder, config, first)
+    expected = {used.case: used for used in prompts.read(variant_folder(folder, config, first))}
     for name in others:
-        sets = _sets(folder, config, name)
+        sets = {used.case: used for used in prompts.read(variant_folder(folder, config, name))}
         if {case: s.digest for case, s in sets.items()} != {
             case: s.digest for case, s in expected.items()
         }:
-            raise MergeError(
+            raise RunError(
                 f"{variant_folder(folder, config, name) / PROMPTS}: other prompts than {first} was "
                 "sent, so that it cannot be compared with the others"
             )
@@ -169,19 +148,10 @@ def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
                 )
 
 
-def _sets(folder: Path, config: Config, variant: str) -> dict[str, UsedSet]:
-    path = variant_folder(folder, config, variant) / PROMPTS
-    try:
-        sets = _SETS.validate_json(path.read_bytes()) if path.exists() else ()
-    except ValidationError as error:
-        raise MergeError(f"{path}: {next(problems(error))}") from None
-    return {used.case: used for used in sets}
-
-
 def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
     """Where variants were measured with other settings than the report prints.
 
-    Raises MergeError for a variant that was measured by another configuration than the rest. What
+    Raises RunError for a variant that was measured by another configuration than the rest. What
     decides nothing of what is measured may differ.
     """
     deviating: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -189,7 +159,7 @@ def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
         path = variant_folder(folder, config, variant) / CONFIG
         measured = configuration.read(path)
         if changed := configuration.differences(measured, isolated(config, variant)):
-            raise MergeError(
+            raise RunError(
                 f"{path}: {', '.join(changed)}: differs from {folder / SWEEP}, so that it cannot "
                 "be compared with the others"
             )
@@ -201,15 +171,14 @@ def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
 
 
 def _write(folder: Path, config: Config) -> None:
-    """Raises OSError and JournalError."""
     folders = {name: variant_folder(folder, config, name) for name in config.names}
     _journal(folder / LEDGER, (r for name in folders for r in _records(folder, config, name)))
     counts = (count for path in folders.values() for count in counters.read(path / COUNTERS))
     _journal(folder / COUNTERS, counts)
     answers = (answer for path in folders.values() for answer in read_checked(path / ANSWERS))
     _journal(folder / ANSWERS, answers)
-    if (prompts := folders[config.names[0]] / PROMPTS).exists():
-        _replace(folder / PROMPTS, [prompts.read_bytes()])
+    if (used := folders[config.names[0]] / PROMPTS).exists():
+        write_whole(folder / PROMPTS, [used.read_bytes()])
     for copies in (LLMPERF, INFERENCE_DEMOS):
         shutil.rmtree(folder / copies, ignore_errors=True)
     for name, path in folders.items():
@@ -220,7 +189,7 @@ def _write(folder: Path, config: Config) -> None:
                 (folder / INFERENCE_DEMOS).mkdir(exist_ok=True)
                 shutil.copyfile(file, folder / INFERENCE_DEMOS / f"{name}{file.suffix}")
     # Last, because a folder with this file is a run's.
-    _replace(folder / CONFIG, [configuration.dump(config).encode()])
+    write_whole(folder / CONFIG, [configuration.dump(config).encode()])
 
 
 def _records(folder: Path, config: Config, variant: str) -> Iterator[Record]:
@@ -233,12 +202,4 @@ def _records(folder: Path, config: Config, variant: str) -> Iterator[Record]:
 
 
 def _journal(path: Path, lines: Iterable[object]) -> None:
-    _replace(path, (orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
-
-
-def _replace(path: Path, content: Iterable[bytes]) -> None:
-    """Writes the file whole or not at all. Raises OSError."""
-    draft = path.with_name(f"{path.name}.draft")
-    with draft.open("wb") as file:
-        file.writelines(content)
-    draft.replace(path)
+    write_whole(path, (orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))

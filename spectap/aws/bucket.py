@@ -18,7 +18,8 @@ import orjson
 from spectap.answer import Evaluation
 from spectap.aws.calls import Service, Sleep
 from spectap.config import Config
-from spectap.errors import BucketError, RunError
+from spectap.errors import RunError, ShippingError
+from spectap.journal import write_whole
 from spectap.names import (
     COMPLETE,
     EVALUATION,
@@ -55,7 +56,7 @@ class Bucket:
         self._bucket = bucket
         subject = f"s3://{bucket}"
         self._s3 = Service(
-            "s3", region, sleep, subject=subject, error=BucketError, checks=_RESULT_CHECKS
+            "s3", region, sleep, subject=subject, error=ShippingError, checks=_RESULT_CHECKS
         )
 
     def upload(self, run_dir: Path, run_id: str) -> None:
@@ -63,7 +64,7 @@ class Bucket:
 
         Folders of variants are left out: each is a run of its own. Files may change or vanish
         meanwhile: each is read once, so that the object is the file as it was at one moment. A file
-        may have up to 5 GB, S3's limit for one PutObject. Raises BucketError.
+        may have up to 5 GB, S3's limit for one PutObject. Raises ShippingError.
         """
         stored = self._objects(results_key(run_id, ""))
         for path in sorted(
@@ -87,7 +88,7 @@ class Bucket:
     def fetch(self, run_id: str, run_dir: Path) -> None:
         """Brings back each file of a run that the folder lacks, whole or not at all.
 
-        Raises BucketError.
+        Raises ShippingError.
         """
         prefix = results_key(run_id, "")
         for key in self._objects(prefix):
@@ -96,16 +97,14 @@ class Bucket:
             if not _is_path(name) or path.exists():
                 continue
             data = _get(self._s3, self._bucket, key)
-            draft = path.with_name(f"{path.name}.draft")
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                draft.write_bytes(data)
-                draft.replace(path)
+                write_whole(path, [data])
             except OSError as error:
-                raise BucketError(f"{path}: cannot be written: {error.strerror}") from None
+                raise ShippingError(f"{path}: cannot be written: {error.strerror}") from None
 
     def complete(self, run_id: str) -> set[str]:
-        """The folders of a run's variants that are marked complete. Raises BucketError."""
+        """The folders of a run's variants that are marked complete. Raises ShippingError."""
         prefix = results_key(run_id, f"{VARIANTS}/")
         names = (key.removeprefix(prefix).split("/") for key in self._objects(prefix))
         return {name[0] for name in names if name[1:] == [COMPLETE]}
@@ -115,7 +114,7 @@ class Bucket:
 
         Beside them goes ``evaluation.json``, which says whose they are. An evaluation lies in
         ``results/quality/<id>/<variant>/...`` and counts if it has samples of two of the variants.
-        Without one nothing is changed. Raises BucketError and OSError.
+        Without one nothing is changed. Raises ShippingError and OSError.
         """
         root = results_key(QUALITY, "")
         samples: defaultdict[str, dict[str, Any]] = defaultdict(dict)
@@ -196,4 +195,4 @@ def _read(path: Path) -> bytes | None:
     except (IsADirectoryError, FileNotFoundError):
         return None
     except OSError as error:
-        raise BucketError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ShippingError(f"{path}: cannot be read: {error.strerror}") from None

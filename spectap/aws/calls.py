@@ -22,7 +22,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from spectap.errors import BenchmarkError, SecretError, StopError
+from spectap.errors import BenchmarkError, RunError
 
 T = TypeVar("T")
 Sleep = Callable[[float], None]
@@ -104,7 +104,7 @@ class Service:
 
 
 def read_secret(name: str, region: str, sleep: Sleep = time.sleep) -> str:
-    """The text of a secret in Secrets Manager. Raises SecretError, which does not have the text."""
+    """The text of a secret in Secrets Manager. Raises RunError, which does not have the text."""
     checks = {
         "AccessDeniedException": "check that the pod's role may read it",
         "ResourceNotFoundException": "check that its stack is deployed",
@@ -112,20 +112,20 @@ def read_secret(name: str, region: str, sleep: Sleep = time.sleep) -> str:
     }
     subject = f"secret {name}"
     service = Service(
-        "secretsmanager", region, sleep, subject=subject, error=SecretError, checks=checks
+        "secretsmanager", region, sleep, subject=subject, error=RunError, checks=checks
     )
     answer = service.call(partial(service.client.get_secret_value, SecretId=name))
     return str(answer["SecretString"])
 
 
 def start_stopper(arn: str, region: str, sleep: Sleep = time.sleep) -> None:
-    """Starts the state machine that scales the nodes to 0. Twice does no harm. Raises StopError."""
+    """Starts the state machine that scales the nodes to 0. Twice does no harm. Raises RunError."""
     checks = {
         "AccessDeniedException": "check that the pod's role may start it",
         "StateMachineDoesNotExist": "check that its stack is deployed",
         "": "check the state machine and the pod's role",
     }
-    service = Service("stepfunctions", region, sleep, subject=arn, error=StopError, checks=checks)
+    service = Service("stepfunctions", region, sleep, subject=arn, error=RunError, checks=checks)
     service.call(partial(service.client.start_execution, stateMachineArn=arn))
 
 

@@ -18,11 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import TypeAdapter
-
 from spectap import journal, metrics
 from spectap.aws.calls import AWS_ERRORS, NO_ANSWER, Service, Sleep
-from spectap.errors import BucketError, JournalError, PublishError
+from spectap.errors import JournalError, ShippingError
 from spectap.journal import Journal
 from spectap.metrics import Published
 from spectap.names import (
@@ -76,9 +74,6 @@ class Call:
     """Names of the items that were in the call."""
 
 
-_CALL: Final = TypeAdapter(Call)
-
-
 class Publisher:
     """Publishes one run's values, and remembers in the run's folder what it has published."""
 
@@ -95,7 +90,7 @@ class Publisher:
     ) -> None:
         """``namespace`` is that of all metrics. ``by_load``: whether load points have a dimension.
 
-        ``keep`` takes the folder to where it outlives this machine, and may raise BucketError. It
+        ``keep`` takes the folder to where it outlives this machine, and may raise ShippingError. It
         is called before and after each call: another machine that continues the run must know what
         was published.
         """
@@ -103,7 +98,7 @@ class Publisher:
         checks = {"": f"check the region, and that the pod's role may {action}"}
         subject = f"CloudWatch {region}"
         self._cloudwatch = Service(
-            "cloudwatch", region, sleep, subject=subject, error=PublishError, checks=checks
+            "cloudwatch", region, sleep, subject=subject, error=ShippingError, checks=checks
         )
         self._experiment, self._path = experiment, run_dir / JOURNAL
         self._namespace, self._by_load = namespace, by_load
@@ -114,7 +109,7 @@ class Publisher:
         """Publishes whatever of these turns was not published before.
 
         ``records`` are whole turns, failed requests included: these have no values of their own.
-        Retries for five minutes where CloudWatch fails. Raises PublishError.
+        Retries for five minutes where CloudWatch fails. Raises ShippingError.
         """
         try:
             begun = self._begun()
@@ -127,16 +122,16 @@ class Publisher:
                 for call in calls(new):
                     self._cloudwatch.call(partial(self._attempt, call, published))
         except JournalError as error:
-            raise PublishError(
+            raise ShippingError(
                 f"{error}; publishing cannot resume from this file: set a new RUN_ID"
             ) from None
         except OSError as error:
-            raise PublishError(f"{self._path}: {error}") from None
+            raise ShippingError(f"{self._path}: {error}") from None
 
     def _begun(self) -> dict[str, bool]:
         """The items that are in CloudWatch, or may be: True for those that it has taken."""
         begun: dict[str, bool] = {}
-        for call in journal.read(self._path, _CALL):
+        for call in journal.read(self._path, Call):
             for name in call.parts:
                 begun[name] = call.state == "taken"
                 if call.state == "refused":
@@ -159,7 +154,7 @@ class Publisher:
             )
         except NO_ANSWER:
             _warn_of_gap(names)
-        except (*AWS_ERRORS, BucketError):
+        except (*AWS_ERRORS, ShippingError):
             note("refused")
             raise
         else:

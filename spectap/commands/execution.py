@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 from spectap.commands import recorded
 from spectap.config import Config
-from spectap.errors import BucketError, RunError, ShippingError, StopError
+from spectap.errors import RunError, ShippingError
+from spectap.load import llmperf
 from spectap.load.driver import Driver
 from spectap.names import COMPLETE, RUN_ID
 from spectap.printing import printable
@@ -118,7 +119,7 @@ def measure(
     """Measures, and ships what the configuration ships.
 
     ``run_id`` is what the folder is called in the bucket; ``files`` and ``window`` are as in Run.
-    Raises RunError and SecretError.
+    Raises RunError.
     """
     pause = Pause()
     if config.api_key_secret is not None and config.region is not None:
@@ -130,7 +131,7 @@ def measure(
         run = Run(
             config,
             folder,
-            driver=Driver.choose(os.environ, Path(scratch)),
+            driver=Driver(llmperf.find(os.environ), Path(scratch)),
             files=files,
             shipper=shipper,
             patience=patience,
@@ -206,7 +207,7 @@ def _fetch_evaluation(config: Config, folder: Path) -> list[str]:
     try:
         bucket = Bucket(config.bucket, config.region, Pause())
         evaluation = bucket.fetch_evaluation(folder, config.names)
-    except (BucketError, OSError) as error:
+    except (ShippingError, OSError) as error:
         return [f"lm-eval's results: {error}"]
     if evaluation is not None:
         ended = f"{evaluation.ended:%Y-%m-%d %H:%M} UTC"
@@ -225,7 +226,7 @@ def stop_nodes(config: Config) -> None:
 
     try:
         calls.start_stopper(config.stopper, config.region, Pause())
-    except StopError as error:
+    except RunError as error:
         print(
             f"spectap: the Trainium nodes were not stopped: {error}; make stop stops them, and "
             "later their guard",

@@ -200,7 +200,6 @@ def _endpoint(text: str) -> Endpoint:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raises ConfigError for options that contradict each other."""
     if len({endpoint.name for endpoint in arguments.endpoints}) < len(arguments.endpoints):
         raise ConfigError("NAME=URL: each endpoint needs a name of its own")
     given = {option for option, value in vars(arguments).items() if value}
@@ -342,7 +341,6 @@ def _points(arguments: argparse.Namespace, enough: int) -> Iterator[LoadPoint]:
 
 
 def _turn_seconds(point: LoadPoint) -> int:
-    """How long a turn may take."""
     if point.concurrency is None:
         return math.ceil(point.requests / (point.rate or 1)) + _WAVE_SECONDS
     return _WAVE_SECONDS * math.ceil(point.requests / point.concurrency)

@@ -17,9 +17,10 @@ from spectap.commands import execution, recorded
 from spectap.commands.arguments import Command
 from spectap.commands.execution import Ended, Pause
 from spectap.errors import BenchmarkError, JournalError, RunError, ShippingError
-from spectap.names import INFERENCE_DEMO, VARIANTS, variant_run
+from spectap.journal import write_whole
+from spectap.names import INFERENCE_DEMO, SWEEP, VARIANTS, variant_run
 from spectap.printing import printable
-from spectap.run.folder import prepare
+from spectap.run.folder import prepare, writing
 from spectap.run.shipper import Shipper, make_shipper
 from spectap.run.taps import Patience
 
@@ -126,15 +127,23 @@ class _IsolatedVariant:
         if self.sweep.offline != offline:
             allowed = "must have none, since they run as jobs" if offline else "must have one each"
             raise RunError(f"{path}: variants: endpoint: {allowed}")
-        variant = sweep.variant_at(self.sweep, os.environ.get("JOB_COMPLETION_INDEX", ""))
+        number, last = os.environ.get("JOB_COMPLETION_INDEX", ""), len(self.sweep.variants) - 1
+        if not (number.isascii() and number.isdecimal() and int(number) <= last):
+            raise RunError(
+                f"JOB_COMPLETION_INDEX = {number!r}: must be a whole number from 0 to {last}, the "
+                "number of a variant"
+            )
+        variant = self.sweep.variants[int(number)]
         self._name, self._root = variant.name, execution.run_folder("/results")
         self.config = sweep.isolated(self.sweep, variant.name)
         self.folder = sweep.variant_folder(self._root, self.sweep, variant.name)
         self.run_id = variant_run(self._root.name, variant.folder)
 
     def begin(self) -> None:
-        """Brings what the bucket has of the variant. Raises RunError and BucketError."""
-        sweep.write_config(self._root, self.sweep)
+        """Brings what the bucket has of the variant. Raises RunError and ShippingError."""
+        with writing(self._root):
+            self._root.mkdir(parents=True, exist_ok=True)
+            write_whole(self._root / SWEEP, [configuration.dump(self.sweep).encode()])
         bucket = self._bucket()
         if bucket is not None:
             with execution.ending_at_once():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from spectap import config as configuration
 from spectap import sweep, wording
 from spectap.commands.arguments import Command, recorded_path, results_folder, shares, threshold
-from spectap.errors import ConfigError, JournalError, MergeError, RunError
+from spectap.errors import ConfigError, JournalError, RunError
 from spectap.ledger import read_ledger
 from spectap.names import ADVICE, CONFIG, LEDGER, RUN_ID
 from spectap.printing import printable
@@ -112,7 +112,7 @@ def merge(arguments: argparse.Namespace) -> int:
     """
     folder: Path = arguments.folder
     if not folder.is_dir():
-        raise MergeError(f"{folder}: there is no such folder")
+        raise RunError(f"{folder}: there is no such folder")
     return 0 if merge_folder(folder).complete else 1
 
 

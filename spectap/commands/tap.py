@@ -14,7 +14,7 @@ from typing import Final
 
 from spectap import wording
 from spectap.commands.arguments import Command, base_url, name, whole_number
-from spectap.errors import JournalError, TapError
+from spectap.errors import ConfigError, JournalError
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
 from spectap.record import Record
@@ -112,7 +112,7 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
             await stack.enter_async_context(server)
         except OSError as error:
             reason = os.strerror(error.errno or 0)
-            raise TapError(f"--port {arguments.port}: cannot listen there: {reason}") from None
+            raise ConfigError(f"--port {arguments.port}: cannot listen there: {reason}") from None
         print(server.url, flush=True)
         print(f"records what passes to {arguments.upstream}; Ctrl-C ends the tap", file=sys.stderr)
         collect_garbage()
@@ -139,7 +139,6 @@ def _check(path: Path) -> None:
 
 
 def _print_table(path: Path, session: str) -> None:
-    """Prints the table of what this session recorded."""
     records = [record for record in read_ledger(path) if record.run == session]
     if not records:
         print("no completion was recorded")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -21,7 +20,6 @@ from typing import Final, NamedTuple
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
-from pydantic import TypeAdapter
 
 from spectap import journal
 from spectap.endpoint.health import content, root
@@ -40,7 +38,6 @@ _FINISHED: Final = "vllm:request_generation_tokens"
 _GAPS: Final = ("vllm:time_per_output_token_seconds", "vllm:inter_token_latency_seconds")
 _DRAFTS: Final = "vllm:spec_decode_num_"
 _POSITION: Final = f"{_DRAFTS}accepted_tokens_per_pos_total"
-_TOKEN_TIME: Final = "vllm:request_time_per_output_token_seconds"
 _IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 
 
@@ -60,10 +57,6 @@ class Counters:
     """Drafts that the target agreed with, before the answer was cut at its length."""
     per_position: tuple[int, ...]
     """For the n-th draft of a step: in how many steps it was accepted."""
-    token_seconds: float
-    """Sum of the mean times per output token of ``timed`` requests, in seconds."""
-    timed: int
-    """Requests in ``token_seconds``."""
     finished_tokens: int | None = None
     """Tokens of the ``finished`` answers, counted when an answer ends, together with everything
     else of its last step. None where the server does not count it."""
@@ -87,8 +80,6 @@ class Counters:
             draft_tokens=self.draft_tokens - before.draft_tokens,
             accepted=self.accepted - before.accepted,
             per_position=tuple(count - earlier for count, earlier in pairs),
-            token_seconds=self.token_seconds - before.token_seconds,
-            timed=self.timed - before.timed,
             finished_tokens=_since(self.finished_tokens, before.finished_tokens),
             finished=self.finished - before.finished,
             gaps=_since(self.gaps, before.gaps),
@@ -111,9 +102,6 @@ class Count:
     counters: Counters
     load: str = ""
     """The name of the load point, as in the ledger."""
-
-
-_COUNT: Final = TypeAdapter(Count)
 
 
 class Page(NamedTuple):
@@ -148,21 +136,11 @@ def parse(text: str) -> Page | None:
         draft_tokens=int(totals.get(f"{_DRAFTS}draft_tokens_total", 0)),
         accepted=int(totals.get(f"{_DRAFTS}accepted_tokens_total", 0)),
         per_position=tuple(int(positions[position]) for position in sorted(positions)),
-        token_seconds=totals.get(f"{_TOKEN_TIME}_sum", 0.0),
-        timed=int(totals.get(f"{_TOKEN_TIME}_count", 0)),
         finished_tokens=None if finished is None else int(finished),
         finished=int(totals.get(f"{_FINISHED}_count", 0)),
         gaps=int(max(gaps)) if gaps else None,
     )
     return Page(counters, in_flight=sum(totals.get(name, 0.0) for name in _IN_FLIGHT))
-
-
-async def scrape_all(
-    endpoints: Mapping[str, str], poll_seconds: float = POLL_SECONDS
-) -> dict[str, Counters]:
-    """The counters of each server that has them, by name."""
-    counters = await asyncio.gather(*(scrape(url, poll_seconds) for url in endpoints.values()))
-    return {name: c for name, c in zip(endpoints, counters, strict=True) if c is not None}
 
 
 async def scrape(endpoint: str, poll_seconds: float = POLL_SECONDS) -> Counters | None:
@@ -191,4 +169,4 @@ async def scrape(endpoint: str, poll_seconds: float = POLL_SECONDS) -> Counters 
 
 def read(path: Path) -> tuple[Count, ...]:
     """All counts in the file; none if there is no file. Raises OSError and JournalError."""
-    return tuple(journal.read(path, _COUNT))
+    return tuple(journal.read(path, Count))

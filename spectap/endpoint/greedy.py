@@ -21,6 +21,7 @@ import orjson
 from spectap.config import Config, TestCase
 from spectap.endpoint.health import content, open_session
 from spectap.errors import JournalError
+from spectap.journal import write_whole
 from spectap.load import llmperf, requests
 
 DIVERGENCE: Final = "divergence.json"
@@ -70,9 +71,7 @@ async def compare(config: Config) -> list[Divergence]:
 def write(folder: Path, divergences: Sequence[Divergence]) -> None:
     """Writes ``divergence.json`` into a run's folder atomically. Raises OSError."""
     content = json.dumps([asdict(divergence) for divergence in divergences], indent=2)
-    draft = folder / f"{DIVERGENCE}.draft"
-    draft.write_text(content + "\n", encoding="utf-8")
-    draft.replace(folder / DIVERGENCE)
+    write_whole(folder / DIVERGENCE, [content.encode(), b"\n"])
 
 
 def read(folder: Path) -> tuple[Divergence, ...]:

@@ -23,7 +23,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import aiohttp
 
-from spectap.load import llmperf
 from spectap.load.requests import Reply, Request, requests_of
 from spectap.names import BEYOND_HEADER, DUE_HEADER
 
@@ -135,12 +134,11 @@ async def _send(
 
 
 def _write(options: argparse.Namespace, finished: list[_Finished]) -> None:
-    stem = llmperf.file_stem(options.model, options.mean_input_tokens, options.mean_output_tokens)
     summary = {"model": options.model, "driver": options.metadata.removeprefix("driver=")}
     responses = [request.fields for request in finished]
     options.results_dir.mkdir(parents=True, exist_ok=True)
     for kind, value in (("summary", summary), ("individual_responses", responses)):
-        path = options.results_dir / f"{stem}_{kind}.json"
+        path = options.results_dir / f"builtin_{kind}.json"
         path.write_text(json.dumps(value, indent=4), encoding="utf-8")
     if options.answers:
         answers = (

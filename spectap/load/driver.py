@@ -38,11 +38,6 @@ class Driver:
     scratch: Path
     """A folder for what the load reads."""
 
-    @classmethod
-    def choose(cls, environment: Mapping[str, str], scratch: Path) -> Driver:
-        """llmperf, where ``environment`` names an installation of it."""
-        return cls(llmperf.find(environment), scratch)
-
     async def run(
         self,
         *,

@@ -7,7 +7,6 @@ Everything here follows ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py``
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -96,12 +95,6 @@ def arguments(load: Load, point: LoadPoint, *, model: str, results: Path, driver
     }
     options = ((name, value) for name, value in values.items() if value is not None)
     return [word for name, value in options for word in (f"--{name}", str(value))]
-
-
-def file_stem(model: str, mean_input_tokens: int, mean_output_tokens: int) -> str:
-    """What the names of its result files begin with."""
-    name = f"{model}_{mean_input_tokens}_{mean_output_tokens}"
-    return re.sub(r"-{2,}", "-", re.sub(r"[^\w\d-]+", "-", name))
 
 
 def latencies(folder: Path) -> list[float]:

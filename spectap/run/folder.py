@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from spectap.config import Config
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS, Count, Counters
 from spectap.errors import ConfigError, RunError
-from spectap.journal import Journal
+from spectap.journal import Journal, write_whole
 from spectap.names import ANSWERS, COMPLETE, CONFIG
 from spectap.prompt import Prompt
 from spectap.record import Record
@@ -33,7 +34,7 @@ def prepare(folder: Path, config: Config) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            _write(path, config)
+            write_whole(path, [configuration.dump(config).encode()])
             return
         begun = configuration.read(path)
         if changed := configuration.differences(begun, config):
@@ -42,7 +43,8 @@ def prepare(folder: Path, config: Config) -> None:
                 "set a new RUN_ID"
             )
         if begun != config and not (folder / COMPLETE).exists():
-            _write(path, config.model_copy(update={"settings": _of_both(begun, config)}))
+            config = config.model_copy(update={"settings": _of_both(begun, config)})
+            write_whole(path, [configuration.dump(config).encode()])
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}") from None
     except ConfigError as error:
@@ -56,12 +58,6 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(f"{folder}: cannot be written: {error}") from None
-
-
-def _write(path: Path, config: Config) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_text(configuration.dump(config), encoding="utf-8")
-    draft.replace(path)
 
 
 def _of_both(begun: Config, current: Config) -> dict[str, str]:
@@ -87,7 +83,9 @@ class Observations:
 
     async def scrape(self) -> dict[str, Counters]:
         """What each server has counted since its start, where it counts."""
-        return await counters.scrape_all(self._config.endpoints, self._poll_seconds)
+        urls = self._config.endpoints.values()
+        scraped = await asyncio.gather(*(counters.scrape(url, self._poll_seconds) for url in urls))
+        return {name: c for name, c in zip(self._config.names, scraped, strict=True) if c}
 
     def count(
         self,

@@ -15,10 +15,12 @@ from spectap.config import Config
 from spectap.endpoint import context
 from spectap.endpoint.context import Counted, Refused
 from spectap.errors import ConfigError, RunError
+from spectap.journal import write_whole
 from spectap.load import sets
 from spectap.load.sets import LoadedSet
 from spectap.names import PROMPTS
 from spectap.prompt import LeftOut, Prompt, UsedSet
+from spectap.run.folder import writing
 
 _NOTED: Final = TypeAdapter(tuple[UsedSet, ...])
 
@@ -54,7 +56,9 @@ async def prepare(
     for case, prompt_set in loaded(config, files).items():
         if case not in noted:
             noted[case] = await _used(config, case, prompt_set, window)
-            _write(folder, tuple(noted.values()))
+            content = _NOTED.dump_json(tuple(noted.values()), indent=2)
+            with writing(folder):
+                write_whole(folder / PROMPTS, [content, b"\n"])
         elif noted[case].digest != _digest(prompt_set.prompts):
             raise RunError(
                 f"{folder / PROMPTS}: {case}: this run was begun with other prompts than those "
@@ -72,17 +76,6 @@ def read(folder: Path) -> tuple[UsedSet, ...]:
         return _NOTED.validate_json(path.read_bytes()) if path.exists() else ()
     except (OSError, ValidationError) as error:
         raise RunError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
-
-
-def _write(folder: Path, noted: Sequence[UsedSet]) -> None:
-    """Writes the file whole or not at all."""
-    path = folder / PROMPTS
-    try:
-        draft = path.with_suffix(".draft")
-        draft.write_bytes(_NOTED.dump_json(tuple(noted), indent=2) + b"\n")
-        draft.replace(path)
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 async def _used(config: Config, case: str, prompt_set: LoadedSet, window: int) -> UsedSet:

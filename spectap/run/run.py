@@ -313,7 +313,6 @@ class Run:
             self._say(f"failed: {label}, round {turn.round}: {failure}")
 
     def _sent(self, turn: Turn, point: LoadPoint) -> Sequence[Prompt]:
-        """The prompts of a turn; none where the driver makes them of a line."""
         return of_round(self._prompts.get(turn.case, ()), turn.round, point.requests)
 
     async def _ship(self) -> None:

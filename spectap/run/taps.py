@@ -74,16 +74,16 @@ class Taps:
     async def __aenter__(self) -> Self:
         """Raises OSError."""
         async with contextlib.AsyncExitStack() as stack:
-            for variant in self._config.variants:
+            for name, url in self._config.endpoints.items():
                 tap = Tap(
-                    variant.url,
+                    url,
                     run=self._folder.name,
-                    variant=variant.name,
+                    variant=name,
                     ledger=self._ledger,
                     stall_seconds=self._stall_seconds,
                     on_record=self._note,
                 )
-                self._taps[variant.name] = await stack.enter_async_context(tap)
+                self._taps[name] = await stack.enter_async_context(tap)
             self._stack = stack.pop_all()
         return self
 

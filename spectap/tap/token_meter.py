@@ -19,36 +19,6 @@ _USAGE: Final = b'"usage":'
 _LONGEST_ERROR: Final = 200
 
 
-class Events:
-    """Server-sent events of bytes that may be cut anywhere; every byte is searched once."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Takes the bytes of one read. Returns the events that they complete, blank lines included.
-
-        Raises LimitError where an event is longer than ``limits.EVENT``.
-        """
-        # The buffer was searched before, but its end may be the first half of a blank line.
-        searched = max(0, len(self._buffer) - 3)
-        self._buffer += data
-        events = []
-        start = 0
-        for end in _ends_of_events(self._buffer, searched):
-            events.append(bytes(self._buffer[start:end]))
-            start = end
-        del self._buffer[:start]
-        limits.check("an event", len(self._buffer), limits.EVENT)
-        return events
-
-    def close(self) -> bytes:
-        """Ends the stream. Returns the event whose blank line never came; empty without one."""
-        unfinished = bytes(self._buffer)
-        self._buffer.clear()
-        return unfinished
-
-
 def _ends_of_events(text: bytearray, start: int) -> Iterator[int]:
     """The end of each blank line from ``start`` on."""
     if text.find(b"\r", start) >= 0:
@@ -92,7 +62,7 @@ class Meter:
         self._counts: dict[int, int] = {}
         self._event_count = 0
         self._uncounted = False
-        self._events = Events()
+        self._buffer = bytearray()
 
     @property
     def per_chunk(self) -> bool:
@@ -106,7 +76,7 @@ class Meter:
 
         An incomplete event is held back, unless there is nothing to strip. Raises LimitError.
         """
-        events = self._events.feed(data)
+        events = self._complete(data)
         self._event_count += len(events)
         limits.check("the stream", self._event_count, limits.EVENTS, "events")
         passed = [self._read(event, at) for event in events]
@@ -114,15 +84,29 @@ class Meter:
 
     def close(self, at: float) -> bytes:
         """Ends the stream. Returns what was held back."""
-        unfinished = self._events.close()
+        unfinished = bytes(self._buffer)
         if unfinished:
             self._read(unfinished, at)
         if not self.done:
             self._fail("truncated: the stream ended without [DONE]")
         return unfinished if self._strip else b""
 
+    def _complete(self, data: bytes) -> list[bytes]:
+        """The events that these bytes complete. Each byte is searched once."""
+        # The buffer was searched before, but its end may be the first half of a blank line.
+        searched = max(0, len(self._buffer) - 3)
+        self._buffer += data
+        events = []
+        start = 0
+        for end in _ends_of_events(self._buffer, searched):
+            events.append(bytes(self._buffer[start:end]))
+            start = end
+        del self._buffer[:start]
+        limits.check("an event", len(self._buffer), limits.EVENT)
+        return events
+
     def _read(self, event: bytes, at: float) -> bytes:
-        """Reads one event. Returns what to pass on of it."""
+        """What to pass on of the event."""
         data = event_data(event)
         if data is None:
             return event

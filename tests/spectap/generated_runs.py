@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,8 @@ def ledger(
     ``acceptance``: how often a draft is accepted, by the structure of the test case.
     """
     chance = random.Random(seed)
-    rounds = configuration["load"]["rounds"]
+    load, rounds = configuration["load"], configuration["load"]["rounds"]
+    [point] = load["points"]
     most = rounds if isinstance(rounds, int) else rounds["at_most"]
     lines: list[Line] = []
     clock = STARTED
@@ -112,9 +113,34 @@ def ledger(
         for case in configuration["test_cases"]:
             took = 0.0
             for variant in configuration["variants"]:
-                turn = list(_turn(configuration, case, variant, number, clock, chance, acceptance))
-                took = max([took, *(line["sent"] + line["end"] - clock for line in turn)])
-                lines += turn
+                share, window = acceptance[case["structure"]], variant.get("window")
+                name = f"{case['name']}-{variant['name']}-{number}"
+                # A slot has one request in flight; the next follows when that has ended.
+                free = [clock + slot * 0.001 for slot in range(point["concurrency"])]
+                for index in range(point["requests"] if number else point["concurrency"]):
+                    slot = free.index(min(free))
+                    chunks = _chunks(share, window, load["mean_output_tokens"], chance)
+                    end = chunks[-1][0] + 0.002
+                    took = max(took, free[slot] + end - clock)
+                    lines.append(
+                        {
+                            "run": "article-20260521-0940",
+                            "variant": variant["name"],
+                            "case": case["name"],
+                            "round": number,
+                            "request": f"{name}-{index}",
+                            "sent": free[slot],
+                            "status": 200,
+                            "error": None,
+                            "prompt_tokens": 64,
+                            "output_tokens": load["mean_output_tokens"],
+                            "stream": True,
+                            "per_chunk": True,
+                            "chunks": chunks,
+                            "end": end,
+                        }
+                    )
+                    free[slot] += end + 0.05
             clock += took + 1
     return lines
 
@@ -170,48 +196,6 @@ def uncounted(line: Line) -> Line:
     return {**line, "per_chunk": False, "chunks": [[offset, 0] for offset, _ in line["chunks"]]}
 
 
-def _turn(
-    configuration: Line,
-    case: Line,
-    variant: Line,
-    number: int,
-    clock: float,
-    chance: random.Random,
-    acceptance: Mapping[str, float],
-) -> Iterator[Line]:
-    load = configuration["load"]
-    [point] = load["points"]
-    amount = point["concurrency"] if number == 0 else point["requests"]
-    # A request in flight for each slot; a slot sends its next one when its own has ended.
-    free = [clock + slot * 0.001 for slot in range(point["concurrency"])]
-    for index in range(amount):
-        slot = free.index(min(free))
-        chunks = _chunks(
-            acceptance[case["structure"]],
-            variant.get("window"),
-            load["mean_output_tokens"],
-            chance,
-        )
-        took = chunks[-1][0] + 0.002
-        yield {
-            "run": "article-20260521-0940",
-            "variant": variant["name"],
-            "case": case["name"],
-            "round": number,
-            "request": f"{case['name']}-{variant['name']}-{number}-{index}",
-            "sent": free[slot],
-            "status": 200,
-            "error": None,
-            "prompt_tokens": 64,
-            "output_tokens": load["mean_output_tokens"],
-            "stream": True,
-            "per_chunk": True,
-            "chunks": chunks,
-            "end": took,
-        }
-        free[slot] += took + 0.05
-
-
 def _chunks(
     acceptance: float, window: int | None, tokens: int, chance: random.Random
 ) -> list[list[float]]:
@@ -219,16 +203,11 @@ def _chunks(
     offset = 0.21 * chance.gauss(1, 0.05)
     chunks, written = [[offset, 1]], 1
     while written < tokens:
-        size = 1 if window is None else _step(acceptance, window, chance)
+        size = 1
+        while window and size < window and chance.random() < acceptance:
+            size += 1
         size = min(size, tokens - written)
         offset += (BASE_STEP if window is None else SD_STEP) * pace
         chunks.append([offset, size])
         written += size
     return chunks
-
-
-def _step(acceptance: float, window: int, chance: random.Random) -> int:
-    size = 1
-    while size < window and chance.random() < acceptance:
-        size += 1
-    return size

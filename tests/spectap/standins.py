@@ -8,14 +8,12 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
-from spectap.config import TestCase
-from spectap.errors import BucketError, LoadError, PublishError
+from spectap.errors import LoadError, ShippingError
 from spectap.load.driver import Driver
-from spectap.load_points import Load, LoadPoint
-from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run.taps import Patience
 
@@ -33,7 +31,7 @@ class Bucket:
     def upload(self) -> None:
         if self.failing:
             self.events.append("upload failed")
-            raise BucketError("the bucket cannot be reached")
+            raise ShippingError("the bucket cannot be reached")
         shutil.copytree(self.folder, self.target, dirs_exist_ok=True)
         self.events.append("upload")
 
@@ -48,7 +46,7 @@ class Publisher:
 
     def publish(self, records: Sequence[Record]) -> None:
         if self.failing:
-            raise PublishError("throttled for too long")
+            raise ShippingError("throttled for too long")
         new = [record for record in records if record.request not in self.published]
         if any(record.succeeded for record in new):
             self.published += [record.request for record in new]
@@ -65,38 +63,24 @@ class InProcess(Driver):
     fail: set[tuple[str, str]] = field(default_factory=set)
     ran: list[tuple[str, str, str]] = field(default_factory=list)
 
-    async def run(
-        self,
-        *,
-        model: str,
-        case: TestCase,
-        prompts: Sequence[Prompt],
-        shape: Load,
-        point: LoadPoint,
-        seed: str,
-        endpoint: str,
-        results: Path,
-        answers: Path | None = None,
-        grace_seconds: float = 0,
-    ) -> None:
-        name, _, variant, round_ = results.parts[-4:]
+    async def run(self, **turn: Any) -> None:
+        name, _, variant, round_ = turn["results"].parts[-4:]
         self.ran.append((name, variant, round_))
         if (name, variant) in self.fail:
             raise LoadError("llmperf ended with status 1: out of memory")
         body = {
-            "model": model,
-            "messages": [{"role": "user", "content": case.line or "sonnet"}],
+            "model": turn["model"],
+            "messages": [{"role": "user", "content": turn["case"].line or "sonnet"}],
             "stream": True,
-            "max_tokens": shape.mean_output_tokens,
+            "max_tokens": turn["shape"].mean_output_tokens,
         }
         async with aiohttp.ClientSession() as session:
-            await asyncio.gather(
-                *(self._send(session, endpoint, body) for _ in range(point.requests))
-            )
+            url = f"{turn['endpoint']}/chat/completions"
+            requests = turn["point"].requests
+            await asyncio.gather(*(_send(session, url, body) for _ in range(requests)))
 
-    async def _send(
-        self, session: aiohttp.ClientSession, endpoint: str, body: dict[str, object]
-    ) -> None:
-        with contextlib.suppress(aiohttp.ClientError):
-            async with session.post(f"{endpoint}/chat/completions", json=body) as response:
-                await response.read()
+
+async def _send(session: aiohttp.ClientSession, url: str, body: dict[str, object]) -> None:
+    with contextlib.suppress(aiohttp.ClientError):
+        async with session.post(url, json=body) as response:
+            await response.read()

@@ -28,26 +28,20 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 class Bench:
     """A tap before ``endpoint`` and a client at both, for one test."""
 
-    def __init__(self, tap: Tap, endpoint: str, path: Path, client: aiohttp.ClientSession) -> None:
-        self.tap, self.endpoint, self.path, self.client = tap, endpoint, path, client
+    def __init__(self, tap: Tap, path: Path, client: aiohttp.ClientSession) -> None:
+        self.tap, self.path, self.client = tap, path, client
 
     async def post(
-        self, body: dict[str, Any] | bytes, path: str = "chat/completions", **options: Any
+        self,
+        body: dict[str, Any] | bytes,
+        path: str = "chat/completions",
+        base: str = "",
+        **options: Any,
     ) -> tuple[int, bytes]:
-        """Status and body of a request through the tap."""
-        return await self._post(self.tap.url, body, path, options)
-
-    async def direct(
-        self, body: dict[str, Any], path: str = "chat/completions", **options: Any
-    ) -> tuple[int, bytes]:
-        """The same without the tap."""
-        return await self._post(self.endpoint, body, path, options)
-
-    async def _post(
-        self, base: str, body: dict[str, Any] | bytes, path: str, options: dict[str, Any]
-    ) -> tuple[int, bytes]:
+        """Status and body of a request through the tap, or to the server at ``base``."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with self.client.post(f"{base}/{path}", data=data, **options) as response:
+        url = f"{base or self.tap.url}/{path}"
+        async with self.client.post(url, data=data, **options) as response:
             return response.status, await response.read()
 
     def records(self) -> list[Record]:
@@ -65,7 +59,7 @@ async def bench(endpoint: str, path: Path, stall_seconds: float = 5) -> AsyncIte
         tap = Tap(endpoint, run="r", variant="SD", ledger=open_ledger, stall_seconds=stall_seconds)
         async with tap, aiohttp.ClientSession() as client:
             tap.label("counting", 1)
-            yield Bench(tap, endpoint, file, client)
+            yield Bench(tap, file, client)
 
 
 def golden(*tokens: int, gap: float = 0.005) -> Golden:

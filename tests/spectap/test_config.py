@@ -37,78 +37,39 @@ def test_what_is_dumped_is_read_back(tmp_path: Path) -> None:
     ]
 
 
-VARIANTS: list[dict[str, Any]] = [
-    {"name": "Base", "endpoint": "http://h:1/v1"},
-    {"name": "k7", "endpoint": "http://h:2/v1", "baseline": "Base", "window": 7},
-    {"name": "k3", "endpoint": "http://h:3/v1", "baseline": "Base", "window": 3},
-]
-
-
-def variants(*changes: dict[str, Any]) -> dict[str, Any]:
-    changed = [variant | change for variant, change in zip(VARIANTS, changes, strict=False)]
-    return samples.settings(variants=changed)
-
-
-def loads(*points: dict[str, Any]) -> dict[str, Any]:
-    return samples.settings(load=samples.loads(*points))
+BASE = {"name": "Base", "endpoint": "http://h:1/v1"}
+K7 = {"name": "k7", "endpoint": "http://h:2/v1", "baseline": "Base", "window": 7}
+TWICE = samples.loads({"rate": 2, "requests": 1}, {"rate": 2.0, "requests": 3})
+ONE = {"rate": 1, "requests": 1}
+BOTH = samples.loads({**ONE, "concurrency": 1}, ONE)
+PASSWORD = {**BASE, "endpoint": "http://me:hidden@h:1/v1"}
 
 
 @pytest.mark.parametrize(
-    ("contents", "message"),
+    ("changes", "message"),
     [
-        (loads(), "load.points: Tuple should have at least 1 item"),
-        (
-            loads({"requests": 1}, {"rate": 1, "requests": 1}),
-            "load.points.0: needs either concurrency or rate",
-        ),
-        (
-            loads({"concurrency": 1, "rate": 1, "requests": 1}, {"rate": 1, "requests": 1}),
-            "load.points.0: needs either concurrency or rate",
-        ),
-        (
-            loads({"rate": 2, "requests": 1}, {"rate": 2.0, "requests": 3}),
-            "load: points: rate-2 is duplicated",
-        ),
-        (
-            samples.settings(objectives={"ttft_p90_ms": 500, "e2e_p90_ms": 400}),
-            "objectives: e2e_p90_ms must be more than ttft_p90_ms, 500",
-        ),
-        (samples.settings(variants=[]), "the first must be a baseline"),
-        (samples.settings(colour="red"), "colour: Extra inputs are not permitted"),
-        (samples.settings(bucket=""), "bucket: String should have at least 1 character"),
-        (samples.settings(bucket=None), "bucket and region: both or neither"),
-        (
-            samples.settings(load=samples.load(mean_input_tokens=40)),
-            "load.mean_input_tokens: .* 41",
-        ),
-        (samples.settings(test_cases=[CASE] * 2), "test_cases: x is duplicated"),
-        (
-            variants({"endpoint": "http://me:hidden@h:1/v1"}),
-            r"config.json: variants.0.endpoint: String should match pattern '[^']*'$",
-        ),
-        (variants({}, {"name": "Base"}), "variants: Base is duplicated"),
-        (variants({}, {"baseline": "k9"}), "variants: k7: k9 is no baseline"),
-        (variants({"baseline": "k7"}, {}), "variants: Base: k7 is no baseline"),
-        (
-            variants({"baseline": "k7"}, {"baseline": None}),
-            "variants: the first must be a baseline",
-        ),
-        (variants({"endpoint": "h"}), r"variants.0.endpoint: .* pattern"),
-        (samples.settings(load=samples.load(rounds=0)), "load.rounds: must be at least 1"),
-        (
-            samples.settings(load=samples.load(rounds={"at_least": 4, "at_most": 9})),
-            "load.rounds.half_width: is required, because at_most is more than at_least",
-        ),
+        ({"load": BOTH}, "load.points.0: needs either concurrency or rate"),
+        ({"load": TWICE}, "load: points: rate-2 is duplicated"),
+        ({"load": samples.load(mean_input_tokens=40)}, "load.mean_input_tokens: .* 41"),
+        ({"load": samples.load(rounds=0)}, "load.rounds: must be at least 1"),
+        ({"objectives": {"ttft_p90_ms": 5, "e2e_p90_ms": 4}}, "e2e_p90_ms must be more than ttft"),
+        ({"variants": []}, "the first must be a baseline"),
+        ({"variants": [BASE, BASE]}, "variants: Base is duplicated"),
+        ({"variants": [BASE, {**K7, "baseline": "k9"}]}, "variants: k7: k9 is no baseline"),
+        ({"variants": [BASE, {**K7, "endpoint": None}]}, "all or none must have an endpoint"),
+        ({"variants": [PASSWORD]}, "endpoint: String should match pattern '[^']*'$"),
+        ({"colour": "red"}, "colour: Extra inputs are not permitted"),
+        ({"bucket": None}, "bucket and region: both or neither"),
     ],
 )
-def test_refuses_in_one_line(tmp_path: Path, contents: dict[str, Any], message: str) -> None:
+def test_refuses_in_one_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message) as refusal:
-        config.read(write(tmp_path, contents))
+        config.read(write(tmp_path, samples.settings(**changes)))
     assert "\n" not in str(refusal.value)
     assert "config.json: " in str(refusal.value)
 
 
-def test_refuses_with_a_line_for_each_error(tmp_path: Path) -> None:
+def test_refuses_with_a_line_for_each_error_and_files_that_are_no_json(tmp_path: Path) -> None:
     path = write(tmp_path, samples.settings(cost={}))
     with pytest.raises(ConfigError) as refusal:
         config.read(path)
@@ -116,11 +77,14 @@ def test_refuses_with_a_line_for_each_error(tmp_path: Path) -> None:
         f"{path}: cost.{field}: Field required"
         for field in ("usd_per_hour", "as_of", "share", "denominator")
     ]
+    path.write_text('{"model":', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"config.json: Invalid JSON"):
+        config.read(path)
 
 
-def test_names_a_file_that_is_not_there_or_not_json(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none.json: cannot be read: No such file"):
-        config.read(tmp_path / "none.json")
-    (tmp_path / "half.json").write_text('{"model":', encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"half.json: Invalid JSON"):
-        config.read(tmp_path / "half.json")
+@pytest.mark.parametrize(("batch", "needed"), [(None, 2), (2, 2), (1, 1)])
+def test_beyond_the_batch_failures_are_what_the_load_does(batch: int | None, needed: int) -> None:
+    """Two requests at once: a turn is not repeated until neither of them fails."""
+    base = {"name": "Base", "endpoint": "http://h:1/v1", "batch": batch}
+    configured = samples.config(variants=[base])
+    assert configured.needed(configured.load.points[0]) == needed

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import spectap
-from spectap.load import llmperf, sets
+from spectap.load import llmperf
 
 FOLDER = Path(spectap.__file__).parent
 DOCKERFILE = (FOLDER / "Dockerfile").read_text(encoding="utf-8")
@@ -62,11 +62,3 @@ def test_the_wheel_needs_what_is_imported() -> None:
 def test_llmperf_is_the_commit_that_the_code_follows() -> None:
     (commit,) = re.findall(r"llmperf\.git#([0-9a-f]{40}) ", DOCKERFILE, re.MULTILINE)
     assert f"@{commit[:7]}" in (llmperf.__doc__ or "")
-
-
-def test_prompt_sets_are_where_they_are_looked_for() -> None:
-    makefile = (FOLDER.parent / "Makefile").read_text(encoding="utf-8")
-    assert Path(sys.prefix) / "prompt-sets" == sets.FOLDER
-    # /usr/local is the prefix of the image's Python.
-    assert "--target /usr/local/prompt-sets" in DOCKERFILE
-    assert "SETS := .venv/prompt-sets/ready" in makefile

@@ -1,4 +1,4 @@
-"""What others sent reaches the terminal as text, and never as a command to it."""
+"""What is printed: text of others as text, and colours that differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployment.console import Console, print_table
-from spectap import printing
+from spectap import palette, printing
 from spectap.run.progress import Progress
 from spectap.tap.token_meter import clean
 
@@ -30,16 +30,11 @@ def test_nothing_that_controls_a_terminal_is_printed(text: str) -> None:
     printed.encode()
 
 
-def test_a_line_stays_one_line_where_one_is_expected() -> None:
-    forged = f"{HOSTILE}\nbenchmark: all is well"
-    assert printing.printable(forged) == f"{HARMLESS}\ufffdbenchmark: all is well"
-    assert printing.printable_lines(forged) == f"{HARMLESS}\nbenchmark: all is well"
-    assert clean("\x1b]0;title\x07") == "\ufffd]0;title\ufffd"
-
-
 def test_a_run_and_a_stage_show_what_others_sent_as_text(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    assert printing.printable_lines(f"{HOSTILE}\nx") == f"{HARMLESS}\nx"
+    assert clean("\x1b]0;title\x07 \n" + "x" * 999) == "\ufffd]0;title\ufffd " + "x" * 188 + "…"
     stream = io.StringIO()
     Progress(1, stream=stream).say(f"{HOSTILE}\nx")
     Console(1, stream).say(f"{HOSTILE}\nx")
@@ -49,3 +44,19 @@ def test_a_run_and_a_stage_show_what_others_sent_as_text(
     assert f"{HARMLESS}\ufffdx, " in stream.getvalue()
     print_table([("run", f"{HOSTILE}\nrun", "x")])
     assert capsys.readouterr().out == f"run  {HARMLESS}\ufffdrun  x\n"
+
+
+def luminance(colour: str) -> float:
+    encoded = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in encoded]
+    return sum(share * c for share, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_each_is_legible_as_text_and_no_two_variants_look_alike() -> None:
+    light, dark = map(luminance, palette.PAPER)
+    for colour in palette.ALL:
+        assert (light + 0.05) / (luminance(colour.light) + 0.05) >= 4.5
+        assert (luminance(colour.dark) + 0.05) / (dark + 0.05) >= 4.5
+    colours = palette.of(f"k{number}" for number in range(32))
+    assert len({(colour.light, colour.marker) for colour in colours.values()}) == 32
+    assert list(palette.of(["Base", "SD"]).values()) == list(palette.ALL[:2])

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spectap.errors import ConfigError
 from spectap.prompt import Form, parse, read_content
@@ -54,26 +52,17 @@ def test_a_line_of_json_says_more() -> None:
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "3"},
     ]
-    first, second, third = parse(
-        "\n".join(
-            [
-                line(name="one", max_tokens=7, answer="json", **{"class": "short"}),
-                json.dumps({"messages": [system, parts, *calls], "tools": [tool()]}),
-                line(answer="code", max_tokens=None, tools=None),
-            ]
-        ).encode(),
-        "f",
+    lines = (
+        line(name="one", max_tokens=7, answer="json", **{"class": "short"}),
+        json.dumps({"messages": [system, parts, *calls], "tools": [tool()]}),
+        line(answer="code", max_tokens=None, tools=None),
     )
+    first, second, third = parse("\n".join(lines).encode(), "f")
     assert (first.name, first.prompt_class, first.max_tokens) == ("one", "short", 7)
     assert first.messages == tuple(SAY_IT)
-    assert (second.name, second.tools) == ("line-2", (tool(),))
-    assert second.messages == (system, parts, *calls)
-    assert [prompt.form for prompt in (first, second, third)] == [
-        Form.JSON,
-        Form.TOOL_CALL,
-        Form.CODE,
-    ]
-    assert (second.prompt_class, second.max_tokens, third.tools) == ("", None, ())
+    assert (second.name, second.prompt_class, second.max_tokens) == ("line-2", "", None)
+    assert (second.tools, second.messages) == ((tool(),), (system, parts, *calls))
+    assert (first.form, second.form, third.form) == (Form.JSON, Form.TOOL_CALL, Form.CODE)
 
 
 @pytest.mark.parametrize(
@@ -83,24 +72,15 @@ def test_a_line_of_json_says_more() -> None:
         ('{"prompt": "a", "prompt": "b"}', "is no JSON: prompt is there twice"),
         ('{"prompt": "\\ud800"}', "is no JSON: has half a character, a lone surrogate"),
         ('{"prompt": NaN}', "is no JSON: Out of range float values are not JSON compliant"),
-        ("[" * 100_000, "is no JSON: is nested too deeply"),
-        ("[1]", "must be an object"),
         ("{}", "needs either prompt or messages"),
-        (line(prompt=" "), 'prompt = " ": must not be empty'),
-        (line(prompt=1), "prompt = 1: must be a valid string"),
-        (line(prompt=None, messages="hi"), 'messages = "hi": must be a valid array'),
         (
             line(prompt=None, messages=[{"role": "bot"}]),
             'messages[0].role = "bot": must be \'system',
         ),
-        (line(prompt=None, messages=IMAGE), "messages[0]: content must be text"),
         (line(max_tokens=0), "max_tokens = 0: must be greater than or equal to 1"),
-        (line(**{"class": "a\nb"}), 'class = "a\\nb": must be printable and not empty'),
-        (line(name=""), 'name = "": must be printable and not empty'),
         (line(name="n" * 101), f'name = "{"n" * 76}...: must have at most 100 characters'),
         (line(answer="json", tools=[tool()]), "answer: not with tools"),
         (line(tools=[tool(), tool()]), "tools: add is there twice"),
-        (line(tools=[tool(name="a.b")]), 'tools[0].function.name = "a.b": must match pattern'),
         (line(tools=[tool(parameters={"type": "dict"})]), f"{PARAMETERS}: must be a JSON Schema"),
         (line(tools=[tool(parameters=FLOAT)]), f'{PARAMETERS}: "float" is no type of JSON Schema'),
         (
@@ -138,22 +118,3 @@ def test_a_file_without_a_prompt(tmp_path: Path) -> None:
         parse(b"a\nb\xff", "f")
     with pytest.raises(ConfigError, match="none: cannot be read: No such file or directory"):
         read_content(tmp_path / "none")
-
-
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: (
-    st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["prompt", "messages", "tools", "class", "function", "role", "content"]),
-        inner,
-        max_size=4,
-    )
-), max_leaves=12))  # fmt: skip
-def test_whatever_a_line_holds_it_is_read_or_refused(value: Any) -> None:
-    refused = ""
-    try:
-        prompts = parse(json.dumps(value).encode(), "f.jsonl")
-    except ConfigError as error:
-        refused = str(error)
-    else:
-        assert all(prompt.model_dump_json() for prompt in prompts)
-    assert all(message.startswith("f.jsonl:1: ") for message in refused.splitlines())

@@ -4,33 +4,88 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-import orjson
 import pytest
 
-from spectap.answer import CheckedAnswer, read_checked
-from spectap.errors import MergeError
+from spectap.answer import read_checked
+from spectap.errors import RunError
 from spectap.ledger import last_attempts, read_ledger
 from spectap.names import CONTROL
-from spectap.prompt import Form, LeftOut, UsedSet
+from spectap.prompt import LeftOut, UsedSet
 from spectap.report import results
 from spectap.sweep import merge, read_merged
-from tests.spectap import parts
-from tests.spectap.generated_runs import Line
-from tests.spectap.parts import NAMES
+from tests.spectap import generated_runs
+from tests.spectap.generated_runs import CONCURRENCY, TWO_BASELINES, Line
+
+NAMES = tuple(str(variant["name"]) for variant in TWO_BASELINES)
+
+
+def sweep_configuration() -> Line:
+    """The configuration of all variants: two batches, each with a baseline and a window."""
+    generated = generated_runs.config(variants=TWO_BASELINES, rounds=3)
+    endpoint = "http://127.0.0.1:8000/v1"
+    variants = [{**variant, "endpoint": endpoint} for variant in generated["variants"]]
+    return {**generated, "apart": True, "variants": variants}
+
+
+def write(folder: Path, complete: Collection[str] = NAMES) -> Path:
+    """A sweep in which these variants are complete, and the others are under way."""
+    configuration = sweep_configuration()
+    folder.mkdir(parents=True)
+    (folder / "sweep.json").write_text(json.dumps(configuration), encoding="utf-8")
+    for seed, variant in enumerate(configuration["variants"]):
+        name = variant["name"]
+        results = folder / "variants" / name
+        of_one = {**configuration, "variants": [{**variant, "baseline": None}]}
+        lines = [*generated_runs.ledger(of_one, seed)]
+        lines = [*controls(lines, 1), *lines, *controls(lines, 2)]
+        generated_runs.write(results, of_one, [{**line, "run": name} for line in lines])
+        generated_runs.write_llmperf(results, [line for line in lines if line["round"] > 0])
+        if name in complete:
+            (results / "_COMPLETE").touch()
+    return folder
+
+
+def controls(lines: Iterable[Line], attempt: int, requests: int = CONCURRENCY) -> Iterator[Line]:
+    """A control of so many requests, like the warm-up among ``lines``."""
+    first = [line for line in lines if line["round"] == 0][:requests]
+    for line in first:
+        request = f"{line['request']}-control-{attempt}"
+        yield {**line, "round": -1, "attempt": attempt, "request": request}
+
+
+def append(path: Path, lines: Iterable[Any]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What is in the run itself, by path."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.relative_to(folder).parts[0] != "variants"
+    }
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return parts.write(tmp_path / "sweep-1")
+    return write(tmp_path / "sweep-1")
 
 
 def test_complete_variants_become_a_run(folder: Path) -> None:
+    turn: Line = {"case": "counting", "load": "concurrency-4", "round": 1, "attempt": 1}
+    checked = {"prompt": "p", "digest": "d", "finish": "stop", "form": "JSON", "valid": True}
+    for name in NAMES:
+        line = {"variant": name, **turn, **checked, "problem": "", "answer": None}
+        append(folder / "variants" / name / "answers.jsonl", [line])
     merged = merge(folder)
     assert (merged.complete, merged.missing) == (NAMES, {})
+    assert [answer.variant for answer in read_checked(folder / "answers.jsonl")] == [*NAMES]
     run = results.read(folder)
     assert {v.name: v.baseline for v in run.config.variants} == {
         "Base": None,
@@ -50,16 +105,16 @@ def test_complete_variants_become_a_run(folder: Path) -> None:
 
 def test_a_later_merge_makes_the_same_bytes(tmp_path: Path, folder: Path) -> None:
     merge(folder)
-    late = parts.write(tmp_path / "later" / "sweep-1", complete=["Base"])
+    late = write(tmp_path / "later" / "sweep-1", complete=["Base"])
     merge(late)
     for name in NAMES:
         (late / "variants" / name / "_COMPLETE").touch()
     merge(late)
-    assert parts.files(late) == parts.files(folder)
+    assert files(late) == files(folder)
 
 
 def test_a_variant_without_its_baseline_is_left_out(tmp_path: Path) -> None:
-    folder = parts.write(tmp_path / "sweep-1", complete=["Base", "k7-b8"])
+    folder = write(tmp_path / "sweep-1", complete=["Base", "k7-b8"])
     merged = merge(folder)
     assert merged == read_merged(folder)
     assert merged.complete == ("Base",)
@@ -72,12 +127,9 @@ def test_a_variant_without_its_baseline_is_left_out(tmp_path: Path) -> None:
     run = results.read(folder)
     assert {record.variant for record in run.records} == {"Base"}
     assert {*merged.sentences} <= {*run.summary.notes}
-
-
-def test_where_nothing_can_be_compared_there_is_no_run(tmp_path: Path) -> None:
-    folder = parts.write(tmp_path / "sweep-1", complete=["k7"])
-    assert merge(folder).complete == ()
-    assert [*parts.files(folder)] == ["merged.json", "sweep.json"]
+    alone = write(tmp_path / "sweep-2", complete=["k7"])
+    assert merge(alone).complete == ()
+    assert [*files(alone)] == ["merged.json", "sweep.json"]
 
 
 def test_a_turn_that_one_variant_repeated_counts_of_the_others(folder: Path) -> None:
@@ -85,9 +137,7 @@ def test_a_turn_that_one_variant_repeated_counts_of_the_others(folder: Path) -> 
     path = folder / "variants" / "k7" / "ledger.jsonl"
     turn = [line for line in map(json.loads, path.read_text().splitlines()) if line["round"] == 1]
     counting = [line for line in turn if line["case"] == "counting"]
-    parts.append(
-        path, [{**line, "attempt": 2, "request": line["request"] + "-2"} for line in counting]
-    )
+    append(path, [{**line, "attempt": 2, "request": line["request"] + "-2"} for line in counting])
     merge(folder)
     counted = last_attempts(results.read(folder).records, apart=True)
     of_turn = [r for r in counted if (r.round, r.case) == (1, "counting")]
@@ -99,24 +149,23 @@ def test_an_unfinished_control_is_none(folder: Path) -> None:
     """It was a lighter load than the others, so that its steps say nothing of the node."""
     path = folder / "variants" / "k7" / "ledger.jsonl"
     warm_up = [json.loads(line) for line in path.read_text().splitlines()]
-    parts.append(path, parts.controls(warm_up, 3, requests=2))
-    cut = [{**line, "error": "cancelled by the client"} for line in parts.controls(warm_up, 4)]
-    parts.append(path, cut)
-    parts.append(path, parts.controls(warm_up, 5))
+    append(path, controls(warm_up, 3, requests=2))
+    cut = [{**line, "error": "cancelled by the client"} for line in controls(warm_up, 4)]
+    append(path, cut)
+    append(path, controls(warm_up, 5))
     merge(folder)
-    controls = Counter(
+    counted = Counter(
         record.attempt
         for record in read_ledger(folder / "ledger.jsonl")
         if (record.round, record.variant) == (CONTROL, "k7")
     )
-    assert controls == {1: 4, 2: 4, 5: 4}
+    assert counted == {1: 4, 2: 4, 5: 4}
 
 
 @pytest.mark.parametrize(
     ("field", "change"),
     [
         ("load", lambda config: config["load"] | {"rounds": 8}),
-        ("test_cases", lambda config: config["test_cases"][1:]),
         ("variants", lambda config: [config["variants"][0] | {"window": 5}]),
     ],
 )
@@ -126,13 +175,13 @@ def test_a_variant_that_was_measured_otherwise_is_refused_in_one_line(
     path = folder / "variants" / "k7" / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps(config | {field: change(config)}))
-    with pytest.raises(MergeError, match=f"^{path}: {field}: differs from .*/sweep.json"):
+    with pytest.raises(RunError, match=f"^{path}: {field}: differs from .*/sweep.json"):
         merge(folder)
 
 
 def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
     """The second of two Capacity Blocks had another price, and the benchmark was built again."""
-    settings, cost = {"Benchmark": "a2", "Price": "40.25 USD"}, parts.sweep_configuration()["cost"]
+    settings, cost = {"Benchmark": "a2", "Price": "40.25 USD"}, sweep_configuration()["cost"]
     path = folder / "sweep.json"
     sweep = json.loads(path.read_text())
     sweep["cost"] = {**cost, "usd_per_hour": 40.25}
@@ -150,24 +199,6 @@ def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
     assert run.config.cost.usd_per_hour == 40.25
     assert run.config.settings == settings
     assert {*merge(folder).notes} <= {*run.summary.notes}
-
-
-def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
-    """What lies beside it was served otherwise, and is in no report."""
-    path = folder / "sweep.json"
-    sweep = json.loads(path.read_text())
-    for variant in sweep["variants"]:
-        variant["served"] = "0a1b2c3d"
-        (results_of_one,) = folder.glob(f"variants/{variant['name']}")
-        config = json.loads((results_of_one / "config.json").read_text())
-        config["variants"][0]["served"] = "0a1b2c3d"
-        (results_of_one / "config.json").write_text(json.dumps(config))
-        if variant["name"] != "k7":
-            results_of_one.rename(f"{results_of_one}-0a1b2c3d")
-    path.write_text(json.dumps(sweep))
-    merged = merge(folder)
-    assert merged.complete == ("Base", "Base-b8", "k7-b8")
-    assert [*merged.missing] == ["k7"]
 
 
 def used(folder: Path, name: str, digest: str = "d", left_out: tuple[str, ...] = ()) -> None:
@@ -192,30 +223,5 @@ def test_prompts_of_a_set_are_those_of_all_variants(folder: Path) -> None:
     )
     assert note in results.read(folder).summary.notes
     used(folder, "k7", digest="another")
-    with pytest.raises(MergeError, match=r"/k7/prompts.json: other prompts than Base was sent"):
+    with pytest.raises(RunError, match=r"/k7/prompts.json: other prompts than Base was sent"):
         merge(folder)
-
-
-def test_answers_are_those_of_all_variants(folder: Path) -> None:
-    answers = [
-        CheckedAnswer(
-            variant=name,
-            case="counting",
-            load="concurrency-4",
-            round=1,
-            attempt=1,
-            prompt="p",
-            digest="d",
-            finish="stop",
-            form=Form.JSON,
-            valid=True,
-            problem="",
-            answer=None,
-        )
-        for name in NAMES
-    ]
-    for answer in answers:
-        line = orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
-        (folder / "variants" / answer.variant / "answers.jsonl").write_bytes(line)
-    merge(folder)
-    assert read_checked(folder / "answers.jsonl") == answers

@@ -27,25 +27,13 @@ class Upstream:
 
     def __init__(self, url: str, stall_seconds: float) -> None:
         parts = urlsplit(url)
-        self._tls = parts.scheme == "https"
-        self._name = parts.hostname or ""
-        self._port = parts.port or (443 if self._tls else 80)
+        self.tls = parts.scheme == "https"
+        self.address = parts.hostname or "", parts.port or (443 if self.tls else 80)
         self.host = parts.netloc.rpartition("@")[2].encode()
         self.path = parts.path.rstrip("/")
         self.stall_seconds = stall_seconds
         self.heard = 0.0
         """When anything last came from the server (``time.monotonic()``)."""
-
-    async def connect(self, protocol: asyncio.BaseProtocol) -> None:
-        """Raises OSError, or asyncio's TimeoutError."""
-        connecting = asyncio.get_running_loop().create_connection(
-            lambda: protocol,
-            self._name,
-            self._port,
-            ssl=self._tls or None,
-            happy_eyeballs_delay=0.25,
-        )
-        await asyncio.wait_for(connecting, self.stall_seconds)
 
 
 class Client(Protocol):
@@ -142,8 +130,14 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     async def _connect(self) -> None:
+        connecting = asyncio.get_running_loop().create_connection(
+            lambda: self,
+            *self._upstream.address,
+            ssl=self._upstream.tls or None,
+            happy_eyeballs_delay=0.25,
+        )
         try:
-            await self._upstream.connect(self)
+            await asyncio.wait_for(connecting, self._upstream.stall_seconds)
         except TimeoutError:
             self._stall()
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that no host can have
@@ -203,7 +197,6 @@ class UpstreamConnection(asyncio.Protocol):
             self._break(HTTPStatus.BAD_GATEWAY, f"reset: {exc or f'closed {moment}'}")
 
     def _pass(self, at: float) -> None:
-        """Passes on what the last read brought."""
         self._upstream.heard = at
         head = b""
         if self._framing is None:

@@ -24,7 +24,7 @@ def count(**changes: Any) -> Count:
     """What vLLM counts of ``record``: in the last step it accepted 6, of which 3 were wanted."""
     counters: dict[str, Any] = {
         **{"generation_tokens": 21, "drafts": 3, "draft_tokens": 21, "accepted": 20},
-        **{"per_position": (3, 3, 3, 3, 3, 3, 2), "token_seconds": 0.015, "timed": 1},
+        **{"per_position": (3, 3, 3, 3, 3, 3, 2)},
         **{"finished_tokens": 21, "finished": 1, "gaps": 3},
     }
     return Count("counting", 1, "SD", ("a",), Counters(**(counters | changes)))
@@ -33,7 +33,7 @@ def count(**changes: Any) -> Count:
 # What V0 counts of ``record``: a prefill and 3 steps.
 ON_V0: dict[str, Any] = {
     **{"generation_tokens": 4, "drafts": 0, "draft_tokens": 0, "accepted": 0},
-    **{"per_position": (), "token_seconds": 0.0, "timed": 0},
+    **{"per_position": ()},
 }
 
 

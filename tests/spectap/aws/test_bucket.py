@@ -1,8 +1,10 @@
-"""What goes into a bucket and comes back: a run's folder, lm-eval's results, prompt files."""
+"""What goes into a bucket and comes back; calls of an AWS that refuses and fails."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,13 @@ from pydantic import TypeAdapter
 
 from spectap.answer import Evaluation
 from spectap.aws.bucket import Bucket, fetch_prompts
+from spectap.aws.calls import PATIENCE_SECONDS, read_secret, start_stopper
 from spectap.commands import execution
 from spectap.config import Config, PromptSource, TestCase
-from spectap.errors import RunError
+from spectap.errors import BenchmarkError, RunError, ShippingError
 from spectap.run import prompts as prompt_sets
 from tests.spectap import samples
-from tests.spectap.aws.embedded import BUCKET, REGION, Aws, Clock, failure
+from tests.spectap.aws.embedded import ACCOUNT, BUCKET, REGION, Aws, Clock, failure, hang_up
 
 
 @pytest.fixture
@@ -28,6 +31,7 @@ def run_dir(tmp_path: Path) -> Path:
         "config.json": "{}",
         "ledger.jsonl": "one\n",
         "llmperf/counting/SD/round-1/x_summary.json": "{}",
+        "progress.jsonl": "{}\n",
         "report.html": "<p>",
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +40,8 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def bucket(store: Aws, clock: Clock) -> Bucket:
+def bucket(store: Aws, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "2")  # a listing has pages; S3's have 1000 keys
     return Bucket(BUCKET, REGION, clock.sleep)
 
 
@@ -46,7 +51,8 @@ def put(key: str, content: bytes = b"x") -> None:
 
 def stored() -> dict[str, bytes]:
     client = boto3.client("s3", region_name=REGION)
-    keys = [entry["Key"] for entry in client.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+    keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
     return {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
 
 
@@ -58,13 +64,12 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def uploads(store: Aws) -> list[str]:
-    """The names of the files that were put."""
-    return [path.rpartition("/")[2] for method, path in store.asked if method == "PUT"]
-
-
 def test_only_what_changed_is_put_again(store: Aws, bucket: Bucket, run_dir: Path) -> None:
-    """And what is of the run alone: another pod may have written more of a variant meanwhile."""
+    """And what is of the run alone: another pod may have written more of a variant meanwhile.
+
+    An upload that is cut off leaves no half turn that looks whole: progress and mark come last.
+    """
+    (run_dir / "_COMPLETE").touch()
     expected = {f"results/run-1/{name}": data for name, data in files(run_dir).items()}
     (run_dir / "gone").symlink_to(run_dir / "nowhere")  # listed, but no longer there to be read
     (run_dir / "variants" / "k3").mkdir(parents=True)
@@ -78,43 +83,15 @@ def test_only_what_changed_is_put_again(store: Aws, bucket: Bucket, run_dir: Pat
     with (run_dir / "ledger.jsonl").open("a") as ledger:
         ledger.write("two\n")
     (run_dir / "config.json").write_text("[]")  # another content of the same size
+    (run_dir / "progress.jsonl").write_text("[]\n")
     bucket.upload(run_dir, "run-1")
-    assert uploads(store) == ["ledger.jsonl", "config.json"]
-    changed = {"results/run-1/ledger.jsonl": b"one\ntwo\n", "results/run-1/config.json": b"[]"}
-    assert stored() == expected | changed
-
-
-def test_an_upload_that_is_cut_off_leaves_no_half_turn_for_a_whole_one(
-    store: Aws, bucket: Bucket, run_dir: Path
-) -> None:
-    for name in ("answers.jsonl", "progress.jsonl", "prompts.json", "_COMPLETE"):
-        (run_dir / name).write_text("{}\n")
-    bucket.upload(run_dir, "run-1")
-    names = uploads(store)
-    assert (names[0], names[-2:]) == ("ledger.jsonl", ["progress.jsonl", "_COMPLETE"])
-
-
-def test_more_files_than_one_listing_has(
-    store: Aws, bucket: Bucket, run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "2")  # S3's own are 1000
-    for puts in (4, 0):
-        store.asked.clear()
-        bucket.upload(run_dir, "run-1")
-        assert len(uploads(store)) == puts
-
-
-def test_it_fails_in_the_middle_and_goes_on_from_there(
-    store: Aws, bucket: Bucket, run_dir: Path, clock: Clock
-) -> None:
-    store.before = lambda environ: (
-        failure(503, "SlowDown")
-        if environ["PATH_INFO"].endswith("report.html") and clock.now < 60
-        else None
-    )
-    bucket.upload(run_dir, "run-1")
-    assert len(stored()) == 4
-    assert sum(name != "report.html" for name in uploads(store)) == 3
+    names = [path.rpartition("/")[2] for method, path in store.asked if method == "PUT"]
+    assert names == ["ledger.jsonl", "config.json", "progress.jsonl"]
+    assert stored() == {
+        f"results/run-1/{name}": data
+        for name, data in files(run_dir).items()
+        if "variants" not in name
+    }
 
 
 def test_what_the_folder_lacks_comes_back(
@@ -131,7 +108,7 @@ def test_what_the_folder_lacks_comes_back(
     bucket.fetch("run-1", run_dir)
     assert (run_dir / "ledger.jsonl").read_text() == "one\ntwo\n"
     assert (run_dir / "report.html").read_text() == "<p>"
-    brought = [path for method, path in store.asked if method == "GET"][1:]
+    brought = [path for method, path in store.asked if method == "GET" and path != f"/{BUCKET}"]
     assert brought == [f"/{BUCKET}/results/run-1/report.html"]
 
 
@@ -164,6 +141,8 @@ def evaluate(id: str, *variants: str, name: str = FILE) -> None:
 def test_the_newest_evaluation_replaces_what_was_fetched_before(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    evaluate("broken", "Base")
+    assert bucket.fetch_evaluation(tmp_path, VARIANTS) is None
     evaluate("z-old", *VARIANTS, name=FILE.replace("T12", "T11"))
     bucket.fetch_evaluation(tmp_path, VARIANTS)
     evaluate("a-new", *VARIANTS)
@@ -192,13 +171,6 @@ def test_the_newest_evaluation_replaces_what_was_fetched_before(
         f"SD/{FILE}": b"a-new SD",
         "evaluation.json": note,
     }
-
-
-def test_without_an_evaluation_nothing_changes(bucket: Bucket, tmp_path: Path) -> None:
-    evaluate("broken", "Base")
-    (tmp_path / "quality").mkdir()
-    assert bucket.fetch_evaluation(tmp_path, VARIANTS) is None
-    assert (tmp_path / "quality").exists()
 
 
 CONTENT = '{"prompt": "Größe?"}\n'.encode()
@@ -231,3 +203,85 @@ def test_a_run_reads_its_prompts_from_the_bucket(tmp_path: Path, clock: Clock) -
         prompt_sets.loaded(config(), folder)
     with execution.prompt_files(config(None), tmp_path) as folder:
         assert folder == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(500, "InternalError"), (400, "RequestTimeout"), (429, "TooManyRequests")],
+)
+def test_an_outage_of_a_minute_is_waited_for(
+    store: Aws, clock: Clock, status: int, code: str
+) -> None:
+    store.before = lambda _: failure(status, code) if clock.now < 60 else None
+    assert Bucket(BUCKET, REGION, clock.sleep).complete("run-1") == set()
+    assert 60 <= clock.now < 60 + 30
+
+
+def test_broken_connections_and_closed_ports_are_waited_for(store: Aws, clock: Clock) -> None:
+    bucket = Bucket(BUCKET, REGION, clock.sleep)
+    store.after = lambda environ: hang_up(environ) if clock.now < 20 else None
+    assert bucket.complete("run-1") == set()
+    assert 20 <= clock.now < 60
+    store.stop()
+    clock.at[80] = store.start
+    assert bucket.complete("run-1") == set()
+
+
+def test_it_gives_up_after_minutes_of_growing_pauses_in_one_line(store: Aws, clock: Clock) -> None:
+    store.before = lambda _: failure(503, "SlowDown")
+    with pytest.raises(
+        ShippingError, match=r"^s3://results-bucket: failing for 5 .*SlowDown[^\n]*$"
+    ):
+        Bucket(BUCKET, REGION, clock.sleep).complete("run-1")
+    assert PATIENCE_SECONDS - 30 <= clock.now <= PATIENCE_SECONDS
+    longest = [min(30, 0.5 * 2**number) for number in range(len(clock.pauses))]
+    shares = [pause / most for pause, most in zip(clock.pauses, longest, strict=True)]
+    assert all(0.5 <= share <= 1 for share in shares)
+    assert len(set(shares)) > 1
+
+
+MACHINE = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:article-stop"
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "line"),
+    [
+        (
+            lambda sleep: Bucket("no-such", REGION, sleep).complete("run-1"),
+            ShippingError,
+            r"s3://no-such: .*NoSuchBucket.*; check the configuration's bucket, and",
+        ),
+        (lambda sleep: read_secret("a/b", REGION, sleep), RunError, "secret a/b: .*its stack"),
+        (
+            lambda sleep: start_stopper(MACHINE, REGION, sleep),
+            RunError,
+            f"{MACHINE}: .*; check that its stack is deployed",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("store")
+def test_what_is_not_there_is_named_at_once_with_what_to_check(
+    clock: Clock, ask: Callable[[object], object], error: type[BenchmarkError], line: str
+) -> None:
+    with pytest.raises(error, match=rf"^{line}[^\n]*$"):
+        ask(clock.sleep)
+    assert clock.pauses == []
+
+
+def test_the_text_of_a_secret_is_read(aws: Aws, clock: Clock) -> None:
+    client = boto3.client("secretsmanager", region_name=REGION)
+    client.create_secret(Name="a/b", SecretString="sesame")
+    assert read_secret("a/b", REGION, clock.sleep) == "sesame"
+
+
+def test_the_state_machine_is_started(aws: Aws, clock: Clock) -> None:
+    definition = {"StartAt": "Stop", "States": {"Stop": {"Type": "Succeed"}}}
+    client = boto3.client("stepfunctions", region_name=REGION)
+    arn = client.create_state_machine(
+        name="article-stop",
+        definition=json.dumps(definition),
+        roleArn=f"arn:aws:iam::{ACCOUNT}:role/stop",
+    )["stateMachineArn"]
+    aws.before = lambda _: failure(503, "ServiceUnavailable") if clock.now < 20 else None
+    start_stopper(arn, REGION, clock.sleep)
+    assert len(client.list_executions(stateMachineArn=arn)["executions"]) == 1

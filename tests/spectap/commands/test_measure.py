@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,8 +16,7 @@ from aiohttp import web
 
 from experiment import load
 from spectap.commands import execution, recorded
-from spectap.config import Config, Objectives, read
-from spectap.endpoint import health
+from spectap.config import Config, Objectives
 from spectap.ledger import read_attempts, read_ledger
 from spectap.load.cases import HEADLINES
 from spectap.load_points import LoadPoint, Rounds
@@ -82,7 +80,6 @@ def test_two_endpoints_an_empty_environment_no_aws_and_no_other_machine(
             text=True,
             check=False,
         )
-        prompts = {sent.prompt for golden_server in servers for sent in golden_server.sent}
     assert ended.returncode == 0, ended.stderr
     folder = tmp_path / "run-1"
     assert ended.stdout.splitlines()[-3:] == [
@@ -94,14 +91,9 @@ def test_two_endpoints_an_empty_environment_no_aws_and_no_other_machine(
     assert "USD" not in ended.stdout
     assert "to send: 6 requests in 1 turn, with about 384 tokens in and at most" in ended.stderr
     assert "going by the warm-up, this takes about " in ended.stderr
-    assert "k7" in (folder / "report.html").read_text(encoding="utf-8")
-    assert all("{}\n{}" in prompt for prompt in prompts)
     measured = [record for record in read_ledger(folder / "ledger.jsonl") if record.round > 0]
     assert all(record.succeeded and record.per_chunk for record in measured)
     assert {(r.variant, r.case) for r in measured} == {(name, "json") for name in windows}
-    config = read(folder / "config.json")
-    assert [variant.baseline for variant in config.variants] == [None, "Base"]
-    assert config.model == MODEL
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     for path in folder.iterdir():
         name = "*.png" if path.suffix == ".png" else path.name + "/" * path.is_dir()
@@ -113,27 +105,6 @@ def test_the_default_cases_are_the_article_s_headlines() -> None:
     assert [(case.name, case.line, str(case.structure)) for case in HEADLINES] == [
         (case.name, case.line, str(case.structure)) for case in article if case.headline
     ]
-
-
-def test_prompts_of_a_file_are_dealt_over_the_rounds(tmp_path: Path, measure: Benchmark) -> None:
-    path = tmp_path / "my prompts.txt"
-    path.write_text("".join(f"prompt {number}\n" for number in range(3)), encoding="utf-8")
-    options = ("--prompts", str(path), "--rounds", "2", "--concurrency", "1", "--keep-answers")
-    with serving(golden()) as (base,):
-        ended = measure(
-            *(f"Base={base.url}", *options, "--output-tokens", "4"),
-            LLMPERF_HOME="/nowhere",
-            LLMPERF_PYTHON="python3",
-        )
-        sent = [int(sent.prompt.removeprefix("prompt ")) for sent in base.sent]
-    assert ended.status == 0, ended.err
-    # The warm-up, and two rounds of two requests: llmperf could not send these prompts.
-    assert sorted(sent[1:4]) == [0, 1, 2]
-    assert sent[4] == sent[1] == sent[0]
-    (case,) = read(tmp_path / "run-1" / "config.json").test_cases
-    assert case.name == "my-prompts"
-    lines = (tmp_path / "run-1" / "answers.jsonl").read_text("utf-8").splitlines()
-    assert [bool(json.loads(line)["answer"]["content"]) for line in lines] == [True] * 4
 
 
 Configured = Callable[..., tuple[Config, Patience, Path]]
@@ -164,16 +135,18 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
         config, patience, _ = configured(baseline)
         load = config.load
         assert load.points == (LoadPoint(concurrency=4, requests=4),)
-        assert load.rounds == Rounds(at_least=6, at_most=6)
-        assert (load.mean_input_tokens, load.mean_output_tokens) == (64, 200)
+        assert (load.mean_input_tokens, load.mean_output_tokens, str(load.rounds)) == (
+            64,
+            200,
+            "6 rounds",
+        )
         assert (load.sampling, load.timeout_seconds) == ({"temperature": 0.0}, 600)
         assert (config.test_cases, config.objectives) == (HEADLINES, None)
         assert (patience.start, patience.recovery, patience.stall) == (60, 60, None)
 
         waits = ("--wait", "9", "--timeout", "500", "--rounds", "3-4", "--temperature", "0.5")
-        config, patience, _ = configured(baseline, "--concurrency", "6", *waits)
+        config, patience, _ = configured(baseline, *waits)
         assert config.load.rounds == Rounds(at_least=3, at_most=4, half_width=0.05)
-        assert config.load.points == (LoadPoint(concurrency=6, requests=6),)
         assert (config.load.timeout_seconds, config.load.sampling["temperature"]) == (1000, 0.5)
         assert (patience.start, patience.recovery, patience.stall) == (9, 9, 500)
 
@@ -198,9 +171,11 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
 
         sd = f"SD={speculative.url}#another"
         config, _, _ = configured(baseline, sd, "--alternate", "--requests", "2")
-        assert [variant.model for variant in config.variants] == [None, "another"]
+        assert [(v.model, v.baseline) for v in config.variants] == [
+            (None, None),
+            ("another", "Base"),
+        ]
         assert (config.model, config.alternate) == (MODEL, True)
-        assert config.load.points == (LoadPoint(concurrency=2, requests=2),)
 
 
 def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) -> None:
@@ -212,16 +187,14 @@ def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) 
         if request.path == "/v1/models":
             return web.json_response({"data": [{"id": "m"}]})
         status = 405 if request.path == "/health" else 500
-        message = "out of memory\x1b[2J\nbenchmark: all is well"
-        return web.json_response({"error": {"message": message}}, status=status)
+        return web.json_response({"error": {"message": "out of\x1b[2J\nmemory"}}, status=status)
 
     with serving(server(answer)) as (url,):
         ended = measure(f"Base={url}", "--cases", cases, *SMALL, OPENAI_API_KEY="sesame")
     assert ended.status == 1
     (failed,) = [line for line in ended.err.splitlines() if ": failed: " in line]
-    assert failed.startswith("spectap: failed: json, round 1: ")
-    printed = "out of memory\ufffd[2J benchmark: all is well"
-    assert f"Base: 0 of 3 requests succeeded: HTTP 500: {printed}" in failed
+    reason = "Base: 0 of 3 requests succeeded: HTTP 500: out of\ufffd[2J memory"
+    assert failed == f"spectap: failed: json, round 1: {reason}"
     assert set(keys) == {"Bearer sesame"}  # whatever is under /v1
 
 
@@ -294,19 +267,6 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, cases: str) -> None:
     assert out == "spectap: the same command with RUN_ID=run-1 continues this run\n"
 
 
-def test_ctrl_c_while_it_waits(
-    tmp_path: Path, measure: Benchmark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def wait(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(health, "wait", wait)
-    ended = measure("Base=http://127.0.0.1:9")
-    assert ended.status == 128 + signal.SIGINT
-    assert ended.err == "spectap: ended by SIGINT; nothing was measured\n"
-    assert not os.listdir(tmp_path)
-
-
 def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
     with serving(golden(), golden(model="another")) as (base, speculative):
         first, second = f"Base={base.url}", f"SD={speculative.url}"
@@ -327,26 +287,14 @@ def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
     ("arguments", "message"),
     [
         ("", "the following arguments are required: NAME=URL"),
-        ("http://h", "NAME=URL[#MODEL]: 'http://h': must be NAME=URL"),
         ("Base=h:80", "'h:80': must be a base URL such as http://127.0.0.1:8000/v1"),
-        ("a=http://h#", "'a=http://h#': must be NAME=URL or NAME=URL#MODEL"),
-        ("a.b,c=http://h", "'a.b,c': a name must match"),
         ("a=http://me:hidden@h/v1", PASSWORD),
-        ("a=http://me:hidden#@h", PASSWORD),
         ("me:hidden=1@h", PASSWORD),
         ("a=http://h a=http://g", "NAME=URL: each endpoint needs a name of its own"),
         ("a=http://h --concurrency 1,0", "'0': must be a whole number of at least 1"),
-        ("a=http://h --concurrency 2,2", "'2,2': must name each only once"),
-        ("a=http://h --rate 1e9", "--rate: '1e9': must be a number of more than 0 and at "),
-        ("a=http://h --seconds 5", "--seconds: needs --rate"),
         ("a=http://h --keep-answers", "--keep-answers: needs --prompts or --set"),
-        ("a=http://h --set gsm8k", "--set: invalid choice: 'gsm8k'"),
         ("a=http://h --ttft-p90-ms 500 --e2e-p90-ms 400", "e2e_p90_ms must be more than ttft_p90"),
-        ("a=http://h --rounds 0", "--rounds: '0': must be at least 1"),
         ("a=http://h --rounds 2-9", "--rounds: '2-9': at_least: must be at least 3, the"),
-        ("a=http://h --rounds 4-", "'4-': must be a whole number, or a range such as 4-30"),
-        ("a=http://h --input-tokens 40", "must be a whole number of at least 41"),
-        ("a=http://h --temperature 9", "'9': must be a number from 0 to 2"),
         ("a=http://h --cases f --prompts g", "--cases and --prompts: only one of them"),
         ("a=http://127.0.0.1:9 --wait 0", "not serving after 0 s: a (http://127.0.0.1:9/v1), at "),
     ],
@@ -357,9 +305,3 @@ def test_bad_input_is_refused_in_one_line(measure: Benchmark, arguments: str, me
     (line,) = ended.err.splitlines()
     assert message in line
     assert "hidden" not in line
-
-
-def test_help_lists_the_options(measure: Benchmark) -> None:
-    ended = measure("--help")
-    assert (ended.status, ended.err) == (0, "")
-    assert "90 % of requests: time to first token" in ended.out

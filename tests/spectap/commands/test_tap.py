@@ -98,11 +98,8 @@ def test_a_full_disk_does_not_stop_the_client_but_is_said(tmp_path: Path) -> Non
     ("changes", "message"),
     [
         ({"--upstream": "localhost:8000"}, "--upstream: 'localhost:8000': must be a base URL"),
-        ({"--upstream": "http://h:x"}, "--upstream: 'http://h:x': must be a base URL"),
         ({"--upstream": "http://h/v1?key=1"}, "--upstream: 'http://h/v1?key=1': must be a base"),
-        ({"--port": "65536"}, "--port: '65536': must be a whole number from 0 to 65535"),
         ({"--ledger": "/dev/zero"}, "/dev/zero: is no file"),
-        ({"--ledger": "/proc/ledger.jsonl"}, "/proc/ledger.jsonl: cannot be written: No such file"),
         ({"--ledger": "README.md"}, "README.md:1: "),
     ],
 )

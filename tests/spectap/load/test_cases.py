@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import cycle, islice
@@ -47,15 +46,12 @@ def test_any_beginning_has_its_share_of_each_class(
         assert abs(counts[name] - length * count / len(order)) <= 1 + len(classes)
 
 
-def test_the_order_is_random_and_always_the_same() -> None:
-    assert [prompt.name for prompt in mixed(prompts({"a": 100}))[:3]] == ["a-73", "a-33", "a-57"]
-
-
 @given(count=st.integers(1, 20), requests=st.integers(1, 30), rounds=st.integers(1, 12))
 @settings(max_examples=30)
 def test_prompts_are_sent_in_turn_over_the_rounds(count: int, requests: int, rounds: int) -> None:
     members = prompts({"a": count})
     hands = [of_round(members, number, requests) for number in range(1, rounds + 1)]
+    assert [prompt.name for prompt in mixed(prompts({"a": 100}))[:2]] == ["a-73", "a-33"]
     in_turn = islice(cycle(mixed(members)), requests * rounds)
     assert [prompt for hand in hands for prompt in hand] == [*in_turn]
     assert of_round(members, WARM_UP, requests) == hands[0]
@@ -76,21 +72,17 @@ def test_the_first_two_cases_are_drawn_where_none_says_so(tmp_path: Path) -> Non
 def test_a_file_of_prompts_is_a_test_case_named_after_it(
     tmp_path: Path, name: str, case: str
 ) -> None:
-    path = tmp_path / name
-    plain = json.dumps({"prompt": "Why?"}).encode()
-    path.write_bytes(plain)
-    read = cases.read_prompts(path)
-    digest = hashlib.sha256(plain).hexdigest()
-    assert (read.name, read.prompts) == (case, PromptSource(file=name, digest=digest))
-    assert (read.line, read.structure, read.headline) == (None, None, True)
+    plain = b'{"prompt": "Why?"}'
+    (tmp_path / name).write_bytes(plain)
+    read = cases.read_prompts(tmp_path / name)
+    source = PromptSource(file=name, digest=hashlib.sha256(plain).hexdigest())
+    assert (read.name, read.prompts, read.headline) == (case, source, True)
 
 
 @pytest.mark.parametrize(
     ("read", "content", "message"),
     [
-        (cases.read_cases, None, "f: cannot be read: No such file or directory"),
         (cases.read_cases, b"\xff", "f: is not UTF-8: invalid start byte at byte 0"),
-        (cases.read_cases, b"\n", "f: has no line"),
         (cases.read_cases, GOOD.encode() + b"\nx", "f:3: Invalid JSON: "),
         (cases.read_cases, b'{"name": "a", "line": "b"}', "f:1: structure: must be structured or "),
         (cases.read_prompts, b'{"prompt": "a"}\n{"prompt": 1}', "f:2: prompt = 1: must be a "),

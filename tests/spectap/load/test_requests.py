@@ -1,7 +1,8 @@
-"""What the built-in driver sends, and how streamed replies are put together."""
+"""The load's command line and requests, and how replies and results are read."""
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import time
@@ -15,10 +16,37 @@ import pytest
 from pydantic import TypeAdapter
 
 from spectap.answer import Answer, ToolCall
-from spectap.load import llmperf
+from spectap.errors import LoadError
+from spectap.load import builtin, llmperf
 from spectap.load.requests import Reply, Request, requests_of
+from spectap.load_points import Load, LoadPoint
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
-from tests.spectap.load.options import TOOL, options, prompt, written
+from spectap.prompt import Prompt
+from tests.spectap import samples
+
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+
+
+def options(*extra: str, **changes: Any) -> argparse.Namespace:
+    """Those of ``samples.load`` with ``changes``, and ``extra`` ones."""
+    shape = Load.model_validate(samples.load(**changes))
+    (point,) = shape.points
+    arguments = llmperf.arguments(shape, point, model="m", results=Path("/r"), driver="closed-loop")
+    return builtin.parser().parse_args([*arguments, *extra])
+
+
+def prompt(name: str = "line-1", text: str = "Why?", **fields: Any) -> Prompt:
+    """A prompt with a system message."""
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": text}]
+    return Prompt.model_validate({"name": name, "messages": messages} | fields)
+
+
+def written(folder: Path, *prompts: Prompt) -> list[str]:
+    """The option for ``prompts``, which are written into ``folder``."""
+    path = folder / "prompts.jsonl"
+    path.write_text("".join(p.model_dump_json() + "\n" for p in prompts), encoding="utf-8")
+    return ["--prompts", str(path)]
+
 
 Deltas = list[Mapping[str, Any]]
 
@@ -43,15 +71,6 @@ def test_prompts_are_filled_with_the_line_of_the_case(tmp_path: Path) -> None:
         content = body["messages"][-1]["content"]
         assert len(content) == 64 * 4
         assert content.count("counting \n") > 10
-
-
-def test_without_a_line_prompts_are_sonnets_and_differ() -> None:
-    sent = bodies(options(requests=4, stddev_output_tokens=9))
-    prompts = {body["messages"][-1]["content"] for body in sent}
-    assert len(prompts) == 4
-    assert any("summer" in text for text in prompts)
-    assert len({body["max_tokens"] for body in sent}) > 1
-    assert all(request.headers == {} for request in counted(options()))
 
 
 def test_prompts_of_a_set_are_sent_as_they_are_in_turn(tmp_path: Path) -> None:
@@ -110,8 +129,6 @@ def call(index: Any, **function: str | None) -> dict[str, Any]:
             "<think>hm, so</think>yes",
             [],
         ),
-        ([{"reasoning": "hm", "reasoning_content": "hm"}], "<think>hm</think>", []),
-        ([{"reasoning_content": "hm"}], "<think>hm</think>", []),
         (
             [
                 {"tool_calls": [call(1, name="other", arguments="")]},
@@ -123,13 +140,10 @@ def call(index: Any, **function: str | None) -> dict[str, Any]:
             [ToolCall("one", '{"a": 1}'), ToolCall("other", "{}")],
         ),
         # An index that is no number is the position.
-        *(
-            (
-                [{"tool_calls": [call(index, name="a"), call(1, name="b")]}],
-                "",
-                [ToolCall("a", ""), ToolCall("b", "")],
-            )
-            for index in (None, "0", 1.5)
+        (
+            [{"tool_calls": [call("0", name="a"), call(1, name="b")]}],
+            "",
+            [ToolCall("a", ""), ToolCall("b", "")],
         ),
     ],
 )
@@ -165,8 +179,83 @@ def test_an_answer_without_a_reason_to_finish_is_whole_if_it_ended(reason: Any) 
     assert reply_of([{"content": "a"}], finish=reason, done=False).answer("p") is None
 
 
-def test_an_answer_that_failed_is_none() -> None:
-    failed = reply_of([{"content": "a"}])
-    failed.take(b'data: {"error": {"code": 500, "message": "out of memory"}}\n')
-    assert failed.answer("p") is None
-    assert (failed.fields()["error_code"], failed.fields()["error_msg"]) == (500, "out of memory")
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A checkout as far as the code looks at it."""
+    package = tmp_path / "llmperf" / "src" / "llmperf"
+    package.mkdir(parents=True)
+    (package / "sonnet.txt").write_text("Shall I compare thee\n", encoding="utf-8")
+    (package / "utils.py").write_text("", encoding="utf-8")
+    (tmp_path / "llmperf" / llmperf.SCRIPT).write_text("", encoding="utf-8")
+    return tmp_path / "llmperf"
+
+
+@pytest.mark.parametrize("missing", [None, "LLMPERF_HOME", "LLMPERF_PYTHON", llmperf.SCRIPT])
+def test_is_the_installation_that_the_environment_names(home: Path, missing: str | None) -> None:
+    environment = {"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3.10"}
+    if missing is not None:
+        environment.pop(missing, None)
+        (home / missing).unlink(missing_ok=True)
+    expected = None if missing else llmperf.Installation("python3.10", home)
+    assert llmperf.find(environment) == expected
+
+
+def test_each_case_has_its_own_text_and_the_installed_one_stays(home: Path, tmp_path: Path) -> None:
+    installation = llmperf.Installation("python3.10", home)
+    first, second = tmp_path / "one", tmp_path / "two"
+    for _ in range(2):
+        command = installation.private_copy(first, "counting ")
+    installation.private_copy(second, None)
+    assert command == ["python3.10", str(first / llmperf.SCRIPT)]
+    assert (first / llmperf.SCRIPT).is_file()
+    assert (first / "llmperf" / "utils.py").is_file()
+    assert (first / "llmperf" / "sonnet.txt").read_text(encoding="utf-8") == "counting \n" * 500
+    for untouched in (home / "src", second):
+        text = (untouched / "llmperf" / "sonnet.txt").read_text(encoding="utf-8")
+        assert text == "Shall I compare thee\n"
+    environment = installation.environment(first, concurrency=4)
+    assert environment["PYTHONPATH"] == str(first)
+    assert environment["RAY_OVERRIDE_RESOURCES"] == '{"CPU": 4}'
+    assert environment["RAY_AUTH_MODE"] == "token"
+    # Two at once do not share a token.
+    second_environment = installation.environment(first, concurrency=4)
+    assert environment["RAY_AUTH_TOKEN"] != second_environment["RAY_AUTH_TOKEN"]
+
+
+def test_the_command_line() -> None:
+    load = Load.model_validate(samples.load())
+    named: dict[str, Any] = {"model": "Qwen/Qwen3-32B", "results": Path("/r"), "driver": "llmperf"}
+    arguments = llmperf.arguments(load, load.points[0], **named)
+    assert " ".join(arguments) == (
+        "--model Qwen/Qwen3-32B --mean-input-tokens 64 --stddev-input-tokens 0 "
+        "--mean-output-tokens 20 --stddev-output-tokens 0 --num-concurrent-requests 2 "
+        "--max-num-completed-requests 2 --timeout 20 "
+        '--additional-sampling-params {"temperature": 0.0} '
+        "--results-dir /r --llm-api openai --metadata driver=llmperf"
+    )
+    # A rate is the built-in driver's own.
+    at_rate = llmperf.arguments(load, LoadPoint(rate=0.5, requests=2), **named)
+    assert {*arguments} - {*at_rate} == {"--num-concurrent-requests"}
+
+
+def test_reads_its_results(tmp_path: Path) -> None:
+    responses = [
+        {"error_code": code, "inter_token_latency_s": latency, "ttft_s": 0.07}
+        for code, latency in ((None, 0.03), (429, 0.02), (None, 0), (None, 0.01))
+    ]
+    path = tmp_path / "m_64_128_individual_responses.json"
+    path.write_text(json.dumps(responses), encoding="utf-8")
+    assert llmperf.latencies(tmp_path) == [0.03, 0.01]
+    summary = tmp_path / "m_64_128_summary.json"
+    for content, driver in (('{"driver": "x"}', "x"), ("{}", "llmperf")):
+        summary.write_text(content, encoding="utf-8")
+        assert llmperf.driver(tmp_path) == driver
+
+
+@pytest.mark.parametrize("content", [None, "[{", '[{"ttft_s": 1}]'])
+def test_results_that_are_missing_or_not_whole(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "m_individual_responses.json").write_text(content, encoding="utf-8")
+    with pytest.raises(LoadError) as refusal:
+        llmperf.latencies(tmp_path)
+    assert "\n" not in str(refusal.value)

@@ -157,7 +157,7 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
     steps = sum(len(line["chunks"]) - 1 for line in sent)
     accepted = tokens - len(sent) - steps
     counters = Counters(
-        *(2 * tokens, steps, 7 * steps, accepted, (steps,) * 7, 0.5, len(sent)),
+        *(2 * tokens, steps, 7 * steps, accepted, (steps,) * 7),
         *(2 * tokens, len(sent), steps),
     )
     with Journal(folder / COUNTERS) as journal:

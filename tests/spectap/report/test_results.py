@@ -41,7 +41,7 @@ def test_of_a_repeated_turn_only_the_last_attempt_counts(folder: Path) -> None:
     ]
     counted = [{**line, "attempt": 2} if line in turn else line for line in LINES]
     generated.write(folder, CONFIG, [*cancelled, *counted])
-    nothing = Counters(0, 0, 0, 0, (), 0.0, 0)
+    nothing = Counters(0, 0, 0, 0, ())
     count = Count("repetition", 1, "SD", tuple(line["request"] for line in cancelled), nothing)
     with Journal(folder / COUNTERS) as counters:
         counters.append(count)

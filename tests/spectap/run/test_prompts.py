@@ -16,7 +16,7 @@ from spectap.names import PROMPTS
 from spectap.prompt import LeftOut, Prompt
 from spectap.run import prompts
 from tests.spectap import samples
-from tests.spectap.endpoint.test_context import vllm
+from tests.spectap.endpoint.test_endpoint import vllm
 from tests.spectap.tapped import Handler, server
 
 LINES = (
@@ -75,20 +75,17 @@ def test_what_one_service_cannot_take_none_is_sent(files: Path, text: str, secon
     assert (used.used, used.classes, used.counted) == (1, (("short", 1),), True)
 
 
-@pytest.mark.parametrize(("window", "elsewhere", "fits"), [(0, 0, 3), (1, 0, 2), (0, 1, 2)])
+@pytest.mark.parametrize(("window", "elsewhere", "fits"), [(None, 0, 3), (1, 0, 2), (None, 1, 2)])
 def test_a_window_of_room_is_left_beyond_the_longest_answer(
-    files: Path, window: int, elsewhere: int, fits: int
+    files: Path, window: int | None, elsewhere: int, fits: int
 ) -> None:
-    """As vLLM's V0 needs it, which ends where it looks ahead beyond its length.
-
-    The widest counts, be it of a variant that is measured elsewhere. The third has 84 tokens.
-    """
+    """The widest, be it of a variant that is measured elsewhere. The third has 84 tokens."""
 
     async def scenario() -> int:
         async with server(vllm([], most=84)) as url:
-            base, sd = config([url, url]).variants
-            variants = (base, sd.model_copy(update={"window": window}))
-            windowed = config([url, url]).model_copy(update={"variants": variants})
+            (base,) = config([url]).variants
+            variants = (base.model_copy(update={"window": window}),)
+            windowed = config([url]).model_copy(update={"variants": variants})
             return len((await prompts.prepare(windowed, files, files, elsewhere))["mine"])
 
     assert asyncio.run(scenario()) == fits
@@ -130,12 +127,3 @@ def test_a_set_of_which_everything_is_refused_or_too_long(files: Path) -> None:
     with pytest.raises(RunError, match=r"^mine: .*: second: has 24 tokens .* 10$"):
         prepare(files, vllm([], most=10))
     assert prompts.read(files) == ()
-
-
-def test_broken_files_are_refused_without_a_service(files: Path) -> None:
-    (files / PROMPTS).write_text('[{"case": 1}]', encoding="utf-8")
-    with pytest.raises(RunError, match=f"{PROMPTS}: cannot be read: "):
-        prepare(files)
-    (files / "mine.jsonl").write_text("{}\n", encoding="utf-8")
-    with pytest.raises(RunError, match=r"mine\.jsonl:1: needs either prompt or messages$"):
-        prompts.loaded(config([]), files)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any, Self
 from unittest.mock import Mock
 
-import aiohttp
 import pytest
 
 from experiment.runtimes import Engine
-from rehearsal.golden.faults import FAULT_HEADER, Fault
+from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Golden
-from spectap.analysis import crosscheck, stopping
+from spectap.analysis import crosscheck
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Finding
 from spectap.config import Config
@@ -26,16 +25,70 @@ from spectap.endpoint.counters import COUNTERS
 from spectap.errors import RunError
 from spectap.journal import Journal
 from spectap.ledger import last_attempts, read_ledger
-from spectap.names import ANSWERS, LEDGER, PROGRESS
+from spectap.names import CONTROL, LEDGER, PROGRESS
 from spectap.record import Record
 from spectap.run.run import Run
+from spectap.run.shipper import Shipper
 from spectap.run.taps import Patience
-from spectap.run.turns import MAXIMUM_ATTEMPTS
 from tests.spectap import samples
-from tests.spectap.run.runs import Setup, golden
-from tests.spectap.standins import QUICK, InProcess
+from tests.spectap.standins import QUICK, Bucket, InProcess, Publisher
 
-pytestmark = pytest.mark.anyio
+
+def golden(gap: float = 0.001, engine: Engine = Engine.V1) -> Golden:
+    steps = [Step(gap * (index + 1), 1 + index % 4) for index in range(8)]
+    return Golden(lambda prompt, number, length: steps, engine=engine)
+
+
+class Setup:
+    """Endpoints and a run's folder. ``windows`` are those of the variants beside Base and SD."""
+
+    def __init__(self, folder: Path, windows: Sequence[int] = (), **changes: Any) -> None:
+        self.base, self.speculative = golden(), golden()
+        self.others = {f"k{window}": golden() for window in windows}
+        self.folder = folder / "run-1"
+        self.events: list[str] = []
+        self.bucket = Bucket(self.folder, folder / "bucket", self.events)
+        self.publisher = Publisher(self.events)
+        self.driver = InProcess(None, folder)
+        self._changes = changes
+
+    @property
+    def endpoints(self) -> dict[str, Golden]:
+        return {"Base": self.base, "SD": self.speculative, **self.others}
+
+    async def __aenter__(self) -> Self:
+        for endpoint in self.endpoints.values():
+            await endpoint.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for endpoint in self.endpoints.values():
+            await endpoint.stop()
+
+    def config(self) -> Config:
+        urls = {name: endpoint.url for name, endpoint in self.endpoints.items()}
+        return samples.config(variants=samples.variants(**urls), **self._changes)
+
+    def run(self, patience: Patience = QUICK) -> Run:
+        return Run(
+            self.config(),
+            self.folder,
+            driver=self.driver,
+            shipper=Shipper(self.bucket.upload, self.publisher.publish),
+            patience=patience,
+        )
+
+    async def execute(self) -> list[str]:
+        return await self.run().execute()
+
+    def records(self) -> list[Record]:
+        return read_ledger(self.folder / LEDGER)
+
+    def published(self) -> list[str]:
+        return [event for event in self.events if event.startswith("publish")]
+
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("frozen_imports")]
 
 
 async def test_a_run_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,51 +209,6 @@ async def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
         assert len(setup.published()) == len(set(setup.published())) == 4
 
 
-async def test_a_driver_that_fails_on_one_case_does_not_stop_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with Setup(tmp_path) as setup:
-        setup.driver.fail.add(("counting", "SD"))
-        reason = "SD: llmperf ended with status 1: out of memory"
-        expected = [f"counting, round {number}: {reason}" for number in (1, 2)]
-        for _ in range(MAXIMUM_ATTEMPTS):
-            assert await setup.execute() == expected
-        assert setup.published()[:2] == ["publish sonnets 1", "publish sonnets 2"]
-        assert f"] warm-up: {reason}\n" in capsys.readouterr().err
-        # Given up by now: what there is of it is published, and it is not run any more.
-        ran = len(setup.driver.ran)
-        assert await setup.execute() == expected
-        assert len(setup.driver.ran) == ran
-        assert len(setup.published()) == 4
-
-
-class HalfFail(InProcess):
-    """Every second request is refused."""
-
-    async def _send(
-        self, session: aiohttp.ClientSession, endpoint: str, body: dict[str, object]
-    ) -> None:
-        self.fail.add(("request", str(len(self.fail))))
-        headers = {FAULT_HEADER: Fault.TOO_MANY.value} if len(self.fail) % 2 else {}
-        async with session.post(f"{endpoint}/chat/completions", json=body, headers=headers) as got:
-            await got.read()
-
-
-@pytest.mark.parametrize("batch", [2, 1])
-async def test_beyond_the_batch_failures_are_what_the_load_does(tmp_path: Path, batch: int) -> None:
-    """Two requests at once: a turn is not repeated until neither of them fails."""
-    async with Setup(tmp_path) as setup:
-        setup.driver = HalfFail(None, tmp_path)
-        config = setup.config()
-        variants = tuple(v.model_copy(update={"batch": batch}) for v in config.variants)
-        config = config.model_copy(update={"variants": variants})
-        run = Run(config, setup.folder, driver=setup.driver, patience=QUICK)
-        failed = await run.execute()
-    measured = [record for record in setup.records() if record.round > 0]
-    assert sum(record.succeeded for record in measured) == len(measured) / 2
-    assert len(failed) == (4 if batch == 2 else 0)
-
-
 async def test_what_cannot_be_shipped_is_shipped_later(tmp_path: Path) -> None:
     async with Setup(tmp_path) as setup:
         setup.bucket.failing = True
@@ -227,18 +235,6 @@ async def test_a_ledger_that_cannot_be_written_ends_the_run(
             await setup.execute()
 
 
-async def test_answers_that_cannot_be_read_are_not_checked_and_the_run_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    case = {"name": "talks", "prompts": {"known": "mt-bench", "limit": 2}}
-    async with Setup(tmp_path, load=samples.load(rounds=1), test_cases=[case]) as setup:
-        (tmp_path / "answers-SD.jsonl").write_text('{"prompt": "a"}\n', encoding="utf-8")
-        assert await setup.execute() == []
-    printed = capsys.readouterr().err
-    assert re.search(r"answers not checked: talks, round 1: .*SD.jsonl:1: content: Field", printed)
-    assert (setup.folder / ANSWERS).read_text() == ""
-
-
 @pytest.mark.parametrize("name", [LEDGER, COUNTERS, PROGRESS])
 async def test_a_folder_with_a_broken_journal_is_refused(tmp_path: Path, name: str) -> None:
     async with Setup(tmp_path) as setup:
@@ -246,51 +242,6 @@ async def test_a_folder_with_a_broken_journal_is_refused(tmp_path: Path, name: s
         (setup.folder / name).write_text("{}\n", encoding="utf-8")
         with pytest.raises(RunError, match=rf"^[^\n]*{name}:1: \w+: Field required$"):
             setup.run()
-
-
-class Rule:
-    """Ends ``counting`` once all variants have answered in its third round; notes each question.
-
-    It stands for the rule by statistics, for which a golden endpoint is too quick.
-    """
-
-    def __init__(self) -> None:
-        self.asked: list[int] = []
-
-    def __call__(self, config: Config, records: Iterable[Record]) -> dict[tuple[str, str], int]:
-        records = list(records)
-        self.asked.append(max((r.round for r in records), default=0))
-        measured = {
-            r.variant for r in records if (r.case, r.round) == ("counting", 3) and r.succeeded
-        }
-        decided = measured == set(config.endpoints)
-        load = config.load.points[0].name
-        return {("counting", load): 3 if decided else 5, ("sonnets", load): 5}
-
-
-async def test_a_case_that_is_decided_is_measured_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rule = Rule()
-    monkeypatch.setattr(stopping, "last_rounds", rule)
-    load = samples.load(rounds={"at_least": 3, "at_most": 5, "half_width": 0.05})
-    async with Setup(tmp_path, load=load) as setup:
-        setup.speculative.healthy = False
-        (failed,) = await setup.run(Patience(start=0.1, poll=0.02)).execute()
-        assert failed.endswith("; 10 of at most 10 turns were not run")
-        setup.speculative.healthy = True
-        assert await setup.execute() == []
-        measured = Counter(r.case for r in setup.records() if r.round > 0)
-        assert measured == {"counting": 3 * 2 * 2, "sonnets": 5 * 2 * 2}
-        assert rule.asked == [1, 2, 3, 4, 5]
-        assert len(setup.published()) == 8
-        ran = len(setup.driver.ran)
-        assert await setup.execute() == []  # a resumed run ends the same cases
-        assert len(setup.driver.ran) == ran
-    printed = [line for line in capsys.readouterr().err.splitlines() if "every case" not in line]
-    assert "[24/40] counting: has enough after 3 rounds" in printed
-    assert "[24/32] round 4 of at most 5: sonnets" in printed
-    assert printed[-1] == "[32/32] comparing the answers"
 
 
 async def test_the_run_and_its_report_agree_on_when_a_case_has_enough(tmp_path: Path) -> None:
@@ -310,3 +261,85 @@ async def test_the_run_and_its_report_agree_on_when_a_case_has_enough(tmp_path: 
         ran = len(setup.driver.ran)
         assert await setup.execute() == []
         assert len(setup.driver.ran) == ran
+
+
+class Alone(Setup):
+    """Only Base's endpoint is measured, in batches of ``batch``."""
+
+    def __init__(self, folder: Path, batch: int | None = None, **changes: Any) -> None:
+        super().__init__(folder, apart=True, **changes)
+        self._batch = batch
+
+    def config(self) -> Config:
+        config = super().config()
+        base = config.variants[0].model_copy(update={"batch": self._batch})
+        return config.model_copy(update={"variants": (base,)})
+
+    def rounds(self) -> list[tuple[int, int, int]]:
+        """Round, attempt and number of requests, as they follow each other in the ledger."""
+        turns = groupby(self.records(), key=lambda r: (r.round, r.attempt, r.case))
+        return [(round, attempt, len([*records])) for (round, attempt, _), records in turns]
+
+
+class Choosy(InProcess):
+    """The server has too much to do whenever one of these loads comes."""
+
+    def __init__(self, setup: Alone, *refused: str) -> None:
+        super().__init__(None, setup.folder.parent)
+        self.setup, self.refused = setup, refused
+
+    async def run(self, **arguments: Any) -> None:
+        refuses = arguments["results"].name in self.refused
+        self.setup.base.fault = Fault.TOO_MANY if refuses else None
+        await super().run(**arguments)
+
+
+async def test_it_begins_and_ends_with_a_control(tmp_path: Path) -> None:
+    async with Alone(tmp_path) as setup:
+        run = setup.run()
+        assert await run.execute() == []
+        assert run.complete
+        assert [round for round, _, _ in setup.rounds()] == [0, CONTROL, 1, 1, 2, 2, CONTROL]
+        assert {count for _, _, count in setup.rounds()} == {2}
+        controls = [record for record in setup.records() if record.round == CONTROL]
+        assert [(r.case, r.load, r.attempt) for r in controls] == [
+            ("counting", "concurrency-2", attempt) for attempt in (1, 1, 2, 2)
+        ]
+        assert len(setup.published()) == 4
+        assert not (setup.folder / greedy.DIVERGENCE).exists()
+
+
+async def test_at_rates_a_control_is_a_full_batch(tmp_path: Path) -> None:
+    load = samples.loads({"rate": 20.0, "requests": 2}, rounds=1)
+    async with Alone(tmp_path, batch=3, load=load) as setup:
+        assert await setup.execute() == []
+        controls = [record for record in setup.records() if record.round == CONTROL]
+        assert {record.load for record in controls} == {"concurrency-3"}
+        assert len(controls) == 2 * 3
+
+
+async def test_a_last_control_that_fails_is_done_again(tmp_path: Path) -> None:
+    async with Alone(tmp_path) as setup:
+        setup.driver = Choosy(setup, "control-attempt-2", "control-attempt-3")
+        run = setup.run()
+        assert await run.execute() == [
+            "control load: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests"
+        ]
+        assert not run.complete
+        again = setup.run()
+        assert await again.execute() == []
+        assert again.complete
+
+
+async def test_without_a_first_control_nothing_is_measured(tmp_path: Path) -> None:
+    """Two at the end would not show what changed in between."""
+    async with Alone(tmp_path) as setup:
+        setup.driver = Choosy(setup, "control", "control-attempt-2")
+        run = setup.run()
+        assert await run.execute() == [
+            "control load: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests; "
+            "4 of 4 turns were not run"
+        ]
+        assert (run.complete, run.never_served) == (False, False)
+        assert {round for round, _, _ in setup.rounds()} == {0, CONTROL}
+        assert await setup.run().execute() == []

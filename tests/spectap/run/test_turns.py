@@ -1,17 +1,27 @@
-"""The order of a run's turns, and what a restarted run need not do again."""
+"""The order of a run's turns, what a restart need not do again, and what a run says beforehand."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spectap import config as configuration
 from spectap.config import Config
+from spectap.errors import RunError
+from spectap.load_points import LoadPoint
+from spectap.names import COMPLETE
+from spectap.prompt import Prompt
 from spectap.record import Record
+from spectap.run import progress
+from spectap.run.folder import prepare
+from spectap.run.shipper import Shipper
 from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Turn, orders, rotated
 from tests.spectap import samples
+from tests.spectap.standins import Publisher
 
 CONFIG = samples.config()
 (POINT,) = CONFIG.load.points
@@ -34,14 +44,6 @@ def attempts(tmp_path: Path) -> Attempts:
     return Attempts(tmp_path, CONFIG, [])
 
 
-def test_each_round_takes_all_cases_and_begins_with_another_one(attempts: Attempts) -> None:
-    assert attempts.turns == attempts.pending
-    assert attempts.turns == [
-        *(Turn(1, case, POINT.name) for case in ("counting", "sonnets")),
-        *(Turn(2, case, POINT.name) for case in ("sonnets", "counting")),
-    ]
-
-
 def test_a_turn_is_complete_with_the_requests_of_its_own_load_point(tmp_path: Path) -> None:
     first = Attempts(tmp_path, LADDER, [])
     rate, loop = Turn(1, "counting", "rate-0.5"), Turn(1, "counting", "concurrency-1")
@@ -53,16 +55,6 @@ def test_a_turn_is_complete_with_the_requests_of_its_own_load_point(tmp_path: Pa
     for less, pending in ((1, {loop}), (2, {rate, loop})):
         remaining = [*of(rate, LADDER)[less:], *of(loop, LADDER)[less:]]
         assert {rate, loop} & {*Attempts(tmp_path, LADDER, remaining).pending} == pending
-
-
-def test_a_complete_turn_stays_complete(tmp_path: Path, attempts: Attempts) -> None:
-    finished, *unfinished = attempts.turns
-    attempts.note(finished, None)
-    again = Attempts(tmp_path, CONFIG, of(finished))
-    for state in (attempts, again):
-        assert state.pending == unfinished
-        assert state.settled == [finished]
-        assert state.failures == {}
 
 
 def test_a_failed_turn_is_tried_again_but_not_for_ever(tmp_path: Path, attempts: Attempts) -> None:
@@ -97,13 +89,10 @@ def test_attempts_are_numbered_on_from_the_ledger(tmp_path: Path, attempts: Atte
     killed = samples.record(case=first.case, load=first.load, round=first.round, attempt=2)
     again = Attempts(tmp_path, CONFIG, [*of(first), killed])
     assert [again.begin(turn) for turn in (first, second)] == [3, 1]
-
-
-def test_a_turn_is_complete_by_its_last_attempt_only(tmp_path: Path, attempts: Attempts) -> None:
-    turn = attempts.turns[0]
-    attempts.note(turn, None)
-    again = Attempts(tmp_path, CONFIG, [*of(turn), replace(of(turn)[0], attempt=2)])
-    assert turn in again.pending
+    # A turn is complete by its last attempt only.
+    attempts.note(first, None)
+    assert first not in Attempts(tmp_path, CONFIG, of(first)).pending
+    assert first in Attempts(tmp_path, CONFIG, [*of(first), killed]).pending
 
 
 def test_orders_are_shuffled_alike_each_time_and_begin_as_given() -> None:
@@ -119,3 +108,101 @@ def test_every_variant_is_the_first_to_start_equally_often(count: int) -> None:
     first = Counter(rotated(range(count), number)[0] for number in range(1, 6 * count + 1))
     assert first == dict.fromkeys(range(count), 6)
     assert sorted(rotated(range(count), 1)) == list(range(count))
+
+
+def test_a_run_is_not_mixed_with_another_configuration(tmp_path: Path) -> None:
+    prepare(tmp_path / "run", samples.config())
+    prepare(tmp_path / "run", samples.config())
+    with pytest.raises(RunError, match=r"another configuration \(settings\): set a new RUN_ID"):
+        prepare(tmp_path / "run", samples.config(settings={"Image": "2"}))
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(RunError, match="cannot be written"):
+        prepare(tmp_path / "file", samples.config())
+
+
+BEGUN: Any = {"settings": {"Target": "t", "Price": "35.76 USD"}, "apart": True}
+LATER: Any = {
+    "settings": {"Target": "t", "Price": "40.25 USD"},
+    "objectives": {"ttft_p90_ms": 900},
+    "apart": True,
+}
+
+
+def test_a_variant_goes_on_at_another_price(tmp_path: Path) -> None:
+    """Its settings tell of both; a further pod changes nothing."""
+    prepare(tmp_path, samples.config(**BEGUN))
+    for _ in range(2):
+        prepare(tmp_path, samples.config(**LATER))
+        stored = configuration.read(tmp_path / "config.json")
+        assert stored.settings == {"Target": "t", "Price": "35.76 USD, then 40.25 USD"}
+        assert stored.objectives == samples.config(**LATER).objectives
+    with pytest.raises(RunError, match=r"another configuration \(keep_answers\)"):
+        prepare(tmp_path, samples.config(**LATER, keep_answers=True))
+    # What is complete stays as it was measured.
+    (tmp_path / COMPLETE).touch()
+    prepare(tmp_path, samples.config(**BEGUN))
+    assert configuration.read(tmp_path / "config.json") == stored
+
+
+def test_a_settled_turn_is_published_whole_by_its_last_attempt() -> None:
+    """Failed requests have no values of their own, but the turn's totals have their time."""
+    records = [
+        samples.record(request="first attempt"),
+        samples.record(request="good", attempt=2),
+        samples.record(request="of another variant", variant="Base", attempt=2),
+        samples.record(request="reset", error="reset", attempt=2),
+        samples.record(request="warm-up", round=0),
+        samples.record(request="later", round=2),
+    ]
+    events: list[str] = []
+    publisher = Publisher(events)
+    shipper = Shipper(lambda: events.append("upload"), publisher.publish)
+    for _ in range(2):
+        assert asyncio.run(shipper.ship([Turn(1, "counting", "")], records)) is None
+    assert publisher.published == ["good", "of another variant", "reset"]
+    assert events == ["upload", "publish counting 1", "upload"]
+
+
+POINTS = (LoadPoint(concurrency=2, requests=5), LoadPoint(rate=4, requests=20))
+
+
+def config(*, alternate: bool = False) -> Config:
+    settings = samples.config()
+    load = settings.load.model_copy(update={"points": POINTS, "mean_input_tokens": 50})
+    return settings.model_copy(update={"load": load, "alternate": alternate})
+
+
+CLOSED, OPEN = (Turn(1, "counting", point.name) for point in POINTS)
+
+
+def warm(variant: str, seconds: float) -> Record:
+    return samples.record(variant=variant, round=0, end=seconds)
+
+
+def test_lines_have_the_lengths_of_the_load_and_prompts_their_own() -> None:
+    settings = config()
+    assert progress.amounts(settings, [CLOSED, OPEN], {}) == (50, 50 * 50, 50 * 20)
+    prompts = tuple(
+        Prompt(name=str(length), messages=({"role": "user", "content": "x"},), max_tokens=length)
+        for length in (7, 9)
+    )
+    requests, tokens_in, tokens_out = progress.amounts(settings, [CLOSED], {"counting": prompts})
+    assert requests == 2 * 5
+    assert tokens_out in (2 * (3 * 7 + 2 * 9), 2 * (2 * 7 + 3 * 9))
+    assert 0 < tokens_in < requests * 50
+
+
+@pytest.mark.parametrize(("alternate", "closed", "open"), [(False, 9, 8), (True, 15, 15)])
+def test_a_turn_takes_its_waves_or_its_schedule(
+    alternate: bool, closed: float, open: float
+) -> None:
+    """Three waves of answers of 3 and 2 seconds, or five seconds and the last answer."""
+    settings = config(alternate=alternate)
+    answers = [warm("Base", 2), warm("SD", 3), warm("SD", 1)]
+    warm_up_seconds = 5 if alternate else 3
+    assert progress.seconds(settings, [CLOSED], answers, warm_up_seconds) == closed
+    assert progress.seconds(settings, [OPEN], answers, warm_up_seconds) == open
+    both = progress.seconds(settings, [CLOSED, OPEN], answers, warm_up_seconds + 1)
+    assert both == closed + open + 2
+    # Nobody knows where one answers nothing.
+    assert progress.seconds(settings, [CLOSED], answers[:1], warm_up_seconds) is None

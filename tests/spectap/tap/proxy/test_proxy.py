@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from spectap.tap.proxy import http1
 from spectap.tap.proxy.clients import Proxy
 from spectap.tap.proxy.http1 import Exchange, Headers, Request
 from spectap.tap.proxy.upstream import Upstream
@@ -97,8 +96,6 @@ HI_IN_CHUNKS = OK + CHUNKED + b"1\r\nh\r\n1\r\ni\r\n0\r\nX-Trailer: 1\r\n\r\n"
     ("request_", "answer", "passed"),
     [
         (GET, HI, HI),
-        (GET, MANY, MANY),
-        (GET, b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 204 No Content\r\n\r\n"),
         (GET, b"HTTP/1.1 304 Same\r\nContent-Length: 7\r\n\r\n", None),
         (GET, EARLY + HI, HI),
         (GET, OK + PRIVATE + b"Content-Length: 2\r\n\r\nhi", HI),
@@ -117,7 +114,6 @@ HI_IN_CHUNKS = OK + CHUNKED + b"1\r\nh\r\n1\r\ni\r\n0\r\nX-Trailer: 1\r\n\r\n"
         ),
         (GET_10, HI, HI.replace(b"\r\n\r\n", b"\r\n" + CLOSE)),
         (GET_10, HI_IN_CHUNKS, OK + CLOSE + b"hi"),
-        (GET_10, b"HTTP/1.0 200 OK\r\n\r\nhi", OK + CLOSE + b"hi"),
     ],
 )
 async def test_an_answer_of_any_shape(request_: bytes, answer: bytes, passed: bytes | None) -> None:
@@ -129,11 +125,6 @@ async def test_an_answer_of_any_shape(request_: bytes, answer: bytes, passed: by
             if CLOSE in passed:
                 assert await reader.read() == b""
         assert b.outcomes == ["ended"]
-
-
-def test_an_empty_part_does_not_end_a_body_in_chunks() -> None:
-    framing = http1.frame(Request(b"GET", b"/", [], b""), 200, b"OK", [], changes=True)
-    assert framing.encode(b"", last=False) == b""
 
 
 async def test_a_head_has_no_body_whatever_it_announces() -> None:
@@ -179,22 +170,6 @@ async def test_requests_of_one_connection_are_answered_in_their_order() -> None:
         assert b.outcomes == ["ended"] * 3
 
 
-async def test_a_request_in_chunks_goes_on_whole() -> None:
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        body = await reader.readexactly(4)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body)
-
-    async with between(echo) as b:
-        request = (
-            b"POST /v1/x/a%2Fb?q=%20 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
-            b"X-Own: 1\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\nX-Trailer: 1\r\n\r\n"
-        )
-        assert (await b.ask(request, until=b"body")).endswith(b"\r\n\r\nbody")
-        first, _, *others = b.requests[0].strip().split(b"\r\n")
-        assert first == b"POST /v1/x/a%2Fb?q=%20 HTTP/1.1"
-        assert others == [b"X-Own: 1", b"Connection: close", b"Content-Length: 4"]
-
-
 async def test_a_client_that_waits_for_a_hundred_is_told_to_go_on() -> None:
     async with between(HI) as b:
         head = b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
@@ -214,10 +189,8 @@ UPGRADE = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
     ("head", "reason"),
     [
         (b"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n", UNSUPPORTED),
-        (GET[:-2] + UPGRADE, UNSUPPORTED),
         (GET[:-2].replace(b"GET", b"POST") + UPGRADE + b"Content-Length: 4194304\r\n", UNSUPPORTED),
         (b"nonsense\r\n", "malformed request: "),
-        (GET[:-2] + b"no colon\r\n", "malformed request: "),
     ],
 )
 async def test_what_is_no_plain_request_is_refused(head: bytes, reason: str) -> None:
@@ -238,7 +211,6 @@ async def test_what_is_no_plain_request_is_refused(head: bytes, reason: str) -> 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (b"", "reset: closed before an answer"),
         (b"HTTP/1.1 200 OK\r\nContent-", "reset: closed before an answer"),
         (b"SSH-2.0-OpenSSH\r\n", "malformed answer: "),
         (b"HTTP/1.1 101 Switching\r\n" + UPGRADE + b"\r\n", "malformed answer: "),
