@@ -73,7 +73,9 @@ def test_a_total_is_the_sum_of_its_stages_and_more_rounds_take_longer(
         return costs(shape | fields | {"benchmark.rounds": rounds})
 
     costed = priced(nodes, rounds)
-    assert costed.usd == pytest.approx(sum(costed.by_part.values()))
+    assert costed.usd == pytest.approx(
+        sum(part.usd_per_hour * costed.hours_of(part.group) for part in costed.parts)
+    )
     assert all(stage.groups >= ALWAYS for stage in costed.stages)
     assert priced(nodes + 1, rounds).hours <= costed.hours
     if shape is not VANILLA:  # a job has no rounds
@@ -183,7 +185,7 @@ def test_the_page_fits_the_terminal_and_has_the_figures() -> None:
     for part in costed.parts:
         assert part.formula in text
     assert re.search(f"in all +{costed.hours:.2f} +{costed.usd:.2f}", text)
-    assert f"{costed.idle_usd_per_month:.0f} USD a month" in text
+    assert f"{730 * costed.idle_usd_per_hour:.0f} USD a month" in text
 
 
 BLOCK: Final = {
