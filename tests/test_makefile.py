@@ -17,8 +17,6 @@ from rehearsal.aws.client import environment
 from tests.made import ROOT, checkout, make
 
 FILE: Final = "experiments/article.yaml"
-
-
 ACCOUNT_COMMANDS: Final = (
     *("preflight", "bootstrap", "deploy", "experiment", "start", "stop", "destroy"),
     *("status", "logs", "results", "delivery", "changes"),
@@ -49,16 +47,10 @@ def folder(tmp_path: Path) -> Path:
     return checkout(tmp_path, ECHO)
 
 
-def ran(folder: Path, *arguments: str, **environment: str) -> list[list[str]]:
-    """The arguments of each program that make has run."""
-    result = make(folder, environment, *arguments)
-    assert result.returncode == 0, result.stderr
-    return [json.loads(line) for line in (folder / "ran.jsonl").read_text().splitlines()]
-
-
 def test_endpoints_are_measured_by_name(folder: Path) -> None:
     settings = ["CASES=my cases", "OPTIONS=--rounds 2", "BASE=http://a", "VARIANTS=k3=http://b"]
-    (words,) = ran(folder, "measure", *settings)
+    make(folder, {}, "measure", *settings)
+    words = json.loads((folder / "ran.jsonl").read_text())
     endpoints = ["--", "Base=http://a", "k3=http://b"]
     assert words == ["-m", "spectap", "measure", "--cases=my cases", "--rounds", "2", *endpoints]
 
