@@ -40,7 +40,6 @@ class Block:
 
     @property
     def usd(self) -> float:
-        """All of it, in advance."""
         return self.hours * self.instances * self.usd_per_hour
 
     @property
@@ -76,12 +75,10 @@ class Cost:
 
     @property
     def hours(self) -> float:
-        """All stages, one after the other."""
         return sum(stage.hours for stage in self.stages)
 
     @property
     def usd(self) -> float:
-        """All stages: hours x price of what is used."""
         return sum(stage.usd for stage in self.stages)
 
     @property

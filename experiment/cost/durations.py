@@ -188,12 +188,10 @@ class Stage:
 
     @property
     def hours(self) -> float:
-        """Its time."""
         return self.seconds / 3600
 
     @property
     def usd(self) -> float:
-        """Hours x what runs an hour."""
         return self.hours * self.usd_per_hour
 
 

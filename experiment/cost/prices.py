@@ -99,7 +99,6 @@ class Part:
 
     @property
     def usd_per_hour(self) -> float:
-        """Of all of them."""
         return self.count * self.usd_each
 
     @property

@@ -125,7 +125,6 @@ class CompiledMode(ModeSupport):
         )
 
     def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
-        """Files and folders that a complete artifact has."""
         return ARTIFACT
 
 
@@ -140,11 +139,9 @@ class JobMode(CompiledMode):
     workload: Workload = Workload.JOB
 
     def run_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """Flags that say what is run."""
         return self.compiled_folders(variant, paths)
 
     def program(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """What runs ``variant``."""
         return (PROGRAM,)
 
 

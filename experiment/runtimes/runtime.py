@@ -134,7 +134,6 @@ class Runtime(ABC):
         raise NotImplementedError
 
     def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """Environment of the compile command."""
         return {}
 
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
@@ -150,7 +149,6 @@ class Runtime(ABC):
         raise NotImplementedError
 
     def generate_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """Environment of the generate command."""
         return {}
 
     @abstractmethod
@@ -158,8 +156,7 @@ class Runtime(ABC):
         """Serves ``variant``, from ``paths.artifact``, in OpenAI's protocol on ``port``."""
 
     @abstractmethod
-    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """Environment of the serve command."""
+    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]: ...
 
 
 def serve(experiment: Experiment, paths: Paths, port: int) -> tuple[str, ...]:
