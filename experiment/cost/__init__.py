@@ -42,11 +42,6 @@ class Block:
     def usd(self) -> float:
         return self.hours * self.instances * self.usd_per_hour
 
-    @property
-    def formula(self) -> str:
-        """E.g. ``24 h x 1 trn2.48xlarge x 35.7608``."""
-        return f"{self.hours:.4g} h x {self.instances} {self.instance_type} x {self.usd_per_hour:g}"
-
 
 def smallest(experiment: Experiment, hours: float) -> Block | None:
     """The shortest that leaves the nodes ``hours``, and at most 182 days.

@@ -77,7 +77,8 @@ def _to_buy(costs: Cost, block: Block) -> Rows:
     used, (low, high) = node_hours * block.usd_per_hour, SPOT_USD
     yield (
         "Capacity Block",
-        f"{block.formula} = {block.usd:.2f} USD, prepaid; the shortest that holds {hours:.2f} h: "
+        f"{block.hours:.4g} h x {block.instances} {block.instance_type} x {block.usd_per_hour:g} = "
+        f"{block.usd:.2f} USD, prepaid; the shortest that holds {hours:.2f} h: "
         "it is sold by the day, ends at 11:30 UTC, and EKS takes its nodes 40 minutes before",
     )
     yield (
