@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -161,7 +160,7 @@ def test_a_bad_value_is_refused_at_its_line(row: str) -> None:
     assert re.search(rf"(?<![\w.]){re.escape(word)}", line.partition(field)[2]), line
 
 
-@pytest.mark.parametrize("text", ["", "# mine", "- name", "4", "[a, true]: x"])
+@pytest.mark.parametrize("text", ["", "- name", "[a, true]: x"])
 def test_what_is_no_mapping_of_text_is_refused(text: str) -> None:
     [line] = refusals(text)
     assert line.startswith("mine.yaml: ")
@@ -196,7 +195,6 @@ def test_more_than_can_be_read_at_once_are_counted() -> None:
     [
         ("directory.yaml", "cannot be read: Is a directory"),
         ("latin.yaml", "is not UTF-8 text; an experiment is YAML"),
-        ("latin.yaml/mine.yaml", "cannot be read: Not a directory"),
         ("missing.yaml", "no such file; available: directory.yaml, latin.yaml"),
         ("nowhere/mine.yaml", "no such file; available: none"),
     ],
@@ -226,22 +224,9 @@ def test_what_is_good_is_let_through(text: str) -> None:
     parse(text, "mine.yaml")
 
 
-def _fields(data: Any, path: str = "") -> Iterator[str]:
-    if path:
-        yield path
-    pairs = data.items() if isinstance(data, dict) else enumerate(data)
-    for key, value in pairs:
-        field = f"{path}.{key}".removeprefix(".")
-        yield from _fields(value, field) if isinstance(value, dict | list) else (field,)
-
-
 _text = st.text(st.characters(exclude_categories=["Cs"]))
-odd_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | _text,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_text, inner, max_size=2),
-    max_leaves=4,
-)  # fmt: skip
+_number = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+odd_values = st.none() | st.booleans() | _number | _text | st.lists(_text | _number, max_size=2)
 
 
 @settings(max_examples=60, deadline=None)
@@ -253,7 +238,8 @@ odd_values = st.recursive(
 def test_no_value_anywhere_gets_more_than_its_lines(
     base: str, data: st.DataObject, value: Any
 ) -> None:
-    field = data.draw(st.sampled_from(sorted(_fields(edited_data(BASES[base])))))
+    fields = sorted(filter(None, lines_of(edited_data(BASES[base]))))
+    field = re.sub(r"\[(\d+)\]", r".\1", data.draw(st.sampled_from(fields)))
     changes = BASES[base] | {field: value}
     places = lines_of(edited_data(changes))
     for line, error in _taken_or_refused_in_lines(edited(changes)):
