@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_all_are_pinned_that_a_registry_knows(registry: str, tmp_path: Path) -> 
     ],
 )
 def test_an_image_names_its_registry(image: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    asked: list[urllib.request.Request] = []
     monkeypatch.setattr("urllib.request.urlopen", lambda request, timeout: asked.append(request))
     with pytest.raises(AttributeError):  # there is no answer
         digests.digest_of(image)

@@ -110,7 +110,8 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
 piece, or as words where the program takes several."""
 NEEDED: Final = {
     "advise": {"RUN": "x"},
-    "tap": {"UPSTREAM": "x"},
+    # Without one, its name has the second.
+    "tap": {"UPSTREAM": "x", "LEDGER": "y"},
     "compare": {"RUNS": "x y"},
     "measure": {"BASE": "x"},
     "smoke": {},

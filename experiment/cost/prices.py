@@ -153,6 +153,6 @@ def usd_per_hour(experiment: Experiment, groups: Collection[CostGroup]) -> float
 
 def usd_per_node_hour(experiment: Experiment, group: CostGroup) -> float:
     """One compile node or one Trainium node, with its volume."""
-    is_compile = group is CostGroup.COMPILE
-    instance = COMPILE_INSTANCE if is_compile else experiment.capacity.price
-    return instance.usd_per_hour + VOLUMES[group].usd_per_hour
+    price = experiment.capacity.price.usd_per_hour
+    usd = COMPILE_INSTANCE.usd_per_hour if group is CostGroup.COMPILE else price
+    return usd + VOLUMES[group].usd_per_hour
