@@ -12,7 +12,7 @@ from typing import Final
 from deployment import guard, lifecycle, nodes
 from deployment.account import Deployment, DeploymentError, ask, aws_errors
 from deployment.lifecycle import ASSEMBLY, say
-from experiment.cost.prices import LOGS, STORAGE, ListPrice
+from experiment.cost.prices import LOGS, STORAGE
 
 _GIB: Final = 1 << 30
 _BATCH: Final = 1000
@@ -29,13 +29,14 @@ class Retained:
 
     name: str
     bytes: int
-    price: ListPrice
+    usd_per_gib: float
+    """A month."""
     """Of a GiB for a month."""
     type: str
 
     def __str__(self) -> str:
         size = f"{self.bytes / _GIB:.1f} GiB" if self.bytes >= _GIB / 10 else "less than 0.1 GiB"
-        return f"{self.name} ({size}, {self.bytes / _GIB * self.price.usd:.2f} USD a month)"
+        return f"{self.name} ({size}, {self.bytes / _GIB * self.usd_per_gib:.2f} USD a month)"
 
 
 def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -> int:
