@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from deployment.account import Deployment, DeploymentError
+from deployment.account import Deployment
 from deployment.spent import Spent, spent
 from experiment.cost import CostGroup, cost
 from experiment.schema import Purchase
@@ -49,14 +49,11 @@ def part(costs: Spent, group: CostGroup) -> Any:
     return next(part for part in costs.parts if part.group is group)
 
 
-def test_nothing_deployed_costs_nothing(deployment: Deployment) -> None:
-    costs = spent(deployment, NOON)
-    assert (costs.usd, costs.usd_per_hour, costs.since, costs.parts) == (0, 0, None, ())
-
-
 def test_without_nodes_it_is_what_an_idle_experiment_costs(
     aws: FakeAws, deployment: Deployment
 ) -> None:
+    costs = spent(deployment, NOON)
+    assert (costs.usd, costs.usd_per_hour, costs.since, costs.parts) == (0, 0, None, ())
     deployed(aws)
     costs = spent(deployment, NOON)
     assert [part.hours for part in costs.parts] == [3, 2, 0]
@@ -117,9 +114,3 @@ def test_a_capacity_block_is_paid_for_whatever_is_used(
     deployed(aws)
     costs = spent(dataclasses.replace(deployment, experiment=experiment), NOON)
     assert costs.amount == f"{costs.usd:.2f} USD used (the Capacity Block is paid as a whole)"
-
-
-def test_an_account_that_refuses_is_said_in_a_line(aws: FakeAws, deployment: Deployment) -> None:
-    aws.denied = {"cloudformation:DescribeStacks"}
-    with pytest.raises(DeploymentError, match=r"^AWS: .* may not call .*DescribeStacks$"):
-        spent(deployment, NOON)

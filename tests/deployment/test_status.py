@@ -11,7 +11,7 @@ from deployment import guard, status
 from deployment.account import Deployment
 from deployment.nodes import Kind
 from tests.deployment.api import Objects
-from tests.deployment.conftest import scale, sizes, with_nodes
+from tests.deployment.conftest import sizes, with_nodes
 from tests.deployment.fake_aws import FakeAws
 from tests.deployment.kube import RUNNING, container, meta, pod
 
@@ -26,26 +26,19 @@ def screen_lines(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> 
     return [" ".join(line.split()).replace(today, "") for line in lines]
 
 
-def test_nothing_is_deployed(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = screen_lines(deployment, capsys)
-    assert lines == ["stacks nothing is deployed", "cost nothing is running"]
-
-
 def test_a_cluster_that_cannot_be_reached(
     aws: FakeAws,
     deployment: Deployment,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    lines = screen_lines(deployment, capsys)
+    assert lines == ["stacks nothing is deployed", "cost nothing is running"]
     monkeypatch.setenv("KUBERNETES_API", "http://127.0.0.1:9")
-    with_nodes(aws)
+    with_nodes(aws, 1)
     screen = "\n".join(screen_lines(deployment, capsys))
     assert "cluster not known (docs/runbook.md, Reach a private API): Kubernetes: the" in screen
-    assert "nodes trainium 0 asked for, at most 4" in screen
-    assert "guard" not in screen
-    scale(aws, 1)
-    screen = "\n".join(screen_lines(deployment, capsys))
-    assert "trainium 1 asked for, at most 4" in screen
+    assert "nodes trainium 1 asked for, at most 4" in screen
     assert "guard trainium none: its nodes run until `make stop" in screen
 
 
