@@ -93,10 +93,7 @@ class Deployment:
         return self._clients[key]
 
     def stack(self, name: str, region: str | None = None) -> dict[str, Any] | None:
-        """As CloudFormation describes it; None if the account does not have it.
-
-        Raises DeploymentError.
-        """
+        """As CloudFormation describes it; None if the account does not have it."""
         with aws_errors():
             try:
                 cloudformation = self.client("cloudformation", region)
@@ -109,10 +106,7 @@ class Deployment:
         return None if stack["StackStatus"] == "DELETE_COMPLETE" else dict(stack)
 
     def outputs(self, label: str) -> dict[str, str]:
-        """Of the stack with this label, such as ``trainium``; none if there is no such stack.
-
-        Raises DeploymentError.
-        """
+        """Of the stack with this label, such as ``trainium``; none if there is no such stack."""
         stack = self.stack(f"{self.name}-{label}") or {}
         return {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
 
@@ -125,7 +119,7 @@ class Bucket:
         self._client = deployment.client("s3")
 
     def incomplete(self, prefixes: Iterable[str]) -> list[str]:
-        """Those that have no marker yet. Raises DeploymentError."""
+        """Those that have no marker yet."""
         return [prefix for prefix in prefixes if not self.has(f"{prefix}{COMPLETE}")]
 
     def has(self, key: str) -> bool:
@@ -133,7 +127,7 @@ class Bucket:
         return ask(self._client.head_object, Bucket=self.name, Key=key) is not None
 
     def read(self, key: str) -> bytes | None:
-        """None if there is no such object, or it is above ``LARGEST``. Raises DeploymentError."""
+        """None if there is no such object, or it is above ``LARGEST``."""
         answer = ask(self._client.get_object, Bucket=self.name, Key=key)
         if answer is None or answer["ContentLength"] > LARGEST:
             return None
@@ -147,7 +141,7 @@ class Bucket:
             self._client.put_object(Bucket=self.name, Key=key, Body=content)
 
     def entries(self, prefix: str) -> list[dict[str, Any]]:
-        """The objects below ``prefix``, as S3 lists them. Raises DeploymentError."""
+        """The objects below ``prefix``, as S3 lists them."""
         pages = self._client.get_paginator("list_objects_v2")
         listed = ask(lambda: [*pages.paginate(Bucket=self.name, Prefix=prefix)]) or []
         return [entry for page in listed for entry in page.get("Contents", [])]
@@ -163,14 +157,14 @@ def client(service: str, region: str) -> Any:
 
 
 def account_id(region: str) -> str:
-    """The account that the credentials belong to. Raises DeploymentError."""
+    """The account that the credentials belong to."""
     with aws_errors():
         identity = client("sts", region).get_caller_identity()
     return str(identity["Account"])
 
 
 def ask(call: Callable[..., T], **arguments: Any) -> T | None:
-    """What AWS answers to a call; None if it has no such thing. Raises DeploymentError."""
+    """What AWS answers to a call; None if it has no such thing."""
     with aws_errors():
         try:
             return call(**arguments)

@@ -67,10 +67,7 @@ class Unreachable(DeploymentError):
 
 @contextlib.contextmanager
 def connected(deployment: Deployment) -> Iterator[ApiClient]:
-    """A client for the typed APIs of the ``kubernetes`` package. Its token renews itself.
-
-    Raises NoCluster or DeploymentError.
-    """
+    """A client for the typed APIs of the ``kubernetes`` package. Its token renews itself."""
     cluster = _describe(deployment)
     role, bearer, signed_at = administrator(deployment), "", float("-inf")
 
@@ -102,7 +99,7 @@ def connected(deployment: Deployment) -> Iterator[ApiClient]:
 
 
 def administrator(deployment: Deployment) -> str:
-    """ARN of the role that administers the cluster. Raises NoCluster or DeploymentError."""
+    """ARN of the role that administers the cluster."""
     role = deployment.outputs("cluster").get(ADMINISTRATOR_OUTPUT)
     if role is None:
         raise NoCluster(
@@ -173,7 +170,7 @@ def jobs(api: ApiClient, selector: str = "") -> list[V1Job]:
 
 
 def services(api: ApiClient, selector: str) -> list[V1Deployment]:
-    """The Kubernetes Deployments. Raises DeploymentError."""
+    """The Kubernetes Deployments."""
     return _listed(AppsV1Api(api).list_namespaced_deployment, selector)
 
 
@@ -188,7 +185,7 @@ def _listed(call: Any, selector: str) -> list[Any]:
 
 
 def pods_of(api: ApiClient, job: V1Job) -> list[V1Pod]:
-    """The Job's pods, the newest last. Raises DeploymentError."""
+    """The Job's pods, the newest last."""
     selected = pods(api, f"{JOB_LABEL}={job.metadata.name}")
     return sorted(selected, key=lambda pod: str(pod.metadata.creation_timestamp))
 
@@ -202,12 +199,12 @@ def failure(job: V1Job) -> str | None:
 
 
 def find(api: ApiClient, manifest: Manifest) -> Any:
-    """The object of that kind and name; None if there is none. Raises DeploymentError."""
+    """The object of that kind and name; None if there is none."""
     return _or_none(_call(api, "read", manifest), *_named(manifest))
 
 
 def create(api: ApiClient, manifest: Manifest) -> None:
-    """Makes an object so that ``kubectl apply`` recognises it. Raises DeploymentError."""
+    """Makes an object so that ``kubectl apply`` recognises it."""
     applied = json.dumps(manifest, separators=(",", ":")) + "\n"
     annotations = {**manifest["metadata"].get("annotations", {}), _APPLIED: applied}
     body = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
@@ -217,7 +214,7 @@ def create(api: ApiClient, manifest: Manifest) -> None:
 
 
 def replace(api: ApiClient, existing: V1Pod | V1Job) -> None:
-    """Deletes an object and makes it again as it was applied. Raises DeploymentError.
+    """Deletes an object and makes it again as it was applied.
 
     As ``kubectl replace --force --save-config`` does with what ``view-last-applied`` shows.
     """

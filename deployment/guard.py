@@ -79,7 +79,7 @@ def start(deployment: Deployment, kind: Kind, size: int) -> NodeGuard:
 def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> None:
     """Has the guard, if there is one, count from ``ready``, when the group's first node joined.
 
-    While capacity is awaited, the guard keeps the date of the start. Raises DeploymentError.
+    While capacity is awaited, the guard keeps the date of the start.
     """
     schedule = _schedule(deployment, kind)
     if schedule is None or _at(schedule) <= clock.now():
@@ -110,7 +110,7 @@ def stop(deployment: Deployment, kind: Kind) -> bool:
 
 
 def find(deployment: Deployment, kind: Kind) -> NodeGuard | None:
-    """The group's guard; None if there is none, or if its time is over. Raises DeploymentError."""
+    """The group's guard; None if there is none, or if its time is over."""
     schedule = _schedule(deployment, kind)
     if schedule is None or _at(schedule) <= clock.now():
         return None
@@ -118,7 +118,7 @@ def find(deployment: Deployment, kind: Kind) -> NodeGuard | None:
 
 
 def is_acting(deployment: Deployment, kind: Kind) -> bool:
-    """Whether the group's guard is asking EKS for no nodes. Raises DeploymentError."""
+    """Whether the group's guard is asking EKS for no nodes."""
     schedule = _schedule(deployment, kind)
     return schedule is not None and _at(schedule) <= clock.now()
 
@@ -209,10 +209,7 @@ def write_schedule(
 
 
 def find_schedule(deployment: Deployment, kind: Kind, name: str) -> dict[str, Any] | None:
-    """The schedule ``name``; None unless it is for the group that the stack has now.
-
-    Raises DeploymentError.
-    """
+    """The schedule ``name``; None unless it is for the group that the stack has now."""
     stack = deployment.outputs(STACK)
     if GROUP_OUTPUT not in stack:
         return None

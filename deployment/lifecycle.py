@@ -46,7 +46,6 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
 
     The CLI passes over stacks that have not changed. Synthesis gets the account. So names are
     literal, and CloudFormation can import the bucket and the logs that an earlier deploy left.
-    Raises DeploymentError.
     """
     say(f"{deployment.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(deployment.experiment):
@@ -75,7 +74,7 @@ def _has_nodes(deployment: Deployment, kind: Kind) -> bool:
 def synthesised(deployment: Deployment, assembly: Path = ASSEMBLY) -> list[Stack]:
     """The stacks of ``deployment`` from the assembly that this writes, with their status.
 
-    The CLI's output is shown only if it fails. Raises DeploymentError.
+    The CLI's output is shown only if it fails.
     """
     arguments = ("synth", "--quiet", "--output", str(assembly), *context(deployment))
     completed = run(arguments, capture=True)
@@ -129,10 +128,7 @@ def manifests(deployment: Deployment) -> list[dict[str, Any]]:
 
 
 def bootstrap(deployment: Deployment) -> int:
-    """Prepares the account's regions for the CDK; returns the CLI's exit status.
-
-    Raises DeploymentError.
-    """
+    """Prepares the account's regions for the CDK; returns the CLI's exit status."""
     environments = [
         f"aws://{deployment.account}/{region}" for region in sorted(regions(deployment.experiment))
     ]
@@ -141,10 +137,7 @@ def bootstrap(deployment: Deployment) -> int:
 
 
 def make_delivery(deployment: Deployment, *, yes: bool, remove: bool) -> int:
-    """``make delivery``: makes the roles, or removes them; returns the CLI's exit status.
-
-    Raises DeploymentError.
-    """
+    """``make delivery``: makes the roles, or removes them; returns the CLI's exit status."""
     delivery = deployment.experiment.delivery
     if delivery is None:
         raise DeploymentError(
@@ -173,7 +166,7 @@ def compare(deployment: Deployment, markdown: str | None) -> int:
 
     It compares templates and makes no change set, because the code of a pull request runs this
     (docs/assumptions.md, "A change set may read as its role"). ``markdown`` is a file that gets
-    the output for a pull request. Raises DeploymentError.
+    the output for a pull request.
     """
     arguments = ("diff", "--method", "template", "--no-color", "--ci", *context(deployment))
     if markdown is None:
@@ -223,7 +216,7 @@ def cdk(*arguments: str) -> int:
 
 
 def run(arguments: Sequence[str], *, capture: bool) -> subprocess.CompletedProcess[str]:
-    """Runs the CLI; with ``capture`` its output is returned. Raises DeploymentError."""
+    """Runs the CLI; with ``capture`` its output is returned."""
     command = ["cdk", *arguments, "--no-lookups", "--no-notices"]
     try:
         return subprocess.run(command, cwd=ROOT, check=False, capture_output=capture, text=True)

@@ -20,10 +20,7 @@ _LINES_OF_ALL: Final = 20
 
 
 def show(deployment: Deployment, name: str | None) -> int:
-    """Prints the logs of what is called ``name``, or of what runs now; returns the exit status.
-
-    Raises DeploymentError.
-    """
+    """Prints the logs of what is called ``name``, or of what runs now; returns the exit status."""
     with connected(deployment) as api:
         for pod in selected(cluster.pods(api), name):
             for container, previous in sources(pod, running=name is None):

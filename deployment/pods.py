@@ -71,7 +71,7 @@ def restarts(pod: V1Pod) -> int:
 
 
 def log(api: ApiClient, pod: V1Pod, container: str, lines: int, *, previous: bool = False) -> str:
-    """The last lines; empty if there is no log to be had. Raises DeploymentError."""
+    """The last lines; empty if there is no log to be had."""
     with kubernetes_errors():
         try:
             answer = CoreV1Api(api).read_namespaced_pod_log(
@@ -100,7 +100,7 @@ def last_line(api: ApiClient, pod: V1Pod, container: str) -> str:
 
 
 def last_words(api: ApiClient, pod: V1Pod, lines: int = 10) -> str:
-    """The container of ``pod`` that failed last, and the end of its log. Raises DeploymentError."""
+    """The container of ``pod`` that failed last, and the end of its log."""
     ended = [
         (state.finished_at, status.name, state.exit_code, is_previous)
         for status in statuses(pod)

@@ -27,7 +27,7 @@ class NotProved(DeploymentError):
 
 
 def is_proved(deployment: Deployment, group: Group) -> bool:
-    """Whether EKS has carried out this call for this group. Raises DeploymentError."""
+    """Whether EKS has carried out this call for this group."""
     schedule = guard.find_schedule(deployment, group.kind, _NAMES[group.kind])
     return (
         schedule is not None

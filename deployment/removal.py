@@ -119,10 +119,7 @@ def _nothing(deployment: Deployment) -> DeploymentError:
 
 
 def retained(deployment: Deployment, assembly: Path, stacks: Iterable[str]) -> list[Retained]:
-    """The buckets and logs that these stacks leave, as far as they exist.
-
-    Raises DeploymentError.
-    """
+    """The buckets and logs that these stacks leave, as far as they exist."""
     existing: list[Retained] = []
     for stack in stacks:
         template = json.loads((assembly / f"{stack}.template.json").read_text(encoding="utf-8"))
@@ -153,7 +150,7 @@ def _logs(deployment: Deployment, name: str) -> Iterator[Retained]:
 
 
 def _remove(deployment: Deployment, each: Retained) -> None:
-    """Deletes it for good: a bucket with all versions of its objects. Raises DeploymentError."""
+    """Deletes it for good: a bucket with all versions of its objects."""
     with aws_errors():
         if each.type == _LOGS:
             deployment.client("logs").delete_log_group(logGroupName=each.name)

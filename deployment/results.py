@@ -98,7 +98,7 @@ class Listing:
 
 
 def listing(deployment: Deployment) -> Listing:
-    """What the bucket has; nothing if there is no bucket. Raises DeploymentError."""
+    """What the bucket has; nothing if there is no bucket."""
     bucket, refused = Bucket(deployment), []
     objects: dict[str, list[Object]] = {}
     for entry in bucket.entries(RESULTS_PREFIX):
@@ -116,7 +116,7 @@ def listing(deployment: Deployment) -> Listing:
 
 
 def chosen(every: Sequence[Run], run_id: str | None) -> Run:
-    """The run whose id is or begins with ``run_id``, or the only one. Raises DeploymentError."""
+    """The run whose id is or begins with ``run_id``, or the only one."""
     if run_id and not RUN_ID.fullmatch(run_id):
         raise DeploymentError(f"RUN = {run_id!a}: must match {RUN_ID.pattern}")
     if not every:
@@ -134,7 +134,7 @@ def chosen(every: Sequence[Run], run_id: str | None) -> Run:
 def download(
     deployment: Deployment, run: Run, *, into: Path = FOLDER, say: Callable[[str], None] = print
 ) -> Path:
-    """Downloads ``run``; returns its folder. Raises DeploymentError.
+    """Downloads ``run``; returns its folder.
 
     What the folder has in this form is not fetched again, and each file is there whole or not at
     all, so that it can be interrupted.
@@ -162,7 +162,6 @@ def draw(folder: Path) -> str:
     """Draws the report of the run in ``folder``; returns its table.
 
     Whoever may write to the bucket may put any page there, so the bucket's own is not downloaded.
-    Raises DeploymentError.
     """
     # spectap is a program of its own: no other part of the project imports its report.
     drawn = subprocess.run(
@@ -181,7 +180,7 @@ def draw(folder: Path) -> str:
 def show(deployment: Deployment, run_id: str | None) -> int:
     """``make results``: lists the runs if there are several, otherwise downloads one.
 
-    Returns the exit status. Raises DeploymentError.
+    Returns the exit status.
     """
     print(deployment.headline, flush=True)
     bucket = listing(deployment)

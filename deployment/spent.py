@@ -74,7 +74,7 @@ class Spent:
 
 
 def spent(deployment: Deployment, at: datetime.datetime | None = None) -> Spent:
-    """What was spent until ``at``, or until now. Raises DeploymentError.
+    """What was spent until ``at``, or until now.
 
     It asks CloudFormation, EKS and Auto Scaling, so it knows neither bytes nor requests.
     """

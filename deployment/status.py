@@ -28,7 +28,7 @@ _READY: Final = frozenset({"CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLET
 
 
 def show(deployment: Deployment) -> int:
-    """Prints the screen; returns the exit status. Raises DeploymentError."""
+    """Prints the screen; returns the exit status."""
     now = datetime.datetime.now(datetime.UTC)
     print(f"{deployment.headline}, {now:%Y-%m-%d %H:%M} UTC", flush=True)
     print_sections(_sections(deployment))

@@ -104,7 +104,7 @@ def closed_devices(api: ApiClient) -> str | None:
 
 
 def not_ready(api: ApiClient, selector: str) -> Iterator[str]:
-    """Why each pod that is not ready is not. Raises DeploymentError."""
+    """Why each pod that is not ready is not."""
     for pod in cluster.pods(api, selector):
         if reason := pods.reason(api, pod):
             yield f"{pod.metadata.name}: {reason}"

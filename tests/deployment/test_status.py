@@ -11,7 +11,7 @@ from deployment import guard, status
 from deployment.account import Deployment
 from deployment.nodes import Kind
 from tests.deployment.api import Objects
-from tests.deployment.conftest import sizes, with_nodes
+from tests.deployment.conftest import with_nodes
 from tests.deployment.fake_aws import FakeAws
 from tests.deployment.kube import RUNNING, container, meta, pod
 
@@ -80,7 +80,6 @@ def halfway(api: Objects) -> None:
             job("download-1a2b3c4d", completionTime="2026-11-22T10:30:00Z"),
             job("compile-qwen-sd-vllm-1a2b3c4d", active=1),
             job("compile-qwen-vllm-1a2b3c4d", failed=4, conditions=[failed]),
-            job("qwen-lmeval-1a2b3c4d", spec={"suspend": True}),
             job("sweep-1a2b3c4d", spec=indexed, completedIndexes="0,2", failedIndexes="1"),
         ],
         "deployments": [service("qwen-vllm"), service("qwen-sd-vllm")],
@@ -114,7 +113,6 @@ def test_halfway(
         "jobs download complete since 2026-11-22 10:30",
         "compile-qwen-sd-vllm fetch-artifact runs: waiting for s3://bucket/models/draft/",
         "compile-qwen-vllm failed: Job has reached the limit",
-        "qwen-lmeval not begun: it waits until it is asked for",
         "sweep complete: 0,2 of 4, failed: 1; waits for a pod",
         "services qwen-sd-vllm fetch-artifact runs: waiting for s3://bucket/compiled/key/",
         "qwen-vllm ready since 2026-11-22 10:20",
@@ -125,8 +123,7 @@ def test_halfway(
     assert any(
         line.startswith("guard trainium to 0 at ") and f"{until:%H:%M}" in line for line in lines
     )
-    changes = [call for call in aws.calls[before:] if ":Put" in call or ":Update" in call]
-    assert (changes, sizes(aws)) == ([], [1, 0])
+    assert not any(":Put" in call or ":Update" in call for call in aws.calls[before:])
     assert all(request.startswith("GET ") for request in api.requests)
 
     api.refused.add("jobs")
