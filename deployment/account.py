@@ -37,7 +37,10 @@ _MISSING: Final = frozenset(
 
 
 class DeploymentError(Exception):
-    """The command cannot be carried out in this account. One line."""
+    """The command cannot be carried out in this account. One line.
+
+    Whatever asks AWS or the cluster may raise it.
+    """
 
 
 class Denied(DeploymentError):
@@ -63,12 +66,11 @@ class Deployment:
 
     @classmethod
     def of(cls, file: str) -> Deployment:
-        """Reads the experiment and asks whose credentials these are.
-
-        Raises ExperimentError or DeploymentError.
-        """
+        """Reads the experiment and asks whose credentials these are. Raises ExperimentError."""
         experiment = load(file)
-        return cls(experiment, file, account_id(experiment.aws.region))
+        with aws_errors():
+            identity = client("sts", experiment.aws.region).get_caller_identity()
+        return cls(experiment, file, identity["Account"])
 
     @property
     def region(self) -> str:
@@ -123,7 +125,7 @@ class Bucket:
         return [prefix for prefix in prefixes if not self.has(f"{prefix}{COMPLETE}")]
 
     def has(self, key: str) -> bool:
-        """Raises DeploymentError."""
+        """Whether there is such an object."""
         return ask(self._client.head_object, Bucket=self.name, Key=key) is not None
 
     def read(self, key: str) -> bytes | None:
@@ -136,7 +138,7 @@ class Bucket:
         return content
 
     def write(self, key: str, content: bytes) -> None:
-        """Raises DeploymentError."""
+        """Makes an object, or replaces it."""
         with aws_errors():
             self._client.put_object(Bucket=self.name, Key=key, Body=content)
 
@@ -154,13 +156,6 @@ def client(service: str, region: str) -> Any:
         core.register_component("data_loader", _descriptions())
         # A session per client: credentials may have been renewed since the last one.
         return core.create_client(service, region_name=region)
-
-
-def account_id(region: str) -> str:
-    """The account that the credentials belong to."""
-    with aws_errors():
-        identity = client("sts", region).get_caller_identity()
-    return str(identity["Account"])
 
 
 def ask(call: Callable[..., T], **arguments: Any) -> T | None:
@@ -185,16 +180,11 @@ def aws_errors() -> Iterator[None]:
         ) from None
     except ClientError as error:
         if error.response["Error"]["Code"] in _DENIED:
-            raise Denied(_action(error)) from None
+            named = _ACTION.search(str(error))  # in the words of most services
+            raise Denied(named[1] if named else error.operation_name) from None
         raise DeploymentError(f"AWS: {error}") from None
     except (BotoCoreError, ResponseParserError) as error:  # the latter: a proxy's page, say
         raise DeploymentError(f"AWS: {' '.join(str(error).split())}") from None
-
-
-def _action(error: ClientError) -> str:
-    """Most services name the denied action; otherwise the error has the operation."""
-    named = _ACTION.search(str(error))
-    return named[1] if named else error.operation_name
 
 
 @functools.cache

@@ -248,8 +248,7 @@ class Operator:
         self.executed.append(label)
         if stack is None:
             text = (self.assembly / f"{self.experiment.name}-{label}.template.json").read_text()
-            region = "us-east-1" if label == "budget" else REGION
-            stack = self.aws.cloudformation.add(label, region=region, body=json.loads(text))
+            stack = self.aws.cloudformation.add(label, body=json.loads(text))
         if label == _NODES:
             self.aws.cloudformation.deploy(template)
         else:
@@ -303,8 +302,8 @@ def write_assembly(
     resources = {"serving": {"Everything": applied}, "model-store": {"Bucket": store}}
     artifacts = {}
     for label in stacks:
-        name, region = f"{experiment.name}-{label}", "us-east-1" if label == "budget" else REGION
-        environment = f"aws://{ACCOUNT}/{region}"
+        name = f"{experiment.name}-{label}"
+        environment = f"aws://{ACCOUNT}/{REGION}"
         artifacts[name] = {"type": "aws:cloudformation:stack", "environment": environment}
         template = {"Resources": resources.get(label, {})}
         (folder / f"{name}.template.json").write_text(json.dumps(template))

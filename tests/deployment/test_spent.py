@@ -72,8 +72,7 @@ NO_CAPACITY: Final = "Launching a new EC2 instance.  Status Reason: We do not ha
         # One that went costs its hours and no more.
         ([end("i-01", 0.25), launch("i-01", 1), launch("i-02", 0.5)], ["i-02"], 1, 0.75 + 0.5),
         ([_activity(NO_CAPACITY, 0.5, "Failed"), launch("i-03", 0.5, "Cancelled")], [], 1, 0),
-        # One that is about to end is still paid for.
-        ([end("i-01", 0.1, "InProgress"), launch("i-01", 1)], ["i-01"], 1, 1),
+        ([end("i-01", 0.1, "InProgress"), launch("i-01", 1)], ["i-01"], 1, 1),  # still paid for
         # One whose launch is forgotten counts for six weeks.
         ([], ["i-01"], 2000, 6 * 7 * 24),
     ],
@@ -93,16 +92,6 @@ def test_nodes_cost_their_hours(
     assert (trainium.running, trainium.hours) == (len(running), hours)
     assert trainium.usd == pytest.approx(hours * (PRICE + VOLUME))
     assert trainium.usd_per_hour == pytest.approx(len(running) * (PRICE + VOLUME))
-
-
-def test_compile_nodes_cost_their_own_price(aws: FakeAws, deployment: Deployment) -> None:
-    deployed(aws, "compile")
-    aws.facts.activities = [launch("i-01", 1), launch("i-02", 1)]
-    compiling = part(spent(deployment, NOON), CostGroup.COMPILE)
-    assert (compiling.running, compiling.hours) == (2, 2)
-    parts = cost(deployment.experiment).parts
-    two = sum(part.usd_per_hour for part in parts if part.group is CostGroup.COMPILE)
-    assert compiling.usd_per_hour == pytest.approx(two)
 
 
 def test_a_capacity_block_is_paid_for_whatever_is_used(
