@@ -17,7 +17,6 @@ from experiment.cost.prices import LOGS, STORAGE, ListPrice
 _GIB: Final = 1 << 30
 _BATCH: Final = 1000
 """Objects that one call may delete."""
-_CONFIRMATION: Final = "All of it goes for good. Type the experiment's name, {}, to delete it: "
 _BUCKET: Final = "AWS::S3::Bucket"
 _LOGS: Final = "AWS::Logs::LogGroup"
 _NAMES: Final = {_BUCKET: "BucketName", _LOGS: "LogGroupName"}
@@ -54,7 +53,10 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
     deployed = [stack.name for stack in stacks if stack.status]
     remaining = retained(deployment, ASSEMBLY, [stack.name for stack in stacks])
     if not deployed and not (everything and remaining):
-        raise _nothing(deployment)
+        raise DeploymentError(
+            f"nothing of experiment {deployment.name} is in account {deployment.account}, "
+            f"{deployment.region}: nothing was deleted"
+        )
     width = max(len(stack.name) for stack in stacks)
     for stack in stacks:
         fate = f"will be deleted ({stack.status})" if stack.status else "not there"
@@ -63,7 +65,8 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
         fate = "will be deleted for good" if everything else "stays; make deploy takes it back"
         say(f"  {each} {fate}")
     if everything:
-        agreed = (name or _answer(_CONFIRMATION.format(deployment.name))) == deployment.name
+        question = f"All of it goes for good. Type the name, {deployment.name}, to delete it: "
+        agreed = (name or _answer(question)) == deployment.name
     else:
         agreed = yes or _answer("Delete these stacks (y/n)? ") in ("y", "yes")
     if not agreed:
@@ -109,13 +112,6 @@ def _answer(question: str) -> str:
         return input(question).strip()
     except EOFError:
         return ""
-
-
-def _nothing(deployment: Deployment) -> DeploymentError:
-    return DeploymentError(
-        f"nothing of experiment {deployment.name} is in account {deployment.account}, "
-        f"{deployment.region}: nothing was deleted"
-    )
 
 
 def retained(deployment: Deployment, assembly: Path, stacks: Iterable[str]) -> list[Retained]:

@@ -32,8 +32,8 @@ class Start(Stage):
     def perform(self, progress: Progress) -> str:
         """The guard first, then the nodes; of those that are running the guard stays."""
         capacity = self.deployment.experiment.capacity
-        guarded = guard.start(self.deployment, Kind.TRAINIUM, capacity.nodes)
-        progress.say(f"the guard scales them to 0 at {guarded.at:%Y-%m-%d %H:%M} UTC")
+        until = guard.start(self.deployment, Kind.TRAINIUM, capacity.nodes)
+        progress.say(f"the guard scales them to 0 at {until:%Y-%m-%d %H:%M} UTC")
         with connected(self.deployment) as api:
             try:
                 progress.until(lambda: self._look(api, progress))
@@ -42,8 +42,8 @@ class Start(Stage):
                 if not _joined(api):
                     guard.stop(self.deployment, Kind.TRAINIUM)
                 raise
-        guarded = guard.find(self.deployment, Kind.TRAINIUM) or guarded
-        return f"{capacity.nodes} x {capacity.instance_type}, until {guarded.at:%Y-%m-%d %H:%M} UTC"
+        until = guard.find(self.deployment, Kind.TRAINIUM) or until
+        return f"{capacity.nodes} x {capacity.instance_type}, until {until:%Y-%m-%d %H:%M} UTC"
 
     def _look(self, api: ApiClient, progress: Progress) -> bool | None:
         size = self.deployment.experiment.capacity.nodes

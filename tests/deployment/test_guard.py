@@ -14,11 +14,11 @@ from tests.deployment.fake_aws import HOUR
 from tests.deployment.operators import Operator
 
 
-def guarded(operator: Operator) -> guard.NodeGuard:
-    """The guard of the Trainium nodes."""
-    schedule = guard.find(operator.deployment, Kind.TRAINIUM)
-    assert schedule is not None
-    return schedule
+def guarded(operator: Operator) -> float:
+    """The seconds of the clock at which the guard of the Trainium nodes acts."""
+    at = guard.find(operator.deployment, Kind.TRAINIUM)
+    assert at is not None
+    return operator.aws.clock.seconds_of(at)
 
 
 def interrupted_once_asked(operator: Operator, size: int, action: Callable[[], None]) -> None:
@@ -68,10 +68,10 @@ def test_the_schedule_asks_eks_for_none_for_days(operator: Operator, kind: Kind)
 
 def test_it_counts_from_the_first_node_and_until_then_from_the_start(operator: Operator) -> None:
     operator.aws.pace.capacity = 2 * HOUR
-    started = operator.aws.clock.now()
+    started = operator.aws.clock.seconds
     operator.start(Kind.TRAINIUM)
     first = guarded(operator)
-    assert (first.at - started).total_seconds() == pytest.approx(4 * HOUR, abs=10)
+    assert first - started == pytest.approx(4 * HOUR, abs=10)
 
     operator.aws.clock.advance(HOUR)
     operator.start(Kind.TRAINIUM)  # which does not put it off
@@ -80,7 +80,7 @@ def test_it_counts_from_the_first_node_and_until_then_from_the_start(operator: O
     operator.start(Kind.TRAINIUM, 3 * HOUR)
     (joined,) = operator.group(Kind.TRAINIUM).nodes
     counted = guarded(operator)
-    assert counted.at == operator.aws.clock.moment(joined + 4 * HOUR)
+    assert counted == int(joined + 4 * HOUR)
     operator.aws.clock.advance(HOUR)
     # Nor does a node that replaces another.
     operator.group(Kind.TRAINIUM).nodes[:] = [operator.aws.clock.seconds]
@@ -136,7 +136,7 @@ def test_a_start_right_after_a_run_that_ended_its_nodes_has_its_whole_time(
     operator.aws.clock.advance(80)
     assert operator.group(Kind.TRAINIUM).reported == 1
     operator.start(Kind.TRAINIUM, HOUR)
-    assert guarded(operator).hours > 3.8
+    assert guarded(operator) - operator.aws.clock.seconds > 3.8 * HOUR
 
 
 def test_a_group_whose_deletion_failed_is_deleted_by_the_next_one(operator: Operator) -> None:
@@ -208,7 +208,8 @@ def test_nodes_that_somebody_started_without_a_guard_get_one(
     operator.start(Kind.TRAINIUM, HOUR)
     del operator.aws.scheduler.groups["article-guard"]["trainium-to-zero"]
     operator.start(Kind.TRAINIUM)
-    assert guarded(operator).hours == pytest.approx(4, abs=0.1)
+    left = guarded(operator) - operator.aws.clock.seconds
+    assert left == pytest.approx(4 * HOUR, rel=0.02)
 
 
 def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(operator: Operator) -> None:
