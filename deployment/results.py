@@ -75,31 +75,13 @@ class Run:
         return [each for each in self.objects if not _DRAWN.fullmatch(each.name)]
 
 
-@dataclass(frozen=True)
-class Listing:
-    """What the bucket has below ``results/``."""
+def listing(deployment: Deployment) -> tuple[list[Run], str]:
+    """The runs in the bucket, the newest last, and a line on the keys that are refused, if any.
 
-    runs: list[Run]
-    """The newest last."""
-    refused: list[str]
-    """Keys that are no file of a run, or of one too large to read: whoever may write to the bucket
-    chooses both."""
-
-    @property
-    def refusal(self) -> str:
-        """A line on the refused keys, percent-encoded: no terminal or log acts on what they say."""
-        if not self.refused:
-            return ""
-        first = quote(self.refused[0])[:60]
-        return (
-            f"refused, as no file of a run or above {LARGEST >> 20} MiB: {first} "
-            f"({len(self.refused)} in all)"
-        )
-
-
-def listing(deployment: Deployment) -> Listing:
-    """What the bucket has; nothing if there is no bucket."""
-    bucket, refused = Bucket(deployment), []
+    A key that is no file of a run, or of one too large to read, is refused: whoever may write to
+    the bucket chooses both. Percent-encoded, it is nothing that a terminal or a log acts on.
+    """
+    bucket, refused = Bucket(deployment), list[str]()
     objects: dict[str, list[Object]] = {}
     for entry in bucket.entries(RESULTS_PREFIX):
         id, _, name = entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")
@@ -110,9 +92,15 @@ def listing(deployment: Deployment) -> Listing:
             file = Object(name, entry["Size"], entry["LastModified"])
             objects.setdefault(id, []).append(file)
         else:
-            refused.append(entry["Key"])
+            refused.append(quote(entry["Key"])[:60])
     runs = [_run(bucket, id, files) for id, files in objects.items()]
-    return Listing(sorted(runs, key=lambda run: run.changed), refused)
+    refusal = (
+        f"refused, as no file of a run or above {LARGEST >> 20} MiB: {refused[0]} "
+        f"({len(refused)} in all)"
+        if refused
+        else ""
+    )
+    return sorted(runs, key=lambda run: run.changed), refusal
 
 
 def chosen(every: Sequence[Run], run_id: str | None) -> Run:
@@ -183,21 +171,21 @@ def show(deployment: Deployment, run_id: str | None) -> int:
     Returns the exit status.
     """
     print(deployment.headline, flush=True)
-    bucket = listing(deployment)
-    if bucket.refusal:
-        print(bucket.refusal, file=sys.stderr)
-    if run_id is None and len(bucket.runs) > 1:
+    runs, refusal = listing(deployment)
+    if refusal:
+        print(refusal, file=sys.stderr)
+    if run_id is None and len(runs) > 1:
         print_table(
             (
                 f"  {run.id}",
                 f"{run.changed:%Y-%m-%d %H:%M} UTC",
                 "complete" if run.complete else "not complete",
             )
-            for run in bucket.runs
+            for run in runs
         )
         print("make results EXPERIMENT=... RUN=ID downloads one; how it begins is enough")
         return 0
-    run = chosen(bucket.runs, run_id)
+    run = chosen(runs, run_id)
     folder = download(deployment, run)
     if not run.complete:
         print("This run is not complete: it still measures, or was ended")

@@ -209,10 +209,9 @@ class Results(Stage):
         run = complete_run(self.deployment)
         if run is None:
             raise DeploymentError("the bucket has no complete run of this experiment")
-        listing = results.listing(self.deployment)
-        if listing.refusal:
-            progress.say(listing.refusal)
-        files = results.chosen(listing.runs, run)
+        runs, refusal = results.listing(self.deployment)
+        progress.say(refusal)
+        files = results.chosen(runs, run)
         folder = results.download(self.deployment, files, say=progress.say)
         try:
             table = results.draw(folder)

@@ -13,7 +13,6 @@ from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, TRAINIUM_NODES
 from deployment import cluster, guard, nodes, pods
 from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors
-from deployment.logs import sources
 from deployment.nodes import Group, Kind
 from deployment.stages.stage import Progress, Stage, StageFailed
 
@@ -179,7 +178,7 @@ def _store_logs(deployment: Deployment) -> str:
     folder = f"{LOGS_PREFIX}{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}/"
     with connected(deployment) as api:
         for pod in cluster.pods(api):
-            for container, previous in sources(pod):
+            for container, previous in pods.sources(pod):
                 text = pods.log(api, pod, container, _LINES, previous=previous)
                 before = ".previous" if previous else ""
                 key = f"{folder}{pod.metadata.name}/{container}{before}.log"

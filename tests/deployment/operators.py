@@ -91,7 +91,6 @@ class Operator:
 
     @property
     def deployment(self) -> Deployment:
-        """Of the experiment as its file is now."""
         experiment = self.experiment
         if "compile" not in self.generations:
             compiling = Compiling(node=CompileNode.TRAINIUM)
@@ -99,7 +98,6 @@ class Operator:
         return Deployment(experiment, str(self.file), ACCOUNT, self._clients)
 
     def group(self, kind: Kind) -> NodeGroup:
-        """As it is, whatever EKS reports."""
         return self.aws.eks.groups[f"{kind}-{self.generations[kind]}"]
 
     def prove(self) -> None:
@@ -162,12 +160,10 @@ class Operator:
 
     @property
     def output(self) -> str:
-        """What the newest call of ``run`` has printed."""
         return self._output.getvalue()
 
     @property
     def stages(self) -> list[str]:
-        """Those that it has begun."""
         lines = [line for line in self.output.splitlines() if line.startswith("[")]
         return [line.rpartition("] ")[2] for line in lines]
 
@@ -276,7 +272,6 @@ class Operator:
 
 
 def add_cluster(aws: FakeAws, name: str, stack: Stack) -> None:
-    """The cluster of an experiment, and what its stack says of it."""
     aws.facts.clusters[name] = {
         "name": name,
         "status": "ACTIVE",
@@ -314,31 +309,22 @@ def write_assembly(
 def _operating(
     file: Path, experiment: Experiment, assembly: Path, stacks: Sequence[str]
 ) -> Iterator[Operator]:
-    """In an account that is bootstrapped, and has nothing of the experiment."""
-    limits = {"trainium": guard_hours(experiment), "compile": _compile_hours(experiment)}
+    # To estimate it takes milliseconds, and the guard asks often.
+    compile_hours = compile_guard_hours(experiment)
+    limits = {"trainium": guard_hours(experiment), "compile": compile_hours}
     aws = FakeAws(experiment.name, {kind: hours * HOUR for kind, hours in limits.items()}, SLACK)
     operator = Operator(aws, experiment, file, assembly, stacks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(account, "client", aws.client)
         patch.setattr(clock, "now", aws.clock.now)
         patch.setattr(clock, "sleep", aws.sleep)
-        patch.setattr(guard, "compile_guard_hours", _compile_hours)
+        patch.setattr(guard, "compile_guard_hours", lambda _: compile_hours)
         patch.setattr(lifecycle, "notes", lambda _: ())
         patch.setattr(lifecycle, "run", operator.cdk)
         for module in (lifecycle, removal):
             patch.setattr(module, "ASSEMBLY", assembly)
         patch.setattr(lifecycle.synthesised, "__defaults__", (assembly,))
         yield operator
-
-
-_HOURS: dict[str, float] = {}
-
-
-def _compile_hours(experiment: Experiment) -> float:
-    """The same for all compile nodes of one experiment: to estimate it takes milliseconds."""
-    if experiment.name not in _HOURS:
-        _HOURS[experiment.name] = compile_guard_hours(experiment)
-    return _HOURS[experiment.name]
 
 
 @functools.cache
@@ -364,7 +350,6 @@ def node_operator() -> Iterator[Operator]:
 
 @contextlib.contextmanager
 def experiment_operator(folder: Path, file: Path, manifests: list[Manifest]) -> Iterator[Operator]:
-    """With all stacks and a cluster to come."""
     experiment, assembly = load(str(file)), folder / "cdk.out"
     assembly.mkdir()
     write_assembly(assembly, experiment, STACKS, manifests)

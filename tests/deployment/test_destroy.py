@@ -35,11 +35,6 @@ def deployed(account: Operator) -> Operator:
     return account
 
 
-def test_destroying_what_is_not_there_fails(account: Operator) -> None:
-    assert account.run("destroy", "--yes") == 1
-    assert "nothing of experiment article is in account" in account.output
-
-
 def test_a_destroyed_experiment_can_be_deployed_again(deployed: Operator) -> None:
     assert deployed.run("destroy", "--yes") == 0, deployed.output
     assert deployed.aws.cloudformation.stacks == {}
@@ -50,6 +45,9 @@ def test_a_destroyed_experiment_can_be_deployed_again(deployed: Operator) -> Non
     assert deployed.run("deploy", "--yes") == 0, deployed.output
     bucket = deployed.aws.store.buckets[BUCKET]
     assert bucket["compiled/key/model.pt"][0] == b"hours"
+    assert deployed.run("destroy", "--yes") == 0, deployed.output
+    assert deployed.run("destroy", "--yes") == 1
+    assert "nothing of experiment article is in account" in deployed.output
 
 
 def test_everything_goes_only_with_the_name_typed(deployed: Operator) -> None:

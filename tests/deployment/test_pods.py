@@ -1,4 +1,4 @@
-"""Why a pod is not ready, in the words of the scheduler, the claim controller and kubelets.
+"""Why a pod is not ready, in the words of the scheduler and of kubelets, and its logs.
 
 What kubelets write is modelled on Kubernetes 1.35.4. ``tests/cluster`` asks a real scheduler.
 """
@@ -10,7 +10,13 @@ from typing import Final
 import pytest
 from kubernetes.client import CoreV1Event, V1Pod
 
+from deployment import pods
+from deployment.account import Deployment, DeploymentError
 from deployment.pods import why, working
+from tests.deployment import kube
+from tests.deployment.api import Objects
+from tests.deployment.conftest import with_cluster
+from tests.deployment.fake_aws import FakeAws
 from tests.deployment.kube import RUNNING, container, ended, event, typed_pod
 
 WAITING = {"waiting": {"reason": "PodInitializing"}}
@@ -107,3 +113,52 @@ def test_the_container_whose_log_says_more() -> None:
     assert working(typed_pod("Pending", waits, init=(FETCHING,))) == "fetch-artifact"
     assert working(typed_pod("Pending", waits, init=STARTED)) is None
     assert working(typed_pod("Pending", LOADING, init=STARTED)) == "vllm"
+
+
+def test_logs_of_what_goes_on_or_is_named(
+    aws: FakeAws, deployment: Deployment, api: Objects, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_cluster(aws)
+    download = container("download", {"terminated": ended(0)})
+    crashed = container("vllm", RUNNING, restarts=1, last=ended(1), started=False)
+    measures = container("llmperf", RUNNING, ready=True)
+    api.lists["pods"] = [
+        kube.pod("download-1", {"step": "download", "component": "prepare"}, "Succeeded", download),
+        kube.pod("qwen-vllm-1", {"app": "qwen-vllm", "component": "vllm"}, "Running", crashed),
+        kube.pod("qwen-llmperf", {"app": "qwen-llmperf"}, "Running", measures),
+    ]
+    api.logs = {
+        "download-1/download": "Qwen3-32B is complete\n",
+        "qwen-vllm-1/vllm": "loading\n40 %\n",
+        "qwen-vllm-1/vllm/previous": "nrt_init failed\n",
+        "qwen-llmperf/llmperf": "".join(f"[{n}/63] round\n" for n in range(1, 40)),
+    }
+    assert pods.show_logs(deployment, None) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:3] == [
+        "qwen-vllm-1/vllm (before its restart) | nrt_init failed",
+        "qwen-vllm-1/vllm | loading",
+        "qwen-vllm-1/vllm | 40 %",
+    ]
+    assert printed[3].startswith("qwen-vllm-1: vllm starts: 40 %: restarted 1 times, before ended")
+    assert printed[4] == "qwen-llmperf/llmperf | [20/63] round"
+    assert printed[-1] == "qwen-llmperf/llmperf | [39/63] round"
+    assert not any("download" in line for line in printed)
+
+    for name in ("download", "prepare", "download-1", "downl"):
+        assert pods.show_logs(deployment, name) == 0
+        assert capsys.readouterr().out == "download-1/download | Qwen3-32B is complete\n"
+    with pytest.raises(DeploymentError, match=r"there is download, .*, qwen-vllm"):
+        pods.show_logs(deployment, "nothing")
+
+    api.logs["download-1/download"] = "a\x1b[2J\bqwen-vllm-1/vllm | b\nc\n"
+    assert pods.show_logs(deployment, "download") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "download-1/download | a\ufffd[2J\ufffdqwen-vllm-1/vllm | b",
+        "download-1/download | c",
+    ]
+
+    api.lists["pods"] = api.lists["pods"][:1]
+    with pytest.raises(DeploymentError, match="no pod runs or waits"):
+        pods.show_logs(deployment, None)
+    assert all(request.startswith("GET ") for request in api.requests)

@@ -137,7 +137,7 @@ FAULTS: Final[list[tuple[dict[str, Any], dict[str, Any], str, str]]] = [
     (BOUGHT, reserved(0.5), f"refused {BLOCK}: ends at ", "buy another"),
     (BOUGHT, reserved(AvailableInstanceCount=0), f"{BLOCK}: 0 of 1 instances are free", "end the"),
     (BOUGHT, reserved(**SCHEDULED), f"warning {BLOCK}: scheduled, 1 x trn2", "nodes come"),
-    (BOUGHT, reserved(2 + 40 / 60), "us-east-2c, 2.0 hours", "the guard leaves them 4 hours"),
+    (BOUGHT, reserved(2 + 40 / 60), "hours left until EKS", "the guard leaves them 4 hours"),
 ]
 
 

@@ -40,7 +40,7 @@ def brought(folder: Path) -> dict[str, str]:
 def bring(deployment: Deployment, into: Path) -> tuple[Path, str]:
     """Downloads the only run."""
     lines = list[str]()
-    run = results.chosen(results.listing(deployment).runs, None)
+    run = results.chosen(results.listing(deployment)[0], None)
     return results.download(deployment, run, into=into, say=lines.append), "\n".join(lines)
 
 
@@ -76,7 +76,7 @@ def test_a_run_of_indexes_is_complete_when_none_is_missing(
         ('{"complete": [], "missing": {}}', True),
     ):
         put(aws, "sweep-1", {"merged.json": body})
-        (run,) = results.listing(deployment).runs
+        (run,) = results.listing(deployment)[0]
         assert run.complete is is_complete
     folder, _ = bring(deployment, tmp_path)
     assert (folder / "variants/Base-1234/ledger.jsonl").exists()
@@ -154,7 +154,7 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     for run in HOSTILE:
         put(aws, run, SERVICES)
     # The newest of all is none of them.
-    assert [run.id for run in results.listing(deployment).runs] == ["run-1"]
+    assert [run.id for run in results.listing(deployment)[0]] == ["run-1"]
     assert results.show(deployment, None) == 0
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
@@ -172,7 +172,8 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
 
 def test_what_is_too_large_to_read_is_not_read(aws: FakeAws, deployment: Deployment) -> None:
     put(aws, "run-1", {"merged.json": "{}" + " " * (16 << 20), "config.json": CONFIG})
-    assert results.listing(deployment).refusal == f"{REFUSED} results/run-1/merged.json (1 in all)"
+    _, refusal = results.listing(deployment)
+    assert refusal == f"{REFUSED} results/run-1/merged.json (1 in all)"
     read = Bucket(deployment).read
     assert read("results/run-1/merged.json") is None
     assert read("results/run-1/config.json") == CONFIG.encode()

@@ -14,7 +14,6 @@ from deployment.stages.measure import last_progress
 from deployment.stages.stage import Context, Progress, StageFailed
 from experiment import load
 from tests.deployment.conftest import at
-from tests.experiment.files import swept
 from tests.made import ROOT
 
 ALL = [
@@ -26,8 +25,6 @@ ALL = [
 @pytest.mark.parametrize(
     ("deployment", "names"),
     [
-        (at({}), ALL),  # no Trainium node runs before the graphs are there
-        (at(swept()), [name for name in ALL if name != "serve"]),
         (at({"compiling": {"node": "trainium"}}), [*ALL[:5], "start", "compile", *ALL[7:]]),
         # Its services compile when they start.
         (
@@ -35,7 +32,7 @@ ALL = [
             [name for name in ALL if name != "compile"],
         ),
     ],
-    ids=["article", "sweep", "compiles on Trainium", "dflash"],
+    ids=["compiles on Trainium", "dflash"],
 )
 def test_an_experiment_has_the_stages_that_it_needs(
     deployment: Deployment, names: list[str]

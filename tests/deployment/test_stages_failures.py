@@ -264,15 +264,3 @@ def test_without_a_terminal_no_node_is_started_unasked(
     assert printed.err == "there is no terminal to ask on; YES=1 begins without asking\n"
     assert (sizes(aws), aws.scheduler.groups) == ([0, 0], {"article-guard": {}})
     assert f"make stop EXPERIMENT={deployment.file}" in printed.out
-
-
-def test_stopping_says_what_it_stopped_and_what_still_costs(
-    aws: FakeAws, deployment: Deployment, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with_nodes(aws, 2)
-    assert called("stop", deployment) == 0
-    printed = capsys.readouterr().out
-    for kind in ("trainium", "compile"):
-        assert f"{kind} nodes: scaled to 0, confirmed by EKS" in printed
-    assert "USD an hour now" in printed
-    assert sizes(aws) == [0, 0]
