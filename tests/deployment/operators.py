@@ -86,6 +86,8 @@ class Operator:
     _kill: tuple[str, int] | None = None
     _passed: int = 0
     _is_killed: bool = False
+    _parameters: dict[str, str] = field(default_factory=dict)
+    """As the CLI was told them last: it goes on with these."""
     _imports: bool = False
     """Whether the newest deploy takes back what an earlier one left."""
 
@@ -211,9 +213,10 @@ class Operator:
         """In the place of the CDK's CLI, which waits for one stack after another."""
         status = 0
         if words[0] == "deploy":
-            parameters = {"KeepTrainiumNodes=true": "trainium", "KeepCompileNodes=true": "compile"}
-            given = (parameters.get(word.rpartition(":")[2]) for word in words)
-            retained = frozenset(kind for kind in given if kind)
+            given = (word.rpartition(":")[2].partition("=") for word in words)
+            self._parameters |= {name: value for name, _, value in given if value}
+            values = {kind: self._parameters.get(kind.parameter) for kind in Kind}
+            retained = frozenset(kind.value for kind in Kind if values[kind] == "true")
             self._imports = "--import-existing-resources" in words
             status = self._each(lambda label: self._deploy(label, retained), self.stacks)
         elif words[0] == "destroy":

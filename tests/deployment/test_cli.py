@@ -9,7 +9,6 @@ import base64
 import importlib
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import create_autospec
@@ -21,7 +20,7 @@ from deployment import __main__ as commands
 from deployment import lifecycle
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import token as cluster_token
-from tests.deployment.conftest import at, scale, with_nodes
+from tests.deployment.conftest import at
 from tests.deployment.fake_aws import FakeAws
 
 
@@ -39,26 +38,6 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path
         return noted
 
     return make
-
-
-def test_a_deploy_leaves_the_number_of_nodes_alone_only_while_there_are_some(
-    aws: FakeAws, cli: Callable[[str], Path]
-) -> None:
-    """The CLI goes on with what it was told last, so it is told each time."""
-    noted = cli("")
-    deployment = at({})
-
-    def sizes() -> list[str]:
-        assert lifecycle.deploy(deployment, [], yes=True) == 0
-        words = noted.read_text().splitlines()
-        return [value for word, value in pairwise(words) if word == "--parameters"]
-
-    none = ["article-trainium:KeepTrainiumNodes=false", "article-trainium:KeepCompileNodes=false"]
-    assert sizes() == none
-    with_nodes(aws)
-    assert sizes() == none
-    scale(aws, 1)
-    assert sizes() == ["article-trainium:KeepTrainiumNodes=true", none[1]]
 
 
 def test_each_command_passes_its_function_what_it_takes(

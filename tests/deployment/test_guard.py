@@ -221,6 +221,13 @@ def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(operator: O
     trainium = operator.group(Kind.TRAINIUM)
     assert (trainium.maximum, len(trainium.nodes)) == (5, 1)
 
+    # Once they are stopped, nothing is kept of them: a new group needs all its sizes.
+    operator.stop()
+    operator.generations["trainium"] = 2
+    operator.deploy()
+    operator.aws.clock.advance(HOUR)
+    assert operator.aws.eks.groups.keys() == {"trainium-2", "compile-2"}
+
 
 def test_nodes_that_were_asked_for_just_now_outlive_a_deploy(operator: Operator) -> None:
     operator.aws.pace.report = 110
