@@ -56,32 +56,27 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
     # Always given, because the CLI would go on with what it was given last.
     sizes = []
     for kind in kinds:
-        value = "true" if _has_nodes(deployment, kind) else "false"
+        # A deploy must not change the number of nodes, which may have been asked for just now. A
+        # group that does not exist yet is made without.
+        group = nodes.find(deployment, kind)
+        has_nodes = group is not None and (group.size or guard.find(deployment, kind))
+        value = "true" if has_nodes else "false"
         sizes += ["--parameters", f"{deployment.name}-{nodes.STACK}:{kind.parameter}={value}"]
     options = ("--import-existing-resources", *approval, *sizes, *context(deployment))
     return cdk("deploy", *(stacks or ["--all"]), *options)
 
 
-def _has_nodes(deployment: Deployment, kind: Kind) -> bool:
-    """Whether a deploy must not change the number of nodes, which may have been asked for just now.
-
-    A group that does not exist yet is made without.
-    """
-    group = nodes.find(deployment, kind)
-    return group is not None and bool(group.size or guard.find(deployment, kind))
-
-
-def synthesised(deployment: Deployment, assembly: Path = ASSEMBLY) -> list[Stack]:
+def synthesised(deployment: Deployment) -> list[Stack]:
     """The stacks of ``deployment`` from the assembly that this writes, with their status.
 
     The CLI's output is shown only if it fails.
     """
-    arguments = ("synth", "--quiet", "--output", str(assembly), *context(deployment))
+    arguments = ("synth", "--quiet", "--output", str(ASSEMBLY), *context(deployment))
     completed = run(arguments, capture=True)
     if completed.returncode:
         raise DeploymentError((completed.stderr or completed.stdout).strip())
     stacks = []
-    manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((ASSEMBLY / "manifest.json").read_text(encoding="utf-8"))
     for name, artifact in manifest["artifacts"].items():
         if artifact["type"] == "aws:cloudformation:stack":
             region = artifact["environment"].rpartition("/")[2]

@@ -6,12 +6,11 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from deployment import guard, lifecycle, nodes
 from deployment.account import Deployment, DeploymentError, ask, aws_errors
-from deployment.lifecycle import ASSEMBLY, say
+from deployment.lifecycle import say
 from experiment.cost.prices import LOGS, STORAGE, ListPrice
 
 _GIB: Final = 1 << 30
@@ -51,7 +50,7 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
     _refuse_without_terminal(deployment, yes=yes, everything=everything, name=name)
     stacks = lifecycle.synthesised(deployment)
     deployed = [stack.name for stack in stacks if stack.status]
-    remaining = retained(deployment, ASSEMBLY, [stack.name for stack in stacks])
+    remaining = retained(deployment, [stack.name for stack in stacks])
     if not deployed and not (everything and remaining):
         raise DeploymentError(
             f"nothing of experiment {deployment.name} is in account {deployment.account}, "
@@ -79,7 +78,7 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
             if group.status != "DELETE_FAILED" and guard.stop(deployment, group.kind):
                 say(f"  {group.kind} nodes: to 0")
         # The user was asked above, with more to go by than the CLI has.
-        app = ("--app", str(ASSEMBLY))
+        app = ("--app", str(lifecycle.ASSEMBLY))
         if status := lifecycle.cdk("destroy", *app, *deployed, "--exclusively", "--force"):
             return status
     if everything:
@@ -114,11 +113,13 @@ def _answer(question: str) -> str:
         return ""
 
 
-def retained(deployment: Deployment, assembly: Path, stacks: Iterable[str]) -> list[Retained]:
+def retained(deployment: Deployment, stacks: Iterable[str]) -> list[Retained]:
     """The buckets and logs that these stacks leave, as far as they exist."""
     existing: list[Retained] = []
     for stack in stacks:
-        template = json.loads((assembly / f"{stack}.template.json").read_text(encoding="utf-8"))
+        template = json.loads(
+            (lifecycle.ASSEMBLY / f"{stack}.template.json").read_text(encoding="utf-8")
+        )
         for resource in template["Resources"].values():
             measure = {_BUCKET: _bucket, _LOGS: _logs}.get(resource["Type"])
             if measure and resource.get("DeletionPolicy") == "Retain":

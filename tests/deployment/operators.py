@@ -324,9 +324,7 @@ def _operating(
         patch.setattr(guard, "compile_guard_hours", lambda _: compile_hours)
         patch.setattr(lifecycle, "notes", lambda _: ())
         patch.setattr(lifecycle, "run", operator.cdk)
-        for module in (lifecycle, removal):
-            patch.setattr(module, "ASSEMBLY", assembly)
-        patch.setattr(lifecycle.synthesised, "__defaults__", (assembly,))
+        patch.setattr(lifecycle, "ASSEMBLY", assembly)
         yield operator
 
 

@@ -86,10 +86,10 @@ def test_commands_read_what_synthesis_writes(
     app.synth()
     monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
     monkeypatch.setattr(lifecycle, "run", lambda *_, **__: CompletedProcess((), 0))
-    stacks = {stack.name for stack in lifecycle.synthesised(deployment, tmp_path)}
+    stacks = {stack.name for stack in lifecycle.synthesised(deployment)}
     assert stacks == {f"article-{label}" for label in STACKS}
     put(aws, "compiled/key/model.pt", body="hours")
-    (bucket, *_) = removal.retained(deployment, tmp_path, sorted(stacks))
+    (bucket, *_) = removal.retained(deployment, sorted(stacks))
     assert (bucket.name, bucket.bytes) == (BUCKET, 5)
     manifests = lifecycle.manifests(deployment)
     expected = [(m["kind"], m["metadata"]["name"]) for m in rendered(deployment.experiment)]
