@@ -88,7 +88,7 @@ LONG_AGO: Final = (datetime.date.today() - datetime.timedelta(days=61)).isoforma
 QUOTAS: Final = {"L-2C3B7624": 192.0, "L-1216C47A": 512.0}
 ADDONS: Final = {name: [version] for name, version in VERSIONS.items()}
 QUOTA: Final = "refused quota, "
-SCHEDULED: Final = {"State": "scheduled", "AvailableInstanceCount": 0}
+SCHEDULED: Final[dict[str, Any]] = {"State": "scheduled", "AvailableInstanceCount": 0}
 ENDED: Final = {KUBERNETES_VERSION: "2026-01-01"}
 VERSION: Final = VERSIONS["coredns"]
 
