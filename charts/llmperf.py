@@ -9,16 +9,18 @@ from typing import Final
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
-from charts.acknowledge import ENDS_BY_ITSELF, acknowledged
-from charts.names import (
-    NAMESPACE,
-    VLLM_PORT,
-    Component,
-    Deployed,
-    ServiceAccount,
-    benchmark_pod,
+from charts.names import NAMESPACE, VLLM_PORT, Component, Deployed, ServiceAccount, benchmark_pod
+from charts.pods import (
+    ENDS_BY_ITSELF,
+    Room,
+    acknowledged,
+    config_volume,
+    container,
+    empty_dir,
+    mount,
+    pod,
+    run_id,
 )
-from charts.pods import Room, config_volume, container, empty_dir, mount, pod, run_id
 from experiment.known_models import Model
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
@@ -84,8 +86,8 @@ def benchmark_config(
     It has ``stopper`` only if the end of a run is to end the nodes.
     """
     load, objectives = experiment.benchmark, experiment.benchmark.objectives
-    arguments = dict(load.chat_template_kwargs)
-    template = {"chat_template_kwargs": arguments} if arguments else {}
+    arguments = load.chat_template_kwargs
+    template = {"chat_template_kwargs": dict(arguments)} if arguments else {}
     return config.Config(
         experiment=experiment.name,
         model=experiment.models.target.id,
@@ -101,7 +103,7 @@ def benchmark_config(
             rounds=load.rounds,
             sampling={"temperature": load.temperature, **template},
         ),
-        test_cases=tuple(benchmark_case(experiment, case) for case in load.test_cases),
+        test_cases=tuple(_test_case(experiment, case) for case in load.test_cases),
         objectives=config.Objectives(**objectives.model_dump()) if objectives else None,
         keep_answers=load.keep_answers,
         apart=experiment.isolated,
@@ -112,8 +114,7 @@ def benchmark_config(
     )
 
 
-def benchmark_case(experiment: Experiment, case: TestCase) -> config.TestCase:
-    """A test case as the benchmark takes it: the same fields, but for those of its prompts."""
+def _test_case(experiment: Experiment, case: TestCase) -> config.TestCase:
     fields = case.model_dump(exclude={"set", "file", "classes", "limit"})
     if case.is_line:
         return config.TestCase(**fields, prompts=None)
@@ -172,28 +173,23 @@ def _checkpoint(model: Model) -> str:
 def _settings(experiment: Experiment) -> dict[str, str]:
     """What the variants have in common, as a person would put it."""
     serving, price = experiment.serving, cost(experiment)
+    arguments, thinking = dict(experiment.benchmark.chat_template_kwargs), dict[str, str]()
+    if "enable_thinking" in arguments:
+        # Qwen3's template asks whether it "is false", which no other value is.
+        thinking = {"Thinking": "off" if arguments.pop("enable_thinking") is False else "on"}
+    elif experiment.models.target.known.thinks:
+        thinking = {"Thinking": "on, the model's default"}
     return {
         "Target": _checkpoint(experiment.models.target),
         "Image": experiment.serving_runtime.image.rpartition(":")[2],
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
         "Length": f"{serving.length} tokens",
-        **_chat_template(experiment),
+        **thinking,
+        **({"Chat template": json.dumps(arguments)} if arguments else {}),
         "Region": experiment.aws.region,
         "Price": f"{price.usd_per_hour} USD per hour ({price.price})",
     }
-
-
-def _chat_template(experiment: Experiment) -> dict[str, str]:
-    """The chat template's arguments. A model that thinks does so unless it is told not to."""
-    arguments = dict(experiment.benchmark.chat_template_kwargs)
-    settings = {}
-    if "enable_thinking" in arguments:
-        # Qwen3's template asks whether it "is false", which no other value is.
-        settings["Thinking"] = "off" if arguments.pop("enable_thinking") is False else "on"
-    elif experiment.models.target.known.thinks:
-        settings["Thinking"] = "on, the model's default"
-    return settings | ({"Chat template": json.dumps(arguments)} if arguments else {})
 
 
 def benchmark_container(

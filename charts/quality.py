@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from cdk8s import Chart
-from cdk8s_plus_35 import k8s
 
 from charts.llmperf import endpoint
 from charts.names import Component, ServiceAccount, quality_job
@@ -36,13 +35,9 @@ def add_quality(chart: Chart, experiment: Experiment, scripts: Scripts) -> None:
     name = quality_job(experiment)
     labels = {"app": name, "component": Component.QUALITY}
     used = [scripts["quality.py"], scripts["quality.lock"]]
-    job(chart, "Job", name, labels, _pod(experiment), used, suspend=True, backoff_limit=1)
-
-
-def _pod(experiment: Experiment) -> k8s.PodSpec:
     assert experiment.quality is not None  # a sweep, which may have none, has no such chart
     secret = experiment.api_key_secret
-    return pod(
+    evaluates = pod(
         ServiceAccount.QUALITY,
         restart_policy="Never",
         containers=[
@@ -67,3 +62,4 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
         ],
         volumes=[scripts_volume(), empty_dir("scratch", "5Gi"), empty_dir("tmp", "5Gi")],
     )
+    job(chart, "Job", name, labels, evaluates, used, suspend=True, backoff_limit=1)

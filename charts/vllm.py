@@ -7,15 +7,15 @@ from typing import Any, Final
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
-from charts.acknowledge import ONE_ON_ITS_DEVICES, acknowledged
-from charts.names import (
-    VLLM_PORT,
-    Component,
-    ServiceAccount,
-    artifact_prefix,
-    model_prefix,
+from charts.names import VLLM_PORT, Component, ServiceAccount, artifact_prefix, model_prefix
+from charts.pods import (
+    ONE_ON_ITS_DEVICES,
+    SCRIPTS_PATH,
+    acknowledged,
+    mount,
+    reference,
+    scripts_mount,
 )
-from charts.pods import SCRIPTS_PATH, mount, reference, scripts_mount
 from charts.server import (
     ARTIFACT_PATH,
     KEY_FILE,
