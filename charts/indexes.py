@@ -17,7 +17,7 @@ from charts.llmperf import (
     benchmark_volumes,
 )
 from charts.names import DEVICES, Component, Deployed, ServiceAccount, artifact_prefix, indexed_job
-from charts.pods import SCRIPTS_PATH, digest, job, mount, reference, scripts_mount
+from charts.pods import SCRIPTS_MOUNT, SCRIPTS_PATH, digest, job, mount, reference
 from charts.preparation import COMPILES, not_beside
 from charts.scripts import Scripts
 from charts.server import (
@@ -207,7 +207,7 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
             ["/bin/bash", f"{SCRIPTS_PATH}/serve-index.sh", CONFIG_PATH, ARTIFACT_PATH],
             environment,
             beside=BENCHMARK_ROOM,
-            mounts=[_CONFIG_MOUNT, scripts_mount()],
+            mounts=[_CONFIG_MOUNT, SCRIPTS_MOUNT],
             restart_policy="Always",
         )
         patience = k8s.EnvVar(name="START_SECONDS", value=str(START_SECONDS))
@@ -221,7 +221,7 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
             {**environment, "RUN_ID": run_id(experiment)},
             # It writes its tokenizer there (NxDI v0.6.10598, inference_demo.py, load_tokenizer).
             artifact=mount("artifact", ARTIFACT_PATH),
-            mounts=[_CONFIG_MOUNT, scripts_mount(), mount("results", RESULTS_PATH)],
+            mounts=[_CONFIG_MOUNT, SCRIPTS_MOUNT, mount("results", RESULTS_PATH)],
         )
         account, name, command = ServiceAccount.OFFLINE, "collect", "collect"
         references = [run]

@@ -12,6 +12,7 @@ from cdk8s_plus_35 import k8s
 from charts.names import NAMESPACE, VLLM_PORT, Component, Deployed, ServiceAccount, benchmark_pod
 from charts.pods import (
     ENDS_BY_ITSELF,
+    RUN_ID,
     Room,
     acknowledged,
     config_volume,
@@ -19,7 +20,6 @@ from charts.pods import (
     empty_dir,
     mount,
     pod,
-    run_id,
 )
 from experiment.known_models import Model
 from experiment.measurement import TestCase
@@ -30,13 +30,6 @@ from spectap import config, load_points
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"
-_SHARED_FIELDS: Final = {
-    "stddev_input_tokens",
-    "mean_output_tokens",
-    "stddev_output_tokens",
-    "timeout_seconds",
-}
-"""Of the load in the experiment and in the benchmark's input."""
 BENCHMARK_ROOM: Final = Room(cpu=2, memory=4, memory_limit=8, disk=4, disk_limit=24)
 
 
@@ -62,7 +55,7 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
         ServiceAccount.BENCHMARK,
         # A restarted container resumes the run that it finds in the results volume.
         restart_policy="OnFailure",
-        containers=[benchmark_container(image, "llmperf", "run", references=[run_id()])],
+        containers=[benchmark_container(image, "llmperf", "run", references=[RUN_ID])],
         volumes=benchmark_volumes(name),
     )
     k8s.KubePod(
@@ -98,7 +91,10 @@ def benchmark_config(
         load=load_points.Load(
             # Of lines: where there are none, it is the length of nothing.
             mean_input_tokens=load.mean_input_tokens or load_points.MINIMUM_INPUT_TOKENS,
-            **load.model_dump(include=_SHARED_FIELDS),
+            stddev_input_tokens=load.stddev_input_tokens,
+            mean_output_tokens=load.mean_output_tokens,
+            stddev_output_tokens=load.stddev_output_tokens,
+            timeout_seconds=load.timeout_seconds,
             points=load.points,
             rounds=load.rounds,
             sampling={"temperature": load.temperature, **template},

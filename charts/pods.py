@@ -160,11 +160,6 @@ def reference(name: str, field: str) -> k8s.EnvVar:
     return k8s.EnvVar(name=name, value_from=source)
 
 
-def run_id() -> k8s.EnvVar:
-    """``RUN_ID``: one value for all restarts of a pod's container, another for the next pod."""
-    return reference("RUN_ID", "metadata.uid")
-
-
 def python_command(name: str) -> list[str]:
     """Runs ``name.py`` of ``charts/scripts`` with what ``name.lock`` pins. Arguments follow.
 
@@ -179,15 +174,6 @@ def python_command(name: str) -> list[str]:
     return ["/bin/sh", "-c", f'{install} && {program} "$@"', name]
 
 
-def model_store_environment() -> list[k8s.EnvFromSource]:
-    """``BUCKET`` and ``AWS_REGION``.
-
-    They are references, so that no pod's specification holds an account or a bucket: the
-    specification of a Job or a Pod cannot be changed later.
-    """
-    return [k8s.EnvFromSource(config_map_ref=k8s.ConfigMapEnvSource(name=MODEL_STORE_CONFIG))]
-
-
 def empty_dir(name: str, size: str, medium: str | None = None) -> k8s.Volume:
     """Scratch space on the node's disk, or in memory with ``medium="Memory"``."""
     limit = k8s.Quantity.from_string(size)
@@ -195,20 +181,9 @@ def empty_dir(name: str, size: str, medium: str | None = None) -> k8s.Volume:
     return k8s.Volume(name=name, empty_dir=source)
 
 
-def models_volume() -> k8s.Volume:
-    """The checkpoints of the model bucket, read-only."""
-    claim = k8s.PersistentVolumeClaimVolumeSource(claim_name=MODELS_CLAIM, read_only=True)
-    return k8s.Volume(name="models", persistent_volume_claim=claim)
-
-
 def config_volume(name: str, config_map: str) -> k8s.Volume:
     """The files of a ConfigMap."""
     return k8s.Volume(name=name, config_map=k8s.ConfigMapVolumeSource(name=config_map))
-
-
-def scripts_volume() -> k8s.Volume:
-    """The files of ``charts/scripts``."""
-    return config_volume("scripts", SCRIPTS_CONFIG)
 
 
 def mount(
@@ -220,14 +195,23 @@ def mount(
     )
 
 
-def scratch_mounts() -> list[k8s.VolumeMount]:
-    """Of a container that prepares something."""
-    return [mount("scratch", SCRATCH_PATH), scripts_mount(), mount("tmp", "/tmp")]
-
-
-def scripts_mount() -> k8s.VolumeMount:
-    """Where a container finds the scripts."""
-    return mount("scripts", SCRIPTS_PATH, read_only=True)
+RUN_ID: Final = reference("RUN_ID", "metadata.uid")
+"""One value for all restarts of a pod's container, another for the next pod."""
+MODEL_STORE_ENVIRONMENT: Final = k8s.EnvFromSource(
+    config_map_ref=k8s.ConfigMapEnvSource(name=MODEL_STORE_CONFIG)
+)
+"""``BUCKET`` and ``AWS_REGION``: references, so that no pod's specification holds an account or a
+bucket. The specification of a Job or a Pod cannot be changed later."""
+MODELS_VOLUME: Final = k8s.Volume(
+    name="models",
+    persistent_volume_claim=k8s.PersistentVolumeClaimVolumeSource(
+        claim_name=MODELS_CLAIM, read_only=True
+    ),
+)
+SCRIPTS_VOLUME: Final = config_volume("scripts", SCRIPTS_CONFIG)
+SCRIPTS_MOUNT: Final = mount("scripts", SCRIPTS_PATH, read_only=True)
+SCRATCH_MOUNTS: Final = (mount("scratch", SCRATCH_PATH), SCRIPTS_MOUNT, mount("tmp", "/tmp"))
+"""Of a container that prepares something."""
 
 
 def toleration(taint: str = NEURON_TAINT) -> k8s.Toleration:

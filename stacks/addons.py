@@ -40,14 +40,9 @@ def networking_addons(stack: Stack, cluster: eks.ICluster, cluster_name: str) ->
     role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKS_CNI_Policy"))
     reason = "AWS keeps it in step with what each CNI version needs."
     acknowledge(role, {managed_policy("AmazonEKS_CNI_Policy"): reason})
+    policies = {"enableNetworkPolicy": "true"}
     return [
-        _addon(
-            stack,
-            "vpc-cni",
-            cluster,
-            configuration={"enableNetworkPolicy": "true"},
-            identity=("aws-node", role),
-        ),
+        _addon(stack, "vpc-cni", cluster, configuration=policies, identity=("aws-node", role)),
         _addon(stack, "kube-proxy", cluster),
         _addon(stack, "eks-pod-identity-agent", cluster),
     ]
@@ -150,6 +145,7 @@ def _addon(
     identity: tuple[str, iam.Role] | None = None,
 ) -> eks.CfnAddon:
     """An add-on. ``identity`` is its service account and the role that the account gets."""
+    association = eks.CfnAddon.PodIdentityAssociationProperty
     return eks.CfnAddon(
         stack,
         name,
@@ -159,10 +155,8 @@ def _addon(
         resolve_conflicts="OVERWRITE",
         configuration_values=json.dumps(configuration) if configuration else None,
         pod_identity_associations=[
-            eks.CfnAddon.PodIdentityAssociationProperty(
-                service_account=identity[0], role_arn=identity[1].role_arn
-            )
+            association(service_account=account, role_arn=role.role_arn)
+            for account, role in ([identity] if identity else [])
         ]
-        if identity
-        else None,
+        or None,
     )

@@ -70,6 +70,7 @@ class DeliveryStack(Stack):
         super().__init__(scope, construct_id, **kwargs)
         assert experiment.delivery is not None
         self._experiment, self._delivery = experiment, experiment.delivery
+        self._wild = self._half_known_names()
         self._add_diff()
         self._add_deploy()
         account = "<AWS::AccountId>" if Token.is_unresolved(self.account) else self.account
@@ -100,12 +101,8 @@ class DeliveryStack(Stack):
         (docs/assumptions.md), nor assume a role of the bootstrap, the narrowest of which reads all
         of the account. The CLI then goes on as this role (aws-cdk 2.1148.1, ``forEnvironment``).
         """
-        role = self._role(
-            "Diff",
-            "pull_request",
-            "Pull requests: compares, and changes nothing",
-            Duration.hours(1),
-        )
+        purpose = "Pull requests: compares, and changes nothing"
+        role = self._role("Diff", "pull_request", purpose, Duration.hours(1))
         actions = ["cloudformation:DescribeStacks", "cloudformation:GetTemplate"]
         allow(role, "Read", actions, self._stacks())
 
@@ -149,8 +146,7 @@ class DeliveryStack(Stack):
         allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
         allow(role, "Look", _LOOKS, ["*"])
 
-    @property
-    def _wild(self) -> dict[str, str]:
+    def _half_known_names(self) -> dict[str, str]:
         """Resources whose names nobody here knows to the last letter."""
         name = self._experiment.name
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"
