@@ -165,12 +165,8 @@ class ClusterStack(Stack):
             for channel in ("Control", "Data")
         ]
         allow(role, "Sessions", channels, ["*"])
-        acknowledge(
-            role,
-            {
-                f"AwsSolutions-IAM5[Resource::arn:aws:ec2:{self.region}:<AWS::AccountId>:"
-                "instance/*]": "A node's name is not known before it starts.",
-                "AwsSolutions-IAM5[Resource::*]": "Session Manager's channels are no resources.",
-            },
-        )
+        arn = f"arn:aws:ec2:{self.region}:<AWS::AccountId>:instance/*"
+        reasons = {arn: "A node's name is not known before it starts."}
+        reasons["*"] = "Session Manager's channels are no resources."
+        acknowledge(role, {f"AwsSolutions-IAM5[Resource::{r}]": why for r, why in reasons.items()})
         return role

@@ -74,15 +74,15 @@ class DeliveryStack(Stack):
         self._add_diff()
         self._add_deploy()
         account = "<AWS::AccountId>" if Token.is_unresolved(self.account) else self.account
+        arns = [
+            arn.replace(self.account, account) for arn in (*self._stacks(), *self._wild.values())
+        ]
+        rules = [f"AwsSolutions-IAM5[Resource::{arn}]" for arn in arns]
         acknowledge(
-            self,
-            {
-                f"AwsSolutions-IAM5[Resource::{arn.replace(self.account, account)}]": "In names "
-                "that CloudFormation, EKS or the CLI choose."
-                for arn in (*self._stacks(), *self._wild.values())
-            }
-            | {"AwsSolutions-IAM5[Resource::*]": "What only looks: most of it knows no resources."},
+            self, dict.fromkeys(rules, "In names that CloudFormation, EKS or the CLI choose.")
         )
+        reason = "What only looks: most of it knows no resources."
+        acknowledge(self, {"AwsSolutions-IAM5[Resource::*]": reason})
 
     @cached_property
     def _issuer(self) -> str:
@@ -189,10 +189,7 @@ class DeliveryStack(Stack):
         name, region = self._experiment.name, self._experiment.aws.region
         regions = {f"{name}-{stack}": region for stack in STACKS}
         regions[budget_stack_name(self._experiment)] = budget_region(region)
-        return [
-            self._arn("cloudformation", f"stack/{stack}/*", region=of_stack)
-            for stack, of_stack in regions.items()
-        ]
+        return [self._arn("cloudformation", f"stack/{s}/*", region=r) for s, r in regions.items()]
 
     def _arn(self, service: str, resource: str, *, region: str | None = None) -> str:
         effective_region = self._experiment.aws.region if region is None else region

@@ -62,9 +62,7 @@ class ModelStoreStack(Stack):
             account: iam.Role(
                 self,
                 f"{account.capitalize()}Role",
-                assumed_by=pod_identity_principal(
-                    self, cluster=experiment.name, namespace=NAMESPACE, service_account=account
-                ),
+                assumed_by=pod_identity_principal(self, experiment.name, NAMESPACE, account),
                 description=f"Pods of service account {account}",
             )
             for account in service_accounts(experiment)

@@ -18,14 +18,6 @@ from stacks.roles import node_role
 NEURON_CHART_VERSION: Final = "1.10.0"
 """Contains DRA driver 1.2.0, which serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
 
-CAPACITY_TYPES: Final = {
-    Purchase.ON_DEMAND: eks.CapacityType.ON_DEMAND,
-    # A reservation is billed as on-demand. The launch template names it.
-    Purchase.RESERVATION: eks.CapacityType.ON_DEMAND,
-    Purchase.SPOT: eks.CapacityType.SPOT,
-    Purchase.CAPACITY_BLOCK: eks.CapacityType.CAPACITY_BLOCK,
-}
-
 
 class TrainiumStack(Stack):
     """The node groups, without nodes: commands start them, by the outputs of this stack."""
@@ -189,6 +181,9 @@ class TrainiumStack(Stack):
         self, experiment: Experiment, cluster: eks.ICluster, template: ec2.CfnLaunchTemplate
     ) -> eks.Nodegroup:
         capacity = experiment.capacity
+        # A reservation is billed as on-demand. The launch template names it.
+        reserved = capacity.purchase is Purchase.RESERVATION
+        purchase = Purchase.ON_DEMAND if reserved else capacity.purchase
         nodes = eks.Nodegroup(
             self,
             "Nodes",
@@ -197,7 +192,7 @@ class TrainiumStack(Stack):
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
             # The newest one's driver may be one that the image's runtime library cannot start with.
             release_version=experiment.serving_runtime.ami_release,
-            capacity_type=CAPACITY_TYPES[capacity.purchase],
+            capacity_type=eks.CapacityType[purchase.name],
             min_size=0,
             desired_size=0,
             max_size=capacity.nodes,
