@@ -18,9 +18,3 @@ def test_is_the_clusters_own_version(cluster: Cluster) -> None:
 def test_every_object_is_admitted(cluster: Cluster, deployment: Manifests) -> None:
     got = cluster.kubectl("get", "--filename", str(deployment.directory), "--output", "json")
     assert len(json.loads(got)["items"]) == len(deployment.objects()) > 20
-
-
-def test_no_object_needs_a_custom_resource(cluster: Cluster, deployment: Manifests) -> None:
-    """So that none can be applied before its definition: only add-ons bring such."""
-    assert cluster.kubectl("get", "customresourcedefinitions", "--output", "name") == ""
-    assert deployment.objects()

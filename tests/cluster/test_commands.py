@@ -8,8 +8,7 @@ import pytest
 
 from charts.names import NAMESPACE
 from tests.cluster.api import Cluster, Manifest
-from tests.cluster.deployment import Manifests, deployed, node_with_label
-from tests.cluster.indexed import typed
+from tests.cluster.deployment import Manifests, deployed, node_with_label, typed
 from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
 
@@ -19,7 +18,6 @@ def by_the_handler(
     cluster: Cluster, kubelets: Kubelets, manifests: Manifests
 ) -> Iterator[Manifests]:
     """The article's manifests, applied as the CDK's handler applies them."""
-    assert kubelets
     with deployed(cluster, manifests, server_side=False):
         yield manifests
 
@@ -33,7 +31,6 @@ def test_a_second_deploy_changes_nothing(cluster: Cluster, by_the_handler: Manif
 def test_another_run_is_another_pod(
     cluster: Cluster, by_the_handler: Manifests, synthesised: Synthesised
 ) -> None:
-    assert by_the_handler
     node_with_label(cluster, "app", "qwen-llmperf")
     outputs = synthesised.template("serving")["Outputs"]
     before = _benchmark(cluster)
@@ -49,7 +46,6 @@ def test_another_run_is_another_pod(
 def test_quality_is_started(
     cluster: Cluster, by_the_handler: Manifests, synthesised: Synthesised
 ) -> None:
-    assert by_the_handler
     assert not cluster.kubectl(
         *("--namespace", NAMESPACE, "get", "pods", "--selector=app=qwen-lmeval", "--output=name")
     )
