@@ -100,7 +100,7 @@ def _node_group(
     construct_id: str,
     template_id: str,
     cluster: eks.ICluster,
-    size: dict[str, int],
+    size: dict[str, Any],
     *,
     user_data: ec2.UserData | None = None,
     **settings: Any,

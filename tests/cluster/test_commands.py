@@ -1,12 +1,14 @@
-"""The commands that the serving stack puts out, typed as it puts them out."""
+"""What the API server says to the manifests, and to the commands that a stack puts out."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from charts.names import NAMESPACE
+from stacks.cluster import KUBERNETES_VERSION
 from tests.cluster.api import Cluster, Manifest
 from tests.cluster.deployment import Manifests, deployed, node_with_label, typed
 from tests.cluster.kubelets import Kubelets
@@ -57,3 +59,14 @@ def _benchmark(cluster: Cluster) -> Manifest:
     pod = cluster.get("Pod", "qwen-llmperf")
     assert pod is not None
     return pod
+
+
+def test_is_the_clusters_own_version(cluster: Cluster) -> None:
+    version = json.loads(cluster.kubectl("version", "--output", "json"))
+    for side in ("clientVersion", "serverVersion"):
+        assert version[side]["gitVersion"].startswith(f"v{KUBERNETES_VERSION}."), side
+
+
+def test_every_object_is_admitted(cluster: Cluster, deployment: Manifests) -> None:
+    got = cluster.kubectl("get", "--filename", str(deployment.directory), "--output", "json")
+    assert len(json.loads(got)["items"]) == len(deployment.objects()) > 20
