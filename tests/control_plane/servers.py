@@ -148,7 +148,7 @@ class _Files:
         users = [f'{token},{user},{user},"{_USERS[user]}"' for user, token in self._tokens.items()]
         self.tokens = self._write("tokens.csv", "\n".join(users))
         key = ec.generate_private_key(ec.SECP256R1())
-        encoded = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        encoded = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
         self.service_accounts = self._write("service-accounts.key", encoded.decode())
 
     def kubeconfig(self, user: str) -> Path:
