@@ -53,8 +53,9 @@ ROOMS: Final = (
     },
     {"tap", "load", "endpoint", "aws"},
     {"analysis"},
+    {"run"},
     {"sweep"},
-    {"run", "report"},
+    {"report"},
     {"commands"},
     {"__main__"},
 )
