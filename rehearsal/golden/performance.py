@@ -19,8 +19,7 @@ from experiment.known_models import KNOWN_MODELS, ModelKind
 from experiment.measurement import TestCase
 from experiment.variants import Variant, variants
 from rehearsal import RehearsalError
-from rehearsal.golden.cost import Linear
-from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding
+from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, Linear
 from spectap.config import PromptSource, Structure
 from spectap.errors import ConfigError
 from spectap.load import sets
@@ -150,7 +149,7 @@ def decoding(variant: Variant, speed: float = 1) -> Decoding:
         window=variant.window or 1,
         undrafted=variant.support.undrafted if variant.support else 1,
         draft_cost=draft_of(variant).cost,
-        token_seconds=TOKEN_SECONDS / COST.of(_ARTICLE_CONCURRENCY),
+        token_seconds=TOKEN_SECONDS / COST(_ARTICLE_CONCURRENCY),
         speed=speed,
         cost=COST,
     )

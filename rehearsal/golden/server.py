@@ -178,7 +178,7 @@ class Golden:
         steps = self._schedule(prompt, self._prompts[prompt], answers.length_of(body))
         self._prompts[prompt] += 1
         reply = answers.reply(body, sum(step.tokens for step in steps))
-        sent = Sent(name, received, prompt, finish=reply.finish)
+        sent = Sent(name, received, prompt)
         self.sent.append(sent)
         answer = wire.Answer(
             id=("chatcmpl-" if chat else "cmpl-") + name,

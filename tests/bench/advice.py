@@ -25,12 +25,12 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import Final
 
-from rehearsal.golden.cost import Constant, Cost, Linear, Roofline, Rounded
+from rehearsal.golden.schedule import FREE, Cost, Linear
 from spectap.analysis.advice.advice import Advice, Prospect
 from spectap.analysis.advice.advise import advise
 from spectap.load_points import LoadPoint
 from tests.bench import harness
-from tests.bench.sweeps import Sweep
+from tests.bench.sweeps import Roofline, Rounded, Sweep
 
 EDGES: Final = (0.0, 0.4, 0.6, 0.8, 0.95, 1.01)
 NEAR: Final = 0.98
@@ -39,7 +39,7 @@ Case = tuple[str, int, str, LoadPoint | None]
 """Line, window, class and load."""
 
 COSTS: Final[tuple[Callable[[random.Random], Cost], ...]] = (
-    lambda _: Constant(),
+    lambda _: FREE,
     lambda chance: Linear(chance.uniform(0.005, 0.05)),
     lambda chance: Roofline(chance.uniform(16, 80)),
     lambda chance: Rounded(chance.uniform(16, 60)),

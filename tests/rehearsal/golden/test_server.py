@@ -305,7 +305,6 @@ def samples(text: str) -> dict[str, float]:
 
 BOTH = {
     **{"num_requests_running": 1, "num_requests_waiting": 0},
-    **{"prompt_tokens_total": 5, "request_success_total": 1},
     **{"request_generation_tokens_count": 1, "request_generation_tokens_sum": 7},
 }
 
