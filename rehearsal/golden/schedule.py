@@ -21,11 +21,13 @@ section 4).
 
 @dataclass(frozen=True)
 class Linear:
-    """Every further token adds ``slope`` passes over one token."""
+    """A cost, 1 for a single token."""
 
     slope: float
+    """What each further token adds."""
 
     def __call__(self, tokens: float) -> float:
+        """1 + slope (tokens - 1)."""
         return 1 + self.slope * (tokens - 1)
 
 

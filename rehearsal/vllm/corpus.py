@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import count, cycle
+from itertools import count, cycle, product
 from typing import Final, NamedTuple
 
 from spectap.load import llmperf, requests
@@ -24,15 +24,12 @@ TEMPLATE: Final = (
 )
 """The pair's chat template, in the form of Qwen3's: turns between the same two marks."""
 
-_STARTS: Final = "am bir cor dan el fal gar hol jun lan mar nev or pel riv sum".split()
-_ENDS: Final = "ach ber dow eth fer gle ind kin lor met nes oak pin rush sel tor".split()
-
 _CHARACTERS: Final = (200, 420)
 """Of a prompt, from and to: the shortest and the longest that a load of this size asks for."""
 
 # A word of one group is followed by any of the next. If any word could follow, who always takes
 # the likeliest would soon say one word over and over, and nothing is easier to predict.
-_WORDS: Final = tuple(start + end for start in _STARTS for end in _ENDS)
+_WORDS: Final = tuple(map("".join, product("bdfglmnrst", "aeiou", "dklmn")))
 _GROUPS: Final = tuple(_WORDS[start::12] for start in range(12))
 
 Turns = Sequence[tuple[str, str]]
