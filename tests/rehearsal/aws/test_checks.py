@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import pytest
 
 from rehearsal import RehearsalError
 from rehearsal.aws import checks
-from rehearsal.aws.client import Aws, embedded_aws, environment
+from rehearsal.aws.client import Aws, environment
 from spectap import config, names
 from spectap.record import Record
 from tests.rehearsal.conftest import REGION
@@ -22,18 +20,6 @@ from tests.spectap import samples
 
 NAMESPACE: Final = names.namespace("Qwen/Qwen3-32B")
 RUN: Final = "rehearsal-1"
-
-
-def test_a_failure_within_ends_it(tmp_path: Path) -> None:
-    def fail(aws: Aws) -> None:
-        assert aws.account == "123456789012"
-        raise RehearsalError("something is wrong")
-
-    with pytest.raises(RehearsalError), embedded_aws(REGION, tmp_path / "aws.log") as aws:
-        fail(aws)
-    address = urlsplit(aws.url)
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((address.hostname or "", address.port or 0), 1)
 
 
 def test_nothing_of_the_machine_s_own_aws_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
