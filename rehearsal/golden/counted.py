@@ -18,7 +18,6 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from experiment.runtimes import Engine
-from rehearsal.golden.answers import tokens_of
 
 
 @dataclass
@@ -38,11 +37,6 @@ class Sent:
     """Tokens that its last step yielded after the answer's last."""
     whole: bool = False
     """Whether it was served to its end."""
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of the prompt."""
-        return tokens_of(self.prompt)
 
     @property
     def tokens(self) -> int:

@@ -162,13 +162,19 @@ class Golden:
             model=self.model,
             created=int(time.time()),
             chat=chat,
-            prompt_tokens=sent.prompt_tokens,
+            prompt_tokens=answers.tokens_of(prompt),
             tool=reply.tool,
             finish=reply.finish,
         )
         if body.get("stream"):
             return await self._stream(request, body, answer, sent, steps, reply)
-        return await self._unstreamed(answer, sent, steps, reply)
+        async with self._seat():
+            async for step, due in self._due(steps):
+                sent.chunks.append((due, step.tokens))
+                sent.beyond = step.beyond
+        sent.whole = True
+        content = answer.unstreamed(reply.text, sent.tokens)
+        return web.Response(body=content, content_type="application/json")
 
     def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         fault = self._fault_of(request)
@@ -195,17 +201,6 @@ class Golden:
     def _fault_of(self, request: web.Request) -> Fault | None:
         named = request.headers.get(FAULT_HEADER)
         return Fault(named) if named else self.fault
-
-    async def _unstreamed(
-        self, answer: wire.Answer, sent: Sent, steps: list[Step], reply: answers.Reply
-    ) -> web.Response:
-        async with self._seat():
-            async for step, due in self._due(steps):
-                sent.chunks.append((due, step.tokens))
-                sent.beyond = step.beyond
-        sent.whole = True
-        body = answer.unstreamed(reply.text, sent.tokens)
-        return web.Response(body=body, content_type="application/json")
 
     async def _stream(
         self,

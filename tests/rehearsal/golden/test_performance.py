@@ -25,8 +25,8 @@ from rehearsal.golden.performance import (
 )
 from rehearsal.golden.schedule import Decoding, Linear
 from rehearsal.golden.server import Acceptance
-from rehearsal.vllm import model_pair
 from rehearsal.vllm.corpus import Case, conversations
+from rehearsal.vllm.endpoints import cases
 from spectap.config import Structure
 from tests.experiment.files import (
     ARTICLE_TEXT,
@@ -118,8 +118,7 @@ def test_prompts_are_accepted_by_their_class_or_line(with_prompts: Experiment) -
 
 
 def test_the_pair_for_vllm_is_trained_on_each_class(with_prompts: Experiment) -> None:
-    cases = [Case(*case) for case in json.loads(model_pair.cases(with_prompts))]
-    coding, writing, drawing, *lines = cases
+    coding, writing, drawing, *lines = (Case(*case) for case in json.loads(cases(with_prompts)))
     assert (coding.line, coding.structured) == (None, True)
     assert [*coding.prompts[0][0]] == ["user", "Sort these numbers."]
     assert not writing.structured
