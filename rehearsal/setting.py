@@ -53,7 +53,6 @@ class Server:
     """A server that stands in for a vLLM service, not started yet."""
 
     url: str
-    """Base URL, ``/v1`` included."""
     command: tuple[str, ...]
     environment: Mapping[str, str]
 
@@ -138,7 +137,6 @@ class Endpoints:
     """A kind of stand-ins for the vLLM services."""
 
     name: str
-    """For the table and the report."""
     kind: str
     """What several of them are called."""
     servers: Callable[[Setting, IndexedJob | None], Servers]
@@ -197,7 +195,6 @@ class Outcome:
     differences: tuple[str, ...]
     """Everything in which the benchmark ran differently from its pod."""
     endpoints: tuple[str, ...]
-    """The description of the endpoints."""
     absent: frozenset[tuple[str, str]] = frozenset()
     """What dashboards show and this run has not measured: dimensions with their values."""
     failed: tuple[str, ...] = ()

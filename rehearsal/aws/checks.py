@@ -67,7 +67,7 @@ def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
         if files.get(name) != objects.get(name)
     ]
     if differences:
-        raise RehearsalError(f"s3://{bucket}: {_first_of(differences)}")
+        raise RehearsalError(f"s3://{bucket}: {'; '.join(differences[:_NAMED])}")
     return f"{len(files)} files, all the same in s3://{bucket}"
 
 
@@ -156,7 +156,7 @@ def dashboards_show(aws: Aws, template: Path, without: Collection[Dimension] = (
     ]
     problems += [f"{metric} is on no dashboard" for metric in published - drawn]
     if problems:
-        raise RehearsalError(f"dashboards: {_first_of(sorted(problems))}")
+        raise RehearsalError(f"dashboards: {'; '.join(sorted(problems)[:_NAMED])}")
     return f"they draw the {len(published)} published metrics"
 
 
@@ -190,8 +190,3 @@ def _requests(run_dir: Path) -> Counter[str]:
     except JournalError as error:
         raise RehearsalError(str(error)) from None
     return Counter(record.variant for record in records if record.round > WARM_UP)
-
-
-def _first_of(lines: Sequence[str]) -> str:
-    more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
-    return "; ".join(lines[:_NAMED]) + more

@@ -22,7 +22,7 @@ from aiohttp.typedefs import Handler
 from experiment.runtimes import Engine
 from rehearsal.golden import answers, counted, wire
 from rehearsal.golden.counted import Sent
-from rehearsal.golden.faults import FAULT_HEADER, Fault, Writer
+from rehearsal.golden.faults import FAULT_HEADER, Fault, goes_on, in_pieces
 from rehearsal.golden.schedule import Decoding, Step
 
 MAX_MODEL_LEN: Final = 40_960
@@ -217,16 +217,19 @@ class Golden:
         continuous = usage and bool(options.get("continuous_usage_stats"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
-        out = Writer(request, response, fault, at=len(steps) // 2)
         continuous = continuous and fault is not Fault.PER_REQUEST
+        write = in_pieces(response) if fault is Fault.SPLIT else response.write
+        until_fault = len(steps) // 2
         async with self._seat():
             async for event in self._events(answer, sent, steps, reply, continuous):
-                if not await out.write(event):
+                if fault and until_fault == 0 and not await goes_on(fault, request, response):
                     return response
+                until_fault -= 1
+                await write(event)
         if usage:
-            await out.write(answer.usage_only(sent.tokens))
+            await write(answer.usage_only(sent.tokens))
         sent.whole = True
-        await out.write(wire.DONE)
+        await write(wire.DONE)
         await response.write_eof()
         return response
 
