@@ -120,14 +120,11 @@ def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
             await_health("SD", process, "http://127.0.0.1:1", log)
 
 
-@pytest.mark.parametrize(
-    ("output", "expected"),
-    [
+def test_the_line_that_says_best_what_went_wrong() -> None:
+    for output, expected in (
         ("", "it printed nothing"),
         ("one\ntwo\n\n", "two"),
         ("\n ❌  article-model-store failed: no bucket\n\nat Deployer\n", "article-model-store"),
         ("mine.yaml:6: name: is required\nSubprocess exited with error 1\n", "mine.yaml:6: name"),
-    ],
-)
-def test_the_line_that_says_best_what_went_wrong(output: str, expected: str) -> None:
-    assert reason(output).startswith(expected)
+    ):
+        assert reason(output).startswith(expected)

@@ -43,10 +43,8 @@ def setting(article: Experiment, tmp_path: Path) -> Setting:
     return Setting(article, "rehearsal-1", Layout(tmp_path), aws, GOLDEN, Console(1))
 
 
-def adapted(
-    pod: Pod, setting: Setting, variables: dict[str, str] | None = None
-) -> BenchmarkProcess:
-    return as_process(pod, setting, SERVERS, variables=variables)
+def adapted(pod: Pod, setting: Setting) -> BenchmarkProcess:
+    return as_process(pod, setting, SERVERS)
 
 
 def with_config(pod: Pod, **changes: Any) -> Pod:
@@ -125,19 +123,16 @@ def test_the_configuration_differs_in_what_is_listed_and_nothing_else(
     assert after.model_copy(update=same | {"bucket": before.bucket}) == before
 
 
-def test_buckets_are_of_the_embedded_account(pod: Pod, setting: Setting) -> None:
-    names = {"bucket": "b-${AWS_ACCOUNT_ID}", "prompts_bucket": "a-${AWS_ACCOUNT_ID}"}
-    benchmark = adapted(with_config(pod, **names), setting)
-    assert benchmark.bucket == config_of(benchmark).bucket == "b-123456789012"
-    assert config_of(benchmark).prompts_bucket == "a-123456789012"
-
-
-def test_the_drafts_of_a_step_are_upstreams_where_upstream_serves(
+def test_buckets_are_of_the_embedded_account_and_drafts_of_who_serves(
     pod: Pod, setting: Setting
 ) -> None:
-    benchmark = adapted(pod, replace(setting, endpoints=replace(GOLDEN, drafts_whole_window=True)))
-    drafts = [variant.drafts_per_step for variant in config_of(benchmark).variants]
-    assert drafts == [None, 7]
+    names = {"bucket": "b-${AWS_ACCOUNT_ID}", "prompts_bucket": "a-${AWS_ACCOUNT_ID}"}
+    upstream = replace(setting, endpoints=replace(GOLDEN, drafts_whole_window=True))
+    benchmark = adapted(with_config(pod, **names), upstream)
+    config = config_of(benchmark)
+    assert benchmark.bucket == config.bucket == "b-123456789012"
+    assert config.prompts_bucket == "a-123456789012"
+    assert [variant.drafts_per_step for variant in config.variants] == [None, 7]
     assert "variants.SD.drafts_per_step: 7 in place of 6" in benchmark.differences
 
 

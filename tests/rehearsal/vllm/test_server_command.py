@@ -31,16 +31,14 @@ from tests.experiment.files import EAGLE
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
 
 
-@pytest.fixture
-def served() -> Served:
-    return Served(
-        python=Path("/venv/python"),
-        target=Path("/pair/target"),
-        draft=Path("/pair/draft"),
-        port=4000,
-        core=1,
-        home=Path("/home"),
-    )
+SERVED: Final = Served(
+    python=Path("/venv/python"),
+    target=Path("/pair/target"),
+    draft=Path("/pair/draft"),
+    port=4000,
+    core=1,
+    home=Path("/home"),
+)
 
 
 @pytest.fixture(scope="module", params=SERVICES)
@@ -57,12 +55,10 @@ def flags(command: tuple[str, ...]) -> dict[str, str | None]:
     return values
 
 
-def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(
-    pod: Pod, served: Served
-) -> None:
+def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(pod: Pod) -> None:
     assert pod.command is not None
     command = (*pod.command, "--no-such-flag", "1")
-    server, differences = adapted(pod, served, *command)
+    server, differences = adapted(pod, *command)
     listed = {line.partition(":")[0] for line in differences}
     before = {**flags(command), **pod.environment}
     after = {**flags(server.command), **server.environment}
@@ -79,9 +75,9 @@ def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(
     assert reason in differences
 
 
-def test_the_variants_differ_in_speculation_alone(manifests: Path, served: Served) -> None:
+def test_the_variants_differ_in_speculation_alone(manifests: Path) -> None:
     base, speculative = (
-        server_command(read_pod(manifests, "Deployment", name), served)[0] for name in SERVICES
+        server_command(read_pod(manifests, "Deployment", name), SERVED)[0] for name in SERVICES
     )
     settings = json.loads(flags(speculative.command)["--speculative-config"] or "")
     assert [word for word in speculative.command if word not in base.command] == [
@@ -97,15 +93,15 @@ def test_the_variants_differ_in_speculation_alone(manifests: Path, served: Serve
     assert base.environment == speculative.environment
 
 
-def adapted(pod: Pod, served: Served, *command: str) -> tuple[Server, list[str]]:
-    return server_command(dataclasses.replace(pod, command=command), served)
+def adapted(pod: Pod, *command: str) -> tuple[Server, list[str]]:
+    return server_command(dataclasses.replace(pod, command=command), SERVED)
 
 
-def test_a_command_that_is_not_understood(pod: Pod, served: Served) -> None:
+def test_a_command_that_is_not_understood(pod: Pod) -> None:
     with pytest.raises(RehearsalError, match="is not vllm serve MODEL"):
-        adapted(pod, served, "python", "serve.py", "--port")
+        adapted(pod, "python", "serve.py", "--port")
     with pytest.raises(RehearsalError, match="stray belongs to no flag"):
-        adapted(pod, served, "vllm", "serve", "/models/x", "stray")
+        adapted(pod, "vllm", "serve", "/models/x", "stray")
 
 
 NEURON_1: Final[dict[str, Any]] = {
@@ -120,28 +116,22 @@ NEURON_1: Final[dict[str, Any]] = {
 
 
 def test_no_variable_of_neurons_is_passed_on(
-    variation: Callable[..., Experiment], pod: Pod, served: Served
+    variation: Callable[..., Experiment], pod: Pod
 ) -> None:
     _, speculative = variants(variation(NEURON_1))
     environment = {**pod.environment, **serve_environment(speculative)}
-    server, _ = server_command(dataclasses.replace(pod, environment=environment), served)
+    server, _ = server_command(dataclasses.replace(pod, environment=environment), SERVED)
     for name, value in server.environment.items():
         assert "NEURON" not in name
         assert not value.startswith("/artifact")
 
 
-@pytest.mark.parametrize(
-    ("changes", "mode"),
-    [(EAGLE | {"runtime": "vllm-0.16-nxdi"}, "eagle"), (NEURON_1, "eagle3")],
-)
 def test_a_mode_that_the_pair_cannot_play_is_refused_before_the_pair_is_made(
-    variation: Callable[..., Experiment],
-    tmp_path: Path,
-    changes: dict[str, Any],
-    mode: str,
+    variation: Callable[..., Experiment], tmp_path: Path
 ) -> None:
-    experiment = variation(changes)
     aws = Aws("", "", "", environment={})
-    setting = Setting(experiment, "", Layout(tmp_path), aws, VLLM, Console(2, io.StringIO()))
-    with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"):
-        VLLM.servers(setting, None)  # without vLLM, manifests and pair
+    for changes, mode in ((EAGLE | {"runtime": "vllm-0.16-nxdi"}, "eagle"), (NEURON_1, "eagle3")):
+        experiment, console = variation(changes), Console(2, io.StringIO())
+        setting = Setting(experiment, "", Layout(tmp_path), aws, VLLM, console)
+        with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"):
+            VLLM.servers(setting, None)  # without vLLM, manifests and pair
