@@ -67,7 +67,8 @@ class Faults:
 NO_FAULTS: Final = Faults()
 
 
-class Attempt(NamedTuple):
+@dataclass(frozen=True)
+class Attempt:
     """One pod of an index."""
 
     index: int

@@ -90,12 +90,12 @@ def as_process(
     if of_pod.bucket is None:
         raise RehearsalError(f"{path}: names no bucket")
     bucket, prompts_bucket = (
-        name and name.replace(ACCOUNT_PLACEHOLDER, setting.aws.account)
-        for name in (of_pod.bucket, of_pod.prompts_bucket)
+        name.replace(ACCOUNT_PLACEHOLDER, setting.aws.account)
+        for name in (of_pod.bucket, of_pod.prompts_bucket or "")
     )
     changes = {
         "bucket": bucket,
-        "prompts_bucket": prompts_bucket,
+        "prompts_bucket": prompts_bucket or None,
         "stopper": None,
         "variants": tuple(_local(variant, setting, servers) for variant in of_pod.variants),
         "stand_in": setting.endpoints.name if servers else RECORDED_OUTPUT,
