@@ -158,8 +158,5 @@ def test_a_step_yields_up_to_one_token_more_than_its_drafts(services: Rehearsed)
     assert max(structured) == DRAFTS + 1
     # The server knows either prompt by its line.
     assert fmean(structured) > 3 > 2.5 > fmean(open_ended)
-
-
-def test_the_bucket_is_compared_with_the_results(services: Rehearsed) -> None:
     stage = r"compare the bucket with the results\n +\d+ files, all the same"
     assert re.search(stage, services.printed)
