@@ -21,6 +21,7 @@ from tests.deployment.fake_aws import ACCOUNT, REGION, FakeAws
 from tests.made import ROOT
 
 READS: Final = ("Describe", "Get", "List", "Head")
+OFFICE: Final = ("203.0.113.0/24",)
 BLOCK: Final = "cr-0123456789abcdef0"
 ECR: Final = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com"
 REFUSED, WARNING = Status.REFUSED, Status.WARNING
@@ -221,18 +222,22 @@ def test_names_of_somebody_else_and_an_api_out_of_reach(aws: FakeAws, sound: Mak
     assert "Reach a private API" in api.remedy
 
 
-def test_who_will_reach_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
-    block = ("203.0.113.0/24",)
-    assert software.access(block, lambda: "203.0.113.7").status is Status.OK
-    for allowed, address, remedy in (
+@pytest.mark.parametrize(
+    ("allowed", "address", "remedy"),
+    [
         ((), "203.0.113.7", "add 203.0.113.7/32 to aws.api_access"),
-        (block, "198.51.100.1", "add 198.51.100.1/32"),
-        (block, None, "add your address"),
-    ):
-        finding = software.access(allowed, lambda address=address: address)
-        assert finding.status is WARNING
-        assert remedy in finding.remedy
+        (OFFICE, "198.51.100.1", "add 198.51.100.1/32"),
+        (OFFICE, None, "add your address"),
+        (OFFICE, "203.0.113.7", ""),
+    ],
+)
+def test_who_will_reach_the_api(
+    monkeypatch: pytest.MonkeyPatch, allowed: tuple[str, ...], address: str | None, remedy: str
+) -> None:
+    monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
+    finding = software.access(allowed, lambda: address)
+    assert finding.status is (WARNING if remedy else Status.OK)
+    assert remedy in finding.remedy
 
 
 def test_a_gated_model(aws: FakeAws, sound: Make) -> None:
