@@ -51,8 +51,8 @@ def notes(experiment: Experiment) -> Iterator[str]:
             )
     for gated_model in gated(experiment):
         yield (
-            f"{gated_model} is gated: the download fails until the cluster has a token that may read "
-            'it (docs/runbook.md, "Gated models")'
+            f"{gated_model} is gated: the download fails until the cluster has a token that may "
+            'read it (docs/runbook.md, "Gated models")'
         )
     if experiment.serving_runtime.preparation is Preparation.FIRST_START:
         yield (
