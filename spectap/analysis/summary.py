@@ -80,6 +80,7 @@ class Finding(Enum):
     FAILED = "failed"
     NOT_MEASURED = "not measured"
     UNCONTROLLED = "no controls"
+    SEQUENTIAL = "at different times"
 
     @property
     def decided(self) -> bool:
