@@ -193,10 +193,12 @@ class Run:
         """
         pending = self._attempts.pending
         requests, tokens_in, tokens_out = progress.amounts(self._config, pending, self._prompts)
+        together = len(self._config.variants) > 1 and not self._config.alternate
+        full = ", and more that keep each load full until the slowest ends" if together else ""
         self._say(
             f"to send: {self._at_most(requests)} requests in "
             f"{self._at_most(len(pending))} {'turn' if len(pending) == 1 else 'turns'}, "
-            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out"
+            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out{full}"
         )
         self._say("warming up")
         start = time.monotonic()
