@@ -33,6 +33,7 @@ _SHARED_FIELDS: Final = {
     "mean_output_tokens",
     "stddev_output_tokens",
     "timeout_seconds",
+    "spread_minutes",
 }
 """Of the load in the experiment and in the benchmark's input."""
 BENCHMARK_ROOM: Final = Room(cpu=2, memory=4, memory_limit=8, disk=4, disk_limit=24)

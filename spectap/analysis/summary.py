@@ -319,6 +319,10 @@ class Summary:
     not_run: int = 0
     """Turns after the end of a run that ended early: what was measured before stands for itself."""
 
+    round_gap_seconds: float | None = None
+    """From the begin of a test case's round to that of its next, the median; None with one round.
+    """
+
     @property
     def complete(self) -> bool:
         """Whether every request that was asked for is in the ledger."""

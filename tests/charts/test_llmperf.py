@@ -43,8 +43,10 @@ def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
 
 def test_a_range_of_rounds_is_passed_on(variation: Vary) -> None:
     rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
-    written = benchmark_config(variation({"benchmark.rounds": rounds}), "bucket")
+    changes = {"benchmark.rounds": rounds, "benchmark.spread_minutes": 90}
+    written = benchmark_config(variation(changes), "bucket")
     assert written.load.rounds == Rounds.model_validate(rounds)
+    assert written.load.spread_minutes == 90
     assert config.Config.model_validate_json(config.dump(written)) == written
 
 

@@ -158,6 +158,21 @@ async def test_variants_that_alternate_never_overlap(tmp_path: Path) -> None:
         assert before.variant == after.variant or before.sent + before.end <= after.sent
 
 
+async def test_rounds_are_spread_but_a_resumed_run_does_not_wait_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = samples.load(rounds=3, spread_minutes=2 * 0.4 / 60)
+    async with Setup(tmp_path, load=load, test_cases=ONE_TURN["test_cases"]) as setup:
+        assert await setup.execute() == []
+        path = setup.folder / PROGRESS
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+        assert await setup.execute() == []
+    said = [line for line in capsys.readouterr().err.splitlines() if "rounds are spread" in line]
+    assert [line.split("] ")[1][:15] for line in said] == ["round 2 begins ", "round 3 begins "]
+    begins = [min(r.sent for r in setup.records() if r.round == number) for number in (1, 2, 3)]
+    assert min(after - before for before, after in pairwise(begins)) >= 0.4
+
+
 ONE_TURN: Final[dict[str, Any]] = {
     "load": samples.load(rounds=1),
     "test_cases": samples.settings()["test_cases"][:1],
