@@ -75,7 +75,7 @@ class Driver:
                     command += ["--rate", str(point.rate), "--seed", seed]
                 extra = {"PYTHONPATH": str(Path(spectap.__file__).parents[1])}
             else:
-                name = llmperf.NAME
+                name, until = llmperf.NAME, None  # and Ray's processes would hold the pipe
                 command = self.installation.private_copy(scratch, case.line)
                 extra = self.installation.environment(scratch, point.concurrency)
             command += llmperf.arguments(shape, point, model=model, results=results, driver=name)
@@ -124,16 +124,13 @@ async def _execute(
         process = await asyncio.create_subprocess_exec(
             *command,
             env=environment,
-            stdin=asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.DEVNULL if until is None else asyncio.subprocess.PIPE,
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,  # so that it can be ended with all it started
         )
         stdin = process.stdin
-        assert stdin is not None
-        if until is None:
-            stdin.close()
-        else:
+        if stdin is not None and until is not None:
             until.add_done_callback(lambda _: stdin.close())
         try:
             return await asyncio.wait_for(process.wait(), timeout)
