@@ -199,12 +199,10 @@ async def test_the_faster_side_stays_loaded_until_the_slower_one_ends(tmp_path: 
         max(record.sent + record.end for record in counted if record.variant == name)
         for name in ("SD", "Base")
     )
-    in_flight = [
-        min(record.sent + record.end, end) - max(record.sent, begin)
-        for record in setup.records()
-        if (record.variant, record.round) == ("SD", 0)
-    ]
+    filler = [r for r in setup.records() if (r.variant, r.round) == ("SD", 0)]
+    in_flight = [min(r.sent + r.end, end) - max(r.sent, begin) for r in filler]
     assert sum(seconds for seconds in in_flight if seconds > 0) > 0.6 * 2 * (end - begin)
+    assert max(record.sent for record in filler) < end + 5, "it ends long before its timeout"
 
 
 async def test_a_server_that_answers_nothing_ends_the_turn_and_then_the_run(tmp_path: Path) -> None:
