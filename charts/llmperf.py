@@ -95,6 +95,7 @@ def benchmark_config(
             mean_output_tokens=load.mean_output_tokens,
             stddev_output_tokens=load.stddev_output_tokens,
             timeout_seconds=load.timeout_seconds,
+            spread_minutes=load.spread_minutes,
             points=load.points,
             rounds=load.rounds,
             sampling={"temperature": load.temperature, **template},

@@ -98,6 +98,7 @@ class Caps:
             rounds = Rounds.model_validate(self.rounds)
         changes = {
             "rounds": rounds,
+            "spread_minutes": 0,
             "mean_output_tokens": _least(load.mean_output_tokens, self.output_tokens),
             "points": tuple(self._points(load.points)),
         }

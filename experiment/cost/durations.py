@@ -136,7 +136,10 @@ def _load_seconds(variant: Variant, waves: int) -> float:
     load = variant.experiment.benchmark
     widest = max((p.concurrency for p in load.points if p.concurrency), default=variant.batch)
     wave = _turn_seconds(variant, LoadPoint(concurrency=widest, requests=widest))
-    return waves * wave + load.rounds.at_most * len(load.test_cases) * sum(_turns(variant))
+    one_round = len(load.test_cases) * sum(_turns(variant))
+    rounds = load.rounds.at_most
+    spread = 60 * load.spread_minutes if rounds > 1 else 0
+    return waves * wave + max(rounds * one_round, spread + one_round)
 
 
 def _claims(experiment: Experiment) -> int:
@@ -239,7 +242,8 @@ def _measured(experiment: Experiment) -> str:
     most = load.rounds.at_most
     rounds = str(most) if load.rounds.at_least == most else f"up to {most}"
     cases = len(load.test_cases)
-    return f"rounds x test cases x turns: {rounds} x {cases} x ({turns} s), and a warm-up"
+    spread = f", spread over {load.spread_minutes:g} min" if load.spread_minutes else ""
+    return f"rounds x test cases x turns: {rounds} x {cases} x ({turns} s){spread}, and a warm-up"
 
 
 def _minutes(seconds: float) -> str:

@@ -80,6 +80,7 @@ class Finding(Enum):
     FAILED = "failed"
     NOT_MEASURED = "not measured"
     UNCONTROLLED = "no controls"
+    SEQUENTIAL = "at different times"
 
     @property
     def decided(self) -> bool:
@@ -317,6 +318,10 @@ class Summary:
     notes: tuple[str, ...]
     not_run: int = 0
     """Turns after the end of a run that ended early: what was measured before stands for itself."""
+
+    round_gap_seconds: float | None = None
+    """From the begin of a test case's round to that of its next, the median; None with one round.
+    """
 
     @property
     def complete(self) -> bool:

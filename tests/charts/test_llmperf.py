@@ -70,9 +70,11 @@ def test_what_the_chat_template_is_told_is_sent_and_said(
 
 def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
     rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
-    experiment = variation(MATRIX[LADDER] | {"benchmark.rounds": rounds})
+    often = {"benchmark.rounds": rounds, "benchmark.spread_minutes": 90}
+    experiment = variation(MATRIX[LADDER] | often)
     written = json.loads(config.dump(benchmark_config(experiment, "bucket")))
     assert written["load"]["rounds"].items() >= rounds.items()
+    assert written["load"]["spread_minutes"] == 90
     assert written["load"]["points"] == [
         {"concurrency": 2, "requests": 4},
         {"concurrency": 8, "requests": 16},

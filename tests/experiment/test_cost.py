@@ -80,6 +80,9 @@ FOUR: Final = {"concurrency": 4, "requests": 8}
         (load_of(FOUR, FOUR | {"concurrency": 8}), 3 * (10 + 2 * 27) + 60 * 2 * (10 + 2 * 27)),
         # An open loop lasts as long as it sends, and an answer longer.
         (load_of({"rate": 0.5, "seconds": 60}), 3 * 37 + 60 * (10 + 60 + 27)),
+        # Spread rounds: the last of six begins when it is due, and has its ten turns.
+        ({"benchmark.spread_minutes": 90}, 3 * 37 + 5400 + 10 * 37),
+        ({"benchmark.spread_minutes": 9}, 3 * 37 + 60 * 37),
         ({"benchmark.requests": 400, "benchmark.timeout_seconds": 100}, 3 * 37 + 60 * 110),
     ],
 )

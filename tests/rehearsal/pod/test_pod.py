@@ -216,6 +216,7 @@ def of_pod(points: Points = LADDER) -> Config:
             LoadPoint.model_validate({kind: x, "requests": count}) for kind, x, count in points
         ),
         "mean_output_tokens": 600,
+        "spread_minutes": 50,
     }
     return config.model_copy(
         update={"load": config.load.model_copy(update=load), "test_cases": (case,)}
@@ -255,6 +256,7 @@ def test_every_difference_is_listed() -> None:
         "load.points.rate-5.requests: 10 in place of 300",
         f"load.rounds.at_least: 1 in place of {of_pod().load.rounds.at_least}",
         f"load.rounds.at_most: 1 in place of {of_pod().load.rounds.at_most}",
+        "load.spread_minutes: 0 in place of 50",
         "test_cases.set.prompts.limit: 12 in place of 40",
     ]
     (gone, new) = differences(of_pod(LADDER[:1]), of_pod(LADDER[1:2]))

@@ -83,11 +83,17 @@ async def test_a_late_request_delays_no_other() -> None:
 
 
 async def closed_loop(
-    send: Callable[[int, bool], Awaitable[Any]], count: int, concurrency: int, seconds: float = 60
+    send: Callable[[int, bool], Awaitable[Any]],
+    count: int,
+    concurrency: int,
+    others_run: Callable[[], bool] = lambda: False,
 ) -> list[Any]:
-    deadline = time.monotonic() + seconds
     return await builtin.closed(
-        itertools.count(), send, bool, count=count, concurrency=concurrency, deadline=deadline
+        *(itertools.count(), send, bool),
+        count=count,
+        concurrency=concurrency,
+        deadline=time.monotonic() + 60,
+        others_run=others_run,
     )
 
 
@@ -109,6 +115,18 @@ async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -
     assert sorted(results) == [(0, True), (1, True), (2, True)]
     # A slot may be empty for the moment between two of its items.
     assert sum(number == 3 for number in levels) >= 17
+
+
+async def test_a_closed_loop_stays_full_while_others_run() -> None:
+    sent: list[tuple[int, bool]] = []
+
+    async def send(item: int, counts: bool) -> bool:
+        sent.append((item, counts))
+        await asyncio.sleep(0)
+        return True
+
+    assert await closed_loop(send, 2, 1, lambda: len(sent) < 5) == [True, True]
+    assert sent == [(0, True), (1, True), (2, False), (3, False), (4, False)]
 
 
 async def test_a_server_that_refuses_is_not_asked_without_end() -> None:
