@@ -42,12 +42,10 @@ class Console:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether a person looks on, and not a log."""
         return self._rich.is_terminal
 
     @property
     def seconds(self) -> float:
-        """Seconds since the first stage began."""
         return time.monotonic() - self._start
 
     @contextlib.contextmanager

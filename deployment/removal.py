@@ -29,7 +29,6 @@ class Retained:
     bytes: int
     usd_per_gib: float
     """A month."""
-    """Of a GiB for a month."""
     type: str
 
     def __str__(self) -> str:

@@ -66,7 +66,6 @@ class Run:
 
     @property
     def changed(self) -> datetime.datetime:
-        """When the last of its files was written."""
         return max(each.changed for each in self.objects)
 
     @property

@@ -35,12 +35,10 @@ class Part:
 
     @property
     def usd(self) -> float:
-        """So far."""
         return self.hours * self.usd_each
 
     @property
     def usd_per_hour(self) -> float:
-        """Of those that are running."""
         return self.running * self.usd_each
 
 
@@ -56,7 +54,6 @@ class Spent:
 
     @property
     def usd(self) -> float:
-        """Of all parts: hours x price."""
         return sum(part.usd for part in self.parts)
 
     @property
@@ -67,7 +64,6 @@ class Spent:
 
     @property
     def usd_per_hour(self) -> float:
-        """Of all that is running."""
         return sum(part.usd_per_hour for part in self.parts)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kubernetes.client import ApiClient, CoreV1Api, V1Job, V1Node, V1Pod
 
 from charts.names import NODE_GROUP_LABEL, Component, benchmark_pod
-from deployment import clock, cluster, guard, lifecycle, nodes, pods
+from deployment import cluster, guard, lifecycle, nodes, pods
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import NoCluster, Unreachable, connected, kubernetes_errors
 from deployment.console import print_table
@@ -121,7 +121,7 @@ def _guards(deployment: Deployment) -> Iterator[Row]:
     sizes = {group.kind: group.size for group in nodes.groups(deployment)}
     for kind in Kind:
         if at := guard.find(deployment, kind):
-            hours, minutes = divmod(round((at - clock.now()).total_seconds() / 60), 60)
+            hours, minutes = divmod(round((at - nodes.now()).total_seconds() / 60), 60)
             yield kind.value, f"to 0 at {_moment(at)}, in {hours}:{minutes:02} h"
         elif sizes.get(kind) and guard.is_acting(deployment, kind):
             yield kind.value, "is ending them: it asks EKS every 10 minutes"

@@ -50,7 +50,6 @@ class Serve(Stage):
     name = "serve"
 
     def perform(self, progress: Progress) -> str:
-        """Waits for them."""
         names = [variant.service for variant in variants(self.deployment.experiment)]
 
         def look() -> bool | None:
@@ -79,12 +78,11 @@ class Serve(Stage):
 
 
 class Benchmark(Stage):
-    """A complete run in the bucket."""
+    """A complete run in the bucket: one that goes on, or a new one."""
 
     name = "benchmark"
 
     def perform(self, progress: Progress) -> str:
-        """Waits for it, and begins a new one where none goes on."""
         measure = _by_indexes if self.deployment.experiment.isolated else _by_pod
         with connected(self.deployment) as api:
             run = measure(self.deployment, api, progress)
@@ -205,7 +203,6 @@ class Results(Stage):
     shows_itself = True
 
     def perform(self, progress: Progress) -> str:
-        """What is downloaded already is not downloaded again."""
         run = complete_run(self.deployment)
         if run is None:
             raise DeploymentError("the bucket has no complete run of this experiment")

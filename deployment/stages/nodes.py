@@ -29,7 +29,6 @@ class Start(Stage):
     name = "start"
 
     def perform(self, progress: Progress) -> str:
-        """The guard first, then the nodes; of those that are running the guard stays."""
         capacity = self.deployment.experiment.capacity
         until = guard.start(self.deployment, Kind.TRAINIUM, capacity.nodes)
         progress.say(f"the guard scales them to 0 at {until:%Y-%m-%d %H:%M} UTC")

@@ -52,7 +52,6 @@ class Progress:
         self._last, self._when = "", float("-inf")
 
     def say(self, text: str) -> None:
-        """Lines that stay."""
         for line in text.splitlines():
             self._console.say(line)
 
@@ -109,7 +108,6 @@ class Stage(ABC):
 
     @property
     def deployment(self) -> Deployment:
-        """The context's."""
         return self.context.deployment
 
     def existing(self) -> str | None:

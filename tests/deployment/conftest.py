@@ -14,7 +14,7 @@ import pytest
 
 from charts.manifests import charts
 from charts.names import Deployed, bucket_name
-from deployment import account, clock, cluster
+from deployment import account, cluster, nodes
 from deployment.account import Deployment
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.console import Console
@@ -36,8 +36,8 @@ IMAGE = {"benchmark.image": "registry.example/benchmark:1"}
 def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
     aws = FakeAws("article")
     monkeypatch.setattr(account, "client", aws.client)
-    monkeypatch.setattr(clock, "now", aws.clock.now)
-    monkeypatch.setattr(clock, "sleep", aws.sleep)
+    monkeypatch.setattr(nodes, "now", aws.clock.now)
+    monkeypatch.setattr(nodes, "sleep", aws.sleep)
     monkeypatch.setattr(cluster, "token", lambda deployment, role: "a-token")
     return aws
 

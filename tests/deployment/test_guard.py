@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from deployment import guard, nodes, proof
+from deployment import guard, nodes
 from deployment.account import DeploymentError
 from deployment.nodes import Kind
 from tests.deployment.fake_aws import HOUR
@@ -249,7 +249,7 @@ def test_an_experiment_without_stacks_has_no_nodes(operator: Operator) -> None:
 
 def proved(operator: Operator) -> list[Kind]:
     groups = nodes.groups(operator.deployment)
-    return [group.kind for group in groups if proof.is_proved(operator.deployment, group)]
+    return [group.kind for group in groups if guard.is_proved(operator.deployment, group)]
 
 
 def test_the_guard_is_seen_to_act_once_before_there_are_nodes(operator: Operator) -> None:
