@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
-from botocore.loaders import Loader, create_loader
+from botocore.loaders import create_loader
 from botocore.parsers import ResponseParserError
 
 from charts.names import bucket_name
@@ -20,6 +19,7 @@ from spectap.names import COMPLETE
 
 T = TypeVar("T")
 
+_LOADER: Final = create_loader()
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 _ACTION: Final = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z0-9]+)")
 
@@ -146,7 +146,8 @@ def client(service: str, region: str) -> Any:
     """A client with the credentials that the CDK CLI would use."""
     with aws_errors():
         core = botocore.session.get_session()
-        core.register_component("data_loader", _descriptions())
+        # The services' descriptions, each read once: that takes longer than most calls.
+        core.register_component("data_loader", _LOADER)
         # A session per client: credentials may have been renewed since the last one.
         return core.create_client(service, region_name=region)
 
@@ -178,9 +179,3 @@ def aws_errors() -> Iterator[None]:
         raise DeploymentError(f"AWS: {error}") from None
     except (BotoCoreError, ResponseParserError) as error:  # the latter: a proxy's page, say
         raise DeploymentError(f"AWS: {' '.join(str(error).split())}") from None
-
-
-@functools.cache
-def _descriptions() -> Loader:
-    """The services' descriptions, each read once: that takes longer than most calls."""
-    return create_loader()

@@ -47,7 +47,17 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
     """
     everything = keep == "none"
     say(f"{deployment.headline}: looking for its stacks")
-    _refuse_without_terminal(deployment, yes=yes, everything=everything, name=name)
+    if name is not None and name != deployment.name:
+        raise DeploymentError(
+            f"NAME = {name!r}: the experiment is {deployment.name}: nothing was deleted"
+        )
+    if not sys.stdin.isatty():
+        without = "there is no terminal to ask on; "
+        if not yes:
+            raise DeploymentError(f"{without}YES=1 deletes without asking")
+        if everything and name is None:
+            wanted = f"KEEP=none wants NAME={deployment.name} as well as YES=1"
+            raise DeploymentError(f"{without}{wanted}")
     stacks = lifecycle.synthesised(deployment)
     deployed = [stack.name for stack in stacks if stack.status]
     remaining = retained(deployment, [stack.name for stack in stacks])
@@ -86,24 +96,6 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
             _remove(deployment, each)
             say(f"  {each.name} is deleted")
     return 0
-
-
-def _refuse_without_terminal(
-    deployment: Deployment, *, yes: bool, everything: bool, name: str | None
-) -> None:
-    if name is not None and name != deployment.name:
-        raise DeploymentError(
-            f"NAME = {name!r}: the experiment is {deployment.name}: nothing was deleted"
-        )
-    if sys.stdin.isatty():
-        return
-    if not yes:
-        raise DeploymentError("there is no terminal to ask on; YES=1 deletes without asking")
-    if everything and name is None:
-        raise DeploymentError(
-            "there is no terminal to ask on; "
-            f"KEEP=none wants NAME={deployment.name} as well as YES=1"
-        )
 
 
 def _answer(question: str) -> str:

@@ -140,7 +140,14 @@ def _left_in_order(context: Context, perform: Callable[[], None]) -> int:
     except DeploymentError as error:
         status = 1
         print(printable_lines(str(error)), file=sys.stderr, flush=True)
-    _print_ways_on(context)
+    # What still runs, what it costs, and how to go on; a second Ctrl-C skips the first two.
+    file = f"EXPERIMENT={context.deployment.file}"
+    with contextlib.suppress(KeyboardInterrupt):
+        print_sections(running(context.deployment))
+    if_none = "AGAIN=1 only if no new run has begun: otherwise it begins another"
+    print(f"To go on:         make experiment {file}{f' ({if_none})' if context.again else ''}")
+    print(f"To end the nodes: make stop {file}")
+    print(f"To remove all:    make destroy {file}", flush=True)
     return status
 
 
@@ -154,16 +161,3 @@ def _perform_or_end_nodes(deployment: Deployment, perform: Callable[[], None]) -
             raise
         print(printable_lines(str(error)), file=sys.stderr, flush=True)
         raise DeploymentError(end_nodes(deployment)) from None
-
-
-def _print_ways_on(context: Context) -> None:
-    """What still runs, what it costs, and how to go on; a second Ctrl-C skips the first two."""
-    file = f"EXPERIMENT={context.deployment.file}"
-    with contextlib.suppress(KeyboardInterrupt):
-        print_sections(running(context.deployment))
-    again = ""
-    if context.again:
-        again = " (AGAIN=1 only if no new run has begun: otherwise it begins another)"
-    print(f"To go on:         make experiment {file}{again}")
-    print(f"To end the nodes: make stop {file}")
-    print(f"To remove all:    make destroy {file}", flush=True)

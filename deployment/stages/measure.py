@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kubernetes.client import ApiClient, CoreV1Api, V1Deployment, V1Job, V1Pod
+from kubernetes.client import ApiClient, CoreV1Api, V1Job, V1Pod
 from pydantic import ValidationError
 
 from charts.indexes import indexed_config, run_id
@@ -54,7 +54,13 @@ class Serve(Stage):
 
         def look() -> bool | None:
             services = cluster.services(api, f"component={Component.VLLM}")
-            ready = {service.metadata.name for service in services if _is_ready(service)}
+            # A change that the controller has not seen yet would be taken for carried out.
+            ready = {
+                service.metadata.name
+                for service in services
+                if service.status.ready_replicas
+                and (service.status.observed_generation or 0) >= service.metadata.generation
+            }
             missing = [name for name in names if name not in ready]
             if not missing:
                 return True
@@ -189,12 +195,6 @@ def last_progress(log: str) -> str:
     return next((line for line in log.splitlines()[::-1] if _PROGRESS.match(line)), "")
 
 
-def _is_ready(service: V1Deployment) -> bool:
-    status, generation = service.status, service.metadata.generation
-    # A change that the controller has not seen yet would be taken for carried out.
-    return bool(status.ready_replicas and (status.observed_generation or 0) >= generation)
-
-
 class Results(Stage):
     """The downloaded run, with its report and its table."""
 
@@ -239,8 +239,12 @@ def complete_run(deployment: Deployment) -> str | None:
     for entry in sorted(entries, key=lambda entry: entry["LastModified"], reverse=True):
         run, _, name = str(entry["Key"]).removeprefix(RESULTS_PREFIX).partition("/")
         if name == COMPLETE and RUN_ID.fullmatch(run):
-            config = _config(bucket, run)
-            if config and _measured_settings(config) == _measured_settings(expected):
+            try:
+                written = bucket.read(results_key(run, CONFIG)) or b""
+                config = Config.model_validate_json(written)
+            except ValidationError:  # of another version, which this one does not read
+                continue
+            if _measured_settings(config) == _measured_settings(expected):
                 return run
     return None
 
@@ -282,11 +286,3 @@ def _measured_settings(config: Config) -> list[object]:
     """Of variants what they are, and not where they answer."""
     variants = [variant.model_copy(update={"endpoint": None}) for variant in config.variants]
     return [*(getattr(config, name) for name in _MEASURED), variants]
-
-
-def _config(bucket: Bucket, run: str) -> Config | None:
-    """None for a run of another version, which this one does not read."""
-    try:
-        return Config.model_validate_json(bucket.read(results_key(run, CONFIG)) or b"")
-    except ValidationError:
-        return None
