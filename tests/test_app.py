@@ -1,7 +1,5 @@
 """The app as a user runs it: through the real CDK CLI, with no account and no network."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

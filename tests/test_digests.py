@@ -1,7 +1,5 @@
 """Pinning images by digest, against a registry on this machine that asks for a token."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """The pages name only what exists: links, paths, modules, commands, options, tests, assumptions."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The versions of Python that README names: make takes them, the workflow tries them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """What the workflows on GitHub are allowed to do, and the comments they write."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 ``tests/cluster`` asks a real one. This one answers what kubelets would have written, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading
@@ -31,6 +29,8 @@ class Objects:
     """Lists that nobody may read."""
     requests: list[str] = field(default_factory=list)
     """Methods and paths."""
+    on_read: Callable[[str], object] = lambda kind: None
+    """Called with the last part of the path before each answer."""
     on_created: Callable[[dict[str, Any]], object] = lambda manifest: None
     on_deleted: Callable[[str], object] = lambda name: None
 
@@ -49,6 +49,7 @@ def serving() -> Iterator[Objects]:
             objects.requests.append(f"GET {url.path}")
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             *_, kind, last = url.path.split("/")
+            objects.on_read(last)
             if last in objects.refused:
                 self._answer(403, "{}")
             elif f"{kind}/{last}" in objects.named:

@@ -1,7 +1,5 @@
 """An account in memory, a deployment in it, and an API server for its cluster."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import io

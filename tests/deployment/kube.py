@@ -1,7 +1,5 @@
 """Kubernetes objects as JSON, and as its client makes them of what the API server answers."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any, Final

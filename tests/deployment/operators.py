@@ -1,8 +1,6 @@
 """Whoever calls ``deployment`` in the fake AWS, at one terminal or two: its commands are the real
 ones, and the CDK's CLI is played."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import functools

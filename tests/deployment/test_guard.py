@@ -1,7 +1,5 @@
 """What the guard of nodes does, a case at a time; test_guarded.py has the invariant."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 
@@ -87,6 +85,14 @@ def test_it_counts_from_the_first_node_and_until_then_from_the_start(operator: O
     operator.start(Kind.TRAINIUM, HOUR)
     assert guarded(operator) == counted
 
+    # The next start has its whole time, though EKS still reports the nodes that a run has ended.
+    operator.aws.pace.capacity, operator.aws.pace.report = 60, 110
+    operator.aws.machines.start("trainium-1")
+    operator.aws.clock.advance(80)
+    assert operator.group(Kind.TRAINIUM).reported == 1
+    operator.start(Kind.TRAINIUM, HOUR)
+    assert guarded(operator) - operator.aws.clock.seconds > 3.8 * HOUR
+
 
 def test_what_an_earlier_start_has_left_does_not_end_a_later_one(operator: Operator) -> None:
     """Not even after a stop that was interrupted, while EKS still reports the old size."""
@@ -101,10 +107,9 @@ def test_what_an_earlier_start_has_left_does_not_end_a_later_one(operator: Opera
     assert operator.group(Kind.TRAINIUM).nodes
 
 
-@pytest.mark.parametrize("pause", [0, 90, 590])
-def test_a_stop_does_not_end_the_nodes_of_the_next_start(operator: Operator, pause: int) -> None:
+def test_a_stop_does_not_end_the_nodes_of_the_next_start(operator: Operator) -> None:
     """Its guard's calls meet its own update of EKS, and are not tried again later."""
-    operator.aws.pace.update = 40
+    pause, operator.aws.pace.update = 90, 40
     operator.start(Kind.TRAINIUM, HOUR)
     operator.stop()
     operator.aws.clock.advance(pause)
@@ -119,24 +124,13 @@ def test_an_eks_that_refuses_what_changes_nothing_stops_nobody(operator: Operato
     operator.stop()
     operator.start(Kind.TRAINIUM, HOUR)
     operator.start(Kind.TRAINIUM, HOUR)
+    operator.group(Kind.TRAINIUM).minimum = 1  # as somebody has asked for by hand
     operator.stop()
     assert operator.group(Kind.TRAINIUM).desired == 0
     operator.destroy()
     assert operator.aws.cloudformation.stack is None
-
-
-def test_a_start_right_after_a_run_that_ended_its_nodes_has_its_whole_time(
-    operator: Operator,
-) -> None:
-    """EKS still reports them."""
-    operator.aws.pace.report = 110
-    operator.start(Kind.TRAINIUM, HOUR)
-    operator.aws.clock.advance(3.5 * HOUR)
-    operator.aws.machines.start("trainium-1")
-    operator.aws.clock.advance(80)
-    assert operator.group(Kind.TRAINIUM).reported == 1
-    operator.start(Kind.TRAINIUM, HOUR)
-    assert guarded(operator) - operator.aws.clock.seconds > 3.8 * HOUR
+    with pytest.raises(DeploymentError, match="article-trainium lacks them"):
+        guard.start(operator.deployment, Kind.TRAINIUM, 1)
 
 
 def test_a_group_whose_deletion_failed_is_deleted_by_the_next_one(operator: Operator) -> None:
@@ -162,24 +156,6 @@ def test_an_interrupted_stop_goes_on_without_its_terminal(operator: Operator) ->
     assert operator.group(Kind.TRAINIUM).desired == 1
     operator.aws.clock.advance(HOUR / 4)
     assert operator.group(Kind.TRAINIUM).nodes == []
-
-
-def test_nodes_that_somebody_gave_a_minimum_are_stopped(operator: Operator) -> None:
-    operator.start(Kind.TRAINIUM, HOUR)
-    operator.group(Kind.TRAINIUM).minimum = 1
-    group = nodes.find(operator.deployment, Kind.TRAINIUM)
-    assert group is not None
-    assert nodes.resize(operator.deployment, group, 0)
-    assert operator.group(Kind.TRAINIUM).desired == 0
-
-
-def test_after_a_stop_it_asks_on_every_hour(operator: Operator) -> None:
-    operator.start(Kind.TRAINIUM, HOUR)
-    operator.stop()
-    operator.aws.clock.advance(HOUR / 2)
-    updates = len(operator.group(Kind.TRAINIUM).updates)
-    operator.aws.clock.advance(10 * HOUR)
-    assert len(operator.group(Kind.TRAINIUM).updates) == updates + 10
 
 
 @pytest.mark.parametrize("is_accepted", [False, True])
@@ -213,7 +189,9 @@ def test_nodes_that_somebody_started_without_a_guard_get_one(
 
 
 def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(operator: Operator) -> None:
-    operator.start(Kind.TRAINIUM, HOUR)
+    """Also if they were asked for just now."""
+    operator.aws.pace.report = 110
+    interrupted_once_asked(operator, 1, lambda: operator.start(Kind.TRAINIUM))
     operator.generations["compile"], operator.maximum = 2, 5
     operator.deploy()
     operator.aws.clock.advance(HOUR)
@@ -223,54 +201,38 @@ def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(operator: O
 
     # Once they are stopped, nothing is kept of them: a new group needs all its sizes.
     operator.stop()
+    operator.aws.clock.advance(HOUR / 4)
     operator.generations["trainium"] = 2
     operator.deploy()
     operator.aws.clock.advance(HOUR)
     assert operator.aws.eks.groups.keys() == {"trainium-2", "compile-2"}
 
 
-def test_nodes_that_were_asked_for_just_now_outlive_a_deploy(operator: Operator) -> None:
-    operator.aws.pace.report = 110
-    interrupted_once_asked(operator, 1, lambda: operator.start(Kind.TRAINIUM))
-    operator.maximum = 5
-    operator.deploy()
-    operator.aws.clock.advance(HOUR)
-    assert operator.group(Kind.TRAINIUM).nodes
-
-
-def test_an_experiment_without_stacks_has_no_nodes(operator: Operator) -> None:
-    operator.destroy()
-    assert nodes.groups(operator.deployment) == []
-    assert guard.find(operator.deployment, Kind.TRAINIUM) is None
-    assert not guard.stop(operator.deployment, Kind.TRAINIUM)
-    with pytest.raises(DeploymentError, match="article-trainium lacks them"):
-        guard.start(operator.deployment, Kind.TRAINIUM, 1)
-
-
-def proved(operator: Operator) -> list[Kind]:
-    groups = nodes.groups(operator.deployment)
-    return [group.kind for group in groups if guard.is_proved(operator.deployment, group)]
-
-
 def test_the_guard_is_seen_to_act_once_before_there_are_nodes(operator: Operator) -> None:
     operator.prove()
     statuses = [update["status"] for update in operator.group(Kind.TRAINIUM).updates]
     assert statuses == ["Successful"] * 2  # by the command itself, and by the schedule
-    assert proved(operator) == [*Kind]
+
+    def proved() -> list[Kind]:
+        groups = nodes.groups(operator.deployment)
+        return [group.kind for group in groups if guard.is_proved(operator.deployment, group)]
+
+    assert proved() == [*Kind]
     operator.aws.clock.advance(24 * HOUR)
     assert len(operator.group(Kind.TRAINIUM).updates) == 2
 
     operator.generations["compile"] = 2
     operator.deploy()
     operator.aws.clock.advance(HOUR)
-    assert proved(operator) == [Kind.TRAINIUM]
+    assert proved() == [Kind.TRAINIUM]
 
 
 def test_a_guard_that_may_not_act_is_not_proved(operator: Operator) -> None:
     operator.aws.scheduler.is_denied = True
     with pytest.raises(DeploymentError, match="the guard of the trainium nodes and compile nodes"):
         operator.prove()
-    assert proved(operator) == []
+    (group, _) = nodes.groups(operator.deployment)
+    assert not guard.is_proved(operator.deployment, group)
 
 
 def test_a_group_has_no_more_nodes_than_it_may_and_none_is_taken_away(operator: Operator) -> None:

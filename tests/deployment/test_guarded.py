@@ -3,8 +3,6 @@
 ``GUARD_MINUTES=10`` tries the property for so long.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +25,6 @@ Fault = Callable[[str], None]
 
 
 def interrupt(_: str) -> None:
-    """Ctrl-C."""
     raise KeyboardInterrupt
 
 
@@ -84,12 +81,7 @@ class Commands(RuleBasedStateMachine):
 
     @rule(action=STARTS | ENDS, second_action=ELSEWHERE, at=AT, fault=st.none() | FAULTS, delay=AT)
     def two_terminals(
-        self,
-        action: Action,
-        second_action: Action,
-        at: int,
-        fault: Fault | None,
-        delay: int,
+        self, action: Action, second_action: Action, at: int, fault: Fault | None, delay: int
     ) -> None:
         second = {at: lambda _: self._perform(second_action, {})}
         self._perform(action, second | ({at + 1 + delay: fault} if fault else {}))

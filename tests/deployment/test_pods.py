@@ -3,8 +3,6 @@
 What kubelets write is modelled on Kubernetes 1.35.4. ``tests/cluster`` asks a real scheduler.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

@@ -1,7 +1,5 @@
 """Preflight: faults planted in an account, one at a time; each is found, with a remedy."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 from collections.abc import Callable

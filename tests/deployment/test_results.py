@@ -1,7 +1,5 @@
 """Runs in the bucket are listed, and come home whole."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an experiment has cost so far. The answers of AWS are checked against boto3's models."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Which stages there are, and what they show."""
 
-from __future__ import annotations
-
 import io
 import re
 

@@ -1,7 +1,5 @@
 """A stage that cannot reach its end says why, and ends only what is of no more use."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Callable
@@ -32,27 +30,24 @@ POD: Final = f"{JOB}-x"
 BACK_OFF: Final = {"waiting": {"reason": "CrashLoopBackOff"}}
 
 
-class Changing(dict[str, list[dict[str, Any]]]):
-    """A Job that runs when it is first looked at, and has failed later."""
-
-    looks = 0
-
-    def get(self, key: str, default: Any = None) -> Any:
-        if key != "jobs":
-            return super().get(key, default)
-        self.looks += 1
-        reason = {"reason": "BackoffLimitExceeded", "message": "Job has reached the limit"}
-        given_up = [{"type": "Failed", "status": "True", **reason}] if self.looks > 3 else []
-        return [{"metadata": meta(JOB, {"step": "compile"}), "status": {"conditions": given_up}}]
-
-
 def test_a_compile_that_failed_has_its_last_words_and_no_node(
     aws: FakeAws, deployment: Deployment, api: Objects, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_nodes(aws)
     died = container("compile", {"terminated": ended(1)})
     labels = {"step": "compile", "batch.kubernetes.io/job-name": JOB}
-    api.lists = Changing(pods=[pod(POD, labels, "Failed", died)])
+    status: dict[str, Any] = {}
+    job = {"metadata": meta(JOB, {"step": "compile"}), "status": status}
+    api.lists = {"pods": [pod(POD, labels, "Failed", died)], "jobs": [job]}
+    looks = iter(range(100))
+
+    def fail(kind: str) -> None:
+        """It runs when it is first looked at."""
+        if kind == "jobs" and next(looks) == 3:
+            reason = {"reason": "BackoffLimitExceeded", "message": "Job has reached the limit"}
+            status["conditions"] = [{"type": "Failed", "status": "True", **reason}]
+
+    api.on_read = fail
     api.logs[f"{POD}/compile"] = "loading\nthe compiler left no model.pt\n"
     with pytest.raises(StageFailed, match=f"{JOB} failed: BackoffLimitExceeded"):
         performed(Compile(Context(deployment)), sys.stdout)

@@ -1,9 +1,6 @@
 """What the bucket says of an experiment: which runs are complete."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +23,7 @@ from tests.conftest import edited as edited_file
 from tests.deployment.api import Objects
 from tests.deployment.conftest import at, performed, put, sizes, with_nodes
 from tests.deployment.fake_aws import FakeAws
+from tests.deployment.kube import meta
 from tests.deployment.test_stages_failures import called
 from tests.experiment.files import swept
 
@@ -82,34 +80,24 @@ def complete(aws: FakeAws, deployment: Deployment) -> None:
     put(aws, *(results_key(folder, COMPLETE) for folder in folders))
 
 
-class Merging(dict[str, list[dict[str, Any]]]):
-    """A Job of which the last index is complete at the third look, and over at the sixth."""
-
-    looks = 0
-
-    def __init__(self, complete: Callable[[], None]) -> None:
-        super().__init__()
-        self._complete = complete
-
-    def get(self, key: str, default: Any = None) -> Any:
-        if key != "jobs":
-            return super().get(key, default)
-        self.looks += 1
-        if self.looks == 3:
-            self._complete()
-        metadata = {"name": "qwen-sweep", "labels": {"app": "qwen-sweep"}}
-        metadata |= {"creationTimestamp": "2026-11-22T10:00:00Z"}
-        return [{"metadata": metadata, "status": {"active": int(self.looks < 6)}}]
-
-
 def test_a_run_is_over_when_no_index_merges_any_more(aws: FakeAws, api: Objects) -> None:
     """Its nodes are ended then: what an index still uploads would be lost, or half of it."""
     deployment = at(SWEEP)
     with_nodes(aws, 1)
-    api.lists = Merging(lambda: complete(aws, deployment))
+    job = {"metadata": meta("qwen-sweep", {"app": "qwen-sweep"}), "status": {"active": 1}}
+    api.lists["jobs"] = [job]
+    looks = []
+
+    def look(kind: str) -> None:
+        looks.extend([kind] if kind == "jobs" else [])
+        if len(looks) == 3:
+            complete(aws, deployment)
+        job["status"] = {"active": int(len(looks) < 6)}
+
+    api.on_read = look
     output = performed(Benchmark(Context(deployment)))
     assert f"run {run_id(deployment.experiment)} is complete" in output
-    assert api.lists.looks == 6
+    assert len(looks) == 6
 
 
 def test_measuring_a_complete_sweep_anew_is_refused_before_anything_costs(

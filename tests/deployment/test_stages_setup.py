@@ -1,7 +1,5 @@
 """What comes before anything costs: stacks in every state, objects that are gone, the bucket."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -107,26 +105,20 @@ def test_what_is_gone_is_made_again_as_the_deploy_made_it(
     assert "POST /api/v1/namespaces/speculative-decoding/pods" in api.requests
 
 
-class Going(dict[str, dict[str, Any] | None]):
-    """Where an object is still there when it is first looked at, and then is not."""
-
-    looks = 0
-
-    def __getitem__(self, key: str) -> dict[str, Any] | None:
-        if key == "networkpolicies/default-deny":
-            self.looks += 1
-            if self.looks == 2:
-                self[key] = None
-        return super().__getitem__(key)
-
-
 def test_one_that_is_being_deleted_is_waited_for(
     deployment: Deployment, api: Objects, manifests: list[dict[str, Any]]
 ) -> None:
     (policy,) = (m for m in manifests if m["metadata"]["name"] == "default-deny")
     ending = {**policy["metadata"], "deletionTimestamp": "2026-11-22T10:00:00Z"}
-    api.named = Going(api.named)
-    api.named["networkpolicies/default-deny"] = {**policy, "metadata": ending}
+    key, looks = "networkpolicies/default-deny", iter([True])
+    api.named[key] = {**policy, "metadata": ending}
+
+    def go(name: str) -> None:
+        """It is still there when it is first looked at."""
+        if name == "default-deny" and not next(looks, False):
+            api.named[key] = None
+
+    api.on_read = go
     output = performed(Restore(Context(deployment)))
     assert "still being deleted: NetworkPolicy default-deny" in output
     assert [created["kind"] for created in api.created] == ["NetworkPolicy"]

@@ -1,7 +1,5 @@
 """One screen, also where the cluster cannot be asked; test_killed.py looks at it half-way."""
 
-from __future__ import annotations
-
 import pytest
 
 from deployment import status

@@ -1,7 +1,5 @@
 """The account: its services, what is to go wrong in it, and what must always hold of it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any, Final

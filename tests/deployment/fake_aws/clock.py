@@ -1,7 +1,5 @@
 """The time of the fake AWS, and what is to happen in it."""
 
-from __future__ import annotations
-
 import datetime
 import heapq
 import itertools

@@ -4,8 +4,6 @@ What it began goes on without whoever asked. The guard's schedules and roles are
 node groups and deleted after them, as the template says (tests/stacks/test_guard.py).
 """
 
-from __future__ import annotations
-
 import datetime
 import functools
 import json

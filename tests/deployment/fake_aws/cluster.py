@@ -5,8 +5,6 @@ server of ``tests/cluster`` is a real one; this one has the stages see a pod wai
 node.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections import Counter

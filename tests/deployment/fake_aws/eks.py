@@ -4,8 +4,6 @@ An update is accepted, carried out later, and reported at yet another time. Mean
 accepted. Nodes come when there is capacity.
 """
 
-from __future__ import annotations
-
 import datetime
 import itertools
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Rate-based schedules act first at their start and then at their rate until their
 Scheduler User Guide, "Schedule types"); a failed call is tried again as the retry policy says.
 """
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import json

@@ -1,7 +1,5 @@
 """What all services have in common: errors, and a client that calls them as boto3's do."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
