@@ -65,14 +65,12 @@ class Console:
         self._print(f"{begin} {result}{stage.seconds:.1f} s")
 
     def say(self, line: str) -> None:
-        """Prints a line below the current stage's title."""
         self._print(f"{' ' * len(f'[{len(self.done) + 1}/{self._total}]')} {line}")
 
     def _print(self, line: str) -> None:
         self._rich.print(printable(line), soft_wrap=True)
 
     def _live(self, title: str, stage: Stage) -> Live:
-        """One line, cut at the terminal's width."""
         start = time.monotonic()
 
         def line() -> Text:

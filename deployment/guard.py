@@ -276,7 +276,6 @@ def _write_proof(
 
 
 def _updates(deployment: Deployment, group: Group) -> set[str]:
-    """Ids of all of EKS's updates of the group."""
     with aws_errors():
         pages = deployment.client("eks").get_paginator("list_updates")
         listed = pages.paginate(name=deployment.name, nodegroupName=group.name)

@@ -204,7 +204,6 @@ def cancel_stopper(deployment: Deployment) -> None:
 
 
 def _executions(deployment: Deployment, status: str) -> list[dict[str, Any]]:
-    """The newest of a status."""
     machine = deployment.outputs(STACK).get("Stopper")
     if machine is None:
         return []

@@ -122,7 +122,6 @@ def retained(deployment: Deployment, stacks: Iterable[str]) -> list[Retained]:
 
 
 def _bucket(deployment: Deployment, name: str) -> Iterator[Retained]:
-    """With all versions, which are all paid for."""
     pages = deployment.client("s3").get_paginator("list_object_versions")
     listed = ask(lambda: [*pages.paginate(Bucket=name)])
     if listed is not None:

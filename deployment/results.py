@@ -70,7 +70,6 @@ class Run:
 
     @property
     def measured(self) -> list[Object]:
-        """What is downloaded: all but what ``draw`` makes of it."""
         return [each for each in self.objects if not _DRAWN.fullmatch(each.name)]
 
 

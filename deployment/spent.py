@@ -58,7 +58,6 @@ class Spent:
 
     @property
     def amount(self) -> str:
-        """What is used, e.g. ``43.28 USD``."""
         block = " used (the Capacity Block is paid as a whole)" if self.is_prepaid else ""
         return f"{self.usd:.2f} USD{block}"
 

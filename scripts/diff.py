@@ -133,7 +133,6 @@ def _synthesise(tree: Path, file: str, output: Path) -> None:
 
 
 def _templates(output: Path) -> dict[str, Path]:
-    """The template's file of each stack, unfolded."""
     assembly = output / "cdk.out"
     artifacts = json.loads((assembly / "manifest.json").read_text())["artifacts"]
     files = {
@@ -230,7 +229,6 @@ def restarts(old: Objects, new: Objects) -> Iterator[Row]:
 
 
 def _graphs(manifests: Iterable[Manifest]) -> set[str]:
-    """Keys of the compiled artifacts that are named in them."""
     return set(_GRAPH.findall(json.dumps([*manifests])))
 
 

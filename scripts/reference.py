@@ -81,7 +81,6 @@ def _table(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _value(field: Mapping[str, Any]) -> str:
-    """A link to the field's section, its choices, or its type with its limits."""
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         definition = FIELDS["$defs"][name]

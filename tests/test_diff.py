@@ -57,11 +57,9 @@ def test_a_pod_takes_another_image_and_nothing_else(article: diff.Objects, tmp_p
     pod = article["Pod", "qwen-llmperf"]
     other = {**article, ("Pod", "qwen-llmperf"): {**pod, "spec": pod["spec"] | {"hostname": "a"}}}
     assert "AGAIN=1" in effects(article, other)["qwen-llmperf"]
-
-
-def test_what_one_side_alone_has_starts_or_ends(article: diff.Objects) -> None:
-    services = [name for kind, name in article if kind == "Deployment"]
+    # What one side alone has starts or ends.
     without = {key: each for key, each in article.items() if key[0] != "Deployment"}
+    services = [name for kind, name in article if kind == "Deployment"]
     assert effects(article, without) == dict.fromkeys(services, "ends")
     assert effects(without, article) == dict.fromkeys(services, "starts, its graph is there")
 

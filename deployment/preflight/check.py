@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import NamedTuple
@@ -23,28 +24,18 @@ class Finding(NamedTuple):
     """A row of the preflight. Without a subject it has the check's."""
 
     status: Status
-    subject: str
     text: str
-    remedy: str
+    remedy: str = ""
+    subject: str = ""
 
 
 Check = Callable[[Deployment], Iterable[Finding]]
 """A question to the account, to this machine or to the file."""
 
 
-def ok(text: str, subject: str = "") -> Finding:
-    """Nothing to do."""
-    return Finding(Status.OK, subject, text, "")
-
-
-def warning(text: str, remedy: str, subject: str = "") -> Finding:
-    """May go on."""
-    return Finding(Status.WARNING, subject, text, remedy)
-
-
-def refused(text: str, remedy: str, subject: str = "") -> Finding:
-    """May not."""
-    return Finding(Status.REFUSED, subject, text, remedy)
+ok = functools.partial(Finding, Status.OK)
+warning = functools.partial(Finding, Status.WARNING)
+refused = functools.partial(Finding, Status.REFUSED)
 
 
 def findings(subject: str, check: Check, deployment: Deployment) -> list[Finding]:

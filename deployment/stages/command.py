@@ -112,7 +112,6 @@ def _perform(stage: Stage, console: Console) -> None:
 
 
 def _ask(question: str, *, yes: bool) -> None:
-    """Raises DeploymentError unless somebody has agreed."""
     print(question, flush=True)
     if yes:
         return

@@ -130,7 +130,6 @@ def are_stopped(deployment: Deployment) -> bool:
 
 
 def _joined(api: ApiClient) -> list[datetime.datetime]:
-    """When each Trainium node that takes pods joined."""
     with kubernetes_errors():
         selector = f"{NODE_GROUP_LABEL}={TRAINIUM_NODES}"
         listed = CoreV1Api(api).list_node(label_selector=selector).items

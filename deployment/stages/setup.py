@@ -40,7 +40,8 @@ class Check(Stage):
         findings = checks(self.deployment)
         problems = [finding for finding in findings if finding.status is not Status.OK]
         for finding in problems:
-            progress.say(": ".join(finding))
+            parts = (finding.status, finding.subject, finding.text, finding.remedy)
+            progress.say(": ".join(parts))
         if refused := sum(finding.status is Status.REFUSED for finding in problems):
             raise DeploymentError(
                 f"{refused} of {len(findings)} checks refuse; make preflight lists all"
@@ -218,7 +219,6 @@ class Compile(_Prepare):
 
     @property
     def _has_nodes(self) -> bool:
-        """Whether there are nodes that only compile."""
         return self.deployment.experiment.compile_node is CompileNode.CPU
 
     def _end(self) -> None:

@@ -56,7 +56,6 @@ class Progress:
             self._console.say(line)
 
     def wait(self, text: str) -> None:
-        """What it waits for now."""
         text = printable(" ".join(text.split()))
         self._line.progress = text
         if self._console.on_terminal:

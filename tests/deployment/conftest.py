@@ -19,13 +19,12 @@ from deployment.console import Console
 from deployment.stages.stage import Progress, Stage
 from experiment import Experiment, load
 from experiment.loader import parse
-from tests.conftest import ARTICLE
 from tests.conftest import edited as edited_file
 from tests.deployment.api import Objects, serving
 from tests.deployment.fake_aws import ACCOUNT, MINUTE, FakeAws
 from tests.deployment.fake_aws.cloudformation import Template
 from tests.deployment.operators import Operator, add_cluster, experiment_operator, node_operator
-from tests.experiment.files import edited
+from tests.experiment.files import ARTICLE, edited
 
 IMAGE = {"benchmark.image": "registry.example/benchmark:1"}
 

@@ -27,12 +27,12 @@ from experiment import Experiment, load
 from experiment.cost import compile_guard_hours, guard_hours
 from experiment.schema import CompileNode, Compiling
 from tests.deployment.api import serving
-from tests.deployment.fake_aws.account import FakeAws
-from tests.deployment.fake_aws.clock import HOUR, MINUTE
+from tests.deployment.fake_aws import FakeAws
 from tests.deployment.fake_aws.cloudformation import Stack, Template
 from tests.deployment.fake_aws.cluster import Cluster, Manifest
 from tests.deployment.fake_aws.eks import NodeGroup
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION
+from tests.deployment.fake_aws.service import HOUR, MINUTE
 from tests.made import ROOT
 
 SLACK: Final = 45 * MINUTE

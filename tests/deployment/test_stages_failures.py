@@ -20,10 +20,9 @@ from deployment.stages.measure import Serve
 from deployment.stages.nodes import Start, closed_devices, why_no_nodes
 from deployment.stages.setup import Compile
 from deployment.stages.stage import Context, Progress, Stage, StageFailed
-from tests.deployment.api import Objects
-from tests.deployment.conftest import at, performed, put, sizes, with_cluster, with_nodes
+from tests.deployment.api import RUNNING, Objects, container, ended, meta, pod
+from tests.deployment.conftest import at, performed, put, scale, sizes, with_cluster, with_nodes
 from tests.deployment.fake_aws import FakeAws
-from tests.deployment.kube import RUNNING, container, ended, meta, pod
 
 JOB: Final = "compile-qwen-vllm-1"
 POD: Final = f"{JOB}-x"
@@ -95,25 +94,7 @@ def nodes_with_devices(*states: dict[str, Any]) -> dict[str, list[dict[str, Any]
 OPENED: Final = {"state": {"terminated": ended(0)}}
 
 
-@pytest.mark.parametrize(
-    ("states", "log"),
-    [
-        ([OPENED, {"state": {"terminated": ended(NEVER)}}], f"qwen-vllm-1/{DEVICES}"),
-        ([{"state": BACK_OFF, "last": ended(NEVER)}], f"qwen-vllm-0/{DEVICES}/previous"),
-    ],
-    ids=["refused beside one that opened them", "restarted"],
-)
-def test_devices_that_a_pod_may_not_open_fail_the_start(
-    aws: FakeAws, deployment: Deployment, api: Objects, states: list[dict[str, Any]], log: str
-) -> None:
-    with_nodes(aws)
-    api.lists = nodes_with_devices(*states)
-    api.logs[log] = "neuron-ls\nuser 10001 cannot open 8 of 8 devices\n"
-    with pytest.raises(StageFailed, match=r"user 10001 cannot open 8 of 8 devices$"):
-        performed(Start(Context(deployment)))
-
-
-def test_nodes_are_started_once_a_pod_has_opened_their_devices(
+def test_nodes_are_started_once_a_pod_has_opened_their_devices_and_none_may_not(
     aws: FakeAws, deployment: Deployment, api: Objects
 ) -> None:
     with_nodes(aws, 1)
@@ -122,9 +103,16 @@ def test_nodes_are_started_once_a_pod_has_opened_their_devices(
     assert guard.find(deployment, Kind.TRAINIUM)
     api.lists = nodes_with_devices({"state": RUNNING})
     with connected(deployment) as client:
-        reason = closed_devices(client)
-    assert reason
+        reason = closed_devices(client) or ""
     assert reason.startswith(f"qwen-vllm-0 is to open its devices: {DEVICES} runs")
+    for states, log in (
+        ([OPENED, {"state": {"terminated": ended(NEVER)}}], f"qwen-vllm-1/{DEVICES}"),
+        ([{"state": BACK_OFF, "last": ended(NEVER)}], f"qwen-vllm-0/{DEVICES}/previous"),
+    ):
+        api.lists = nodes_with_devices(*states)
+        api.logs = {log: "neuron-ls\nuser 10001 cannot open 8 of 8 devices\n"}
+        with pytest.raises(StageFailed, match=r"user 10001 cannot open 8 of 8 devices$"):
+            performed(Start(Context(deployment)))
 
 
 def test_a_service_that_never_serves_is_given_up_and_its_node_stays(
@@ -180,36 +168,26 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     return fails
 
 
-@pytest.mark.parametrize(
-    ("after_failure", "terminal", "error", "remaining"),
-    [
+def test_nodes_stay_only_for_somebody_who_wants_to_look(
+    aws: FakeAws, api: Objects, fails: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_nodes(aws)
+    api.refused.add("pods")  # logs that cannot be stored keep no node
+    for after_failure, terminal, error, remaining in (
         ("stop", True, StageFailed, 0),
         ("keep", False, StageFailed, 0),
         ("keep", True, StageFailed, 1),
         # A run in the cluster goes on without who is out of reach, and ends its nodes itself.
         ("stop", False, DeploymentError, 1),
-    ],
-)
-@pytest.mark.usefixtures("deployment")
-def test_nodes_stay_only_for_somebody_who_wants_to_look(
-    aws: FakeAws,
-    api: Objects,
-    fails: Callable[..., int],
-    after_failure: str,
-    terminal: bool,
-    error: type[DeploymentError],
-    remaining: int,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with_nodes(aws, 1)
-    api.refused.add("pods")  # logs that cannot be stored keep no node
-    deployment = at({"capacity.after_failure": after_failure})
-    assert fails(deployment, error("it never serves"), terminal=terminal) == 1
-    assert sizes(aws) == [remaining, 0]
-    printed = capsys.readouterr()
-    assert "it never serves" in printed.err
-    assert ("logs are not stored: " in printed.err) is (remaining == 0)
-    assert "Warning: alerts.emails is empty: no alarm reaches anybody" in printed.out
+    ):
+        scale(aws, 1)
+        deployment = at({"capacity.after_failure": after_failure})
+        assert fails(deployment, error("it never serves"), terminal=terminal) == 1
+        assert sizes(aws) == [remaining, 0]
+        printed = capsys.readouterr()
+        assert "it never serves" in printed.err
+        assert ("logs are not stored: " in printed.err) is (remaining == 0)
+        assert "Warning: alerts.emails is empty: no alarm reaches anybody" in printed.out
 
 
 def test_the_logs_are_in_the_bucket_first(
@@ -242,10 +220,7 @@ def test_the_logs_are_in_the_bucket_first(
 def called(name: str, deployment: Deployment, *options: str) -> int:
     """As a person calls a command; returns the exit status."""
     words = ["deployment", name, *options, "--experiment", deployment.file]
-    with (
-        mock.patch.object(sys, "argv", words),
-        mock.patch.object(signal, "signal"),
-    ):
+    with mock.patch.object(sys, "argv", words), mock.patch.object(signal, "signal"):
         return main()
 
 

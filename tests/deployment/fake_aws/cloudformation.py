@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from tests.deployment.fake_aws.clock import MINUTE, Clock
 from tests.deployment.fake_aws.eks import Eks
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION
 from tests.deployment.fake_aws.scheduler import Scheduler
-from tests.deployment.fake_aws.service import Answer, refused
+from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
 
 _OUTPUTS: Final = {"trainium": "NodeGroup", "compile": "CompileNodeGroup"}
 _ROLES: Final = {"trainium": "GuardRole", "compile": "CompileGuardRole"}

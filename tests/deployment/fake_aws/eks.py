@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from botocore.exceptions import ClientError
 
-from tests.deployment.fake_aws.clock import MINUTE, Clock
-from tests.deployment.fake_aws.service import Answer, refused
+from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
 
 
 @dataclass

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from tests.deployment.fake_aws.clock import MINUTE, Clock
 from tests.deployment.fake_aws.eks import Eks
-from tests.deployment.fake_aws.service import Answer, refused
+from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
 
 _AT: Final = "at(%Y-%m-%dT%H:%M:%S)"
 _RATE: Final = re.compile(r"rate\((\d+) minutes\)")
