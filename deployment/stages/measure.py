@@ -17,7 +17,7 @@ from deployment import cluster, pods, results
 from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors
 from deployment.stages.nodes import STOPPED, are_stopped, not_ready
-from deployment.stages.stage import Context, Progress, Stage, StageFailed
+from deployment.stages.stage import Progress, Stage, StageFailed
 from experiment.variants import variants
 from spectap.config import Config
 from spectap.names import (
@@ -249,14 +249,14 @@ def complete_run(deployment: Deployment) -> str | None:
     return None
 
 
-def measured_run(context: Context) -> str | None:
+def measured_run(deployment: Deployment, *, again: bool) -> str | None:
     """The complete run that makes all that costs unnecessary; None if there is none.
 
     A run that was begun after it, on nodes that are running, is not to be given up for it. Variants
     that are measured one by one are not measured twice in a run.
     """
-    deployment, is_isolated = context.deployment, context.deployment.experiment.isolated
-    run = None if context.again and not is_isolated else complete_run(deployment)
+    is_isolated = deployment.experiment.isolated
+    run = None if again and not is_isolated else complete_run(deployment)
     if run is None or is_isolated or are_stopped(deployment):
         return run
     with connected(deployment) as api:

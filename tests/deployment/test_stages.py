@@ -21,7 +21,7 @@ from deployment.stages.measure import (
     last_progress,
     measured_run,
 )
-from deployment.stages.stage import Context, Progress, StageFailed
+from deployment.stages.stage import Progress, StageFailed
 from experiment import load
 from spectap import config
 from spectap.names import COMPLETE, MERGED, results_key, variant_run
@@ -54,7 +54,7 @@ ALL = [
 def test_an_experiment_has_the_stages_that_it_needs(
     deployment: Deployment, names: list[str]
 ) -> None:
-    every = stages(Context(deployment))
+    every = stages(deployment)
     assert [stage.name for stage in every] == names
     # What goes on once a run is complete.
     assert [s.name for s in every if not s.costs] == ["preflight", "stop", "results"]
@@ -134,8 +134,8 @@ def test_the_newest_complete_run_of_the_same_load_counts(
     assert complete_run(deployment) is None
     measured(aws, deployment, "first")
     assert complete_run(deployment) == "first"
-    assert measured_run(Context(deployment)) == "first"
-    assert measured_run(Context(deployment, again=True)) is None
+    assert measured_run(deployment, again=False) == "first"
+    assert measured_run(deployment, again=True) is None
     assert complete_run(at({"capacity.price.usd_per_hour": 1.5})) == "first"
     assert complete_run(at({"benchmark.rounds": 7})) is None
     assert complete_run(at({"serving.length": 2048})) is None
@@ -180,7 +180,7 @@ def test_a_run_is_over_when_no_index_merges_any_more(aws: FakeAws, api: Objects)
         job["status"] = {"active": int(len(looks) < 6)}
 
     api.on_read = look
-    output = performed(Benchmark(Context(deployment)))
+    output = performed(Benchmark(deployment))
     assert f"run {run_id(deployment.experiment)} is complete" in output
     assert len(looks) == 6
 

@@ -19,7 +19,7 @@ from deployment.stages import command
 from deployment.stages.measure import Serve
 from deployment.stages.nodes import Start, closed_devices, why_no_nodes
 from deployment.stages.setup import Compile
-from deployment.stages.stage import Context, Progress, Stage, StageFailed
+from deployment.stages.stage import Progress, Stage, StageFailed
 from tests.deployment.api import RUNNING, Objects, container, ended, meta, pod
 from tests.deployment.conftest import at, performed, put, scale, sizes, with_cluster, with_nodes
 from tests.deployment.fake_aws import FakeAws
@@ -49,7 +49,7 @@ def test_a_compile_that_failed_has_its_last_words_and_no_node(
     api.on_read = fail
     api.logs[f"{POD}/compile"] = "loading\nthe compiler left no model.pt\n"
     with pytest.raises(StageFailed, match=f"{JOB} failed: BackoffLimitExceeded"):
-        performed(Compile(Context(deployment)), sys.stdout)
+        performed(Compile(deployment), sys.stdout)
     output = capsys.readouterr().out
     assert f"{POD}, container compile, ended with status 1" in output
     assert "the compiler left no model.pt" in output
@@ -63,7 +63,7 @@ def test_nodes_that_can_never_start_are_not_left_to_start_later(
     reason = "VcpuLimitExceeded: you have requested more vCPU capacity"
     aws.facts.activities = [{"StatusCode": "Failed", "StatusMessage": reason}]
     with pytest.raises(StageFailed, match=f"the trainium nodes cannot start: {reason}"):
-        performed(Start(Context(deployment)))
+        performed(Start(deployment))
     assert (sizes(aws), api.created) == ([0, 0], [])
 
 
@@ -99,7 +99,7 @@ def test_nodes_are_started_once_a_pod_has_opened_their_devices_and_none_may_not(
 ) -> None:
     with_nodes(aws, 1)
     api.lists = nodes_with_devices(OPENED)
-    assert "1 x trn2.48xlarge, until " in performed(Start(Context(deployment)))
+    assert "1 x trn2.48xlarge, until " in performed(Start(deployment))
     assert guard.find(deployment, Kind.TRAINIUM)
     api.lists = nodes_with_devices({"state": RUNNING})
     with connected(deployment) as client:
@@ -112,7 +112,7 @@ def test_nodes_are_started_once_a_pod_has_opened_their_devices_and_none_may_not(
         api.lists = nodes_with_devices(*states)
         api.logs = {log: "neuron-ls\nuser 10001 cannot open 8 of 8 devices\n"}
         with pytest.raises(StageFailed, match=r"user 10001 cannot open 8 of 8 devices$"):
-            performed(Start(Context(deployment)))
+            performed(Start(deployment))
 
 
 def test_a_service_that_never_serves_is_given_up_and_its_node_stays(
@@ -123,7 +123,7 @@ def test_a_service_that_never_serves_is_given_up_and_its_node_stays(
     api.lists["pods"] = [pod("qwen-vllm-1", {"app": "qwen-vllm"}, "Running", crashed)]
     api.logs["qwen-vllm-1/vllm/previous"] = "nrt_init failed\n"
     with pytest.raises(StageFailed) as failure:
-        performed(Serve(Context(deployment)))
+        performed(Serve(deployment))
     assert str(failure.value).splitlines() == [
         "qwen-vllm does not come to serve: 3 restarts",
         "qwen-vllm-1, container vllm, ended with status 3",
@@ -142,10 +142,10 @@ def test_a_service_is_ready_once_its_newest_change_is_carried_out(
         return {"metadata": metadata, "status": {"readyReplicas": 1, "observedGeneration": 2}}
 
     api.lists["deployments"] = [service("qwen-vllm", 2), service("qwen-sd-vllm", 2)]
-    assert "qwen-vllm, qwen-sd-vllm are ready" in performed(Serve(Context(deployment)))
+    assert "qwen-vllm, qwen-sd-vllm are ready" in performed(Serve(deployment))
     api.lists["deployments"] = [service("qwen-vllm", 2), service("qwen-sd-vllm", 3)]
     with pytest.raises(StageFailed, match="were scaled to 0 meanwhile"):
-        performed(Serve(Context(deployment)))
+        performed(Serve(deployment))
     assert api.created == []
 
 
@@ -160,7 +160,7 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
             def perform(self, progress: Progress) -> str:
                 raise error
 
-        monkeypatch.setattr(command, "stages", lambda context: [Failing(context)])
+        monkeypatch.setattr(command, "stages", lambda deployment: [Failing(deployment)])
         monkeypatch.setattr(signal, "signal", lambda *_: None)
         monkeypatch.setattr(sys.stdin, "isatty", lambda: terminal, raising=False)
         return command.experiment(deployment, yes=True, again=False)

@@ -12,7 +12,6 @@ from deployment.lifecycle import Stack
 from deployment.preflight.check import ok, refused, warning
 from deployment.stages import setup
 from deployment.stages.setup import Check, Compile, Download, Restore
-from deployment.stages.stage import Context
 from tests.deployment.api import Objects
 from tests.deployment.conftest import performed, put, rendered, with_cluster
 from tests.deployment.fake_aws import FakeAws
@@ -34,13 +33,13 @@ def test_a_deploy_that_goes_on_is_waited_for(
 
     aws.boundary = change
     monkeypatch.setattr(setup, "checks", lambda _: [ok("asked")])
-    assert "article-network is CREATE_IN_PROGRESS" in performed(Check(Context(deployment)))
+    assert "article-network is CREATE_IN_PROGRESS" in performed(Check(deployment))
     assert stack.status == "ROLLBACK_COMPLETE"
 
     findings = [ok("well"), warning("dear", "pay less"), refused("taken", "give it another name")]
     monkeypatch.setattr(setup, "checks", lambda _: findings)
     with pytest.raises(DeploymentError, match="1 of 3 checks refuse"):
-        performed(Check(Context(deployment)))
+        performed(Check(deployment))
 
 
 def test_a_stack_is_unchanged_only_at_rest_with_the_same_template(
@@ -83,7 +82,7 @@ def manifests(
 def test_what_is_gone_is_made_again_as_the_deploy_made_it(
     deployment: Deployment, api: Objects, manifests: list[dict[str, Any]]
 ) -> None:
-    stage = Restore(Context(deployment))
+    stage = Restore(deployment)
     assert f"all {len(manifests)} exist" in performed(stage)
     assert api.created == []
 
@@ -110,7 +109,7 @@ def test_one_that_is_being_deleted_is_waited_for(
             api.named[key] = None
 
     api.on_read = go
-    output = performed(Restore(Context(deployment)))
+    output = performed(Restore(deployment))
     assert "still being deleted: NetworkPolicy default-deny" in output
     assert [created["kind"] for created in api.created] == ["NetworkPolicy"]
 
@@ -118,7 +117,7 @@ def test_one_that_is_being_deleted_is_waited_for(
 def test_checkpoints_and_graphs_are_there_with_their_markers(
     aws: FakeAws, deployment: Deployment
 ) -> None:
-    download, compile_ = Download(Context(deployment)), Compile(Context(deployment))
+    download, compile_ = Download(deployment), Compile(deployment)
     # Without a bucket nothing is there.
     assert (download.existing(), compile_.existing()) == (None, None)
     assert download.prefixes == [
