@@ -93,6 +93,14 @@ def rich_console(stream: TextIO) -> rich.console.Console:
     )
 
 
+def answer(question: str) -> str:
+    """What somebody types; empty where there is nobody."""
+    try:
+        return input(question).strip()
+    except EOFError:
+        return ""
+
+
 def print_table(rows: Iterable[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
     """Columns as wide as their text; ``styles`` colour the cells that have these texts."""
     table = Table.grid(padding=(0, 2))

@@ -10,6 +10,7 @@ from typing import Final
 
 from deployment import guard, lifecycle, nodes
 from deployment.account import Deployment, DeploymentError, ask, aws_errors
+from deployment.console import answer
 from deployment.lifecycle import say
 from experiment.cost.prices import LOGS, STORAGE
 
@@ -75,9 +76,9 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
         say(f"  {each} {fate}")
     if everything:
         question = f"All of it goes for good. Type the name, {deployment.name}, to delete it: "
-        agreed = (name or _answer(question)) == deployment.name
+        agreed = (name or answer(question)) == deployment.name
     else:
-        agreed = yes or _answer("Delete these stacks (y/n)? ") in ("y", "yes")
+        agreed = yes or answer("Delete these stacks (y/n)? ") in ("y", "yes")
     if not agreed:
         say("nothing was deleted")
         return 1
@@ -96,13 +97,6 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
             _remove(deployment, each)
             say(f"  {each.name} is deleted")
     return 0
-
-
-def _answer(question: str) -> str:
-    try:
-        return input(question).strip()
-    except EOFError:
-        return ""
 
 
 def retained(deployment: Deployment, stacks: Iterable[str]) -> list[Retained]:

@@ -49,9 +49,9 @@ def notes(experiment: Experiment) -> Iterator[str]:
                 "compile Job refuses it, since NxDI does not compute that; read it before you "
                 "deploy"
             )
-    for model in gated(experiment):
+    for name in gated(experiment):
         yield (
-            f"{model} is gated: the download fails until the cluster has a token that may read "
+            f"{name} is gated: the download fails until the cluster has a token that may read "
             'it (docs/runbook.md, "Gated models")'
         )
     if experiment.serving_runtime.preparation is Preparation.FIRST_START:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from deployment.account import Denied, Deployment, DeploymentError, aws_errors
+from deployment.account import Deployment
 
 
 class Status(StrEnum):
@@ -36,16 +36,3 @@ Check = Callable[[Deployment], Iterable[Finding]]
 ok = functools.partial(Finding, Status.OK)
 warning = functools.partial(Finding, Status.WARNING)
 refused = functools.partial(Finding, Status.REFUSED)
-
-
-def findings(subject: str, check: Check, deployment: Deployment) -> list[Finding]:
-    """All rows of a check; raises nothing."""
-    try:
-        with aws_errors():
-            rows = [*check(deployment)]
-    except Denied as error:
-        text = f"not known: these credentials may not call {error.action}"
-        rows = [warning(text, f"allow {error.action}, which only reads")]
-    except DeploymentError as error:
-        rows = [warning(f"not known: {error}", "repair this, and ask again")]
-    return [row if row.subject else row._replace(subject=subject) for row in rows]

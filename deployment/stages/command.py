@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from deployment import guard
 from deployment.account import Deployment, DeploymentError
-from deployment.console import Console
+from deployment.console import Console, answer
 from deployment.nodes import Kind
 from deployment.preflight.software import NOBODY_IS_TOLD
 from deployment.spent import spent
@@ -118,11 +118,7 @@ def _ask(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise DeploymentError("there is no terminal to ask on; YES=1 begins without asking")
-    try:
-        answer = input("Go on? [y/N] ")
-    except EOFError:
-        answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
+    if answer("Go on? [y/N] ").lower() not in ("y", "yes"):
         raise DeploymentError("nothing was begun")
 
 

@@ -165,7 +165,7 @@ def test_a_sound_account_has_no_problem(
 
 
 def test_the_region_of_the_budget_must_be_bootstrapped_too(sound: Make) -> None:
-    zones = {"aws.availability_zones": ["ap-south-2a", "ap-south-2b"]}
+    zones: dict[str, Any] = {"aws.availability_zones": ["ap-south-2a", "ap-south-2b"]}
     zones |= {"capacity.availability_zone": "ap-south-2b"}
     subjects = {each.subject for each in checks(sound({"aws.region": "ap-south-2"} | zones))}
     assert {"bootstrap ap-south-2", "bootstrap us-east-1"} <= subjects
@@ -210,8 +210,9 @@ def test_names_of_somebody_else_and_an_api_out_of_reach(aws: FakeAws, sound: Mak
 
 def test_who_will_reach_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
-    block = ("203.0.113.0/24",)
+    block: tuple[str, ...] = ("203.0.113.0/24",)
     assert software.access(block, lambda: "203.0.113.7").status is Status.OK
+    address: str | None
     for allowed, address, remedy in (
         ((), "203.0.113.7", "add 203.0.113.7/32 to aws.api_access"),
         (block, "198.51.100.1", "add 198.51.100.1/32"),

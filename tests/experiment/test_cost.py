@@ -198,7 +198,8 @@ def test_a_capacity_block_holds_the_hours_and_lasts_whole_days_or_weeks() -> Non
     for hours, days in ((23.33, 1), (23.34, 2), (14 * 24, 21), (181 * 24, 182)):
         block = smallest(of(BLOCK), hours)
         assert block is not None
-        assert (block.hours, block.usd) == (days * 24, pytest.approx(days * 858.2592))
+        assert block.hours == days * 24
+        assert block.usd == pytest.approx(days * 858.2592)
 
 
 def test_the_documentation_has_each_duration() -> None:

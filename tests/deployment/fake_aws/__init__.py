@@ -11,9 +11,8 @@ from typing import Any, Final
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from tests.deployment.fake_aws.cloudformation import CloudFormation
-from tests.deployment.fake_aws.eks import Eks, Machines, NodeGroup, Pace
+from tests.deployment.fake_aws.eks import Eks, Machines, NodeGroup, Pace, Scheduler
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION, Facts, Store
-from tests.deployment.fake_aws.scheduler import Scheduler
 from tests.deployment.fake_aws.service import HOUR, MINUTE, Client, Clock
 
 __all__ = ["ACCOUNT", "HOUR", "MINUTE", "REGION", "FakeAws", "Lost", "action"]

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from tests.deployment.fake_aws.eks import Eks
+from tests.deployment.fake_aws.eks import Eks, Scheduler
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION
-from tests.deployment.fake_aws.scheduler import Scheduler
 from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
 
 _OUTPUTS: Final = {"trainium": "NodeGroup", "compile": "CompileNodeGroup"}
