@@ -210,15 +210,17 @@ def test_names_of_somebody_else_and_an_api_out_of_reach(aws: FakeAws, sound: Mak
 
 def test_who_will_reach_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
-    block: tuple[str, ...] = ("203.0.113.0/24",)
-    assert software.access(block, lambda: "203.0.113.7").status is Status.OK
-    address: str | None
-    for allowed, address, remedy in (
-        ((), "203.0.113.7", "add 203.0.113.7/32 to aws.api_access"),
-        (block, "198.51.100.1", "add 198.51.100.1/32"),
-        (block, None, "add your address"),
+    block = ("203.0.113.0/24",)
+
+    def access(allowed: tuple[str, ...], address: str | None) -> Finding:
+        return software.access(allowed, lambda: address)
+
+    assert access(block, "203.0.113.7").status is Status.OK
+    for finding, remedy in (
+        (access((), "203.0.113.7"), "add 203.0.113.7/32 to aws.api_access"),
+        (access(block, "198.51.100.1"), "add 198.51.100.1/32"),
+        (access(block, None), "add your address"),
     ):
-        finding = software.access(allowed, lambda address=address: address)
         assert finding.status is WARNING
         assert remedy in finding.remedy
 
