@@ -135,8 +135,11 @@ def test_an_eks_that_refuses_what_changes_nothing_stops_nobody(operator: Operato
     operator.start(Kind.TRAINIUM, HOUR)
     operator.start(Kind.TRAINIUM, HOUR)
     operator.group(Kind.TRAINIUM).minimum = 1  # as somebody has asked for by hand
-    operator.stop()
+    group = nodes.find(operator.deployment, Kind.TRAINIUM)
+    assert group
+    assert nodes.resize(operator.deployment, group, 0)
     assert operator.group(Kind.TRAINIUM).desired == 0
+    operator.stop()
     operator.destroy()
     assert operator.aws.cloudformation.stack is None
     with pytest.raises(DeploymentError, match="article-trainium lacks them"):
