@@ -69,7 +69,6 @@ class PromptFile:
 
     @property
     def has_tools(self) -> bool:
-        """Whether an answer to one of its prompts may be a call of a tool."""
         return any(prompt.tools for prompt in self.prompts)
 
 
@@ -258,7 +257,6 @@ class Benchmark(Strict):
 
     @property
     def points(self) -> tuple[load_points.LoadPoint, ...]:
-        """The load points, as spectap takes them."""
         return tuple(
             load_points.LoadPoint(
                 concurrency=point.concurrency,

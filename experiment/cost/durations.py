@@ -102,14 +102,6 @@ def estimate(experiment: Experiment) -> Estimate:
     return Estimate(min(claims, count), compiling + running, compile_usd, usd)
 
 
-def measuring_seconds(experiment: Experiment) -> float:
-    """How long the measurements take, all graphs being there and all services ready."""
-    if experiment.isolated:
-        return _measuring([*map(index_seconds, variants(experiment))], _claims(experiment))
-    # All at once: a turn takes as long as its slowest service.
-    return max(_load_seconds(variant, WARM_UPS) for variant in variants(experiment))
-
-
 def job_deadline_seconds(experiment: Experiment) -> int:
     """How long a Job whose indexes have devices may take, from the deploy to its last index."""
     return PREPARING_SECONDS + math.ceil(GENEROUS * estimate(experiment).hours * 3600)
@@ -227,12 +219,15 @@ def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Cost
         yield "serve", FIRST_START_USUAL_SECONDS, trainium, why
     elif not experiment.isolated:
         yield "serve", START_SECONDS, trainium, "graph and weights to local disk, and loading"
-    yield "benchmark", measuring_seconds(experiment), trainium, _measured(experiment)
+    if experiment.isolated:
+        seconds = _measuring([*map(index_seconds, variants(experiment))], _claims(experiment))
+    else:  # all at once: a turn takes as long as its slowest service
+        seconds = max(_load_seconds(variant, WARM_UPS) for variant in variants(experiment))
+    yield "benchmark", seconds, trainium, _measured(experiment)
     yield "stop", STOP_SECONDS, trainium, ""
 
 
 def _measured(experiment: Experiment) -> str:
-    """What is measured, and how long each takes."""
     load, measured = experiment.benchmark, variants(experiment)
     if experiment.isolated:
         longest = _minutes(max(map(index_seconds, measured)))
