@@ -22,7 +22,7 @@ from aiohttp.typedefs import Handler
 from experiment.runtimes import Engine
 from rehearsal.golden import answers, counted, wire
 from rehearsal.golden.counted import Sent
-from rehearsal.golden.faults import FAULT_HEADER, Fault, goes_on, in_pieces
+from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Decoding, Step
 
 MAX_MODEL_LEN: Final = 40_960
@@ -147,7 +147,7 @@ class Golden:
         chat = request.path.endswith("/chat/completions")
         received = time.monotonic()
         body = json.loads(await request.read())
-        refusal = self._refusal(request, body)
+        refusal = self._refusal(body)
         if refusal is not None:
             return refusal
         prompt = answers.prompt_of(body)
@@ -176,14 +176,9 @@ class Golden:
         content = answer.unstreamed(reply.text, sent.tokens)
         return web.Response(body=content, content_type="application/json")
 
-    def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
-        fault = self._fault_of(request)
-        if fault is Fault.TOO_MANY:
-            refusal = _refused("Too many requests", "rate_limit_error", 429)
-            refusal.headers["Retry-After"] = "1"
-            return refusal
-        if fault is Fault.BROKEN:
-            return _refused("EngineCore encountered an issue", "InternalServerError", 500)
+    def _refusal(self, body: dict[str, Any]) -> web.Response | None:
+        if self.fault is Fault.TOO_MANY:
+            return _refused("Too many requests", "rate_limit_error", 429)
         if body.get("model") != self.model:
             return _no_model(body)
         prompt, answer = answers.tokens_of(answers.prompt_of(body)), answers.length_of(body)
@@ -198,10 +193,6 @@ class Golden:
             )
         return None
 
-    def _fault_of(self, request: web.Request) -> Fault | None:
-        named = request.headers.get(FAULT_HEADER)
-        return Fault(named) if named else self.fault
-
     async def _stream(
         self,
         request: web.Request,
@@ -211,25 +202,18 @@ class Golden:
         steps: list[Step],
         reply: answers.Reply,
     ) -> web.StreamResponse:
-        fault = self._fault_of(request)
         options = body.get("stream_options") or {}
-        usage = bool(options.get("include_usage")) and fault is not Fault.NO_USAGE
+        usage = bool(options.get("include_usage"))
         continuous = usage and bool(options.get("continuous_usage_stats"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
-        continuous = continuous and fault is not Fault.PER_REQUEST
-        write = in_pieces(response) if fault is Fault.SPLIT else response.write
-        until_fault = len(steps) // 2
         async with self._seat():
             async for event in self._events(answer, sent, steps, reply, continuous):
-                if fault and until_fault == 0 and not await goes_on(fault, request, response):
-                    return response
-                until_fault -= 1
-                await write(event)
+                await response.write(event)
         if usage:
-            await write(answer.usage_only(sent.tokens))
+            await response.write(answer.usage_only(sent.tokens))
         sent.whole = True
-        await write(wire.DONE)
+        await response.write(wire.DONE)
         await response.write_eof()
         return response
 

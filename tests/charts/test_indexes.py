@@ -98,30 +98,6 @@ def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
     assert sum(cpus) == int(service["resources"]["requests"]["cpu"])
     *_, generate = pod_of(render(JOBS_EXPERIMENT))["initContainers"]
     assert generate["resources"] == service["resources"]
-    # Ray and vLLM each fill their own volumes.
-    mounts = {m["mountPath"]: m["name"] for m in sidecar["volumeMounts"]}
-    for mount in benchmark["volumeMounts"]:
-        if mount["mountPath"] in ("/tmp", "/dev/shm"):
-            assert mounts[mount["mountPath"]] != mount["name"]
-
-
-@either
-def test_compiles_and_indexes_keep_away_from_each_other(experiment: Experiment) -> None:
-    """Each by one term that selects the other (docs/decisions/0021)."""
-    objects = render(experiment)
-    assert _kept_away(pod_of(objects)) == {"matchLabels": {"step": "compile"}}
-    component = job_of(objects)["metadata"]["labels"]["component"]
-    for job in (o for o in objects if o["metadata"]["name"].startswith("compile-")):
-        template = job["spec"]["template"]
-        (expression,) = _kept_away(template["spec"])["matchExpressions"]
-        assert set(expression["values"]) == {component, template["metadata"]["labels"]["component"]}
-        assert template["metadata"]["labels"]["step"] == "compile"
-
-
-def _kept_away(pod: dict[str, Any]) -> dict[str, Any]:
-    (term,) = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    selector: dict[str, Any] = term["labelSelector"]
-    return selector
 
 
 def test_waiting_has_an_end(sweep: list[Manifest]) -> None:

@@ -52,7 +52,6 @@ def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path
     ("kwargs", "settings"),
     [
         ({"enable_thinking": False}, {"Thinking": "off"}),
-        ({"enable_thinking": True}, {"Thinking": "on"}),
         # Only false keeps Qwen3's template from it.
         ({"enable_thinking": "false"}, {"Thinking": "on"}),
         ({"a": 1}, {"Thinking": "on, the model's default", "Chat template": '{"a": 1}'}),

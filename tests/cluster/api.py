@@ -26,7 +26,6 @@ _VERSIONS: Final = {
     "Deployment": "apps/v1",
     "DeviceClass": "resource.k8s.io/v1",
     "Job": "batch/v1",
-    "NetworkPolicy": "networking.k8s.io/v1",
     "Node": "v1",
     "Pod": "v1",
     "ResourceClaim": "resource.k8s.io/v1",

@@ -69,19 +69,6 @@ async def test_an_open_loop_waits_for_no_answer_and_ends_at_the_deadline() -> No
     assert wall <= dues[0] - 0.01 <= time.time()
 
 
-async def test_a_late_request_delays_no_other() -> None:
-    late: dict[str, float] = {}
-
-    async def send(item: str, due: float) -> None:
-        late[item] = time.time() - due
-        if item == "a":
-            time.sleep(0.2)
-
-    await builtin.opened("abc", send, offsets=[0.0, 0.05, 0.4], deadline=float("inf"))
-    assert late["b"] > 0.14
-    assert late["c"] < 0.1
-
-
 async def closed_loop(
     send: Callable[[int, bool], Awaitable[Any]], count: int, concurrency: int, seconds: float = 60
 ) -> list[Any]:

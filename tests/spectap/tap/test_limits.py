@@ -68,9 +68,6 @@ async def discard(b: Bench) -> None:
                 pass
 
 
-EARLY = b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n" * 99
-
-
 @pytest.mark.parametrize(
     ("start", "chunk", "cause"),
     [

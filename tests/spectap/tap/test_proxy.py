@@ -227,22 +227,6 @@ async def test_no_answer_becomes_a_502_and_the_connection_stays(answer: bytes, r
         assert all((outcome or "").startswith(reason) for outcome in b.outcomes)
 
 
-@pytest.mark.parametrize(
-    ("answer", "rest", "reason"),
-    [
-        (OK + b"Content-Length: 9\r\n\r\nhi", b"", "reset: closed in the middle of the answer"),
-        (OK + CHUNKED + b"2\r\nhi\r\n", b"no number\r\n", "malformed answer: "),
-    ],
-)
-async def test_a_broken_answer_looks_broken_to_the_client(
-    answer: bytes, rest: bytes, reason: str
-) -> None:
-    async with between(answer + rest) as b:
-        assert await b.ask(GET) == answer
-        (outcome,) = b.outcomes
-        assert (outcome or "").startswith(reason)
-
-
 async def test_silence_is_counted_from_the_last_byte() -> None:
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(OK + CHUNKED)

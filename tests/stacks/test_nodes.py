@@ -1,9 +1,10 @@
-"""Trainium nodes, and CPU nodes that compile for them."""
+"""The cluster, its Trainium nodes, and CPU nodes that compile for them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib.metadata import distributions
 from typing import Any
 
 import pytest
@@ -12,16 +13,56 @@ from charts.preparation import compile_pod
 from experiment.runtimes import RUNTIMES, Runtime
 from experiment.schema import CompileNode
 from experiment.variants import variants
+from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
 from stacks.nodes import VOLUME_GIB
-from tests.matrix import FIRST_START, MATRIX, RESERVATION
+from tests.matrix import FIRST_START, MATRIX, RESERVATION, WHOLE_NODES
 from tests.stacks.templates import node_group, outputs
 from tests.synthesis import Synthesised
 
+Of = Callable[[str], Synthesised]
 
-def test_capacity_is_bought_as_the_experiment_says(
-    of_matrix: Callable[[str], Synthesised],
-) -> None:
+
+def test_api_is_reachable_from_the_vpc_only_by_default(synthesised: Synthesised) -> None:
+    access = _cluster(synthesised)["ResourcesVpcConfig"]
+    assert access["EndpointPrivateAccess"] is True
+    assert access["EndpointPublicAccess"] is False
+    # EKS's own security group admits only itself.
+    template = synthesised.template("cluster")["Resources"]
+    (group,) = access["SecurityGroupIds"]
+    (rule,) = template[group["Fn::GetAtt"][0]]["Properties"]["SecurityGroupIngress"]
+    ((_, vpc),) = synthesised.resources("AWS::EC2::VPC")
+    assert rule["CidrIp"] == vpc["Properties"]["CidrBlock"]
+
+
+def test_api_opens_to_the_named_addresses_only(of_matrix: Of) -> None:
+    access = _cluster(of_matrix(WHOLE_NODES))["ResourcesVpcConfig"]
+    assert access["EndpointPublicAccess"] is True
+    assert access["PublicAccessCidrs"] == ["203.0.113.0/24", "198.51.100.7/32"]
+    assert access["EndpointPrivateAccess"] is True
+
+
+def test_authenticates_by_access_entries_for_cdk_and_one_role(synthesised: Synthesised) -> None:
+    bootstrap = {"BootstrapClusterCreatorAdminPermissions": False}
+    assert _cluster(synthesised)["AccessConfig"] == {"AuthenticationMode": "API"} | bootstrap
+    assert len([*synthesised.resources("AWS::EKS::AccessEntry")]) == 2
+
+
+def test_add_ons_and_libraries_follow_the_cluster_s_version(synthesised: Synthesised) -> None:
+    assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", v) for v in VERSIONS.values())
+    assert VERSIONS["kube-proxy"].startswith(f"v{KUBERNETES_VERSION}.")
+    assert _cluster(synthesised)["Version"] == KUBERNETES_VERSION
+    minor = KUBERNETES_VERSION.rpartition(".")[2]
+    installed = {distribution.name for distribution in distributions()}
+    assert {f"aws-cdk.lambda-layer-kubectl-v{minor}", f"cdk8s-plus-{minor}"} <= installed
+
+
+def _cluster(synthesised: Synthesised) -> dict[str, Any]:
+    ((_, cluster),) = synthesised.resources("AWS::EKS::Cluster")
+    return dict(cluster["Properties"])
+
+
+def test_capacity_is_bought_as_the_experiment_says(of_matrix: Of) -> None:
     reserved = {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
     names = {c.get("capacity.purchase", "on-demand"): name for name, c in MATRIX.items()}
     for purchase, kind, target, market in (
@@ -68,13 +109,10 @@ def test_metadata_needs_a_token_and_reaches_no_pod(synthesised: Synthesised) -> 
     assert options == [{"HttpTokens": "required", "HttpPutResponseHopLimit": 1}] * 3
 
 
-def test_compile_nodes_exist_only_where_cpus_compile(
-    of_matrix: Callable[[str], Synthesised],
-) -> None:
-    synthesised = of_matrix(FIRST_START)
-    assert len([*synthesised.resources("AWS::EKS::Nodegroup")]) == 2
-    names = outputs(synthesised, "trainium").keys()
-    assert not {"CompileNodeGroup", "CompileGuardRole"} & names
+def test_compile_nodes_exist_only_where_cpus_compile(of_matrix: Of) -> None:
+    assert not {"CompileNodeGroup", "CompileGuardRole"} & {
+        *outputs(of_matrix(FIRST_START), "trainium")
+    }
 
 
 def test_their_disk_holds_what_a_compile_may_fill(synthesised: Synthesised) -> None:
