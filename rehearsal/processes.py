@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 START_SECONDS: Final = 300.0
 """How long a server may take to start."""
@@ -157,13 +157,8 @@ def run(
     """Runs ``command`` and waits until it ends. Raises ProcessError."""
     # SIGINT, as from a terminal: the wheel starts node from a script that waits for node on this
     # signal only. After another signal, the lock of the CDK CLI can outlive the script.
-    with running(
-        command,
-        environment,
-        log,
-        errors_on_terminal=errors_on_terminal,
-        end_by=end_by,
-    ) as process:
+    options: dict[str, Any] = {"errors_on_terminal": errors_on_terminal, "end_by": end_by}
+    with running(command, environment, log, **options) as process:
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -245,13 +240,13 @@ def _end(process: Process, by: signal.Signals) -> None:
             process.wait(GRACE_SECONDS)
 
 
-def lasting_port(address: str = "127.0.0.1") -> int:
-    """A TCP port of ``address`` that is free now, and that no client's connection is given.
+def lasting_port() -> int:
+    """A port of loopback that is free now, and that no client's connection is given.
 
     So a server can still take it in a minute, and again after an end. Raises OSError.
     """
-    for port in random.sample(_LASTING, min(100, len(_LASTING))):
+    for port in random.sample(_LASTING, 100):
         with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind((address, port))
+            probe.bind(("127.0.0.1", port))
             return port
-    raise OSError(f"no port of {address} from {_LASTING[0]} to {_LASTING[-1]} is free")
+    raise OSError(f"no port from {_LASTING[0]} to {_LASTING[-1]} is free")

@@ -12,7 +12,7 @@ from typing import Final
 from deployment.console import Console
 from experiment import Experiment
 from rehearsal.aws.client import Aws
-from rehearsal.pod.manifest import IndexedJob, entry_point
+from rehearsal.pod.manifest import IndexedJob
 from spectap.config import Config, TestCase
 from spectap.load_points import LoadPoint, Rounds
 from spectap.report import terminal
@@ -168,7 +168,6 @@ class Setting:
 
     @property
     def run_dir(self) -> Path:
-        """The folder of the run's results."""
         return self.layout.mounts["/results"] / self.run_id
 
     @property
@@ -180,11 +179,6 @@ class Setting:
         store = self.aws.client("secretsmanager")
         key = store.get_secret_value(SecretId=secret)["SecretString"]
         return {**self.aws.environment, "VLLM_API_KEY": key}
-
-    @property
-    def entry_point(self) -> tuple[str, ...]:
-        """What the benchmark's image runs."""
-        return entry_point(self.layout.root / "spectap" / "Dockerfile")
 
 
 @dataclass(frozen=True)
@@ -204,10 +198,8 @@ class Outcome:
         """The text that is printed at the end."""
         lines = [terminal.render(self.run_dir, terminal.terminal_width())]
         if self.failed:
-            lines += [
-                "Failed for good, and so in no figure:",
-                *(f"  {line}" for line in self.failed),
-            ]
+            lines.append("Failed for good, and so in no figure:")
+            lines += [f"  {line}" for line in self.failed]
         times = ", ".join(f"{stage.title} {stage.seconds:.0f}" for stage in console.done)
         lines += [
             f"Time: {console.seconds:.0f} s ({times})",

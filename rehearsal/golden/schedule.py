@@ -72,11 +72,6 @@ class Decoding:
         """Drafts that a step verifies."""
         return self.window - self.undrafted
 
-    @property
-    def plain(self) -> Decoding:
-        """The same server without speculation."""
-        return replace(self, window=1, undrafted=1)
-
     def step_seconds(self, in_flight: float = 1) -> float:
         """Length of one step while so many sequences are in flight."""
         drafts = self.drafts * self.draft_cost * self.cost(in_flight)
@@ -98,7 +93,7 @@ class Decoding:
 
     def gain(self, acceptance: float, in_flight: float) -> float:
         """Expected speed-up over the same server without speculation."""
-        plain = self.plain.time_per_token(acceptance, in_flight)
+        plain = replace(self, window=1, undrafted=1).time_per_token(acceptance, in_flight)
         return plain / self.time_per_token(acceptance, in_flight)
 
     def steps(self, tokens: int, acceptance: float, seed: object) -> Iterator[Step]:

@@ -95,7 +95,6 @@ class Golden:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
         assert self._runner is not None
         return int(self._runner.addresses[0][1])
 

@@ -1,7 +1,5 @@
 """The cache of a first start: the real scripts and the AWS CLI, against an embedded S3."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

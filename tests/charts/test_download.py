@@ -1,7 +1,5 @@
 """The download of checkpoints, from as much of the Hugging Face Hub as it asks for."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The Indexed Job of a sweep and of jobs; its whole manifest is a snapshot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the benchmark's pod is told, and what of the pod depends on the experiment."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

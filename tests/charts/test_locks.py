@@ -1,7 +1,5 @@
 """What commands and pods install: all of it, and all of it pinned by version and hash."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

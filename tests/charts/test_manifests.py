@@ -1,7 +1,5 @@
 """What holds for every manifest: its schema, Pod Security, and what pods may not do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

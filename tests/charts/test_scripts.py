@@ -1,7 +1,5 @@
 """What pods run to compile, serve and generate: bash and the AWS CLI against an embedded S3."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Services of one comparison and the Jobs that compile for them: what they differ in, and fit."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A cluster as the tests speak to it: kubectl for what a person does, the API for the rest."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable, Iterator

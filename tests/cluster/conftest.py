@@ -1,7 +1,5 @@
 """One control plane for all tests of this folder, with the article's nodes in it."""
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable, Iterator

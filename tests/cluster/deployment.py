@@ -1,7 +1,5 @@
 """The charts in a cluster: rendered, applied, placed, removed again."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

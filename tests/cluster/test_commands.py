@@ -1,7 +1,5 @@
 """What the API server says to the manifests, to the commands that a stack puts out, and to us."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

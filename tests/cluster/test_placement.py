@@ -1,7 +1,5 @@
 """Where the scheduler puts the pods, of services of any shape, and which devices it gives them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Changing a window: never more claims than the node has devices for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path

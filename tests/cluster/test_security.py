@@ -1,7 +1,5 @@
 """What the namespace lets in, what its service accounts may do, and who reaches whom."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

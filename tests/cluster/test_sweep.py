@@ -1,7 +1,5 @@
 """A sweep's Indexed Job: which indexes run, on which devices, and what follows when one ends."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path

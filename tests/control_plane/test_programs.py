@@ -1,7 +1,5 @@
 """Finding or building the control plane's programs, and what is said if that cannot be."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """Indexes start, end and are retried as the Job controller does it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Whatever ends a rehearsal, nothing that it started is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

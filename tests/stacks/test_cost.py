@@ -1,7 +1,5 @@
 """What `make cost` counts is what the stacks make."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, Final
 

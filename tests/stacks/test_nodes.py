@@ -1,7 +1,5 @@
 """The cluster, its Trainium nodes, and CPU nodes that compile for them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from importlib.metadata import distributions

@@ -1,7 +1,5 @@
 """Dashboards and alarms: one curve a variant, the arithmetic, and CloudWatch's quotas."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What holds for every stack of every experiment: lint, security, tags, least privilege."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the serving stack applies, in which order, and the image that it builds."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

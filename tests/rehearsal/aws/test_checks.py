@@ -1,7 +1,5 @@
 """The embedded AWS, and what must be in it after a rehearsal."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path

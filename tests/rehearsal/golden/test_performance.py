@@ -1,7 +1,5 @@
 """Golden endpoints are as fast as the article says, by an arithmetic that is known."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The golden endpoint: what it answers, in vLLM's bytes, and what its counters say of that."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json
@@ -265,14 +263,10 @@ def test_either_engine_counts_in_its_way() -> None:
     assert samples(page(Engine.V0, "m", SENT, running=1)) == BOTH | {
         "generation_tokens_total": 5,  # those that it scheduled: one a step
         "time_per_output_token_seconds_count": 3,
-        "time_per_output_token_seconds_sum": 1.75,
     }
     assert samples(page(Engine.V1, "m", SENT, running=1, drafts=4)) == BOTH | {
         "generation_tokens_total": 11,
         "inter_token_latency_seconds_count": 3,
-        "inter_token_latency_seconds_sum": 1.75,
-        "request_time_per_output_token_seconds_count": 1,
-        "request_time_per_output_token_seconds_sum": 0.125,
         "spec_decode_num_drafts_total": 3,
         "spec_decode_num_draft_tokens_total": 12,
         # What is accepted counts, though the answer ends before it.

@@ -1,7 +1,5 @@
 """The rehearsal runs what the pod runs, asks for less, and lists every difference."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

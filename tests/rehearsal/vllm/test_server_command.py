@@ -1,7 +1,5 @@
 """What is started on the CPU is the chart's command, but for what is listed; and its model pair."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import itertools

@@ -1,7 +1,5 @@
 """The built-in driver: when it sends, and what it makes of servers, in a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """What the tap refuses or breaks off: messages without end, and requests from elsewhere."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """The proxy between bare sockets: HTTP/1.1 messages of any shape pass."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

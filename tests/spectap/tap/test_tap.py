@@ -1,7 +1,5 @@
 """The tap between real clients and golden servers: it changes nothing and records everything."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource

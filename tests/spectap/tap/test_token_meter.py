@@ -1,7 +1,5 @@
 """The meter counts every event and token, and removes what the client did not ask for."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from typing import Any
