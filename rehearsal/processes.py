@@ -1,8 +1,6 @@
 """Child processes, which end with all their children when the code that started them ends, and
 waiting for those that serve."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

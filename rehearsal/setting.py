@@ -68,7 +68,6 @@ class Servers:
 
     @property
     def urls(self) -> dict[str, str]:
-        """Base URLs by the name of the variant."""
         return {name: server.url for name, server in self.by_variant.items()}
 
 
@@ -91,7 +90,6 @@ class Caps:
     """Of a prompt set."""
 
     def applied(self, of_pod: Config) -> Config:
-        """The configuration with nothing above the caps."""
         load, cases = of_pod.load, tuple(map(self._case, of_pod.test_cases))
         rounds = load.rounds
         if self.rounds is not None and rounds.at_most > self.rounds:
@@ -195,7 +193,6 @@ class Outcome:
     """A line for each index that failed for good."""
 
     def summary(self, console: Console) -> str:
-        """The text that is printed at the end."""
         lines = [terminal.render(self.run_dir, terminal.terminal_width())]
         if self.failed:
             lines.append("Failed for good, and so in no figure:")
@@ -209,7 +206,6 @@ class Outcome:
         return "\n".join(lines)
 
     def write_stand_ins(self) -> None:
-        """Writes what stood in for what into the run's folder."""
         lines = [
             "Not as in the pod:",
             *(f"  {line}" for line in self.differences),

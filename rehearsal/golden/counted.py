@@ -6,8 +6,6 @@ each counts are vLLM's: V0's at commit b6553be1b, 0.9.1 (``vllm/engine/metrics.p
 (``vllm/v1/metrics/loggers.py``, ``vllm/v1/metrics/stats.py``, ``vllm/v1/spec_decode/metrics.py``).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,12 +37,10 @@ class Sent:
 
     @property
     def tokens(self) -> int:
-        """Tokens sent so far."""
         return sum(count for _, count in self.chunks)
 
     @property
     def ttft(self) -> float:
-        """Seconds from the arrival of the request to its first token."""
         return self.chunks[0][0] - self.received
 
     @property

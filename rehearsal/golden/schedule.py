@@ -1,7 +1,5 @@
 """The schedule of a server that decodes speculatively: how many tokens it sends, and when."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,7 +25,6 @@ class Linear:
     """What each further token adds."""
 
     def __call__(self, tokens: float) -> float:
-        """1 + slope (tokens - 1)."""
         return 1 + self.slope * (tokens - 1)
 
 
@@ -88,7 +85,6 @@ class Decoding:
         return sum(acceptance**accepted for accepted in range(self.drafts + 1))
 
     def time_per_token(self, acceptance: float, in_flight: float = 1) -> float:
-        """Expected seconds per output token after the first."""
         return self.step_seconds(in_flight) / self.tokens_per_step(acceptance)
 
     def gain(self, acceptance: float, in_flight: float) -> float:

@@ -42,7 +42,6 @@ class Acceptance:
     otherwise: float = 0.52
 
     def of(self, prompt: str) -> float:
-        """The probability that a draft for ``prompt`` is accepted, 0 to 1."""
         return next((rate for text, rate in self.by_text.items() if text in prompt), self.otherwise)
 
 
@@ -90,7 +89,6 @@ class Golden:
 
     @property
     def url(self) -> str:
-        """Base URL as OpenAI clients want it."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
@@ -108,7 +106,6 @@ class Golden:
                 web.get("/v1/models", self._models),
                 web.post("/tokenize", self._tokenize),
                 web.get("/health", self._health),
-                web.get("/version", self._version),
                 web.get("/metrics", self._metrics),
                 web.get("/record", self._record),
             ]
@@ -131,7 +128,6 @@ class Golden:
         return await handler(request)
 
     async def stop(self) -> None:
-        """Drops all connections, like a server that dies."""
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -282,9 +278,6 @@ class Golden:
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response(status=200 if self.healthy else 503)
-
-    async def _version(self, request: web.Request) -> web.Response:
-        return web.json_response({"version": "golden"})
 
     async def _record(self, request: web.Request) -> web.Response:
         return web.json_response([asdict(sent) for sent in self.sent])

@@ -1,7 +1,5 @@
 """The benchmark's pod as a process of this machine, and every difference between the two."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -38,7 +36,6 @@ class BenchmarkProcess:
     """One line for each difference from the pod."""
 
     def write(self) -> None:
-        """Makes the folders, and writes the files into them. Raises OSError."""
         for folder in self.folders:
             folder.mkdir(parents=True, exist_ok=True)
         for path, content in self.files.items():
@@ -140,7 +137,6 @@ def _local(variant: Variant, setting: Setting, servers: Servers | None) -> Varia
 
 
 def _local_path(path: str, mounts: Mapping[str, Path]) -> Path:
-    """Where a path of the pod lies on this machine."""
     for mounted, folder in mounts.items():
         if path == mounted or path.startswith(f"{mounted}/"):
             return folder / path.removeprefix(mounted).lstrip("/")

@@ -1,7 +1,5 @@
 """A pod as Kubernetes would start it, read from rendered manifests."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -50,11 +48,9 @@ class IndexedJob:
     """Statuses after which an index is not retried."""
 
     def variant_of(self, index: int) -> str:
-        """The name of the variant that is measured at an index. Raises RehearsalError."""
         return self._file(f"{index}.variant").strip()
 
     def folder_of(self, index: int) -> str:
-        """The name of the folder that the variant's results are in. Raises RehearsalError."""
         return self._file(f"{index}.folder").strip()
 
     def server_of(self, index: int) -> Pod:
