@@ -1,14 +1,17 @@
-"""Services of one comparison and the Jobs that compile for them: what they differ in, and fit."""
+"""Services of one comparison and the Jobs that compile for them: what they differ in; and what the
+benchmark is told of them."""
 
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from charts import scripts
 from charts.llmperf import benchmark_config
+from charts.names import bucket_name, stopper_arn
 from charts.pods import digest
 from charts.server import serve_command
 from experiment import Experiment, ExperimentError
@@ -17,9 +20,10 @@ from experiment.loader import parse
 from experiment.runtimes.inference_demo import PREPARATIONS
 from experiment.runtimes.nxdi import Nxdi, ServedMode
 from experiment.variants import Variant, variants
-from tests.experiment.files import QWEN3_HEAD, edited, swept
+from spectap import config
+from tests.experiment.files import EAGLE, QWEN3_HEAD, edited, swept
 from tests.matrix import LADDER, MATRIX
-from tests.synthesis import ACCOUNT, Manifest, Synthesised, pods, render
+from tests.synthesis import ACCOUNT, Manifest, Synthesised, by_name, pods, render
 
 EAGLE3: dict[str, Any] = {
     "runtime": "vllm-neuron-1.x",
@@ -223,3 +227,79 @@ def test_a_changed_job_is_a_new_job_with_a_new_name(article: Experiment) -> None
     assert len(names ^ changed_names) == 2
     assert all(name.startswith("compile-qwen-sd-vllm-") for name in names ^ changed_names)
     assert not any(ACCOUNT in str(job) for job in before)
+
+
+Vary = Callable[[dict[str, Any]], Experiment]
+
+
+def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
+    article: Experiment, variation: Vary
+) -> None:
+    """A pod can be changed in nothing else."""
+    changes = {
+        "name": "other",
+        "aws.region": "eu-north-1",
+        "aws.availability_zones": ["eu-north-1a", "eu-north-1b"],
+        "capacity.availability_zone": "eu-north-1a",
+        "speculation.num_speculative_tokens": 3,
+        "benchmark.rounds": 9,
+        "benchmark.image": "registry.example.com/benchmark:1",
+    }
+    before, after = (
+        by_name(render(e))["Pod", "qwen-llmperf"] for e in (article, variation(changes))
+    )
+    assert [path for path, _ in difference(before, after)] == ["spec.containers[0].image"]
+
+
+def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(side_by_side.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
+    experiment = side_by_side.experiment
+    names = bucket_name(experiment, ACCOUNT), stopper_arn(experiment, ACCOUNT)
+    assert config.read(path) == benchmark_config(experiment, *names)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "settings"),
+    [
+        ({"enable_thinking": False}, {"Thinking": "off"}),
+        # Only false keeps Qwen3's template from it.
+        ({"enable_thinking": "false"}, {"Thinking": "on"}),
+        ({"a": 1}, {"Thinking": "on, the model's default", "Chat template": '{"a": 1}'}),
+    ],
+)
+def test_what_the_chat_template_is_told_is_sent_and_said(
+    variation: Vary, kwargs: Any, settings: dict[str, str]
+) -> None:
+    assert "Thinking" not in benchmark_config(variation(EAGLE), "bucket").settings
+    written = benchmark_config(variation({"benchmark.chat_template_kwargs": kwargs}), "bucket")
+    assert written.load.sampling == {"temperature": 0.0, "chat_template_kwargs": kwargs}
+    listed = {key: written.settings.get(key) for key in ("Thinking", "Chat template")}
+    assert {key: value for key, value in listed.items() if value} == settings
+
+
+def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
+    rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
+    experiment = variation(MATRIX[LADDER] | {"benchmark.rounds": rounds})
+    written = json.loads(config.dump(benchmark_config(experiment, "bucket")))
+    assert written["load"]["rounds"].items() >= rounds.items()
+    assert written["load"]["points"] == [
+        {"concurrency": 2, "requests": 4},
+        {"concurrency": 8, "requests": 16},
+        {"rate": 0.5, "requests": 30},
+    ]
+    assert written["objectives"] == {"ttft_p90_ms": 2000, "tpot_p90_ms": 50, "e2e_p90_ms": None}
+    assert written["keep_answers"] is True
+    cases = written["test_cases"]
+    assert {case["line"] for case in cases} == {case["structure"] for case in cases} == {None}
+    assert [{key: value for key, value in case["prompts"].items() if value} for case in cases] == [
+        {"known": "mt-bench", "classes": ["coding", "math"]},
+        {"known": "bfcl", "limit": 12},
+    ]
+
+
+def test_a_concurrency_gets_at_least_a_full_wave(variation: Vary) -> None:
+    ladder = [{"concurrency": 2}, {"concurrency": 6}, {"concurrency": 8, "requests": 20}]
+    changes = {"benchmark.concurrency": None, "benchmark.load": ladder, "benchmark.requests": 4}
+    points = benchmark_config(variation(changes), "bucket").load.points
+    assert [point.requests for point in points] == [4, 6, 20]

@@ -171,20 +171,6 @@ def test_requests_beyond_the_batch_wait_their_turn() -> None:
     asyncio.run(scenario())
 
 
-def test_a_step_takes_as_long_as_all_that_are_in_flight_make_it() -> None:
-    async def scenario(streams: int) -> list[float]:
-        steps = [Step(0.05 * (index + 1), 1) for index in range(4)]
-        async with Golden(lambda *_: steps, slowdown=lambda count: 1 + count) as golden:
-            await asyncio.gather(
-                *(post(golden, "chat/completions", {"stream": True}) for _ in range(streams))
-            )
-            return [sent.time_per_output_token for sent in golden.sent]
-
-    # 0.1 and 0.2 s, less what the first token is late.
-    assert min(asyncio.run(scenario(1))) > 0.075
-    assert min(asyncio.run(scenario(3))) > 0.15
-
-
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {

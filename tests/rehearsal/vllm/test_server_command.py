@@ -10,10 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from charts.server import serve_environment
 from deployment.console import Console
 from experiment import Experiment
-from experiment.variants import variants
 from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
 from rehearsal.pod.manifest import Pod, read_pod
@@ -111,17 +109,6 @@ NEURON_1: Final[dict[str, Any]] = {
     "speculation.mode": "eagle3",
     "speculation.num_speculative_tokens": 3,
 }
-
-
-def test_no_variable_of_neurons_is_passed_on(
-    variation: Callable[..., Experiment], pod: Pod
-) -> None:
-    _, speculative = variants(variation(NEURON_1))
-    environment = {**pod.environment, **serve_environment(speculative)}
-    server, _ = server_command(dataclasses.replace(pod, environment=environment), SERVED)
-    for name, value in server.environment.items():
-        assert "NEURON" not in name
-        assert not value.startswith("/artifact")
 
 
 def test_a_mode_that_the_pair_cannot_play_is_refused_before_the_pair_is_made(
