@@ -60,15 +60,6 @@ def test_a_run_is_brought_as_it_is_and_the_bucket_has_to_hold_it(aws: Aws, tmp_p
         checks.bucket_holds(aws, bucket, run)
 
 
-def test_a_variant_has_records_once_a_turn_is_over(aws: Aws) -> None:
-    put(aws, "records", variants__SD__ledger_jsonl="{}")
-    assert not checks.has_records(aws, "records", RUN, "SD")
-    for round, has_records in ((-1, False), (1, True)):
-        note = json.dumps({"round": round, "case": "counting", "failure": None}) + "\n"
-        put(aws, "records", variants__SD__progress_jsonl=note)
-        assert checks.has_records(aws, "records", RUN, "SD") is has_records
-
-
 def ledger(*rounds: int, variant: str) -> str:
     records: list[Record] = [
         replace(samples.record(), variant=variant, round=round, request=str(number))

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +15,7 @@ from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
 from rehearsal.golden.endpoints import GOLDEN
 from rehearsal.pod.as_process import BenchmarkProcess, as_process, differences
-from rehearsal.pod.manifest import Pod, read_indexed_job, read_pod
+from rehearsal.pod.manifest import Pod, read_pod
 from rehearsal.setting import Caps, Layout, Server, Servers, Setting
 from spectap.config import Config, PromptSource, TestCase
 from spectap.load_points import LoadPoint
@@ -128,61 +127,6 @@ def test_buckets_are_of_the_embedded_account_and_drafts_and_load_of_who_serves(
     assert config.prompts_bucket == "a-123456789012"
     assert [variant.drafts_per_step for variant in config.variants] == [None, 7]
     assert "variants.SD.drafts_per_step: 7 in place of 6" in benchmark.differences
-
-
-def a_job(rules: Sequence[Any]) -> dict[str, Any]:
-    mounts = [{"name": "config", "mountPath": "/etc/benchmark"}]
-    server = {"name": "vllm", "restartPolicy": "Always", "volumeMounts": mounts}
-    template = a_pod(args=["index"], volumeMounts=mounts)["spec"] | {
-        "initContainers": [
-            {"name": "fetch", "envFrom": [], "volumeMounts": []},
-            server | {"env": [{"name": "A", "value": "1"}]},
-        ],
-        "volumes": [{"name": "config", "configMap": {"name": "m"}}],
-    }
-    spec = {
-        "completionMode": "Indexed",
-        "completions": 2,
-        "parallelism": 2,
-        "backoffLimitPerIndex": 3,
-    }
-    job = spec | {"podFailurePolicy": {"rules": rules}, "template": {"spec": template}}
-    return {"kind": "Job", "metadata": {"name": "j"}, "spec": job}
-
-
-INDEXES: Final = {
-    "kind": "ConfigMap",
-    "metadata": {"name": "m"},
-    "data": {
-        **{"0.variant": "Base\n", "1.variant": "k3\n", "1.folder": "k3-0a1b2c3d\n"},
-        "1.serve": "vllm\nserve\na b\n",
-    },
-}
-
-
-def test_a_job_of_indexes_is_read_with_its_sidecar(tmp_path: Path) -> None:
-    def rule(action: str, container: str, *values: int) -> dict[str, Any]:
-        codes = {"containerName": container, "operator": "In", "values": [*values]}
-        return {"action": action, "onExitCodes": codes}
-
-    rules = [
-        rule("Ignore", "c", 75),
-        rule("FailIndex", "fetch", 70),
-        rule("FailIndex", "c", 69, 71),
-        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
-    ]
-    other_job = {"kind": "Job", "metadata": {"name": "compile"}, "spec": {"template": {}}}
-    job = read_indexed_job(write(tmp_path, a_job(rules), INDEXES, other_job))
-    assert (job.indexes, job.parallelism, job.retries) == (2, 2, 3)
-    assert job.final == {69, 71}
-    assert job.pod.arguments == ("index",)
-    assert [job.variant_of(index) for index in (0, 1)] == ["Base", "k3"]
-    assert job.folder_of(1) == "k3-0a1b2c3d"
-    server = job.server_of(1)
-    assert server.command == ("vllm", "serve", "a b")
-    assert server.environment == {"A": "1"}
-    with pytest.raises(RehearsalError, match=r"no ConfigMap of the Job has 0\.serve$"):
-        job.server_of(0)
 
 
 Points = tuple[tuple[str, float, int], ...]

@@ -125,13 +125,6 @@ async def test_an_answer_of_any_shape(request_: bytes, answer: bytes, passed: by
         assert b.outcomes == ["ended"]
 
 
-async def test_a_head_has_no_body_whatever_it_announces() -> None:
-    async with between(HI) as b:
-        twice = GET.replace(b"GET", b"HEAD") + GET
-        head = OK + b"Content-Length: 2\r\n\r\n"
-        assert await b.ask(twice, until=b"\r\n\r\nhi") == head + head + b"hi"
-
-
 @pytest.mark.parametrize(
     ("method", "length", "sent"),
     [(b"GET", b"", None), (b"POST", b"", b"0"), (b"POST", b"2", b"2"), (b"DELETE", b"2", b"2")],
