@@ -150,17 +150,13 @@ def test_the_first_two_cases_are_drawn_where_none_says_so(tmp_path: Path) -> Non
     assert [case.headline for case in cases.read_cases(path)] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("name", "case"), [("my prompts v2.jsonl", "my-prompts-v2"), ("ü.txt", "prompts")]
-)
-def test_a_file_of_prompts_is_a_test_case_named_after_it(
-    tmp_path: Path, name: str, case: str
-) -> None:
+def test_a_file_of_prompts_is_a_test_case_named_after_it(tmp_path: Path) -> None:
     plain = b'{"prompt": "Why?"}'
-    (tmp_path / name).write_bytes(plain)
-    read = cases.read_prompts(tmp_path / name)
-    source = PromptSource(file=name, digest=hashlib.sha256(plain).hexdigest())
-    assert (read.name, read.prompts, read.headline) == (case, source, True)
+    for name, case in (("my prompts v2.jsonl", "my-prompts-v2"), ("ü.txt", "prompts")):
+        (tmp_path / name).write_bytes(plain)
+        read = cases.read_prompts(tmp_path / name)
+        source = PromptSource(file=name, digest=hashlib.sha256(plain).hexdigest())
+        assert (read.name, read.prompts, read.headline) == (case, source, True)
 
 
 @pytest.mark.parametrize(
