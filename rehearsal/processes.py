@@ -28,6 +28,8 @@ _POLL_SECONDS: Final = 0.05
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 _KILL: Final = 'read _; kill -s KILL -- "$0"'
+"""Kills a group when this process has ended, even by SIGKILL: the shell reads from a pipe that this
+process alone holds open."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Process = subprocess.Popen[bytes]
@@ -86,22 +88,6 @@ def _on_signal(number: int, _frame: FrameType | None) -> None:
     _pending = by
 
 
-def _watch(target: int) -> Process:
-    """Kills a process when this one has ended, even by SIGKILL; until it is killed itself.
-
-    ``target``: a process, or a group by its negative id, as kill(1) takes them. A shell reads from
-    a pipe that this process alone holds open.
-    """
-    return subprocess.Popen(
-        ["/bin/sh", "-c", _KILL, str(target)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        # What is sent to this process's group, such as Ctrl-C, is not for it.
-        start_new_session=True,
-    )
-
-
 @contextlib.contextmanager
 def running(
     command: Sequence[str],
@@ -132,7 +118,14 @@ def running(
                 # does not reach it directly but through here, in the right order.
                 start_new_session=True,
             )
-            watch = _watch(-process.pid)
+            watch = subprocess.Popen(
+                ["/bin/sh", "-c", _KILL, str(-process.pid)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # What is sent to this process's group, such as Ctrl-C, is not for it.
+                start_new_session=True,
+            )
         yield process
     finally:
         with held():
