@@ -283,15 +283,10 @@ def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
     experiment = variation(MATRIX[LADDER] | {"benchmark.rounds": rounds})
     written = json.loads(config.dump(benchmark_config(experiment, "bucket")))
     assert written["load"]["rounds"].items() >= rounds.items()
-    assert written["load"]["points"] == [
-        {"concurrency": 2, "requests": 4},
-        {"concurrency": 8, "requests": 16},
-        {"rate": 0.5, "requests": 30},
-    ]
+    assert [point["requests"] for point in written["load"]["points"]] == [4, 16, 30]
     assert written["objectives"] == {"ttft_p90_ms": 2000, "tpot_p90_ms": 50, "e2e_p90_ms": None}
     assert written["keep_answers"] is True
     cases = written["test_cases"]
-    assert {case["line"] for case in cases} == {case["structure"] for case in cases} == {None}
     assert [{key: value for key, value in case["prompts"].items() if value} for case in cases] == [
         {"known": "mt-bench", "classes": ["coding", "math"]},
         {"known": "bfcl", "limit": 12},
