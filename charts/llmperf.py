@@ -1,7 +1,5 @@
 """The benchmark's pod: measures all services, writes results, publishes metrics, ends."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -44,12 +42,8 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
     settings = benchmark_config(
         experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
     )
-    k8s.KubeConfigMap(
-        chart,
-        "Config",
-        metadata=k8s.ObjectMeta(name=name),
-        data={"config.json": config.dump(settings)},
-    )
+    data = {"config.json": config.dump(settings)}
+    k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name), data=data)
     image = deployed.benchmark_image
     measures = pod(
         ServiceAccount.BENCHMARK,
@@ -58,14 +52,9 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
         containers=[benchmark_container(image, "llmperf", "run", references=[RUN_ID])],
         volumes=benchmark_volumes(name),
     )
-    k8s.KubePod(
-        chart,
-        "Pod",
-        metadata=k8s.ObjectMeta(
-            name=name, labels=labels, annotations=acknowledged(measures, ENDS_BY_ITSELF)
-        ),
-        spec=measures,
-    )
+    findings = acknowledged(measures, ENDS_BY_ITSELF)
+    metadata = k8s.ObjectMeta(name=name, labels=labels, annotations=findings)
+    k8s.KubePod(chart, "Pod", metadata=metadata, spec=measures)
 
 
 def benchmark_config(

@@ -3,8 +3,6 @@
 It asks clients for the key in VLLM_API_KEY, if there is one.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib
@@ -35,15 +33,12 @@ _OPTIONS: Final = (
 """Name, type, default and meaning."""
 
 
-def _arguments() -> argparse.Namespace:
+async def _serve() -> None:
     parser = argparse.ArgumentParser(prog="rehearsal.golden", description=__doc__)
     for name, kind, default, meaning in _OPTIONS:
         parser.add_argument(f"--{name}", type=kind, default=default, help=meaning)
     parser.add_argument("--counts-drafts", action="store_true", help="V1's counters of drafts, too")
-    return parser.parse_args()
-
-
-async def _serve(arguments: argparse.Namespace) -> None:
+    arguments = parser.parse_args()
     decoding = Decoding(
         window=arguments.window,
         undrafted=arguments.undrafted,
@@ -73,4 +68,4 @@ async def _serve(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(_arguments()))
+        asyncio.run(_serve())

@@ -1,7 +1,5 @@
 """Golden endpoints, each a process: one for each variant of the experiment."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping
@@ -9,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from experiment import Experiment
-from experiment.variants import Variant, variants
+from experiment.variants import variants
 from rehearsal.golden.performance import (
     COST,
     OF_STRUCTURE,
@@ -29,12 +27,10 @@ SPEED: Final = 10
 
 def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
     environment, logs = setting.serving_environment, setting.layout.logs
+    first = f"golden, {SPEED} times the article's speed, by this arithmetic"
     return Servers(
         golden_servers(setting.experiment, SPEED, environment, logs),
-        (
-            f"golden, {SPEED} times the article's speed, by this arithmetic",
-            *description(setting.experiment),
-        ),
+        (first, *description(setting.experiment)),
     )
 
 
@@ -57,32 +53,27 @@ def golden_servers(
     logs.mkdir(parents=True, exist_ok=True)
     servers = {}
     for variant in variants(experiment):
-        draft, port = draft_of(variant), lasting_port()
+        draft, schedule, port = draft_of(variant), decoding(variant, speed), lasting_port()
         acceptance = logs / f"acceptance-{variant.name}.json"
         rates = {text: draft.acceptance(rate) for text, rate in accepted.items()}
         acceptance.write_text(json.dumps(rates), encoding="utf-8")
-        command = _command(variant, speed, acceptance, port)
+        options = {
+            "port": port,
+            "engine": variant.runtime.engine,
+            "model": experiment.models.target.id,
+            "window": schedule.window,
+            "undrafted": schedule.undrafted,
+            "batch": variant.batch,
+            "max-model-len": experiment.serving.length,
+            "speed": speed,
+            "token-cost": COST.slope,
+            "token-seconds": schedule.token_seconds,
+            "draft-cost": schedule.draft_cost,
+            "acceptance": acceptance,
+            "otherwise": draft.acceptance(OF_STRUCTURE[Structure.OPEN_ENDED]),
+        }
+        arguments = [f"--{name}={value}" for name, value in options.items()]
+        counted = ["--counts-drafts"] if variant.runtime.counts_drafts else []
+        command = (sys.executable, "-m", "rehearsal.golden", *arguments, *counted)
         servers[variant.name] = Server(f"http://127.0.0.1:{port}/v1", command, environment)
     return servers
-
-
-def _command(variant: Variant, speed: float, acceptance: Path, port: int) -> tuple[str, ...]:
-    schedule = decoding(variant, speed)
-    options = {
-        "port": port,
-        "engine": variant.runtime.engine,
-        "model": variant.experiment.models.target.id,
-        "window": schedule.window,
-        "undrafted": schedule.undrafted,
-        "batch": variant.batch,
-        "max-model-len": variant.experiment.serving.length,
-        "speed": schedule.speed,
-        "token-cost": COST.slope,
-        "token-seconds": schedule.token_seconds,
-        "draft-cost": schedule.draft_cost,
-        "acceptance": acceptance,
-        "otherwise": draft_of(variant).acceptance(OF_STRUCTURE[Structure.OPEN_ENDED]),
-    }
-    arguments = [f"--{name}={value}" for name, value in options.items()]
-    counted = ["--counts-drafts"] if variant.runtime.counts_drafts else []
-    return (sys.executable, "-m", "rehearsal.golden", *arguments, *counted)

@@ -1,7 +1,5 @@
 """The built-in driver: when it sends, and what it makes of servers, in a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -67,19 +65,6 @@ async def test_an_open_loop_waits_for_no_answer_and_ends_at_the_deadline() -> No
     assert begun == [*"abc"]
     assert [due - dues[0] for due in dues] == pytest.approx([0, 0.01, 0.04], abs=1e-5)
     assert wall <= dues[0] - 0.01 <= time.time()
-
-
-async def test_a_late_request_delays_no_other() -> None:
-    late: dict[str, float] = {}
-
-    async def send(item: str, due: float) -> None:
-        late[item] = time.time() - due
-        if item == "a":
-            time.sleep(0.2)
-
-    await builtin.opened("abc", send, offsets=[0.0, 0.05, 0.4], deadline=float("inf"))
-    assert late["b"] > 0.14
-    assert late["c"] < 0.1
 
 
 async def closed_loop(
