@@ -56,8 +56,7 @@ def cell(
     ``batch`` is how many sequences the variant decodes together. ``paid`` are the records with
     those of attempts that failed and were measured again: of them is what is said of all together.
     """
-    if not paid or (point and point.open):
-        paid = records
+    paid = paid or records
     good = [record for record in records if record.succeeded]
     parts = [of_unit for (of_unit,) in grouping.units(good, planned=rounds > 0)]
     measures = {}

@@ -164,5 +164,10 @@ def test_answers_that_do_not_end_are_found_and_reach_the_advice() -> None:
     assert (check.prompts, check.rate, check.worse) == (59, 51 / 59, True)
     faster, records = ledgers.ledger()
     of_case = [dataclasses.replace(a, case=faster.test_cases[0].name) for a in unknown]
-    ((_, comparison),) = summarise(faster, records, answers=of_case).cases[0].compared
-    assert "look into its answers before you keep it on" in comparison.verdict.sentence
+    wrong = scores(Base=[True] * 20, SD=[False] * 20)
+    for summary in (
+        summarise(faster, records, answers=of_case),
+        summarise(faster, records, scores=wrong),
+    ):
+        ((_, comparison),) = summary.cases[0].compared
+        assert "look into its answers before you keep it on" in comparison.verdict.sentence
