@@ -134,6 +134,11 @@ def served_tokens(records: Iterable[Record]) -> int:
     return sum(record.output_tokens or 0 for record in records if record.succeeded)
 
 
+def answers(records: Iterable[Record]) -> int:
+    """How many requests succeeded."""
+    return sum(record.succeeded for record in records)
+
+
 def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> float | None:
     """Of all requests together: served tokens / (request time / concurrency).
 

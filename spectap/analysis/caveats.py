@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from spectap import metrics, wording
+from spectap.analysis.estimates.estimate import MARGIN
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.summary import Cell, Summary
 from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record
-
-# Answers whose lengths differ by more than this are compared per token, not as a whole.
-_LENGTH_TOLERANCE: Final = 0.05
 
 
 def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
@@ -30,8 +27,15 @@ def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
         compared = [(cell, cell.comparison) for cell in at_load.values() if cell.comparison]
         remarks = [(cell.variant, text) for cell in at_load.values() for text in _on_cell(cell)]
         for cell, comparison in compared:
-            remarks += (("", text) for text in _on_lengths(at_load[comparison.baseline], cell))
-        for cell, _ in compared:
+            lengths = comparison.lengths
+            if lengths and abs(math.log(lengths.point)) > math.log1p(MARGIN):
+                bounds = f"{lengths.low:.2f}-{lengths.high:.2f}"
+                text = (
+                    f"{cell.variant}'s answers are {lengths.point:.2f}x as long as "
+                    f"{comparison.baseline}'s ({bounds}): compare times per token, not end to end. "
+                    "A longer answer spreads its first token over more."
+                )
+                remarks.append(("", text))
             # Without a configuration nobody knows whether a variant speculates.
             if known and cell.steps is not None and cell.steps.mean <= 1:
                 text = "no step yielded more than one token, as if speculation were off."
@@ -81,17 +85,6 @@ def _on_cell(cell: Cell) -> Iterator[str]:
         )
 
 
-def _on_lengths(baseline: Cell, cell: Cell) -> Iterator[str]:
-    samples = [side.measure(metrics.OUTPUT_TOKENS) for side in (baseline, cell)]
-    lengths = [sample.p50 for sample in samples if sample is not None]
-    if len(lengths) == 2 and max(lengths) > min(lengths) * (1 + _LENGTH_TOLERANCE):
-        yield (
-            f"{baseline.variant} wrote {lengths[0]:,.0f} tokens and {cell.variant} "
-            f"{lengths[1]:,.0f} (medians): compare them per token, not end to end. A longer answer "
-            "spreads its first token over more tokens."
-        )
-
-
 def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str]:
     """The notes on a whole run."""
     if config.stand_in is not None:
@@ -133,6 +126,8 @@ def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
     failures = "".join(
         f" {variant}: {wording.count(number, 'failure')}." for variant, number in failed.items()
     )
+    if failed:
+        failures += " Attempts that failed are in the cost, with all of their requests."
     yield (
         "Left out, because their test case was measured again in the same round: "
         f"{wording.count(len(repeated), 'request')}." + failures

@@ -43,6 +43,7 @@ def cell(
     records: Sequence[Record],
     *,
     alpha: float,
+    paid: Sequence[Record] = (),
     point: LoadPoint | None = None,
     batch: int | None = None,
     objectives: Objectives | None = None,
@@ -52,8 +53,10 @@ def cell(
 ) -> Cell:
     """The cell of these records. ``rounds`` is how many a complete one has, 0 if nobody knows.
 
-    ``batch`` is how many sequences the variant decodes together.
+    ``batch`` is how many sequences the variant decodes together. ``paid`` are the records with
+    those of attempts that failed and were measured again: of them is what is said of all together.
     """
+    paid = paid or records
     good = [record for record in records if record.succeeded]
     parts = [of_unit for (of_unit,) in grouping.units(good, planned=rounds > 0)]
     measures = {}
@@ -67,7 +70,7 @@ def cell(
     if sizes := Counter(size for record in good for size in _step_sizes(record)):
         mean = sum(size * count for size, count in sizes.items()) / sizes.total()
         steps = Steps(mean, _interval(tokens_per_step(parts), alpha), tuple(sorted(sizes.items())))
-    speed, speeds = _speed(records, point), _interval(tokens_per_second(records, point), alpha)
+    speed, speeds = _speed(paid, point), _interval(tokens_per_second(paid, point), alpha)
     requests = point.requests if point else 0
     missing = stopping.missing(records, requests, rounds)
     occupied = metrics.occupied_time(records)

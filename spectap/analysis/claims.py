@@ -10,14 +10,14 @@ from typing import Any, Final, Generic, TypeVar
 from spectap import wording
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.estimates import intervals
-from spectap.analysis.estimates.estimate import Estimate
+from spectap.analysis.estimates.estimate import MARGIN, Estimate
+from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Answer, Cell, Claim, Finding, Verdict
 from spectap.load_points import FEWEST_ROUNDS
 
 _Key = TypeVar("_Key", bound=Hashable)
 
-MARGIN: Final = 0.05  # a smaller difference changes nobody's decision
 SLIGHT: Final = 0.2  # the part of alpha for calling a difference too little to matter
 
 _SPEED: Final = {Answer.BETTER: Finding.FASTER, Answer.WORSE: Finding.SLOWER}
@@ -156,26 +156,32 @@ def judge(
     speed: Claim,
     cost: Claim | None,
     *,
+    of_answers: tuple[Interval, Interval] | None = None,
+    worse: bool = False,
     name_baseline: bool = False,
     priced: bool = True,
     advise: bool = True,
 ) -> Verdict:
     """The verdict on ``cell`` against ``baseline``: both answers, and what to do.
 
+    ``of_answers``: where ``cost`` is that of an answer, the ratios of the answers' lengths and of
+    tokens a second. ``worse``: whether a check finds that the answers are.
     ``name_baseline``, as it must where there are several. ``priced``: whether a price is known; if
     not, the cost is told in tokens a second. ``advise``: not where something stood in for services.
     """
     sentence = _on_speed(cell, baseline, speed, name_baseline)
     if cost is not None:
         of_baseline = f" of {baseline.variant}" if name_baseline else ""
-        on_cost = (_in_money if priced else _in_tokens)(cost, of_baseline)
+        on_cost = (_in_money if priced else _in_tokens)(cost, of_baseline, answers=bool(of_answers))
         if Answer.UNDECIDED in (speed.answer, cost.answer):
             sentence += f". {on_cost[:1].upper()}{on_cost[1:]}"
         else:
             agree = (speed.interval.point > 1) == (cost.interval.point > 1)
             sentence += f", {'and' if agree else 'but'} {on_cost}"
-    advice = _advice(cell, baseline, speed, cost) if advise else ""
-    if advice and (cost or speed).answer is Answer.UNDECIDED:
+    if of_answers:
+        sentence += f". {_on_answers(*of_answers, priced=priced)}"
+    advice = _advice(cell, baseline, speed, cost, worse=worse) if advise else ""
+    if advice and (of_answers or (cost or speed).answer is Answer.UNDECIDED):
         sentence += f". {advice[:1].upper()}{advice[1:]}"
     elif advice:
         sentence += f"; {advice}"
@@ -199,28 +205,49 @@ def _on_speed(cell: Cell, baseline: Cell, speed: Claim, named: bool) -> str:
     )
 
 
-def _in_money(cost: Claim, of: str) -> str:
-    ratio = cost.interval.inverse
-    size, low, high = intervals.percents(ratio)
-    point_is, low_is, high_is = (
-        "less" if value < 1 else "more" for value in (ratio.point, ratio.low, ratio.high)
-    )
+def _in_money(cost: Claim, of: str, *, answers: bool) -> str:
+    subject, those = ("an answer costs", "one") if answers else ("its tokens cost", "those")
     if cost.answer is Answer.UNDECIDED:
+        _, low, high = intervals.percents(cost.interval.inverse)
+        low_is, high_is = map(_less, (cost.interval.high, cost.interval.low))
         bounds = f"{low} % {low_is} to {high} % {high_is}{_no_proof(cost)}"
-        return f"whether its tokens cost more or less cannot be told ({bounds}): {_limits(cost)}"
-    near, far = (low, high) if ratio.point > 1 else (high, low)
-    than = f" than those{of}" if of else ""
-    return f"its tokens cost {size} % {point_is}{than} ({near}-{far} %){_trifle(cost)}"
+        return f"whether {subject} more or less cannot be told ({bounds}): {_limits(cost)}"
+    than = f" than {those}{of}" if of else ""
+    size, bounds = _percent(cost.interval)
+    return f"{subject} {size}{than} ({bounds}){_trifle(cost)}"
 
 
-def _in_tokens(cost: Claim, of: str) -> str:
+def _percent(speed: Interval) -> tuple[str, str]:
+    """How much more or less a thing costs that comes ``speed`` times as fast, with its bounds."""
+    size, low, high = intervals.percents(speed.inverse)
+    near, far = (low, high) if speed.point < 1 else (high, low)
+    return f"{size} % {_less(speed.point)}", f"{near}-{far} %"
+
+
+def _less(speed: float) -> str:
+    return "less" if speed > 1 else "more"
+
+
+def _in_tokens(cost: Claim, of: str, *, answers: bool) -> str:
     times, span = intervals.times(cost.interval), intervals.bounds(cost.interval)
+    unit = "answers" if answers else "tokens"
     if cost.answer is Answer.UNDECIDED:
         return (
-            "whether all requests together get more or fewer tokens a second cannot be told "
+            f"whether all requests together get more or fewer {unit} a second cannot be told "
             f"({times}, {span}{_no_proof(cost)}): {_limits(cost)}"
         )
-    return f"all requests together get {times} the tokens a second{of} ({span}){_trifle(cost)}"
+    return f"all requests together get {times} the {unit} a second{of} ({span}){_trifle(cost)}"
+
+
+def _on_answers(lengths: Interval, tokens: Interval, *, priced: bool) -> str:
+    """Why an answer costs something else than its tokens."""
+    size, bounds = _percent(tokens)
+    of_token = f"a token costs {size} ({bounds})"
+    if not priced:
+        bounds = intervals.bounds(tokens)
+        of_token = f"all together get {intervals.times(tokens)} the tokens a second ({bounds})"
+    long = f"{intervals.times(lengths)} as long ({intervals.bounds(lengths)})"
+    return f"Its answers are {long}, and {of_token}"
 
 
 def _limits(claim: Claim) -> str:
@@ -247,12 +274,14 @@ def _trifle(claim: Claim) -> str:
     return ", too little to matter" if claim.answer is Answer.NEGLIGIBLE else ""
 
 
-def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None) -> str:
+def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None, *, worse: bool) -> str:
     """What to do about it; empty where nothing is decided."""
     answers = {speed.answer} | ({cost.answer} if cost else set())
     failures = [side.errors + side.repeated_errors for side in (cell, baseline)]
     if Answer.BETTER in answers and failures[0] > failures[1]:
         return "look into its errors before you keep it on"
+    if Answer.BETTER in answers and worse:
+        return "look into its answers before you keep it on"
     if answers >= {Answer.BETTER, Answer.WORSE}:
         gain = "speed" if speed.answer is Answer.BETTER else "money"
         return f"keep it on only where {gain} counts more"

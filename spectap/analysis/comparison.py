@@ -26,8 +26,13 @@ def comparison(
     cells: Mapping[CellKey, Cell],
     contrast: Contrast | Verdict,
     family: Family[tuple[CellKey, Question]],
+    *,
+    worse: bool,
 ) -> Comparison:
-    """The cell ``key`` against its baseline's, by their ``contrast``, or why there is none."""
+    """The cell ``key`` against its baseline's, by their ``contrast``, or why there is none.
+
+    ``worse``: whether its answers are.
+    """
     cell, baseline = cells[key], cells[key.under(plan.compared[key.variant])]
     if isinstance(contrast, Verdict):
         return Comparison(baseline.variant, None, None, None, None, contrast)
@@ -42,19 +47,28 @@ def comparison(
         for question, answer in (contrast.answers if contrast.throughput else {}).items()
     }
     speed, cost = claimed.get(Question.SPEED), claimed.get(Question.COST)
+    by_time, end_to_end, lengths, by_tokens = (
+        estimate.interval(plan.alpha) if estimate else None
+        for estimate in (
+            contrast.time_per_output_token,
+            contrast.end_to_end,
+            contrast.lengths,
+            contrast.together if cost and contrast.answered else None,
+        )
+    )
     verdict = claims.too_few(contrast.rounds, planned=plan.known)
     if speed is not None:
         verdict = claims.judge(
             *(cell, baseline, speed, cost),
+            of_answers=(lengths, by_tokens) if lengths and by_tokens else None,
+            worse=worse,
             name_baseline=len(plan.baselines) - len(plan.compared) > 1,
             priced=plan.cost is not None,
             advise=not plan.rehearsal,
         )
-    by_time, end_to_end = (
-        estimate.interval(plan.alpha) if estimate else None
-        for estimate in (contrast.time_per_output_token, contrast.end_to_end)
+    compared = Comparison(
+        baseline.variant, by_time, end_to_end, speed, cost, verdict, lengths, by_tokens
     )
-    compared = Comparison(baseline.variant, by_time, end_to_end, speed, cost, verdict)
     sides = [replace(cell, comparison=compared), baseline]
     clauses = *decoding(sides, at=False), *cautions(sides, at=False)
     sentence = " ".join((verdict.sentence, *(f"{clause}." for clause in clauses)))
@@ -77,8 +91,28 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
             errors = sum(cell.errors for cell in failed)
             requests = sum(cell.requests for cell in failed)
             yield f"{errors} of {requests} {name} requests failed{_loads(failed, at)}"
+        if again := [cell for cell in of_variant if cell.repeated_errors]:
+            failures = sum(cell.repeated_errors for cell in again)
+            text = f"{wording.count(failures, f'{name} request')} failed in turns that were "
+            text += f"measured again{_loads(again, at)}"
+            closed = any(not (cell.load and cell.load.open) for cell in again)
+            yield f"{text}, and their time is in the cost" if closed else text
         if late := [cell for cell in of_variant if cell.lagging]:
             yield f"{name} requests were sent late, so the load was another{_loads(late, at)}"
+
+
+def of_answers(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
+    """For each variant whose cost is that of an answer, a clause on how long its answers are."""
+    longer: dict[str, list[tuple[Cell, float]]] = {}
+    for cell in cells:
+        if (compared := cell.comparison) and compared.by_tokens and compared.lengths:
+            longer.setdefault(cell.variant, []).append((cell, compared.lengths.point))
+    for name, rows in longer.items():
+        at_loads = _loads([cell for cell, _ in rows], at)
+        yield (
+            f"{name} answers are {_times([ratio for _, ratio in rows])} as long{at_loads}, so cost "
+            "is that of an answer"
+        )
 
 
 def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:

@@ -17,12 +17,13 @@ from typing import Any
 
 from spectap import metrics
 from spectap.analysis import grouping
-from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
+from spectap.analysis.estimates.estimate import MARGIN, Estimate, geometric_mean, jackknife
 from spectap.analysis.grouping import Unit
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record
 
 Measure = Callable[[Record], Iterable[float]]
+Total = Callable[[Iterable[Record]], float]
 
 
 class Question(Enum):
@@ -31,7 +32,7 @@ class Question(Enum):
     SPEED = "speed"
     """Of one request, from its sending to its end: output tokens by end-to-end latency."""
     COST = "cost"
-    """Of all requests together: tokens a second, and so money a token."""
+    """Of all requests together: tokens or answers a second, and so money for each."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,28 @@ class Contrast:
     together: Estimate | None
     """Tokens a second of all requests together. None in an open loop, which has no such question.
     """
+    answered: Estimate | None
+    """The same of answers a second, where their lengths make it another question: what an answer
+    costs. None where tokens a second answer it, too."""
+    lengths: Estimate | None
+    """Mean output tokens of an answer; above 1 where those of the cell are longer."""
     rounds: int
     """That both sides have; too few for an interval where units are blocks of time."""
 
     def mapped(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
-        """The same with each ratio ``changed``."""
+        """The same with each ratio of times ``changed``."""
         ratios: dict[str, Any] = {
-            name: value and changed(value) for name, value in vars(self).items() if name != "rounds"
+            name: value and changed(value)
+            for name, value in vars(self).items()
+            if name not in ("rounds", "lengths")
         }
         return replace(self, **ratios)
 
     @property
     def answers(self) -> dict[Question, Estimate]:
         """To each question that has one."""
-        answers = {Question.SPEED: self.throughput, Question.COST: self.together}
+        cost = self.answered or self.together
+        answers = {Question.SPEED: self.throughput, Question.COST: cost}
         return {question: answer for question, answer in answers.items() if answer is not None}
 
 
@@ -76,12 +85,21 @@ def contrast(
     *,
     point: LoadPoint | None = None,
     planned: bool = True,
+    paid: Unit | None = None,
 ) -> Contrast:
     """Compares the requests of a cell with those of its baseline, unit by unit.
 
     What both sides of a unit share cancels. Where requests name their prompts, the unit is a prompt
-    in a round. ``planned``: whether they were to be measured in rounds.
+    in a round. ``planned``: whether they were to be measured in rounds. ``paid``: both sides with
+    what they did in turns that failed and were measured again.
     """
+    paid = paid or (records, baseline)
+    lengths = _of_all(paid, metrics.served_tokens, metrics.answers)
+    together = answered = None
+    if Question.COST in questions(point):
+        together = _per_second(paid, metrics.served_tokens)
+        if together and lengths and _differ(lengths, named=names_prompts(records, baseline)):
+            answered = _per_second(paid, metrics.answers)
     sent = sendings(records, baseline) if names_prompts(records, baseline) else None
     units = grouping.units(records, baseline, planned=planned)
 
@@ -97,17 +115,47 @@ def contrast(
         ),
         end_to_end=mean(lambda unit: ratio(metrics.END_TO_END_LATENCY.values, unit[::-1])),
         throughput=mean(speed_up),
-        together=_together(records, baseline) if Question.COST in questions(point) else None,
+        together=together,
+        answered=answered,
+        lengths=lengths,
         rounds=len(grouping.rounds(records, baseline)),
     )
 
 
-def _together(records: Sequence[Record], baseline: Sequence[Record]) -> Estimate | None:
-    by_round = [sums(unit) for unit in grouping.rounds(records, baseline).values()]
+def _differ(lengths: Estimate, *, named: bool) -> bool:
+    """Whether answers of different lengths have to be compared as a whole.
+
+    To the same prompts they are, unless their lengths are surely alike: a variant that does not
+    stop must not look cheap. Where prompts have no names, lengths are drawn with the requests, so
+    they are only where their lengths surely differ.
+    """
+    interval = lengths.interval()
+    if named:
+        return not interval.within(MARGIN)
+    return interval.low > 1 + MARGIN or interval.high < 1 / (1 + MARGIN)
+
+
+def _per_second(paid: Unit, amount: Total) -> Estimate | None:
+    """The ratio of both sides' ``amount`` a second of all requests together.
+
+    Where attempts failed it is as unsure as if two more had: what happens seldom shows too little
+    scatter in a run that missed some.
+    """
+    ratio = _of_all(paid, amount, metrics.request_time)
+    attempts = ({(record.run, record.round, record.attempt) for record in side} for side in paid)
+    failed = max(len(of_side) - len({key[:2] for key in of_side}) for of_side in attempts)
+    if ratio is None or not failed:
+        return ratio
+    return replace(ratio, error=ratio.error * math.sqrt(1 + 2 / failed))
+
+
+def _of_all(sides: Unit, above: Total, below: Total) -> Estimate | None:
+    """The ratio of both sides' ``above`` by ``below``, each of all requests together."""
+    by_round = [sums(unit, above, below) for unit in grouping.rounds(*sides).values()]
     estimate = jackknife(by_round, ratio_of_ratios)
-    if estimate is None or not names_prompts(records, baseline):
+    if estimate is None or not names_prompts(*sides):
         return estimate
-    sent = {sending: sums(unit) for sending, unit in sendings(records, baseline).items()}
+    sent = {sending: sums(unit, above, below) for sending, unit in sendings(*sides).items()}
     totals = [*map(sum, zip(*by_round, strict=True))]
     # The first order of the logarithm of ``ratio_of_ratios``.
     pulls = {
@@ -159,20 +207,18 @@ def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
     return jackknife(pairs, ratio_of)
 
 
-def sums(unit: Unit) -> tuple[float, ...]:
-    """Served tokens and request time of each side."""
-    return tuple(
-        float(total)
-        for side in unit
-        for total in (metrics.served_tokens(side), metrics.request_time(side))
-    )
+def sums(
+    unit: Unit, above: Total = metrics.served_tokens, below: Total = metrics.request_time
+) -> tuple[float, ...]:
+    """Two totals of each side."""
+    return tuple(float(total(side)) for side in unit for total in (above, below))
 
 
 def ratio_of_ratios(units: Sequence[tuple[float, ...]]) -> float:
-    """Tokens a second of the first side by those of the second, over all ``units``."""
-    tokens, seconds, tokens_of_baseline, seconds_of_baseline = map(sum, zip(*units, strict=True))
-    below = seconds * tokens_of_baseline
-    return tokens * seconds_of_baseline / below if below else math.inf
+    """The first total by the second, of the first side by those of the other, over ``units``."""
+    above, below, above_of_baseline, below_of_baseline = map(sum, zip(*units, strict=True))
+    divisor = below * above_of_baseline
+    return above * below_of_baseline / divisor if divisor else math.inf
 
 
 Sending = tuple[str, tuple[str, int]]

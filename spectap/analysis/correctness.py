@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from spectap.analysis.claims import holm
@@ -22,10 +23,12 @@ ALPHA: Final = 0.025
 
 _NAMED: Final = 5
 _CHECKS: Final = {
-    Form.TOOL_CALL: "tool calls",
-    Form.JSON: "JSON answers",
-    Form.CODE: "programs",
+    Form.TOOL_CALL: ("tool calls", "tool calls are valid"),
+    Form.JSON: ("JSON answers", "JSON answers are valid"),
+    Form.CODE: ("programs", "programs are valid"),
+    None: ("ends of answers", "answers end by themselves"),
 }
+"""Of each form; None: of all answers, whether they have one or not."""
 
 _Right = Mapping[str, Sequence[bool]]
 """Whether each answer is right, by prompt."""
@@ -41,6 +44,7 @@ class _Check:
     baseline: str
     check: str
     right: str
+    """What it finds: ``programs are valid``."""
     noun: str
     """What was asked, in the plural."""
     of_variant: _Right
@@ -73,12 +77,19 @@ def correctness(
     """Each check of each compared variant: of answers by form, and of evaluations by task.
 
     Load points and rounds are pooled. Where an answer was cut off or is missing, its counterpart is
-    left out as well. All checks are judged together, by Holm's correction.
+    left out as well; that answers end by themselves is a check of its own. All checks are judged
+    together, by Holm's correction.
     """
     checks = [*_of_answers(config, answers), *_of_scores(config, scores)]
     pairs = [check.paired for check in checks]
-    p_values = {number: pair.p for number, pair in enumerate(pairs)}
-    family = holm(p_values, ALPHA, len(checks))
+    # Those that differ in too few prompts to accuse anybody cost the others nothing (Tarone,
+    # Biometrics 46, 1990): the test is exact, given how many differ.
+    p_values = {
+        number: pair.p
+        for number, pair in enumerate(pairs)
+        if 0.5 ** (pair.lost + pair.won) <= ALPHA
+    }
+    family = holm(p_values, ALPHA, len(p_values))
     return tuple(
         _judged(check, pair, worse=number in family.decided, level=family.level)
         for number, (check, pair) in enumerate(zip(checks, pairs, strict=True))
@@ -89,33 +100,44 @@ def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_C
     by_side = defaultdict(list)
     measured = (answer for answer in answers if answer.round > WARM_UP)
     for answer in last_attempts(measured, apart=config.apart):
-        if answer.form is not None:
-            by_side[answer.case, answer.variant, answer.form].append(answer)
+        for form in {answer.form, None}:
+            by_side[answer.case, answer.variant, form].append(answer)
     for case in config.test_cases:
         for variant in config.variants:
-            for form in Form:
+            for form, (check, right) in _CHECKS.items():
                 of_variant = by_side[case.name, variant.name, form]
                 of_baseline = by_side[case.name, variant.baseline or "", form]
-                if of_variant and of_baseline and variant.baseline:
-                    sides: list[dict[str, list[bool]]] = [defaultdict(list), defaultdict(list)]
-                    for pair in _checked_pairs(of_variant, of_baseline):
-                        for side, answer in zip(sides, pair, strict=True):
-                            side[answer.prompt].append(bool(answer.valid))
-                    yield _Check(
-                        test_case=case.name,
-                        variant=variant.name,
-                        baseline=variant.baseline,
-                        check=_CHECKS[form],
-                        right="valid",
-                        noun="prompts",
-                        of_variant=sides[0],
-                        of_baseline=sides[1],
-                        left_out=_left_out(of_variant, of_baseline),
-                    )
+                # Where the baseline's never end, as in a run of a fixed length, there is no fall.
+                worth = of_baseline if form else any(map(_ends, of_baseline))
+                if not (variant.baseline and of_variant and worth):
+                    continue
+                passes = attrgetter("valid") if form else _ends
+                sides: list[dict[str, list[bool]]] = [defaultdict(list), defaultdict(list)]
+                for pair in _checked_pairs(of_variant, of_baseline, passes):
+                    for side, answer in zip(sides, pair, strict=True):
+                        side[answer.prompt].append(bool(passes(answer)))
+                yield _Check(
+                    test_case=case.name,
+                    variant=variant.name,
+                    baseline=variant.baseline,
+                    check=check,
+                    right=right,
+                    noun="prompts",
+                    of_variant=sides[0],
+                    of_baseline=sides[1],
+                    left_out=_left_out(of_variant, of_baseline) if form else "",
+                )
+
+
+def _ends(answer: CheckedAnswer) -> bool | None:
+    """None where the server did not say."""
+    return answer.finish != "length" if answer.finish else None
 
 
 def _checked_pairs(
-    of_variant: Sequence[CheckedAnswer], of_baseline: Sequence[CheckedAnswer]
+    of_variant: Sequence[CheckedAnswer],
+    of_baseline: Sequence[CheckedAnswer],
+    passes: Callable[[CheckedAnswer], bool | None],
 ) -> Iterator[tuple[CheckedAnswer, CheckedAnswer]]:
     """The answers of both sides to the same prompt in the same turn, in their orders, where both
     could be checked."""
@@ -129,7 +151,7 @@ def _checked_pairs(
     for answer in of_variant:
         if unpaired := turns[turn(answer)]:
             pair = answer, unpaired.pop(0)
-            if all(side.valid is not None for side in pair):
+            if all(passes(side) is not None for side in pair):
                 yield pair
 
 
@@ -166,7 +188,7 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
                     variant=variant.name,
                     baseline=variant.baseline,
                     check=f"{task} answers",
-                    right="correct",
+                    right=f"{task} answers are correct",
                     noun="questions",
                     of_variant={question: [sides[0][question].correct] for question in both},
                     of_baseline={question: [sides[1][question].correct] for question in both},
@@ -202,7 +224,7 @@ def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
         return f"None of {check.variant}'s {check.check} could be compared with {check.baseline}'s."
     rate, baseline_rate = pair.rates
     percents, baseline_percents = f"{_number(rate)} %", f"{_number(baseline_rate)} %"
-    subject = f"{check.variant}'s {check.check} are {check.right} in"
+    subject = f"{check.variant}'s {check.right} in"
     if any(share % 1 for share in (*pair.variant, *pair.baseline)):
         rates = (
             f"{subject} {percents} of the answers to {pair.prompts:,} {check.noun}, "
@@ -220,7 +242,7 @@ def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
             f"{pair.won or 'none'} better. First of them: {', '.join(check.lost[:_NAMED])}."
         )
     if 0.5 ** sum(share > 0 for share in pair.baseline) > level:
-        return f"{rates} {check.baseline}'s right answers are too few to find any fall."
+        return f"{rates} {check.baseline} passes too seldom to find any fall."
     return f"{rates} No fall was found."
 
 

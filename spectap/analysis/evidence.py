@@ -117,12 +117,18 @@ class Evidence:
     """Of each compared cell that something can be said of."""
     obstacles: Mapping[CellKey, Verdict]
     """Why nothing can be said of the others."""
+    paid: Cells
+    """What each cell's time and tokens together are of: attempts that failed by themselves and were
+    measured again, too."""
     unsteadiness: Unsteadiness | None
     """Of a run whose variants were measured one after another, and whose controls show it."""
 
-    def sides(self, key: CellKey, baseline: str) -> tuple[Sequence[Record], Sequence[Record]]:
+    def sides(
+        self, key: CellKey, baseline: str, *, paid: bool = False
+    ) -> tuple[Sequence[Record], Sequence[Record]]:
         """The records of a cell, and those of a baseline at its test case and load."""
-        return self.by_cell[key], self.by_cell[key.under(baseline)]
+        cells = self.paid if paid else self.by_cell
+        return cells[key], cells[key.under(baseline)]
 
     def widened(self, variant: str, baseline: str, ratio: Estimate) -> Estimate:
         """A ratio of two variants, with what changed from the time of one to that of the other."""
@@ -198,10 +204,19 @@ def _counted(records: Iterable[Record], *, apart: bool) -> tuple[list[Record], l
 def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness | None) -> Evidence:
     by_cell = grouping.by_cell(records)
     repeated = grouping.by_cell(record for record in plan.repeated if record.failed)
+    failed = {_attempt(record, plan) for record in plan.repeated if record.failed}
+    turns = {_attempt(record, plan)[1:] for record in records}
+    again = [
+        record
+        for record in plan.repeated
+        if (attempt := _attempt(record, plan)) in failed and attempt[1:] in turns
+    ]
+    paid = grouping.by_cell([*records, *again])
     cells = {
         key: cell(
             key,
             by_cell.get(key, ()),
+            paid=paid.get(key, ()),
             alpha=plan.alpha,
             point=plan.points[key.load],
             batch=plan.batches.get(key.variant),
@@ -219,10 +234,14 @@ def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness 
         or (obstacle := claims.UNCONTROLLED if plan.apart and not unsteadiness else None)
         or (obstacle := None if plan.known else _recorded_apart(by_cell, cells, key, baseline))
     }
-    evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, unsteadiness)
+    evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, paid, unsteadiness)
     contrasts = {
         key: contrast(
-            by_cell[key], by_cell[baseline], point=plan.points[key.load], planned=plan.known
+            by_cell[key],
+            by_cell[baseline],
+            paid=evidence.sides(key, baseline.variant, paid=True),
+            point=plan.points[key.load],
+            planned=plan.known,
         ).mapped(partial(evidence.widened, key.variant, baseline.variant))
         for key, baseline in plan.pairs
         if key not in obstacles
@@ -249,6 +268,12 @@ def _recorded_apart(
     if shared >= _SHARED * shorter:
         return None
     return claims.sequential(cells[key], cells[baseline], shared / shorter)
+
+
+def _attempt(record: Record, plan: Plan) -> tuple[int, str, int, CasePoint, str]:
+    """The attempt at a turn that a request was of: with all variants, unless each has its own."""
+    point = record.case, record.load
+    return record.attempt, record.run, record.round, point, record.variant if plan.apart else ""
 
 
 def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:

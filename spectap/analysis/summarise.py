@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from spectap.analysis import caveats, claims, contrasts, grouping
-from spectap.analysis.comparison import cautions, comparison, decoding
+from spectap.analysis.comparison import cautions, comparison, decoding, of_answers
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.correctness import correctness
 from spectap.analysis.estimates import intervals
@@ -19,7 +19,7 @@ from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackkn
 from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey, Unit
 from spectap.analysis.ladder import Rung, ladder, ladder_points
-from spectap.analysis.summary import Case, Cell, Ladder, Overall, Summary, Verdict
+from spectap.analysis.summary import Case, Cell, Correctness, Ladder, Overall, Summary, Verdict
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
@@ -43,12 +43,13 @@ def summarise(
     an evaluation.
     """
     evidence = of_run(config, records)
-    summary = _summary(evidence)
+    checks = correctness(config, answers, scores)
+    summary = _summary(evidence, [check for check in checks if check.worse])
     return replace(
         summary,
         experiment=config.experiment,
         model=config.model,
-        correctness=correctness(config, answers, scores),
+        correctness=checks,
         sets=tuple(sets),
         notes=(
             *caveats.of_run(config, summary, evidence),
@@ -69,7 +70,7 @@ def summarise_ledgers(records: Iterable[Record]) -> Summary:
     return replace(_summary(evidence), notes=notes)
 
 
-def _summary(evidence: Evidence) -> Summary:
+def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
     plan, records = evidence.plan, evidence.records
     possible = sum(len(contrasts.questions(plan.points[key.load])) for key, _ in plan.pairs)
     family = claims.decide(evidence.contrasts, plan.alpha, possible)
@@ -77,7 +78,12 @@ def _summary(evidence: Evidence) -> Summary:
     cells = {
         key: replace(
             cell,
-            comparison=comparison(plan, key, evidence.cells, outcomes[key], family)
+            comparison=comparison(
+                *(plan, key, evidence.cells, outcomes[key], family),
+                worse=any(
+                    a.variant == key.variant and a.test_case in ("", key.case) for a in alarms
+                ),
+            )
             if key in outcomes
             else None,
         )
@@ -149,7 +155,11 @@ def _ladders(
                     )
                     estimate = answers.get(question) if claim else None
                     known.append(Rung(point.amount, estimate, claim.answer if claim else None))
-            clauses = *decoding(sides, at=True), *cautions(sides, at=True)
+            clauses = (
+                *decoding(sides, at=True),
+                *of_answers(sides, at=True),
+                *cautions(sides, at=True),
+            )
             # The crossovers of a report are a family: they all hold with the chance of one.
             alpha = plan.alpha / crossovers
             failed = any(cell.errors for cell in sides)
@@ -169,7 +179,8 @@ def _of_classes(evidence: Evidence) -> Iterator[Overall]:
                 if len(keys) < 2:
                     continue
                 sides = {key.case: evidence.sides(key, baseline) for key in keys}
-                answers = overall(sides, point=point)
+                paid = {key.case: evidence.sides(key, baseline, paid=True) for key in keys}
+                answers = overall(sides, paid=paid, point=point)
                 speed, cost = (
                     evidence.widened(variant, baseline, answer).interval(plan.alpha)
                     if (answer := answers.get(question))
@@ -182,16 +193,18 @@ def _of_classes(evidence: Evidence) -> Iterator[Overall]:
 def overall(
     sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]],
     *,
+    paid: Mapping[str, tuple[Sequence[Record], Sequence[Record]]] | None = None,
     point: LoadPoint | None = None,
 ) -> dict[Question, Estimate]:
     """To each question the answer over test cases: the geometric mean of their ratios.
 
-    ``sides`` has each one's cell and baseline; ``point`` is the load of all. A round is a unit with
+    ``sides`` has each one's cell and baseline, ``paid`` with what was measured again; ``point`` is
+    the load of all. A round is a unit with
     all its test cases: what differs from round to round may differ for all of them. A test case
     counts once, however many rounds it has.
     """
     speed = _over(sides, contrasts.speed_up, geometric_mean)
-    cost = _over(sides, contrasts.sums, contrasts.ratio_of_ratios)
+    cost = _over(paid or sides, contrasts.sums, contrasts.ratio_of_ratios)
     answers = zip(Question, (speed, cost), strict=True)
     asked = contrasts.questions(point)
     return {question: answer for question, answer in answers if answer and question in asked}

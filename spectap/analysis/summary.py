@@ -59,11 +59,11 @@ class Claim:
     interval: Interval
     answer: Answer
     slight: bool
-    """Whether it is surely less than ``claims.MARGIN`` off 1, for the report as a whole."""
+    """Whether it is surely less than ``MARGIN`` off 1, for the report as a whole."""
     detectable: float
     """The smallest difference that would probably have been found: 0.06 is 6 %."""
     settles: float
-    """The difference that more rounds would find: the one seen, but at least ``claims.MARGIN``."""
+    """The difference that more rounds would find: the one seen, but at least ``MARGIN``."""
     more_rounds: int | None
     """How many that takes; None for none, and where no number is enough."""
 
@@ -108,7 +108,12 @@ class Comparison:
     """By request speed: output tokens of one request by its end-to-end latency. None, like
     ``cost``, where there is no verdict."""
     cost: Claim | None
+    """Of a token; of an answer where ``by_tokens`` is not None."""
     verdict: Verdict
+    lengths: Interval | None = None
+    """Mean output tokens of an answer, above 1 where those of the cell are longer."""
+    by_tokens: Interval | None = None
+    """What a token costs where ``cost`` is that of an answer, because lengths may differ."""
 
     @property
     def speedup(self) -> Interval | None:
@@ -148,7 +153,7 @@ class Cell:
     errors: int
     most_frequent_error: str | None
     repeated_errors: int
-    """Failures in turns that were measured again: in no figure."""
+    """Failures in turns that were measured again: of the figures, in the cost alone."""
     expected: int | None
     missing: int
     measures: Mapping[str, Percentiles]

@@ -97,7 +97,7 @@ def _answers(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
         return figure, request.bounds, decoding.figure, together.figure + _doubt(cost)
 
     if any(cell.comparison for cell in cells):
-        names = ("speed", "95 %", "decoding", "cost" if priced else "tokens/s")
+        names = ("speed", "95 %", "decoding", "cost" if priced else "throughput")
         yield Measure("against the baseline", names, texts)
 
 

@@ -37,9 +37,9 @@ def speed(interval: Interval | None) -> Estimate:
 
 
 def cost(interval: Interval | None, *, priced: bool) -> Estimate:
-    """What a token costs against the baseline's: ``-66 %``, ``-68 to -64 %``.
+    """What a token or an answer costs against the baseline's: ``-66 %``, ``-68 to -64 %``.
 
-    ``interval``: how many times more tokens a second all requests together get. Where no price is
+    ``interval``: how many times more of them a second all requests together get. Where no price is
     known, that is written.
     """
     if interval is None or not priced:

@@ -127,7 +127,7 @@ def _explanations(summary: Summary) -> Iterator[str]:
     claims = [claim for each in compared for claim in (each.speed, each.cost) if claim]
     yield "TPOT is the true time per output token."
     if compared:
-        together = "cost" if phrases.priced(summary) else "tokens/s"
+        together = "cost" if phrases.priced(summary) else "throughput"
         yield (
             "Against the baseline: speed says how many times faster one whole request is, its "
             "first token and its queue included; decoding is that of TPOT alone, "

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from spectap import palette, wording
-from spectap.analysis.comparison import cautions, decoding
+from spectap.analysis.comparison import cautions, decoding, of_answers
 from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Ladder, Summary
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table
@@ -32,7 +32,7 @@ class Question:
 
 SPEED: Final = Question("speed", "requests", "faster", "slower")
 COST: Final = Question("cost", "cost", "less", "more")
-TOGETHER: Final = Question("cost", "all together", "more tokens/s", "fewer tokens/s")
+TOGETHER: Final = Question("cost", "all together", "more throughput", "less throughput")
 
 
 _FEW_CASES: Final = 3
@@ -112,7 +112,8 @@ def _conclusions(
     else:
         measurements = f"{len(compared)} measurements" if several else cases
         answers = [_over_cells(compared, together, measurements)]
-    return [f"{variant}: {answer}" for answer in answers], limits, [*decoding(cells, at=several)]
+    explanations = [*decoding(cells, at=several), *of_answers(cells, at=several)]
+    return [f"{variant}: {answer}" for answer in answers], limits, explanations
 
 
 def _over_cells(compared: Sequence[Comparison], together: Question, total: str) -> str:
@@ -205,7 +206,7 @@ def replies(cell: Cell, summary: Summary) -> list[Reply]:
     return [
         Reply("speed", phrases.speed(comparison.speedup).figure, colour(comparison.speed)),
         Reply("decoding", phrases.speed(decoding).figure, "muted"),
-        Reply("cost" if priced else "tokens/s", cost.figure, colour(comparison.cost)),
+        Reply("cost" if priced else "throughput", cost.figure, colour(comparison.cost)),
     ]
 
 

@@ -5,6 +5,7 @@ An answer costs what its tokens cost together, so what is true of the cost is th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,6 +28,7 @@ _TOKENS: Final = 256.0
 _LONGEST: Final = 1100
 _SLOTS: Final = 4
 ENDS: Final = "ends by itself"
+PLAINLY: Final = re.compile(r"(?<!before you )keep it on\.", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ class Endless:
             yield verdicts.claimed(COST, self.truth, comparison.cost)
         found = any(check.worse for check in summary.correctness)
         yield Statement(ENDS, wrong=found and not self.share, found=found if self.share else None)
-        wrong = "keep it on" in comparison.verdict.sentence and self.truth < 1
-        yield Statement("keep it on", wrong=wrong)
+        plainly = PLAINLY.search(comparison.verdict.sentence)
+        yield Statement("keep it on", wrong=bool(plainly) and self.truth < 1)
 
 
 GROUPS: Final = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from spectap.analysis.claims import MARGIN
+from spectap.analysis.estimates.estimate import MARGIN
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summary import Answer, Claim, Crossover, Ladder, Summary
 from tests.bench.harness import ANY, Bar, Statement, stated

@@ -18,6 +18,7 @@ from spectap.load_points import FEWEST_ROUNDS
 
 ALPHA: Final = 0.05
 """The chance of an error that a report allows itself: 1 - 0.05 is its 95 %."""
+MARGIN: Final = 0.05  # a smaller difference changes nobody's decision
 POWER: Final = 0.8  # how likely "would have been seen" means
 _MOST_UNITS: Final = 100_000
 

@@ -39,7 +39,7 @@ SPEED: Final = Ratio(
     "speed of one request", lambda comparison: comparison.speedup, lambda ladder: ladder.speed
 )
 TOGETHER: Final = Ratio(
-    "tokens/s of all together",
+    "throughput of all together",
     lambda comparison: comparison.cost.interval if comparison.cost else None,
     lambda ladder: ladder.cost,
 )

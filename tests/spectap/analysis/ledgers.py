@@ -112,6 +112,21 @@ def _prompts() -> Ledger:
     return config, [dataclasses.replace(r, prompt=n) for r, n in zip(records, names, strict=True)]
 
 
+def _endless() -> Ledger:
+    """SD's answers to one prompt in three run on, at a load with a price and at one without."""
+    config, records = loads(
+        POINTS[:2], test_cases=[{"name": "counting", "prompts": {"known": "humaneval"}}]
+    )
+    closed = [r for r in records if not r.load.startswith("rate")]
+    named = [dataclasses.replace(r, prompt=r.request.rsplit("-", 1)[1]) for r in closed]
+    return config, [
+        dataclasses.replace(r, output_tokens=32, end=4 * r.end)
+        if r.variant == "SD" and r.prompt < "3"
+        else r
+        for r in named
+    ]
+
+
 ISOLATED: Final = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
 WITHOUT: Final = {"without": "async scheduling"}
 MATCHED: Final = ARTICLE[0] | WITHOUT | {"name": "Base-matched"}
@@ -184,6 +199,7 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
     "loads, late": lambda: loads(late=0.3),
     "loads that the configuration does not name": lambda: loads(POINTS[:2]),
     "prompts": _prompts,
+    "answers that do not end": _endless,
     "apart": lambda: (ISOLATED.configuration(), ISOLATED.records(0)),
     "apart, no controls": lambda: (
         ISOLATED.configuration(),

@@ -62,6 +62,14 @@ def test_blocks_of_time_promise_no_rounds() -> None:
     assert claim(estimate, ALPHA, family(), decided=False, rounds=1).more_rounds is None
 
 
+def test_an_answer_s_cost_is_said_with_that_of_a_token(snapshot: SnapshotAssertion) -> None:
+    ratios = claim_of(1.9, 0.03, decided=True).interval, claim_of(1.3, 0.01, decided=True).interval
+    assert [
+        judge(SD, BASE, FASTER, cost, of_answers=ratios, priced=priced, worse=worse).sentence
+        for cost, priced, worse in ((DEARER, True, False), (OPEN, True, True), (OPEN, False, True))
+    ] == snapshot
+
+
 CLAIMS: dict[str, Claim | None] = {
     **{"faster": FASTER, "slower": SLOWER, "cheaper": CHEAPER, "dearer": DEARER, "trifle": TRIFLE},
     **{"open": OPEN, "alike": ALIKE, "alone": ALONE, "none": None},

@@ -37,6 +37,10 @@ def test_a_caution_is_of_its_loads() -> None:
         "SD requests queue at 1 at once and at 2 a second"
     ]
     assert [*cautions(cells, at=False)] == ["SD requests queue", "6 of 36 SD requests failed"]
+    assert [*cautions([replace(cells[0], queued=False, repeated_errors=2)], at=True)] == [
+        "2 SD requests failed in turns that were measured again at 1 at once, and their time is in "
+        "the cost"
+    ]
 
 
 def test_test_cases_in_which_decoding_misleads_where_it_does_not_in_all() -> None:

@@ -68,6 +68,47 @@ def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
     assert together.units == 4
 
 
+def test_what_failed_and_was_measured_again_is_in_the_cost_alone() -> None:
+    speculative, base = paced(0.5, [1.0, 1.1, 0.9]), paced(1.0, [1.0, 1.1, 0.9])
+    hung = [replace(r, error="stalled", output_tokens=None, end=40) for r in speculative[:1]]
+    paid = [*speculative, *hung, *speculative[1:4]], [*base, *base[:4]]
+    again = contrasts.contrast(speculative, base, paid=paid)
+    # 15 answers of 8 tokens in 40 + 37.5 s, against 16 in 80 s.
+    cost = again.answers[Question.COST].log
+    assert math.exp(cost) == pytest.approx(15 / 77.5 / (16 / 80))
+    assert math.exp(again.answers[Question.SPEED].log) == pytest.approx(2)
+    sides = dict.fromkeys("ab", (speculative, base))
+    assert overall(sides, paid=dict.fromkeys("ab", paid))[Question.COST].log == pytest.approx(cost)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "prompt", "differ"),
+    [
+        ([2.0, 1.9, 2.1], "", True),
+        ([1.1, 0.9, 1.3], "", False),
+        ([1.1, 0.9, 1.3], "p", True),
+        ([1.01, 1.0, 1.02], "p", False),
+    ],
+    ids=["surely longer", "drawn with requests", "perhaps longer", "surely alike"],
+)
+def test_what_decides_the_cost_where_answers_differ(
+    lengths: list[float], prompt: str, differ: bool
+) -> None:
+    base = [
+        replace(r, prompt=prompt and r.request[-1], output_tokens=1000)
+        for r in paced(1.0, [1.0] * 3)
+    ]
+    longer = [
+        replace(r, output_tokens=int(1000 * lengths[r.round - 1]), end=r.end * lengths[r.round - 1])
+        for r in base
+    ]
+    contrast = contrasts.contrast(longer, base)
+    assert math.exp(known(contrast.lengths).log) == pytest.approx(sum(lengths) / 3)
+    assert math.exp(known(contrast.together).log) == pytest.approx(1)
+    per_answer = math.exp(contrast.answers[Question.COST].log)
+    assert per_answer == pytest.approx(3 / sum(lengths) if differ else 1)
+
+
 ROUNDS = range(1, 7)
 NAMES = [f"p{number}" for number in range(12)]
 

@@ -94,7 +94,8 @@ ANSWERS = {
     "some cut off": answers({"Base": all_but(5, 50), "SD": cut_off_below(20)}),
     "all cut off": answers({"Base": good, "SD": cut_off_below(60)}),
     "two answers each": answers({"Base": all_but(1), "SD": all_but(2, 3)}, loads=LOADS),
-    "without a form": answers({"Base": good, "SD": bad}, form=None),
+    "without a form": answers({"Base": good, "SD": cut_off_below(9)}, form=None),
+    "always cut off": answers(dict.fromkeys(("Base", "SD"), cut_off_below(60)), form=None),
     "no baseline": answers({"SD": good}),
 }
 
@@ -133,21 +134,40 @@ def test_the_last_attempt_counts_and_the_warm_up_does_not() -> None:
     again = answers({"Base": good, "SD": good}, attempt=2)
     of_json = answers({"Base": good, "SD": good}, prompts=4, form=Form.JSON, round_=2)
     checks = correctness(SETTINGS, [*warm, *first, *again, *of_json], ())
-    # Each form is a check of its own.
-    expected = [("tool calls", 60, 1.0), ("JSON answers", 4, 1.0)]
+    # Each form is a check of its own, and so are the ends of all answers.
+    expected = [("tool calls", 60, 1.0), ("JSON answers", 4, 1.0), ("ends of answers", 60, 1.0)]
     assert [(check.check, check.prompts, check.rate) for check in checks] == expected
     # A missing answer takes its counterpart with it: more answers have more chances to fail.
     every = answers({"Base": all_but(1), "SD": all_but(1)}, loads=LOADS)
     short = [each for each in every if each.variant == "SD" or each.load == LOADS[0]]
-    (check,) = correctness(SETTINGS, short, ())
+    check, _ = correctness(SETTINGS, short, ())
     assert (check.prompts, check.rate, check.baseline_rate) == (60, 59 / 60, 59 / 60)
 
 
 def test_many_checks_are_judged_together() -> None:
     """Six of 60 are more than chance for one variant, not as the best of ten."""
     names = [f"k{number}" for number in range(10)]
-    variants = dict.fromkeys(("Base", *names), good) | {"k0": all_but(*range(6))}
-    checks = correctness(config(*names), [*answers(variants)], ())
-    assert [check.worse for check in checks] == [False] * 10
-    summary = summarise(SETTINGS, (), answers=[*answers({"Base": good, "SD": variants["k0"]})])
-    assert [check.worse for check in summary.correctness] == [True]
+    others = {"Base": all_but(57, 58, 59)} | dict.fromkeys(names, all_but(6, 7, 8))
+    variants = others | {"k0": all_but(*range(6), 57, 58, 59)}
+    checks = correctness(config(*names), answers(variants), ())
+    assert not any(check.worse for check in checks)
+    # Those that differ nowhere can accuse nobody, and do not count.
+    variants |= dict.fromkeys(names[1:], variants["Base"])
+    checks = correctness(config(*names), answers(variants), ())
+    assert [check.variant for check in checks if check.worse] == ["k0"]
+
+
+def test_answers_that_do_not_end_are_found_and_reach_the_advice() -> None:
+    some = answers({"Base": good, "SD": cut_off_below(9)}, form=None)
+    unknown = [dataclasses.replace(a, finish=None) if a.prompt == "p1" else a for a in some]
+    (check,) = correctness(SETTINGS, unknown, ())
+    assert (check.prompts, check.rate, check.worse) == (59, 51 / 59, True)
+    faster, records = ledgers.ledger()
+    of_case = [dataclasses.replace(a, case=faster.test_cases[0].name) for a in unknown]
+    wrong = scores(Base=[True] * 20, SD=[False] * 20)
+    for summary in (
+        summarise(faster, records, answers=of_case),
+        summarise(faster, records, scores=wrong),
+    ):
+        ((_, comparison),) = summary.cases[0].compared
+        assert "look into its answers before you keep it on" in comparison.verdict.sentence

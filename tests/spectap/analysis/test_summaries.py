@@ -112,6 +112,16 @@ def test_a_range_pays_for_every_look() -> None:
     assert often.speedup.low < once.speedup.low
 
 
+def test_a_failed_attempt_in_a_round_that_does_not_count_is_not_paid_for() -> None:
+    config, records = ledgers.LEDGERS["a range that ended early"]()
+    fifth = [r for r in records if r.round == 5]
+    failed = [replace(r, round=6, error="reset", output_tokens=None) for r in fifth]
+    again = [replace(r, round=6, attempt=2) for r in fifth[:1]]
+    cases = [summarise(config, each).cases for each in (records, [*records, *failed, *again])]
+    costs = [[c.cost and c.cost.interval for case in of for _, c in case.compared] for of in cases]
+    assert costs[0][0] == costs[1][0] is not None
+
+
 def test_summary_is_json(article: Summary) -> None:
     content = json.loads(article.to_json())
     base, speculative = content["cases"][0]["cells"]

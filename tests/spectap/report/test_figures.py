@@ -111,7 +111,7 @@ def test_ratios_mark_where_the_variants_meet(ladder: Results) -> None:
     (crossed,) = case.ladders
     (closed, *_), texts = painted(over_loads.paint_ratios(ladder.summary, case, RATIOS))
     assert {"1", "2", "4", "8", "0.5", "requests at once", "requests a second"} <= texts
-    assert {"speed of one request", "tokens/s of all together", "SD"} <= texts
+    assert {"speed of one request", "throughput of all together", "SD"} <= texts
     (band,) = [patch for patch in closed.patches if patch.get_alpha()]
     low, high = band.get_extents().transformed(closed.transData.inverted()).intervalx
     assert (low, high) == pytest.approx((crossed.speed.better_up_to, crossed.speed.worse_from))

@@ -89,7 +89,7 @@ def test_answers_of_the_last_attempt_are_compared(folder: Path) -> None:
                 journal.append(first | {"attempt": 1, "valid": False})
                 valid = variant == "Base" or prompt == "one"
                 journal.append(first | {"attempt": 2, "valid": valid})
-    (check,) = results.read(folder).summary.correctness
+    check, _ = results.read(folder).summary.correctness
     assert (check.check, check.prompts, check.rate, check.baseline_rate) == ("programs", 2, 0.5, 1)
 
 

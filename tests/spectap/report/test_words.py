@@ -56,7 +56,12 @@ def test_a_figure(text: phrases.Estimate | str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("crossover", "question", "changes", "text"),
     [
-        (CROSSED, TOGETHER, {}, "more tokens/s up to 4 at once and fewer tokens/s from 8 at once"),
+        (
+            CROSSED,
+            TOGETHER,
+            {},
+            "more throughput up to 4 at once and less throughput from 8 at once",
+        ),
         (Crossover(6, 4, None), SPEED, {}, "faster up to 4 at once"),
         (Crossover(None, None, None), SPEED, {}, "undecided"),
         (FASTER, SPEED, {}, "faster at every load"),
