@@ -3,7 +3,8 @@
 How often a draft is accepted depends on its position and not on the window, and a step's time is
 straight between no drafts (the baseline) and each measured window. What these assumptions miss is
 measured, by predicting each window from the others of its line. The bootstrap draws rounds, one
-fewer than there are (Rao and Wu, JASA 83, 1988).
+fewer than there are (Rao and Wu, JASA 83, 1988). Where prompts return, rounds do not show how
+other prompts would differ: replicates differ by what these add (``spectap.analysis.contrasts``).
 """
 
 from __future__ import annotations
@@ -15,12 +16,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from spectap.analysis.advice.advice import Choice, Series
 from spectap.analysis.advice.observed import Array, Observed, Totals
-from spectap.analysis.estimates.estimate import ALPHA
-from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.evidence import Unsteadiness
 from spectap.load_points import FEWEST_ROUNDS
 
@@ -51,17 +49,9 @@ class Outlook:
     """Of each window that was not measured."""
     held_out: Mapping[Choice, Figures]
     """Of each measured window, predicted from the others of its line."""
-    rounds: int
     errors: Mapping[str, float]
     """By how much predictions of a line are off, beyond chance: a standard deviation, of logs."""
     certain: bool
-
-    def interval(self, logs: Array) -> Interval:
-        """The 95 % interval of a positive quantity, by its logarithms over draws."""
-        error = float(logs[1:].std()) if self.certain else 0.0
-        reach = float(stdtrit(self.rounds - 1, 1 - ALPHA / 2)) * error if error else 0.0
-        log = float(logs[0])
-        return Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach))
 
 
 def windows(series: Series) -> Sequence[int]:
@@ -97,6 +87,8 @@ def outlook(
         )
         for name, of in totals.items()
     }
+    if certain:
+        _add_prompts(observed, totals, measured)
     predicted, held_out = dict[Choice, Figures](), dict[Choice, Figures]()
     errors = dict[str, float]()
     generator = np.random.default_rng(_SEED + 2)
@@ -130,7 +122,7 @@ def outlook(
             shift = error * generator.standard_normal(_REPLICATES)
             for request in requests:
                 request[1:] += shift[:, np.newaxis, np.newaxis]
-    return Outlook(measured, predicted, held_out, observed.rounds, errors, certain)
+    return Outlook(measured, predicted, held_out, errors, certain)
 
 
 def _draws(
@@ -161,8 +153,8 @@ def _draws(
         weights[name] = np.concatenate([np.ones((1, rounds)), replicated])
     shifts: Array = np.zeros((len(names), 1 + replicates))
     if unsteadiness is not None:
-        # Points whose distances are the standard errors between pairs, by classical scaling
-        # (Torgerson, Psychometrika 17, 1952); or nearly these, where no points have them.
+        # Errors that differ by the standard errors between pairs, by classical scaling (Torgerson,
+        # Psychometrika 17, 1952).
         squares = np.array(
             [
                 [unsteadiness.between(name, peer) ** 2 if name != peer else 0.0 for peer in names]
@@ -170,10 +162,49 @@ def _draws(
             ]
         )
         centre = np.eye(len(names)) - 1 / len(names)
-        values, vectors = np.linalg.eigh(-centre @ squares @ centre / 2)
-        points = vectors * np.sqrt(np.maximum(values, 0))
-        shifts[:, 1:] = points @ generator.standard_normal((len(names), replicates))
+        shifts[:, 1:] = _normal(-centre @ squares @ centre / 2, replicates, generator)
     return weights, dict(zip(names, shifts, strict=True))
+
+
+def _normal(covariance: Array, replicates: int, generator: np.random.Generator) -> Array:
+    """Errors of that ``covariance``, or nearly of it where none have it, over replicates last."""
+    values, vectors = np.linalg.eigh(covariance)
+    points = vectors * np.sqrt(np.maximum(values, 0))
+    errors: Array = points @ generator.standard_normal((len(values), replicates))
+    return errors
+
+
+def _add_prompts(
+    observed: Observed, totals: Mapping[str, Totals], measured: Mapping[str, Figures]
+) -> None:
+    """Adds what prompts that return add to the scatter of rounds: the variance by prompts, less
+    that by sendings. Of too few prompts nothing is known."""
+    generator = np.random.default_rng(_SEED + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The first order of the logarithm of seconds by tokens: by variant, load, round and prompt.
+        pulls = np.nan_to_num(
+            [
+                side.prompt_seconds / (of.seconds + of.waits)[0][:, np.newaxis, observed.prompts]
+                - side.prompt_tokens / of.outputs[0][:, np.newaxis, observed.prompts]
+                for side, of in ((observed.sides[name], totals[name]) for name in measured)
+            ]
+        )
+    for load, number in np.ndindex(len(observed.loads), len(observed.classes)):
+        sendings = pulls[:, load][..., observed.prompts == number]
+        sent = np.any(sendings, axis=0)
+        covariance = _clustered(sendings.sum(axis=1)) - _clustered(sendings[:, sent])
+        errors = _normal(covariance, _REPLICATES, generator)
+        few = 0 < observed.prompt_counts[number] < FEWEST_ROUNDS
+        for figures, error in zip(measured.values(), errors, strict=True):
+            request = figures.request[:, load, number]
+            request += np.nan if few else [0.0, *error]
+
+
+def _clustered(pulls: Array) -> Array:
+    """The covariance of sums over independent clusters, the second axis."""
+    count = pulls.shape[1]
+    covariance: Array = count / max(1, count - 1) * pulls @ pulls.T
+    return covariance
 
 
 def _figures(step_seconds: Array, step_tokens: Array, totals: Totals) -> Figures:
@@ -227,7 +258,7 @@ def _predict(
     for load, number in np.ndindex(base.shape[1:]):
         at = slice(None), load, number
         known = [name for name in names if np.isfinite(measured[name].step_seconds[at]).all()]
-        differ = observed.classes[number] in observed.sets
+        differ = observed.prompt_counts[number] > 0
         if differ or not known or not np.isfinite(base[at]).all():
             continue
         drafts = [observed.drafts[name] for name in known]

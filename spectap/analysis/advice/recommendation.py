@@ -9,12 +9,14 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+from scipy.special import stdtrit
 
 from spectap import wording
 from spectap.analysis.advice.advice import Choice, Prospect, Recommendation, Series
 from spectap.analysis.advice.observed import Array, Observed
 from spectap.analysis.advice.outlook import USABLE, Figures, Outlook, windows
 from spectap.analysis.estimates import intervals
+from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
 from spectap.config import Cost
 from spectap.load_points import LoadPoint
@@ -23,6 +25,8 @@ _NEAR: Final = 0.02  # a choice that is slower by less is as good
 _OFF: Final = Choice(None, None)
 _WORTH: Final = 0.01  # what a predicted window must gain over a measured one, to be compiled
 _WIDEST: Final = 15  # the largest window that an experiment file takes
+_LEAST_ERROR: Final = 1e-12  # of a difference; that of a choice and itself is 0
+_SEED: Final = 1981
 
 
 @dataclass(frozen=True)
@@ -97,10 +101,23 @@ class Scope:
         logs: Array = np.log(total)
         return logs
 
+    @cached_property
+    def degrees(self) -> int:
+        """Degrees of freedom: the fewer of rounds, and of prompts in a class, less one."""
+        counts = [self.observed.prompt_counts[number] for number in self.shares]
+        return min([self.observed.rounds, *filter(None, counts)]) - 1
+
+    def interval(self, logs: Array) -> Interval:
+        """The 95 % interval of a positive quantity, by its logarithms over draws."""
+        error = float(logs[1:].std()) if self.outlook.certain else 0.0
+        reach = float(stdtrit(self.degrees, 1 - ALPHA / 2)) * error if error else 0.0
+        log = float(logs[0])
+        return Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach))
+
     def gain(self, series: Series, figures: Figures) -> Interval:
         """The speed-up over the line's baseline."""
         baseline = self.outlook.measured[series.baseline]
-        return self.outlook.interval(self.seconds(baseline) - self.seconds(figures))
+        return self.interval(self.seconds(baseline) - self.seconds(figures))
 
     def speed(self, choice: Choice, number: int) -> float:
         """Tokens a second of all requests together on one class; 0 where no answer counts. In an
@@ -195,12 +212,13 @@ def _recommended(
     scope: Scope, prompt_class: str | None, cost: Cost | None, *, advises: bool
 ) -> Recommendation:
     choices = scope.choices
-    logs = {choice: scope.seconds(scope.figures(choice)) for choice in choices}
-    choices.sort(key=lambda each: float(logs[each][0]))
+    logs = np.array([scope.seconds(scope.figures(choice)) for choice in choices])
+    order = np.argsort(logs[:, 0], kind="stable")
+    choices, logs = [choices[number] for number in order], logs[order]
     measured = [each for each in choices if scope.variant(each) is not None]
     # The fastest, or the fastest measured one where it is as good.
     choice = choices[0]
-    if logs[measured[0]][0] - logs[choice][0] <= math.log1p(_WORTH):
+    if logs[choices.index(measured[0]), 0] - logs[0, 0] <= math.log1p(_WORTH):
         choice = measured[0]
     speedup = Interval(1.0, 1.0, 1.0)
     if choice.line is not None:
@@ -220,8 +238,8 @@ def _recommended(
         usd_per_million_output_tokens=usd,
         near=tuple(
             each
-            for each in choices
-            if each != choice and scope.outlook.interval(logs[each] - logs[choice]).low <= 1 + _NEAR
+            for each, near in zip(choices, _near(logs, scope.degrees), strict=True)
+            if near and each != choice
         ),
         sentence="",
         measure_next="",
@@ -230,11 +248,32 @@ def _recommended(
     if len(measured) < len(choices):
         considered_windows = [c.window for c in choices if c.window is not None]
         considered = f"the windows {min(considered_windows)} to {max(considered_windows)}"
+    others = f"of {considered}, {_others(recommendation.near, measured)}"
     return replace(
         recommendation,
-        sentence=_sentence(recommendation, considered, advises=advises),
+        sentence=_sentence(recommendation, others, advises=advises),
         measure_next=_measure_next(recommendation, scope) if advises else "",
     )
+
+
+def _near(logs: Array, degrees: int) -> list[bool]:
+    """Whether each choice may be within 2 % of the best; ``logs`` are over choice and draw.
+
+    It is not where it is surely slower by more than any other. These comparisons are one family
+    (Hsu, Annals of Statistics 9, 1981): the largest t value of replicates, whose scatter is as
+    uncertain as Student's t has it, says which is too large.
+    """
+    points, errors = logs[:, 0], logs[:, 1:] - logs[:, 1:].mean(axis=1, keepdims=True)
+    generator = np.random.default_rng(_SEED)
+    spread = np.sqrt(degrees / generator.chisquare(degrees, size=errors.shape[1]))
+    near = []
+    for point, error in zip(points, errors, strict=True):
+        differences = error - errors
+        scales = np.maximum(differences.std(axis=1), _LEAST_ERROR)
+        values = (point - points - math.log1p(_NEAR)) / scales
+        largest = (differences / scales[:, np.newaxis]).max(axis=0)
+        near.append(bool(values.max() <= np.quantile(largest * spread, 1 - ALPHA)))
+    return near
 
 
 def _name(choice: Choice) -> str:
@@ -244,7 +283,17 @@ def _name(choice: Choice) -> str:
     return f"{choice.line} with a window of {choice.window}"
 
 
-def _sentence(recommendation: Recommendation, considered: str, *, advises: bool) -> str:
+def _others(near: Sequence[Choice], measured: Sequence[Choice]) -> str:
+    """What else may be as good: what was measured by its name, and how many predicted windows."""
+    if not near:
+        return f"all else is more than {100 * _NEAR:.0f} % slower"
+    names = [_name(choice) for choice in near if choice in measured]
+    if predicted := len(near) - len(names):
+        names.append(wording.count(predicted, "predicted window"))
+    return f"{wording.listed(names)} may be within {100 * _NEAR:.0f} % of the best"
+
+
+def _sentence(recommendation: Recommendation, others: str, *, advises: bool) -> str:
     choice, speedup = recommendation.choice, recommendation.speedup
     prompts = recommendation.prompt_class
     subject = "the mix" if prompts is None else f"{prompts} prompts"
@@ -252,19 +301,7 @@ def _sentence(recommendation: Recommendation, considered: str, *, advises: bool)
     speed = f"{intervals.times(speedup)} the baseline's speed"
     speed += f" (95 % interval {intervals.bounds(speedup)})"
     speed += "" if recommendation.measured else ", as predicted"
-    others = f"of {considered}, nothing else is within {100 * _NEAR:.0f} % of it"
-    if near := recommendation.near:
-        windows: dict[str | None, list[int]] = {}
-        for other in near:
-            windows.setdefault(other.line, []).append(other.window or 0)
-        names = [
-            f"{line} with a window of {wording.listed([*map(str, sorted(of))])}"
-            if line
-            else "no speculation"
-            for line, of in windows.items()
-        ]
-        others = f"of {considered}, {wording.listed(names)} may be within {100 * _NEAR:.0f} % of it"
-    if not advises or (choice != _OFF and _OFF in near):
+    if not advises or (choice != _OFF and _OFF in recommendation.near):
         among = "" if advises else " in this rehearsal"
         configuration = _name(choice) if choice == _OFF else f"{_name(choice)}, {speed}"
         return f"Fastest for {subject}{among}: {configuration}; {others}."
@@ -280,7 +317,8 @@ def _measure_next(recommendation: Recommendation, scope: Scope) -> str:
     if not recommendation.measured:
         return f"Measure {_name(choice)}: so far it is only predicted."
     if choice != _OFF and _OFF in recommendation.near:
-        return f"Measure more rounds: {_name(choice)} and no speculation cannot be told apart yet."
+        more = "rounds and prompts" if len(scope.observed.prompts) else "rounds"
+        return f"Measure more {more}: {_name(choice)} and no speculation cannot be told apart yet."
     series = scope.series(choice.line) if choice.line else None
     widest = max(series.windows) if series and not series.fixed else None
     if choice.window == widest and widest and widest < _WIDEST:
