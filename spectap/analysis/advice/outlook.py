@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -96,23 +96,21 @@ def outlook(
         variants = dict(series.variants)
         if len(variants) < 2:
             continue
-        predict = partial(_predict, observed, series, measured, totals, weights)
+        predict = cache(partial(_predict, observed, series, measured, totals, weights))
         fields = zip(*(totals[name] for name in variants.values()), strict=True)
         pooled = Totals(*(sum(field) for field in fields))
-        from_all = predict([*variants.values()])
         requests, squares = list[Array](), list[float]()
         for window in windows(series):
-            choice, drafts = Choice(series.name, window), window - series.offset - 1
-            if (name := variants.get(window)) is None:
-                seconds, tokens = from_all
-                predicted[choice] = _figures(seconds[..., drafts], tokens[..., drafts], pooled)
-                requests.append(predicted[choice].request)
-                continue
-            seconds, tokens = predict([peer for peer in variants.values() if peer != name])
-            held_out[choice] = _figures(seconds[..., drafts], tokens[..., drafts], totals[name])
-            requests.append(held_out[choice].request)
-            if certain:
-                off = held_out[choice].request - measured[name].request
+            choice, name = Choice(series.name, window), variants.get(window)
+            seconds, tokens = (
+                array[..., window - series.offset - 1]
+                for array in predict(tuple(peer for peer in variants.values() if peer != name))
+            )
+            figures = _figures(seconds, tokens, totals[name] if name else pooled)
+            (held_out if name else predicted)[choice] = figures
+            requests.append(figures.request)
+            if name and certain:
+                off = figures.request - measured[name].request
                 excess = off[0] ** 2 - off[1:].var(axis=0)
                 squares += [*excess[np.isfinite(excess)]]
         if certain:

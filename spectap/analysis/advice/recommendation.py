@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from scipy.special import stdtrit
 
 from spectap import wording
 from spectap.analysis.advice.advice import Choice, Prospect, Recommendation, Series
 from spectap.analysis.advice.observed import Array, Observed
 from spectap.analysis.advice.outlook import USABLE, Figures, Outlook, windows
 from spectap.analysis.estimates import intervals
-from spectap.analysis.estimates.estimate import ALPHA
+from spectap.analysis.estimates.estimate import ALPHA, Estimate
 from spectap.analysis.estimates.intervals import Interval
 from spectap.config import Cost
 from spectap.load_points import LoadPoint
@@ -102,38 +101,26 @@ class Scope:
         return logs
 
     @cached_property
-    def degrees(self) -> int:
-        """Degrees of freedom: the fewer of rounds, and of prompts in a class, less one."""
+    def units(self) -> int:
+        """The fewer of rounds, and of prompts in a class."""
         counts = [self.observed.prompt_counts[number] for number in self.shares]
-        return min([self.observed.rounds, *filter(None, counts)]) - 1
-
-    def interval(self, logs: Array) -> Interval:
-        """The 95 % interval of a positive quantity, by its logarithms over draws."""
-        error = float(logs[1:].std()) if self.outlook.certain else 0.0
-        reach = float(stdtrit(self.degrees, 1 - ALPHA / 2)) * error if error else 0.0
-        log = float(logs[0])
-        return Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach))
+        return min([self.observed.rounds, *filter(None, counts)])
 
     def gain(self, series: Series, figures: Figures) -> Interval:
         """The speed-up over the line's baseline."""
-        baseline = self.outlook.measured[series.baseline]
-        return self.interval(self.seconds(baseline) - self.seconds(figures))
+        logs = self.seconds(self.outlook.measured[series.baseline]) - self.seconds(figures)
+        if not self.outlook.certain:
+            return Interval(*[math.exp(logs[0])] * 3)
+        return Estimate(float(logs[0]), float(logs[1:].std()), self.units).interval()
 
-    def speed(self, choice: Choice, number: int) -> float:
-        """Tokens a second of all requests together on one class; 0 where no answer counts. In an
-        open loop it is what is asked for, as long as the variant keeps up."""
-        name, at = self.variant(choice), (self.load, slice(None), number)
-        names = [name] if name else dict(self.series(choice.line).variants).values()
-        sides = [self.observed.sides[name] for name in names]
-        answers = float(sum(side.totals.answers[at].sum() for side in sides))
-        time = float(sum(side.time[at].sum() for side in sides))
-        if self.point.rate is not None:
-            outputs = float(sum(side.totals.outputs[at].sum() for side in sides))
-            return self.point.rate * outputs / answers if answers else 0.0
-        in_flight = self.point.concurrency or 1
-        if name is None:
-            return in_flight / math.exp(self.figures(choice).request[0, self.load, number])
-        return in_flight * float(sides[0].served[at].sum()) / time if time else 0.0
+    def seconds_together(self, choice: Choice, number: int) -> float:
+        """Of all requests in flight, by their tokens, on one class in a closed loop."""
+        if name := self.variant(choice):
+            side, at = self.observed.sides[name], (self.load, slice(None), number)
+            seconds = float(side.time[at].sum() / side.served[at].sum())
+        else:
+            seconds = math.exp(self.figures(choice).request[0, self.load, number])
+        return seconds / (self.point.concurrency or 1)
 
 
 def prospects(observed: Observed, lines: Sequence[Series], outlook: Outlook) -> Iterator[Prospect]:
@@ -149,7 +136,7 @@ def prospects(observed: Observed, lines: Sequence[Series], outlook: Outlook) -> 
             continue
         for window in windows(series):
             choice = Choice(series.name, window)
-            if not scope.known(series, window) or not scope.speed(choice, number):
+            if not scope.known(series, window):
                 continue
             figures, measured = scope.figures(choice), scope.variant(choice) is not None
             predicted = outlook.held_out.get(choice) if measured else figures
@@ -224,11 +211,11 @@ def _recommended(
     if choice.line is not None:
         speedup = scope.gain(scope.series(choice.line), scope.figures(choice))
     usd = None
-    speeds = {number: scope.speed(choice, number) for number in scope.shares}
     # In an open loop the rate says how much a node does for its price.
-    if cost is not None and not scope.point.open and all(speeds.values()):
-        seconds = sum(share / speeds[number] for number, share in scope.shares.items())
-        usd = cost.usd_per_million_seconds / (1 / seconds)
+    if cost is not None and not scope.point.open:
+        usd = cost.usd_per_million_seconds * sum(
+            share * scope.seconds_together(choice, number) for number, share in scope.shares.items()
+        )
     recommendation = Recommendation(
         prompt_class=prompt_class,
         load=scope.point,
@@ -238,7 +225,7 @@ def _recommended(
         usd_per_million_output_tokens=usd,
         near=tuple(
             each
-            for each, near in zip(choices, _near(logs, scope.degrees), strict=True)
+            for each, near in zip(choices, _near(logs, scope.units - 1), strict=True)
             if near and each != choice
         ),
         sentence="",
