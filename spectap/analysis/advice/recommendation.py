@@ -304,7 +304,8 @@ def _measure_next(recommendation: Recommendation, scope: Scope) -> str:
     if not recommendation.measured:
         return f"Measure {_name(choice)}: so far it is only predicted."
     if choice != _OFF and _OFF in recommendation.near:
-        more = "rounds and prompts" if len(scope.observed.prompts) else "rounds"
+        differ = any(scope.observed.prompt_counts[number] for number in scope.shares)
+        more = "rounds and prompts" if differ else "rounds"
         return f"Measure more {more}: {_name(choice)} and no speculation cannot be told apart yet."
     series = scope.series(choice.line) if choice.line else None
     widest = max(series.windows) if series and not series.fixed else None
