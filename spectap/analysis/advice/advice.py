@@ -27,7 +27,6 @@ class Series:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """The measured windows."""
         return tuple(window for window, _ in self.variants)
 
     @property

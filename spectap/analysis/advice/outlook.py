@@ -42,7 +42,7 @@ class Figures(NamedTuple):
 
 @dataclass(frozen=True)
 class Outlook:
-    """A run's outlook, without replicates where nobody knows how sure its figures are."""
+    """Figures of a run, measured and predicted."""
 
     measured: Mapping[str, Figures]
     predicted: Mapping[Choice, Figures]
@@ -52,6 +52,7 @@ class Outlook:
     errors: Mapping[str, float]
     """By how much predictions of a line are off, beyond chance: a standard deviation, of logs."""
     certain: bool
+    """Whether replicates say how sure the figures are."""
 
 
 def windows(series: Series) -> Sequence[int]:
@@ -70,11 +71,10 @@ def outlook(
 ) -> Outlook:
     """The outlook of all lines, at every window up to the largest measured.
 
-    Of variants that were measured ``apart`` there are no replicates unless ``unsteadiness`` says
-    what changed from the time of one to that of another.
+    Of variants that were measured ``apart`` nothing is certain unless ``unsteadiness`` says what
+    changed from the time of one to that of another.
     """
-    certain = observed.rounds >= FEWEST_ROUNDS and not (apart and unsteadiness is None)
-    weights, shifts = _draws(observed, _REPLICATES * certain, apart, unsteadiness)
+    weights, shifts = _draws(observed, apart, unsteadiness)
     totals = {
         name: Totals(*(np.einsum("br,lrc->blc", weights[name], total) for total in side.totals))
         for name, side in observed.sides.items()
@@ -87,8 +87,7 @@ def outlook(
         )
         for name, of in totals.items()
     }
-    if certain:
-        _add_prompts(observed, totals, measured)
+    _add_prompts(observed, totals, measured)
     predicted, held_out = dict[Choice, Figures](), dict[Choice, Figures]()
     errors = dict[str, float]()
     generator = np.random.default_rng(_SEED + 2)
@@ -109,22 +108,22 @@ def outlook(
             figures = _figures(seconds, tokens, totals[name] if name else pooled)
             (held_out if name else predicted)[choice] = figures
             requests.append(figures.request)
-            if name and certain:
+            if name:
                 off = figures.request - measured[name].request
                 excess = off[0] ** 2 - off[1:].var(axis=0)
                 squares += [*excess[np.isfinite(excess)]]
-        if certain:
-            # What predictions are off beyond their standard errors.
-            error = math.sqrt(max(0.0, float(np.mean(squares)))) if squares else 0.0
-            errors[series.name] = error
-            shift = error * generator.standard_normal(_REPLICATES)
-            for request in requests:
-                request[1:] += shift[:, np.newaxis, np.newaxis]
+        # What predictions are off beyond their standard errors.
+        error = math.sqrt(max(0.0, float(np.mean(squares)))) if squares else 0.0
+        errors[series.name] = error
+        shift = error * generator.standard_normal(_REPLICATES)
+        for request in requests:
+            request[1:] += shift[:, np.newaxis, np.newaxis]
+    certain = observed.rounds >= FEWEST_ROUNDS and not (apart and unsteadiness is None)
     return Outlook(measured, predicted, held_out, errors, certain)
 
 
 def _draws(
-    observed: Observed, replicates: int, apart: bool, unsteadiness: Unsteadiness | None
+    observed: Observed, apart: bool, unsteadiness: Unsteadiness | None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Of each variant, over draw: how often each round counts (the second axis), and the logarithm
     of what the time at which it was measured adds to its figures.
@@ -134,22 +133,20 @@ def _draws(
     """
     names, rounds = [*observed.sides], observed.rounds
     generator = np.random.default_rng(_SEED)
-    shared = 0.0 if apart else math.sqrt((rounds - 1) / (rounds - 1 + _SHARED)) if rounds else 0.0
+    shared = 0.0 if apart else math.sqrt((rounds - 1) / (rounds - 1 + _SHARED))
 
     def drawn() -> Array:
-        if not replicates:
-            return np.empty((0, rounds))
-        counts = generator.multinomial(rounds - 1, np.full(rounds, 1 / rounds), size=replicates)
-        drawn_weights: Array = counts * (rounds / (rounds - 1))
+        counts = generator.multinomial(rounds - 1, np.full(rounds, 1 / rounds), size=_REPLICATES)
+        drawn_weights: Array = counts * (rounds / max(1, rounds - 1))
         return drawn_weights
 
     common = drawn()
     weights = {}
     for name in names:
-        is_common = generator.random(replicates)[:, np.newaxis] < shared
+        is_common = generator.random(_REPLICATES)[:, np.newaxis] < shared
         replicated = np.where(is_common, common, drawn())
         weights[name] = np.concatenate([np.ones((1, rounds)), replicated])
-    shifts: Array = np.zeros((len(names), 1 + replicates))
+    shifts: Array = np.zeros((len(names), 1 + _REPLICATES))
     if unsteadiness is not None:
         # Errors that differ by the standard errors between pairs, by classical scaling (Torgerson,
         # Psychometrika 17, 1952).
@@ -160,15 +157,15 @@ def _draws(
             ]
         )
         centre = np.eye(len(names)) - 1 / len(names)
-        shifts[:, 1:] = _normal(-centre @ squares @ centre / 2, replicates, generator)
+        shifts[:, 1:] = _normal(-centre @ squares @ centre / 2, generator)
     return weights, dict(zip(names, shifts, strict=True))
 
 
-def _normal(covariance: Array, replicates: int, generator: np.random.Generator) -> Array:
+def _normal(covariance: Array, generator: np.random.Generator) -> Array:
     """Errors of that ``covariance``, or nearly of it where none have it, over replicates last."""
     values, vectors = np.linalg.eigh(covariance)
     points = vectors * np.sqrt(np.maximum(values, 0))
-    errors: Array = points @ generator.standard_normal((len(values), replicates))
+    errors: Array = points @ generator.standard_normal((len(values), _REPLICATES))
     return errors
 
 
@@ -191,7 +188,7 @@ def _add_prompts(
         sendings = pulls[:, load][..., observed.prompts == number]
         sent = np.any(sendings, axis=0)
         covariance = _clustered(sendings.sum(axis=1)) - _clustered(sendings[:, sent])
-        errors = _normal(covariance, _REPLICATES, generator)
+        errors = _normal(covariance, generator)
         few = 0 < observed.prompt_counts[number] < FEWEST_ROUNDS
         for figures, error in zip(measured.values(), errors, strict=True):
             request = figures.request[:, load, number]

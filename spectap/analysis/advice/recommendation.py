@@ -41,7 +41,6 @@ class Scope:
 
     @property
     def point(self) -> LoadPoint:
-        """The load."""
         return self.observed.loads[self.load]
 
     @cached_property
@@ -59,7 +58,6 @@ class Scope:
         return min(names, key=lambda name: float(self.seconds(self.outlook.measured[name])[0]))
 
     def series(self, name: str | None) -> Series:
-        """The line of that name."""
         return next(series for series in self.lines if series.name == name)
 
     def variant(self, choice: Choice) -> str | None:
