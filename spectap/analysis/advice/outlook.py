@@ -16,6 +16,7 @@ from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
+from scipy.interpolate import make_interp_spline
 
 from spectap.analysis.advice.advice import Choice, Series
 from spectap.analysis.advice.observed import Array, Observed, Totals
@@ -256,19 +257,21 @@ def _predict(
         differ = observed.prompt_counts[number] > 0
         if differ or not known or not np.isfinite(base[at]).all():
             continue
-        drafts = [observed.drafts[name] for name in known]
-        drawn_to = _through([0, *drafts], most)
-        times = np.exp(
-            np.stack([base[at], *(measured[name].step_seconds[at] for name in known)], axis=-1)
-        )
+        # Windows whose drafts are assumed may verify as many.
+        variants = dict(sorted((observed.drafts[name], name) for name in known))
+        of_steps = [base[at], *(measured[name].step_seconds[at] for name in variants.values())]
+        times = np.exp(np.stack(of_steps, axis=-1))
+        points, wanted = [0, *variants], np.arange(1, most + 1)
+        through = make_interp_spline(points, times, k=1, axis=1)(wanted)
         # A line that falls would reach 0; no step is that much faster than the baseline's.
-        step_seconds[at] = np.log(np.maximum(times @ drawn_to.T, times[:, :1] / 10))
+        step_seconds[at] = np.log(np.maximum(through, times[:, :1] / 10))
         off = [
             measured[name].step_tokens[at] - model[at][:, count - 1]
-            for name, count in zip(known, drafts, strict=True)
+            for count, name in variants.items()
         ]
         off_at_points = np.stack([np.zeros(len(times)), *off], axis=-1)
-        step_tokens[at] = model[at] + off_at_points @ np.clip(drawn_to, 0, 1).T
+        through = make_interp_spline(points, off_at_points, k=1, axis=1)
+        step_tokens[at] = model[at] + through(np.minimum(wanted, points[-1]))
     return step_seconds, step_tokens
 
 
@@ -291,15 +294,3 @@ def _step_yield(reached: Array, accepted: Array) -> tuple[Array, Array]:
     odd = 2 * np.arange(1, chances.shape[-1] + 1) + 1
     squares = 1 + np.cumsum(odd * chain, axis=-1)
     return tokens, (squares - tokens) / (2 * tokens)
-
-
-def _through(points: Sequence[int], most: int) -> Array:
-    """What draws a curve to measured points: over 1 to ``most`` drafts and the points; straight
-    between two points, and beyond the last as between the last two."""
-    drafts = np.arange(1, most + 1)
-    last, before = points[-1], points[-2]
-    beyond = np.maximum(0, drafts - last) / (last - before)
-    columns = [np.interp(drafts, points, unit) for unit in np.eye(len(points))]
-    columns[-1] = columns[-1] + beyond
-    columns[-2] = columns[-2] - beyond
-    return np.array(columns).T

@@ -229,11 +229,7 @@ def _recommended(
         sentence="",
         measure_next="",
     )
-    considered = "what was measured"
-    if len(measured) < len(choices):
-        considered_windows = [c.window for c in choices if c.window is not None]
-        considered = f"the windows {min(considered_windows)} to {max(considered_windows)}"
-    others = f"of {considered}, {_others(recommendation.near, measured)}"
+    others = _others(recommendation.near, measured)
     return replace(
         recommendation,
         sentence=_sentence(recommendation, others, advises=advises),
@@ -271,7 +267,7 @@ def _name(choice: Choice) -> str:
 def _others(near: Sequence[Choice], measured: Sequence[Choice]) -> str:
     """What else may be as good: what was measured by its name, and how many predicted windows."""
     if not near:
-        return f"all else is more than {100 * _NEAR:.0f} % slower"
+        return f"all else, measured or predicted, is more than {100 * _NEAR:.0f} % slower"
     names = [_name(choice) for choice in near if choice in measured]
     if predicted := len(near) - len(names):
         names.append(wording.count(predicted, "predicted window"))
