@@ -2,7 +2,7 @@
 
 Sweeps are drawn at random (costs, draft models, acceptance, loads, windows, rounds), measured on
 golden schedules and advised on. 95 % of recommendations are within 2 % of the best of those
-considered.
+considered; 95 % name the best, as what may be as good, and so they name the least within 2 % of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rehearsal.golden.schedule import FREE, Cost, Linear
-from spectap.analysis.advice.advice import Advice, Prospect
+from spectap.analysis.advice.advice import Advice, Choice, Prospect
 from spectap.analysis.advice.advise import advise
 from spectap.load_points import LoadPoint
 from tests.bench.harness import PROMISED, Bar, Group, Statement, stated
@@ -22,6 +22,8 @@ from tests.bench.sweeps import Roofline, Rounded, Sweep
 NEAR: Final = 0.98
 NEARLY: Final = "within 2 %"
 """Of the speed-up of the best."""
+BEST: Final = "names the best"
+LEAST: Final = "names the least near"
 
 Case = tuple[str, int, str, LoadPoint | None]
 """Line, window, class and load."""
@@ -93,13 +95,21 @@ def drawn(number: int, *, wander: float | None = None) -> Sweep:
 
 
 def _chosen(advice: Advice, truth: Mapping[Case, float]) -> Iterator[Statement]:
-    """Whether a choice is as good as the best of those considered, but for 2 %."""
+    """Whether a choice is as good as the best of those considered, but for 2 %; and whether what is
+    as good is named."""
     for best in advice.recommendations:
         if best.prompt_class is not None:
-            at = {c[:2]: s for c, s in truth.items() if c[2:] == (best.prompt_class, best.load)}
-            highest = max(1.0, *at.values())
-            speedup = at.get((best.choice.line or "", best.choice.window or 0), 1.0)
-            yield Statement(NEARLY, found=float(speedup >= NEAR * highest))
+            at = {Choice(None, None): 1.0} | {
+                Choice(*c[:2]): speedup
+                for c, speedup in truth.items()
+                if c[2:] == (best.prompt_class, best.load)
+            }
+            near = sorted(at, key=at.__getitem__)
+            near = [choice for choice in near if at[choice] >= NEAR * at[near[-1]]]
+            named = {best.choice, *best.near}
+            yield Statement(NEARLY, found=float(best.choice in near))
+            yield Statement(BEST, found=float(near[-1] in named))
+            yield Statement(LEAST, found=float(near[0] in named))
 
 
 def _acceptances(sweep: Sweep, advice: Advice, draft: Mapping[str, int]) -> Iterator[Statement]:
@@ -127,13 +137,26 @@ RETURNING: Final = tuple(
     )
     for prompts in (12, 24)
 )
+CLOSE: Final = Sweep(
+    "close",
+    draft_costs=(0.05, 0.053),
+    acceptances={"coding": (0.8, 0.8)},
+    windows=(7, 8, 9, 10, 11),
+    tokens=200,
+    prompts=1000,
+    round=0.02,
+)
 INTERVALS: Final = ("acceptance", "measured", "predicted", "measured of sets")
 BARS: Final = {
     **{figure: Bar() for figure in INTERVALS},
-    NEARLY: Bar(None, found=PROMISED),
+    # 80 sweeps of which 95 % are near show fewer than 90 % once in a thousand executions.
+    NEARLY: Bar(None, found=0.90),
+    **{figure: Bar(None, found=PROMISED) for figure in (BEST, LEAST)},
 }
+NAMED: Final = {figure: BARS[figure] for figure in ("measured of sets", BEST, LEAST)}
 WORLDS: Final = (Advised("at once"), Advised("apart, wandering by 1 %", wander=0.01))
 GROUPS: Final = (
     Group("advice", WORLDS, BARS, 80),
-    Group("returning", RETURNING, {"measured of sets": Bar(0.90), NEARLY: BARS[NEARLY]}, 40),
+    Group("close", [Advised("ten windows within 4 %", sweep=CLOSE)], NAMED),
+    Group("returning", RETURNING, BARS | {"measured of sets": Bar(0.90)}, 40),
 )

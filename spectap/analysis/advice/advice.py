@@ -27,7 +27,6 @@ class Series:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """The measured windows."""
         return tuple(window for window, _ in self.variants)
 
     @property
@@ -115,7 +114,7 @@ class Recommendation:
     usd_per_million_output_tokens: float | None
     """None where the price is not known, and in an open loop."""
     near: tuple[Choice, ...]
-    """The others that may be within 2 % of its speed, fastest first."""
+    """The others that may be within 2 % of the best, fastest first."""
     sentence: str
     measure_next: str
     """What to measure to be surer, as a sentence; empty where it is clear."""

@@ -224,9 +224,14 @@ def _notes(observed: Observed, lines: Sequence[Series], expected: Outlook) -> It
                 f"No other window of {series.name} is predicted: what the measured ones say of "
                 f"each other is {off} % off."
             )
-    if observed.sets:
-        names = wording.listed([name for name in observed.classes if name in observed.sets])
+    counts = {
+        name: n for name, n in zip(observed.classes, observed.prompt_counts, strict=True) if n
+    }
+    if counts:
+        names = wording.listed([*counts])
         yield f"Prompts differ ({names}): of them only measured windows are compared."
+    if few := [name for name, number in counts.items() if number < FEWEST_ROUNDS]:
+        yield f"Nothing is advised on {wording.listed(few)}: it needs {FEWEST_ROUNDS} prompts."
     if len({series.baseline for series in lines}) > 1:
         yield (
             "Each batch has a baseline of its own: speed-ups are over that. Where a batch takes "

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -60,6 +61,9 @@ class Side:
     """Over load, round and class: tokens of all requests that succeeded."""
     time: Array
     """Over the same: seconds that all requests were in flight, failed ones included."""
+    prompt_seconds: Array
+    """Over load, round and prompt with a name: of whole answers, like ``prompt_tokens``."""
+    prompt_tokens: Array
     reached: Array
     """Over round, class and draft position: steps in which all drafts before it were accepted."""
     accepted: Array
@@ -72,14 +76,19 @@ class Observed:
 
     loads: tuple[LoadPoint, ...]
     classes: tuple[str, ...]
-    sets: frozenset[str]
-    """The classes whose prompts have names, and so differ."""
+    prompts: Array
+    """Of each prompt that has a name, the number of its class."""
     rounds: int
     drafts: Mapping[str, int]
     """Those a step verifies, by the name of the variant; 0 for a baseline. Only of variants that
     show steps."""
     sides: Mapping[str, Side]
     notes: tuple[str, ...]
+
+    @cached_property
+    def prompt_counts(self) -> list[int]:
+        """Of each class."""
+        return [int(n) for n in np.bincount(self.prompts, minlength=len(self.classes))]
 
 
 def classes_of_cases(config: Config) -> dict[str, str]:
@@ -110,15 +119,18 @@ def observe(config: Config, records: Iterable[Record]) -> Observed:
     notes: list[str] = []
     drafts = dict(_drafts(config.variants, of_variant, notes))
     shape = len(points), len(rounds), len(names)
+    prompts = sorted(
+        {(names.index(c), r.prompt) for r, c in zip(counted, classes, strict=True) if r.prompt}
+    )
     widest = max(drafts.values(), default=0)
     return Observed(
         loads=config.load.points,
         classes=tuple(names),
-        sets=frozenset(c for record, c in zip(counted, classes, strict=True) if record.prompt),
+        prompts=np.array([number for number, _ in prompts], dtype=int),
         rounds=len(rounds),
         drafts=drafts,
         sides={
-            name: _side(name, of_variant[name], drafts[name], shape, widest, notes)
+            name: _side(name, of_variant[name], drafts[name], shape, prompts, widest, notes)
             for name in drafts
         },
         notes=tuple(notes),
@@ -168,11 +180,14 @@ def _side(
     requests: Sequence[tuple[Record, _Cell]],
     drafts: int,
     shape: _Cell,
+    prompts: Sequence[tuple[int, str]],
     widest: int,
     notes: list[str],
 ) -> Side:
     totals = Totals(*(np.zeros(shape) for _ in Totals._fields))
     served, time = np.zeros(shape), np.zeros(shape)
+    positions = {prompt: position for position, prompt in enumerate(prompts)}
+    prompt_seconds, prompt_tokens = (np.zeros((*shape[:2], len(prompts))) for _ in range(2))
     # Steps by their tokens: those that an answer's end may have cut off, and the others.
     full, last = (np.zeros((*shape[1:], widest + 2)) for _ in range(2))
     merged = tools = 0
@@ -193,6 +208,10 @@ def _side(
         amounts = (seconds, count, tokens, 1, tokens + first, record.end - seconds)
         for total, amount in zip(totals, amounts, strict=True):
             total[cell] += amount
+        if record.prompt:
+            sending = (*cell[:2], positions[cell[2], record.prompt])
+            prompt_seconds[sending] += record.end
+            prompt_tokens[sending] += tokens + first
         if drafts:
             last[(*cell[1:], sizes[-1])] += 1
             for size in sizes[:-1]:
@@ -214,7 +233,8 @@ def _side(
     # A step of j tokens or more reached draft j, unless it was cut off there.
     reached = at_least[..., 1:-1] + last_at_least[..., 2:]
     reached[..., drafts:] = 0  # a step of all drafts and one token more
-    return Side(totals, served, time, reached, at_least[..., 2:] + last_at_least[..., 2:])
+    accepted = at_least[..., 2:] + last_at_least[..., 2:]
+    return Side(totals, served, time, prompt_seconds, prompt_tokens, reached, accepted)
 
 
 def acceptances(observed: Observed, lines: Iterable[Series]) -> Iterator[Acceptance]:

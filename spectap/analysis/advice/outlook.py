@@ -3,7 +3,8 @@
 How often a draft is accepted depends on its position and not on the window, and a step's time is
 straight between no drafts (the baseline) and each measured window. What these assumptions miss is
 measured, by predicting each window from the others of its line. The bootstrap draws rounds, one
-fewer than there are (Rao and Wu, JASA 83, 1988).
+fewer than there are (Rao and Wu, JASA 83, 1988). Where prompts return, rounds do not show how
+other prompts would differ: replicates differ by what these add (``spectap.analysis.contrasts``).
 """
 
 from __future__ import annotations
@@ -11,16 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.interpolate import make_interp_spline
 
 from spectap.analysis.advice.advice import Choice, Series
 from spectap.analysis.advice.observed import Array, Observed, Totals
-from spectap.analysis.estimates.estimate import ALPHA
-from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.evidence import Unsteadiness
 from spectap.load_points import FEWEST_ROUNDS
 
@@ -44,24 +43,17 @@ class Figures(NamedTuple):
 
 @dataclass(frozen=True)
 class Outlook:
-    """A run's outlook, without replicates where nobody knows how sure its figures are."""
+    """Figures of a run, measured and predicted."""
 
     measured: Mapping[str, Figures]
     predicted: Mapping[Choice, Figures]
     """Of each window that was not measured."""
     held_out: Mapping[Choice, Figures]
     """Of each measured window, predicted from the others of its line."""
-    rounds: int
     errors: Mapping[str, float]
     """By how much predictions of a line are off, beyond chance: a standard deviation, of logs."""
     certain: bool
-
-    def interval(self, logs: Array) -> Interval:
-        """The 95 % interval of a positive quantity, by its logarithms over draws."""
-        error = float(logs[1:].std()) if self.certain else 0.0
-        reach = float(stdtrit(self.rounds - 1, 1 - ALPHA / 2)) * error if error else 0.0
-        log = float(logs[0])
-        return Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach))
+    """Whether replicates say how sure the figures are."""
 
 
 def windows(series: Series) -> Sequence[int]:
@@ -80,11 +72,10 @@ def outlook(
 ) -> Outlook:
     """The outlook of all lines, at every window up to the largest measured.
 
-    Of variants that were measured ``apart`` there are no replicates unless ``unsteadiness`` says
-    what changed from the time of one to that of another.
+    Of variants that were measured ``apart`` nothing is certain unless ``unsteadiness`` says what
+    changed from the time of one to that of another.
     """
-    certain = observed.rounds >= FEWEST_ROUNDS and not (apart and unsteadiness is None)
-    weights, shifts = _draws(observed, _REPLICATES * certain, apart, unsteadiness)
+    weights, shifts = _draws(observed, apart, unsteadiness)
     totals = {
         name: Totals(*(np.einsum("br,lrc->blc", weights[name], total) for total in side.totals))
         for name, side in observed.sides.items()
@@ -97,6 +88,7 @@ def outlook(
         )
         for name, of in totals.items()
     }
+    _add_prompts(observed, totals, measured)
     predicted, held_out = dict[Choice, Figures](), dict[Choice, Figures]()
     errors = dict[str, float]()
     generator = np.random.default_rng(_SEED + 2)
@@ -104,37 +96,35 @@ def outlook(
         variants = dict(series.variants)
         if len(variants) < 2:
             continue
-        predict = partial(_predict, observed, series, measured, totals, weights)
+        predict = cache(partial(_predict, observed, series, measured, totals, weights))
         fields = zip(*(totals[name] for name in variants.values()), strict=True)
         pooled = Totals(*(sum(field) for field in fields))
-        from_all = predict([*variants.values()])
         requests, squares = list[Array](), list[float]()
         for window in windows(series):
-            choice, drafts = Choice(series.name, window), window - series.offset - 1
-            if (name := variants.get(window)) is None:
-                seconds, tokens = from_all
-                predicted[choice] = _figures(seconds[..., drafts], tokens[..., drafts], pooled)
-                requests.append(predicted[choice].request)
-                continue
-            seconds, tokens = predict([peer for peer in variants.values() if peer != name])
-            held_out[choice] = _figures(seconds[..., drafts], tokens[..., drafts], totals[name])
-            requests.append(held_out[choice].request)
-            if certain:
-                off = held_out[choice].request - measured[name].request
+            choice, name = Choice(series.name, window), variants.get(window)
+            seconds, tokens = (
+                array[..., window - series.offset - 1]
+                for array in predict(tuple(peer for peer in variants.values() if peer != name))
+            )
+            figures = _figures(seconds, tokens, totals[name] if name else pooled)
+            (held_out if name else predicted)[choice] = figures
+            requests.append(figures.request)
+            if name:
+                off = figures.request - measured[name].request
                 excess = off[0] ** 2 - off[1:].var(axis=0)
                 squares += [*excess[np.isfinite(excess)]]
-        if certain:
-            # What predictions are off beyond their standard errors.
-            error = math.sqrt(max(0.0, float(np.mean(squares)))) if squares else 0.0
-            errors[series.name] = error
-            shift = error * generator.standard_normal(_REPLICATES)
-            for request in requests:
-                request[1:] += shift[:, np.newaxis, np.newaxis]
-    return Outlook(measured, predicted, held_out, observed.rounds, errors, certain)
+        # What predictions are off beyond their standard errors.
+        error = math.sqrt(max(0.0, float(np.mean(squares)))) if squares else 0.0
+        errors[series.name] = error
+        shift = error * generator.standard_normal(_REPLICATES)
+        for request in requests:
+            request[1:] += shift[:, np.newaxis, np.newaxis]
+    certain = observed.rounds >= FEWEST_ROUNDS and not (apart and unsteadiness is None)
+    return Outlook(measured, predicted, held_out, errors, certain)
 
 
 def _draws(
-    observed: Observed, replicates: int, apart: bool, unsteadiness: Unsteadiness | None
+    observed: Observed, apart: bool, unsteadiness: Unsteadiness | None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Of each variant, over draw: how often each round counts (the second axis), and the logarithm
     of what the time at which it was measured adds to its figures.
@@ -144,25 +134,23 @@ def _draws(
     """
     names, rounds = [*observed.sides], observed.rounds
     generator = np.random.default_rng(_SEED)
-    shared = 0.0 if apart else math.sqrt((rounds - 1) / (rounds - 1 + _SHARED)) if rounds else 0.0
+    shared = 0.0 if apart else math.sqrt((rounds - 1) / (rounds - 1 + _SHARED))
 
     def drawn() -> Array:
-        if not replicates:
-            return np.empty((0, rounds))
-        counts = generator.multinomial(rounds - 1, np.full(rounds, 1 / rounds), size=replicates)
-        drawn_weights: Array = counts * (rounds / (rounds - 1))
+        counts = generator.multinomial(rounds - 1, np.full(rounds, 1 / rounds), size=_REPLICATES)
+        drawn_weights: Array = counts * (rounds / max(1, rounds - 1))
         return drawn_weights
 
     common = drawn()
     weights = {}
     for name in names:
-        is_common = generator.random(replicates)[:, np.newaxis] < shared
+        is_common = generator.random(_REPLICATES)[:, np.newaxis] < shared
         replicated = np.where(is_common, common, drawn())
         weights[name] = np.concatenate([np.ones((1, rounds)), replicated])
-    shifts: Array = np.zeros((len(names), 1 + replicates))
+    shifts: Array = np.zeros((len(names), 1 + _REPLICATES))
     if unsteadiness is not None:
-        # Points whose distances are the standard errors between pairs, by classical scaling
-        # (Torgerson, Psychometrika 17, 1952); or nearly these, where no points have them.
+        # Errors that differ by the standard errors between pairs, by classical scaling (Torgerson,
+        # Psychometrika 17, 1952).
         squares = np.array(
             [
                 [unsteadiness.between(name, peer) ** 2 if name != peer else 0.0 for peer in names]
@@ -170,10 +158,49 @@ def _draws(
             ]
         )
         centre = np.eye(len(names)) - 1 / len(names)
-        values, vectors = np.linalg.eigh(-centre @ squares @ centre / 2)
-        points = vectors * np.sqrt(np.maximum(values, 0))
-        shifts[:, 1:] = points @ generator.standard_normal((len(names), replicates))
+        shifts[:, 1:] = _normal(-centre @ squares @ centre / 2, generator)
     return weights, dict(zip(names, shifts, strict=True))
+
+
+def _normal(covariance: Array, generator: np.random.Generator) -> Array:
+    """Errors of that ``covariance``, or nearly of it where none have it, over replicates last."""
+    values, vectors = np.linalg.eigh(covariance)
+    points = vectors * np.sqrt(np.maximum(values, 0))
+    errors: Array = points @ generator.standard_normal((len(values), _REPLICATES))
+    return errors
+
+
+def _add_prompts(
+    observed: Observed, totals: Mapping[str, Totals], measured: Mapping[str, Figures]
+) -> None:
+    """Adds what prompts that return add to the scatter of rounds: the variance by prompts, less
+    that by sendings. Of too few prompts nothing is known."""
+    generator = np.random.default_rng(_SEED + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The first order of the logarithm of seconds by tokens: by variant, load, round and prompt.
+        pulls = np.nan_to_num(
+            [
+                side.prompt_seconds / (of.seconds + of.waits)[0][:, np.newaxis, observed.prompts]
+                - side.prompt_tokens / of.outputs[0][:, np.newaxis, observed.prompts]
+                for side, of in ((observed.sides[name], totals[name]) for name in measured)
+            ]
+        )
+    for load, number in np.ndindex(len(observed.loads), len(observed.classes)):
+        sendings = pulls[:, load][..., observed.prompts == number]
+        sent = np.any(sendings, axis=0)
+        covariance = _clustered(sendings.sum(axis=1)) - _clustered(sendings[:, sent])
+        errors = _normal(covariance, generator)
+        few = 0 < observed.prompt_counts[number] < FEWEST_ROUNDS
+        for figures, error in zip(measured.values(), errors, strict=True):
+            request = figures.request[:, load, number]
+            request += np.nan if few else [0.0, *error]
+
+
+def _clustered(pulls: Array) -> Array:
+    """The covariance of sums over independent clusters, the second axis."""
+    count = pulls.shape[1]
+    covariance: Array = count / max(1, count - 1) * pulls @ pulls.T
+    return covariance
 
 
 def _figures(step_seconds: Array, step_tokens: Array, totals: Totals) -> Figures:
@@ -227,22 +254,24 @@ def _predict(
     for load, number in np.ndindex(base.shape[1:]):
         at = slice(None), load, number
         known = [name for name in names if np.isfinite(measured[name].step_seconds[at]).all()]
-        differ = observed.classes[number] in observed.sets
+        differ = observed.prompt_counts[number] > 0
         if differ or not known or not np.isfinite(base[at]).all():
             continue
-        drafts = [observed.drafts[name] for name in known]
-        drawn_to = _through([0, *drafts], most)
-        times = np.exp(
-            np.stack([base[at], *(measured[name].step_seconds[at] for name in known)], axis=-1)
-        )
+        # Windows whose drafts are assumed may verify as many.
+        variants = dict(sorted((observed.drafts[name], name) for name in known))
+        of_steps = [base[at], *(measured[name].step_seconds[at] for name in variants.values())]
+        times = np.exp(np.stack(of_steps, axis=-1))
+        points, wanted = [0, *variants], np.arange(1, most + 1)
+        through = make_interp_spline(points, times, k=1, axis=1)(wanted)
         # A line that falls would reach 0; no step is that much faster than the baseline's.
-        step_seconds[at] = np.log(np.maximum(times @ drawn_to.T, times[:, :1] / 10))
+        step_seconds[at] = np.log(np.maximum(through, times[:, :1] / 10))
         off = [
             measured[name].step_tokens[at] - model[at][:, count - 1]
-            for name, count in zip(known, drafts, strict=True)
+            for count, name in variants.items()
         ]
         off_at_points = np.stack([np.zeros(len(times)), *off], axis=-1)
-        step_tokens[at] = model[at] + off_at_points @ np.clip(drawn_to, 0, 1).T
+        through = make_interp_spline(points, off_at_points, k=1, axis=1)
+        step_tokens[at] = model[at] + through(np.minimum(wanted, points[-1]))
     return step_seconds, step_tokens
 
 
@@ -265,15 +294,3 @@ def _step_yield(reached: Array, accepted: Array) -> tuple[Array, Array]:
     odd = 2 * np.arange(1, chances.shape[-1] + 1) + 1
     squares = 1 + np.cumsum(odd * chain, axis=-1)
     return tokens, (squares - tokens) / (2 * tokens)
-
-
-def _through(points: Sequence[int], most: int) -> Array:
-    """What draws a curve to measured points: over 1 to ``most`` drafts and the points; straight
-    between two points, and beyond the last as between the last two."""
-    drafts = np.arange(1, most + 1)
-    last, before = points[-1], points[-2]
-    beyond = np.maximum(0, drafts - last) / (last - before)
-    columns = [np.interp(drafts, points, unit) for unit in np.eye(len(points))]
-    columns[-1] = columns[-1] + beyond
-    columns[-2] = columns[-2] - beyond
-    return np.array(columns).T

@@ -15,6 +15,7 @@ from spectap.analysis.advice.advice import Choice, Prospect, Recommendation, Ser
 from spectap.analysis.advice.observed import Array, Observed
 from spectap.analysis.advice.outlook import USABLE, Figures, Outlook, windows
 from spectap.analysis.estimates import intervals
+from spectap.analysis.estimates.estimate import ALPHA, Estimate
 from spectap.analysis.estimates.intervals import Interval
 from spectap.config import Cost
 from spectap.load_points import LoadPoint
@@ -23,6 +24,8 @@ _NEAR: Final = 0.02  # a choice that is slower by less is as good
 _OFF: Final = Choice(None, None)
 _WORTH: Final = 0.01  # what a predicted window must gain over a measured one, to be compiled
 _WIDEST: Final = 15  # the largest window that an experiment file takes
+_LEAST_ERROR: Final = 1e-12  # of a difference; that of a choice and itself is 0
+_SEED: Final = 1981
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,6 @@ class Scope:
 
     @property
     def point(self) -> LoadPoint:
-        """The load."""
         return self.observed.loads[self.load]
 
     @cached_property
@@ -56,7 +58,6 @@ class Scope:
         return min(names, key=lambda name: float(self.seconds(self.outlook.measured[name])[0]))
 
     def series(self, name: str | None) -> Series:
-        """The line of that name."""
         return next(series for series in self.lines if series.name == name)
 
     def variant(self, choice: Choice) -> str | None:
@@ -97,26 +98,27 @@ class Scope:
         logs: Array = np.log(total)
         return logs
 
+    @cached_property
+    def units(self) -> int:
+        """The fewer of rounds, and of prompts in a class."""
+        counts = [self.observed.prompt_counts[number] for number in self.shares]
+        return min([self.observed.rounds, *filter(None, counts)])
+
     def gain(self, series: Series, figures: Figures) -> Interval:
         """The speed-up over the line's baseline."""
-        baseline = self.outlook.measured[series.baseline]
-        return self.outlook.interval(self.seconds(baseline) - self.seconds(figures))
+        logs = self.seconds(self.outlook.measured[series.baseline]) - self.seconds(figures)
+        if not self.outlook.certain:
+            return Interval(*[math.exp(logs[0])] * 3)
+        return Estimate(float(logs[0]), float(logs[1:].std()), self.units).interval()
 
-    def speed(self, choice: Choice, number: int) -> float:
-        """Tokens a second of all requests together on one class; 0 where no answer counts. In an
-        open loop it is what is asked for, as long as the variant keeps up."""
-        name, at = self.variant(choice), (self.load, slice(None), number)
-        names = [name] if name else dict(self.series(choice.line).variants).values()
-        sides = [self.observed.sides[name] for name in names]
-        answers = float(sum(side.totals.answers[at].sum() for side in sides))
-        time = float(sum(side.time[at].sum() for side in sides))
-        if self.point.rate is not None:
-            outputs = float(sum(side.totals.outputs[at].sum() for side in sides))
-            return self.point.rate * outputs / answers if answers else 0.0
-        in_flight = self.point.concurrency or 1
-        if name is None:
-            return in_flight / math.exp(self.figures(choice).request[0, self.load, number])
-        return in_flight * float(sides[0].served[at].sum()) / time if time else 0.0
+    def seconds_together(self, choice: Choice, number: int) -> float:
+        """Of all requests in flight, by their tokens, on one class in a closed loop."""
+        if name := self.variant(choice):
+            side, at = self.observed.sides[name], (self.load, slice(None), number)
+            seconds = float(side.time[at].sum() / side.served[at].sum())
+        else:
+            seconds = math.exp(self.figures(choice).request[0, self.load, number])
+        return seconds / (self.point.concurrency or 1)
 
 
 def prospects(observed: Observed, lines: Sequence[Series], outlook: Outlook) -> Iterator[Prospect]:
@@ -132,7 +134,7 @@ def prospects(observed: Observed, lines: Sequence[Series], outlook: Outlook) -> 
             continue
         for window in windows(series):
             choice = Choice(series.name, window)
-            if not scope.known(series, window) or not scope.speed(choice, number):
+            if not scope.known(series, window):
                 continue
             figures, measured = scope.figures(choice), scope.variant(choice) is not None
             predicted = outlook.held_out.get(choice) if measured else figures
@@ -195,22 +197,23 @@ def _recommended(
     scope: Scope, prompt_class: str | None, cost: Cost | None, *, advises: bool
 ) -> Recommendation:
     choices = scope.choices
-    logs = {choice: scope.seconds(scope.figures(choice)) for choice in choices}
-    choices.sort(key=lambda each: float(logs[each][0]))
+    logs = np.array([scope.seconds(scope.figures(choice)) for choice in choices])
+    order = np.argsort(logs[:, 0], kind="stable")
+    choices, logs = [choices[number] for number in order], logs[order]
     measured = [each for each in choices if scope.variant(each) is not None]
     # The fastest, or the fastest measured one where it is as good.
     choice = choices[0]
-    if logs[measured[0]][0] - logs[choice][0] <= math.log1p(_WORTH):
+    if logs[choices.index(measured[0]), 0] - logs[0, 0] <= math.log1p(_WORTH):
         choice = measured[0]
     speedup = Interval(1.0, 1.0, 1.0)
     if choice.line is not None:
         speedup = scope.gain(scope.series(choice.line), scope.figures(choice))
     usd = None
-    speeds = {number: scope.speed(choice, number) for number in scope.shares}
     # In an open loop the rate says how much a node does for its price.
-    if cost is not None and not scope.point.open and all(speeds.values()):
-        seconds = sum(share / speeds[number] for number, share in scope.shares.items())
-        usd = cost.usd_per_million_seconds / (1 / seconds)
+    if cost is not None and not scope.point.open:
+        usd = cost.usd_per_million_seconds * sum(
+            share * scope.seconds_together(choice, number) for number, share in scope.shares.items()
+        )
     recommendation = Recommendation(
         prompt_class=prompt_class,
         load=scope.point,
@@ -220,21 +223,38 @@ def _recommended(
         usd_per_million_output_tokens=usd,
         near=tuple(
             each
-            for each in choices
-            if each != choice and scope.outlook.interval(logs[each] - logs[choice]).low <= 1 + _NEAR
+            for each, near in zip(choices, _near(logs, scope.units - 1), strict=True)
+            if near and each != choice
         ),
         sentence="",
         measure_next="",
     )
-    considered = "what was measured"
-    if len(measured) < len(choices):
-        considered_windows = [c.window for c in choices if c.window is not None]
-        considered = f"the windows {min(considered_windows)} to {max(considered_windows)}"
+    others = _others(recommendation.near, measured)
     return replace(
         recommendation,
-        sentence=_sentence(recommendation, considered, advises=advises),
+        sentence=_sentence(recommendation, others, advises=advises),
         measure_next=_measure_next(recommendation, scope) if advises else "",
     )
+
+
+def _near(logs: Array, degrees: int) -> list[bool]:
+    """Whether each choice may be within 2 % of the best; ``logs`` are over choice and draw.
+
+    It is not where it is surely slower by more than any other. These comparisons are one family
+    (Hsu, Annals of Statistics 9, 1981): the largest t value of replicates, whose scatter is as
+    uncertain as Student's t has it, says which is too large.
+    """
+    points, errors = logs[:, 0], logs[:, 1:] - logs[:, 1:].mean(axis=1, keepdims=True)
+    generator = np.random.default_rng(_SEED)
+    spread = np.sqrt(degrees / generator.chisquare(degrees, size=errors.shape[1]))
+    near = []
+    for point, error in zip(points, errors, strict=True):
+        differences = error - errors
+        scales = np.maximum(differences.std(axis=1), _LEAST_ERROR)
+        values = (point - points - math.log1p(_NEAR)) / scales
+        largest = (differences / scales[:, np.newaxis]).max(axis=0)
+        near.append(bool(values.max() <= np.quantile(largest * spread, 1 - ALPHA)))
+    return near
 
 
 def _name(choice: Choice) -> str:
@@ -244,7 +264,17 @@ def _name(choice: Choice) -> str:
     return f"{choice.line} with a window of {choice.window}"
 
 
-def _sentence(recommendation: Recommendation, considered: str, *, advises: bool) -> str:
+def _others(near: Sequence[Choice], measured: Sequence[Choice]) -> str:
+    """What else may be as good: what was measured by its name, and how many predicted windows."""
+    if not near:
+        return f"all else, measured or predicted, is more than {100 * _NEAR:.0f} % slower"
+    names = [_name(choice) for choice in near if choice in measured]
+    if predicted := len(near) - len(names):
+        names.append(wording.count(predicted, "predicted window"))
+    return f"{wording.listed(names)} may be within {100 * _NEAR:.0f} % of the best"
+
+
+def _sentence(recommendation: Recommendation, others: str, *, advises: bool) -> str:
     choice, speedup = recommendation.choice, recommendation.speedup
     prompts = recommendation.prompt_class
     subject = "the mix" if prompts is None else f"{prompts} prompts"
@@ -252,19 +282,7 @@ def _sentence(recommendation: Recommendation, considered: str, *, advises: bool)
     speed = f"{intervals.times(speedup)} the baseline's speed"
     speed += f" (95 % interval {intervals.bounds(speedup)})"
     speed += "" if recommendation.measured else ", as predicted"
-    others = f"of {considered}, nothing else is within {100 * _NEAR:.0f} % of it"
-    if near := recommendation.near:
-        windows: dict[str | None, list[int]] = {}
-        for other in near:
-            windows.setdefault(other.line, []).append(other.window or 0)
-        names = [
-            f"{line} with a window of {wording.listed([*map(str, sorted(of))])}"
-            if line
-            else "no speculation"
-            for line, of in windows.items()
-        ]
-        others = f"of {considered}, {wording.listed(names)} may be within {100 * _NEAR:.0f} % of it"
-    if not advises or (choice != _OFF and _OFF in near):
+    if not advises or (choice != _OFF and _OFF in recommendation.near):
         among = "" if advises else " in this rehearsal"
         configuration = _name(choice) if choice == _OFF else f"{_name(choice)}, {speed}"
         return f"Fastest for {subject}{among}: {configuration}; {others}."
@@ -280,7 +298,9 @@ def _measure_next(recommendation: Recommendation, scope: Scope) -> str:
     if not recommendation.measured:
         return f"Measure {_name(choice)}: so far it is only predicted."
     if choice != _OFF and _OFF in recommendation.near:
-        return f"Measure more rounds: {_name(choice)} and no speculation cannot be told apart yet."
+        differ = any(scope.observed.prompt_counts[number] for number in scope.shares)
+        more = "rounds and prompts" if differ else "rounds"
+        return f"Measure more {more}: {_name(choice)} and no speculation cannot be told apart yet."
     series = scope.series(choice.line) if choice.line else None
     widest = max(series.windows) if series and not series.fixed else None
     if choice.window == widest and widest and widest < _WIDEST:

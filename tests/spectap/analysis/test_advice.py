@@ -227,6 +227,26 @@ def test_a_measured_window_is_what_the_report_says() -> None:
             assert best.usd_per_million_output_tokens == pytest.approx(usd)
 
 
+@pytest.mark.parametrize("prompts", [24, 4])
+def test_where_prompts_return_advice_is_as_unsure_as_the_report(prompts: int) -> None:
+    sweep = dataclasses.replace(SWEEPS["prompts that differ"], prompts=prompts)
+    (case,) = summarise(sweep.config(), sweep.records()).cases
+    for prospect, cell in zip(advised(sweep).prospects, case.cells[1:], strict=True):
+        assert prospect.measured
+        assert cell.comparison
+        assert cell.comparison.cost
+        reported, figure = cell.comparison.cost.interval, prospect.measured
+        assert figure.point == pytest.approx(reported.point, rel=1e-3)
+        assert figure.high / figure.low == pytest.approx(reported.high / reported.low, rel=0.05)
+
+
+def test_nothing_is_advised_on_fewer_prompts_than_an_interval_needs() -> None:
+    sweep = dataclasses.replace(SWEEPS["prompts that differ"], prompts=2, rounds=3)
+    advice = advise(sweep.config(), sweep.records())
+    assert [*advice.prospects, *advice.recommendations] == []
+    assert "Nothing is advised on coding: it needs 3 prompts." in advice.notes
+
+
 def test_a_rehearsal_advises_nothing_in_words() -> None:
     rehearsed = SMALL.config().model_copy(update={"stand_in": "golden endpoints"})
     advice = advise(rehearsed, SMALL.records())
