@@ -154,10 +154,10 @@ class _Figures:
         return _mean([held for report in self.held for held in report])
 
     @property
-    def error(self) -> float:
-        """Of the share: the intervals of one report are not independent, reports are."""
-        excess = [sum(held) - self.share * len(held) for held in self.held]
-        return math.sqrt(sum(each**2 for each in excess)) / max(1, sum(map(len, self.held)))
+    def discoveries(self) -> list[list[float]]:
+        """Of each report that has something to find, whether it is found."""
+        known = ([s.found for s in report if s.found is not None] for report in self.reports)
+        return [of_report for of_report in known if of_report]
 
     @property
     def wrong(self) -> int:
@@ -165,7 +165,7 @@ class _Figures:
 
     @property
     def found(self) -> float:
-        return _mean([s.found for s in self.stated if s.found is not None])
+        return _mean([found for report in self.discoveries for found in report])
 
     @property
     def cells(self) -> list[str]:
@@ -176,7 +176,7 @@ class _Figures:
 
     def problems(self, bar: Bar) -> Iterator[str]:
         """Each part of the bar that is missed."""
-        reach = NormalDist().inv_cdf(1 - SELDOM) * self.error
+        reach = _reach(self.held)
         if bar.hold is not None and self.share < bar.hold and self.share + reach < PROMISED:
             yield f"{self.share:.1%} of intervals hold the truth, {bar.hold:.1%} must"
         most = bar.hold_at_most
@@ -186,7 +186,7 @@ class _Figures:
             allowed = int(binom.ppf(1 - SELDOM, len(self.reports), bar.wrong))
             if self.wrong > allowed:
                 yield f"{self.wrong} of {len(self.reports)} reports are wrong, {allowed} may be"
-        if bar.found is not None and not self.found >= bar.found:
+        if bar.found is not None and not self.found + _reach(self.discoveries) >= bar.found:
             yield f"{self.found:.1%} are found, {bar.found:.1%} must be"
 
 
@@ -201,6 +201,15 @@ def _figures(reports: Sequence[Sequence[Statement]]) -> dict[str, _Figures]:
         claims = [[Statement(ANY, wrong=s.wrong) for s in report] for report in reports]
         by_figure[ANY] = _Figures(claims)
     return by_figure
+
+
+def _reach(reports: Sequence[Sequence[float]]) -> float:
+    """How far the share of what is true may be off by chance: the statements of one report are not
+    independent, reports are."""
+    count = max(1, sum(map(len, reports)))
+    share = sum(map(sum, reports)) / count
+    excess = [sum(values) - share * len(values) for values in reports]
+    return NormalDist().inv_cdf(1 - SELDOM) * math.hypot(*excess) / count
 
 
 def _mean(values: Sequence[float]) -> float:
