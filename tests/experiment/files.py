@@ -99,7 +99,7 @@ def edited(changes: Mapping[str, Any]) -> str:
 
     JSON is YAML 1.2, and quick to write and to read.
     """
-    return json.dumps(edited_data(changes), indent=2, allow_nan=False)
+    return json.dumps(edited_data(changes), indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def swept(**sweep: Any) -> dict[str, Any]:
