@@ -100,8 +100,9 @@ class Taps:
         """
         records = self._records = []
         self.silent = set()
+        launch = self._config.load.launch(turn.round)
         for tap in self._taps.values():
-            tap.label(turn.case, turn.round, attempt, turn.load)
+            tap.label(turn.case, turn.round, attempt, turn.load, launch)
         collect_garbage()
         in_order = rotated(tuple(self._taps), turn.round)
         drives = (self._drive(turn, attempt, variant, point, prompts) for variant in in_order)
