@@ -38,11 +38,12 @@ def comparison(
             family,
             decided=(key, question) in family.decided,
             rounds=contrast.rounds,
+            unit=plan.unit,
         )
         for question, answer in (contrast.answers if contrast.throughput else {}).items()
     }
     speed, cost = claimed.get(Question.SPEED), claimed.get(Question.COST)
-    verdict = claims.too_few(contrast.rounds, planned=plan.known)
+    verdict = claims.too_few(contrast.rounds, planned=plan.known, unit=plan.unit)
     if speed is not None:
         verdict = claims.judge(
             *(cell, baseline, speed, cost),

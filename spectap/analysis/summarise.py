@@ -108,6 +108,7 @@ def _summary(evidence: Evidence) -> Summary:
         rehearsal=plan.rehearsal,
         notes=(),
         not_run=plan.not_run,
+        launches=plan.launches,
     )
 
 

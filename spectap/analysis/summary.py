@@ -66,6 +66,8 @@ class Claim:
     """The difference that more rounds would find: the one seen, but at least ``claims.MARGIN``."""
     more_rounds: int | None
     """How many that takes; None for none, and where no number is enough."""
+    unit: str = "round"
+    """What they are: rounds, or launches of the servers."""
 
 
 class Finding(Enum):
@@ -317,6 +319,9 @@ class Summary:
     notes: tuple[str, ...]
     not_run: int = 0
     """Turns after the end of a run that ended early: what was measured before stands for itself."""
+    launches: int = 1
+    """How often each server was to be launched; with one, no interval has what launches differ in.
+    """
 
     @property
     def complete(self) -> bool:

@@ -35,6 +35,11 @@ COST: Final = Question("cost", "cost", "less", "more")
 TOGETHER: Final = Question("cost", "all together", "more tokens/s", "fewer tokens/s")
 
 
+LAUNCHED_ONCE: Final = (
+    "1 launch of each server was measured: what differs between launches is in no interval."
+)
+
+
 @dataclass(frozen=True)
 class Reply:
     """The answer to one question about a comparison."""
@@ -64,6 +69,9 @@ def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
         below = tuple(". ".join(chain(*parts)) + "." for parts in variants)
     else:
         text = f"{summary.subject} in {cases}"
+    decided = (each.verdict.finding.decided for of in compared.values() for each in of)
+    if summary.launches == 1 and any(decided):
+        below += (LAUNCHED_ONCE,)
     return f"Rehearsal: {text}" if summary.rehearsal else text, below
 
 
