@@ -68,6 +68,8 @@ class Taps:
         self._taps: dict[str, Tap] = {}
         self._records: list[Record] = []
         self._drives: dict[str, asyncio.Future[None]] = {}
+        self.launch = 0
+        """Which launch of the servers is running, from 1; 0 where there is but one."""
         self.silent: set[str] = set()
         """The variants whose servers sent nothing for so long that the last turn on them ended."""
 
@@ -100,9 +102,8 @@ class Taps:
         """
         records = self._records = []
         self.silent = set()
-        launch = self._config.load.launch(turn.round)
         for tap in self._taps.values():
-            tap.label(turn.case, turn.round, attempt, turn.load, launch)
+            tap.label(turn.case, turn.round, attempt, turn.load, self.launch)
         collect_garbage()
         in_order = rotated(tuple(self._taps), turn.round)
         drives = (self._drive(turn, attempt, variant, point, prompts) for variant in in_order)
