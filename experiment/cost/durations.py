@@ -107,7 +107,9 @@ def measuring_seconds(experiment: Experiment) -> float:
     if experiment.isolated:
         return _measuring([*map(index_seconds, variants(experiment))], _claims(experiment))
     # All at once: a turn takes as long as its slowest service.
-    return max(_load_seconds(variant, WARM_UPS) for variant in variants(experiment))
+    launches = experiment.benchmark.launches
+    measuring = max(_load_seconds(v, WARM_UPS * launches) for v in variants(experiment))
+    return measuring + (launches - 1) * START_SECONDS
 
 
 def job_deadline_seconds(experiment: Experiment) -> int:
@@ -250,7 +252,10 @@ def _measured(experiment: Experiment) -> str:
     most = load.rounds.at_most
     rounds = str(most) if load.rounds.at_least == most else f"up to {most}"
     cases = len(load.test_cases)
-    return f"rounds x test cases x turns: {rounds} x {cases} x ({turns} s), and a warm-up"
+    again = ""
+    if load.launches > 1:
+        again = f", and {load.launches - 1} more launches of {_minutes(START_SECONDS)}"
+    return f"rounds x test cases x turns: {rounds} x {cases} x ({turns} s), and a warm-up{again}"
 
 
 def _minutes(seconds: float) -> str:

@@ -191,7 +191,7 @@ def compare(
             "case and load point"
         )
     alpha = min(stopping.alpha(run.config.load) for run in (*old, *new))
-    changes = _changes(*(side.estimates for side in sides), alpha, threshold)
+    changes = _changes(sides[0].estimates, sides[1].estimates, alpha, threshold)
     if differing:
         changes = {key: replace(change, differs=False) for key, change in changes.items()}
     plan = sides[0].evidences[0].plan
