@@ -90,6 +90,7 @@ class Caps:
     """How long an open loop lasts in a round."""
     prompts: int | None = None
     """Of a prompt set."""
+    launches: int | None = None
 
     def applied(self, of_pod: Config) -> Config:
         """The configuration with nothing above the caps."""
@@ -97,11 +98,14 @@ class Caps:
         return of_pod.model_copy(update={"load": self._load(of_pod.load), "test_cases": cases})
 
     def _load(self, load: Load) -> Load:
-        rounds = load.rounds
+        rounds, launches = load.rounds, _least(load.launches, self.launches)
         if self.rounds is not None and rounds.at_most > self.rounds:
-            rounds = Rounds.model_validate(self.rounds)
+            # As many in each launch.
+            most = max(1, self.rounds // launches) * launches
+            rounds = Rounds.model_validate(most)
         changes = {
             "rounds": rounds,
+            "launches": launches,
             "mean_output_tokens": _least(load.mean_output_tokens, self.output_tokens),
             "points": tuple(self._points(load.points)),
         }

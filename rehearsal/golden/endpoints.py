@@ -27,6 +27,10 @@ SPEED: Final = 10
 """How much faster the golden endpoints are than the article's baseline."""
 
 
+LAUNCH_ERROR: Final = 0.02
+"""How far the launches of one endpoint are off each other, where a run has several."""
+
+
 def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
     environment, logs = setting.serving_environment, setting.layout.logs
     return Servers(
@@ -34,6 +38,11 @@ def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
         (
             f"golden, {SPEED} times the article's speed, by this arithmetic",
             *description(setting.experiment),
+            *(
+                [f"times of one launch are off by {LAUNCH_ERROR:.0%} (standard deviation)"]
+                if setting.experiment.benchmark.launches > 1
+                else []
+            ),
         ),
     )
 
@@ -80,6 +89,7 @@ def _command(variant: Variant, speed: float, acceptance: Path, port: int) -> tup
         "token-cost": COST.slope,
         "token-seconds": schedule.token_seconds,
         "draft-cost": schedule.draft_cost,
+        "launch-error": LAUNCH_ERROR if variant.experiment.benchmark.launches > 1 else 0.0,
         "acceptance": acceptance,
         "otherwise": draft_of(variant).acceptance(OF_STRUCTURE[Structure.OPEN_ENDED]),
     }
