@@ -143,7 +143,7 @@ def _notes(changes: Changes) -> Iterator[str]:
         yield (
             "Each launch of a server has a level of its own, and fewer than three on a side do not "
             f"show it. {wording.percent(changes.launch_error)} % are assumed (--launch-error), in "
-            "each server's times. None are assumed in tokens a step: there, acceptance that differs "
-            "between launches shows as a difference. Three runs a side, each of a launch of its "
-            "own, show all of it: --old RUN ... --new RUN ..."
+            "each server's times, and none in tokens a step, where acceptance that differs between "
+            "launches shows as a difference. Three runs a side, each of a launch of its own, show "
+            "all of it: --old RUN ... --new RUN ..."
         )

@@ -163,3 +163,18 @@ def test_a_step_yields_up_to_one_token_more_than_its_drafts(services: Rehearsed)
 def test_the_bucket_is_compared_with_the_results(services: Rehearsed) -> None:
     stage = r"compare the bucket with the results\n +\d+ files, all the same"
     assert re.search(stage, services.printed)
+
+
+def test_services_are_launched_again_and_launches_are_the_unit(
+    rehearse: Rehearse, variation: Vary
+) -> None:
+    launched = rehearse(variation(SHORT | {"benchmark.rounds": 3, "benchmark.launches": 3}))
+    records = [record for record in launched.run.records if record.round > 0]
+    assert {(record.round, record.launch) for record in records} == {(n, n) for n in (1, 2, 3)}
+    assert "RELAUNCH: kill -HUP " in launched.stand_ins
+    assert launched.run.summary.launches == 3
+    for case in launched.run.summary.cases:
+        compared = case.cell("SD").comparison
+        assert compared is not None
+        assert compared.speed is not None
+        assert compared.speed.unit == "launch"
