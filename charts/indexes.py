@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
@@ -16,15 +16,8 @@ from charts.llmperf import (
     benchmark_container,
     benchmark_volumes,
 )
-from charts.names import (
-    DEVICES,
-    Component,
-    Deployed,
-    ServiceAccount,
-    artifact_prefix,
-    indexed_job,
-)
-from charts.pods import SCRIPTS_PATH, digest, job, mount, reference, scripts_mount
+from charts.names import DEVICES, Component, Deployed, ServiceAccount, artifact_prefix, indexed_job
+from charts.pods import SCRIPTS_MOUNT, SCRIPTS_PATH, digest, job, mount, reference
 from charts.preparation import COMPILES, not_beside
 from charts.scripts import Scripts
 from charts.server import (
@@ -91,10 +84,8 @@ def add_indexes(chart: Chart, experiment: Experiment, deployed: Deployed, script
         metadata=k8s.ObjectMeta(name=name),
         data={"config.json": config.dump(settings), **_files(experiment, settings)},
     )
-    component, pod, measures = (
-        (Component.SWEEP, _sweep_pod, "benchmark")
-        if experiment.sweep
-        else (Component.OFFLINE, _jobs_pod, "generate")
+    component, measures = (
+        (Component.SWEEP, "benchmark") if experiment.sweep else (Component.OFFLINE, "generate")
     )
     count = len(variants(experiment))
     job(
@@ -102,9 +93,9 @@ def add_indexes(chart: Chart, experiment: Experiment, deployed: Deployed, script
         "Job",
         name,
         {"app": name, "component": component},
-        pod(experiment, image),
+        _pod(experiment, image),
         {script: scripts[script] for script in _scripts(experiment)},
-        stable=pod(experiment, stable),
+        stable=_pod(experiment, stable),
         completion_mode="Indexed",
         completions=count,
         parallelism=count if experiment.sweep else 1,
@@ -157,12 +148,6 @@ def _program(variant: Variant) -> tuple[list[str], dict[str, str]]:
     return generate_command(variant), {**environment, "HF_HUB_OFFLINE": "1"}
 
 
-def _shared_environment(experiment: Experiment) -> dict[str, str]:
-    first, *rest = [_program(variant)[1] for variant in variants(experiment)]
-    assert all(environment == first for environment in rest), "a Job's pods have one environment"
-    return first
-
-
 def _instruments(experiment: Experiment) -> tuple[str, ...]:
     """The scripts that measure: with others, it is another measurement."""
     if experiment.sweep:
@@ -197,58 +182,15 @@ def _files(experiment: Experiment, settings: config.Config) -> dict[str, str]:
     }
 
 
-def _sweep_pod(experiment: Experiment, image: str) -> k8s.PodSpec:
-    """Brings the artifact, serves, measures: the pod ends when the benchmark does.
+def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
+    """Three containers: one fetches the artifact, one serves or generates, and the benchmark.
 
     vLLM is a sidecar, which Kubernetes ends after the benchmark and starts again if it fails. It
     has no probes: the benchmark waits for it and says why it does not start. A startup probe that
     failed would begin anew, for ever, and the benchmark would never run.
     """
-    vllm = server(
-        experiment,
-        ["/bin/bash", f"{SCRIPTS_PATH}/serve-index.sh", CONFIG_PATH, ARTIFACT_PATH],
-        _shared_environment(experiment),
-        beside=BENCHMARK_ROOM,
-        mounts=[_CONFIG_MOUNT, scripts_mount()],
-        restart_policy="Always",
-    )
-    patience = k8s.EnvVar(name="START_SECONDS", value=str(START_SECONDS))
-    return _pod(experiment, ServiceAccount.SWEEP, vllm, image, ("benchmark", "index"), patience)
-
-
-def _jobs_pod(experiment: Experiment, image: str) -> k8s.PodSpec:
-    """Brings the artifact, runs ``inference_demo``, collects: one container after another."""
-    generate = on_devices(
-        experiment,
-        "generate",
-        ["/bin/bash", f"{SCRIPTS_PATH}/generate.sh", CONFIG_PATH, ARTIFACT_PATH, RESULTS_PATH],
-        {**_shared_environment(experiment), "RUN_ID": run_id(experiment)},
-        # It writes its tokenizer there (NxDI v0.6.10598, inference_demo.py, load_tokenizer).
-        artifact=mount("artifact", ARTIFACT_PATH),
-        mounts=[_CONFIG_MOUNT, scripts_mount(), mount("results", RESULTS_PATH)],
-    )
-    # A generation that hangs would keep the devices until the Job's own deadline.
-    deadline = index_deadline_seconds(experiment)
-    return _pod(
-        experiment,
-        ServiceAccount.OFFLINE,
-        generate,
-        image,
-        ("collect", "collect"),
-        active_deadline_seconds=deadline,
-    )
-
-
-def _pod(
-    experiment: Experiment,
-    account: ServiceAccount,
-    runs: k8s.Container,
-    image: str,
-    benchmark: tuple[str, str],
-    *references: k8s.EnvVar,
-    **settings: Any,
-) -> k8s.PodSpec:
-    """A pod of three containers: one fetches, ``runs``, and the benchmark (name and command)."""
+    environment, *others = [_program(variant)[1] for variant in variants(experiment)]
+    assert all(other == environment for other in others), "a Job's pods have one environment"
     run = k8s.EnvVar(name="RUN_ID", value=run_id(experiment))
     # How often it has looked in vain. Kubernetes counts what it ignores in an annotation, which the
     # first pod does not have: then the variable is empty.
@@ -259,22 +201,45 @@ def _pod(
         references=[run, looked, k8s.EnvVar(name="LOOKS", value=str(LOOKS))],
         mounts=[_CONFIG_MOUNT],
     )
-    name, command = benchmark
-    measures = benchmark_container(
-        image, name, command, references=[run, *references], prefix=_BENCHMARK
-    )
+    if experiment.sweep:
+        runs = server(
+            experiment,
+            ["/bin/bash", f"{SCRIPTS_PATH}/serve-index.sh", CONFIG_PATH, ARTIFACT_PATH],
+            environment,
+            beside=BENCHMARK_ROOM,
+            mounts=[_CONFIG_MOUNT, SCRIPTS_MOUNT],
+            restart_policy="Always",
+        )
+        patience = k8s.EnvVar(name="START_SECONDS", value=str(START_SECONDS))
+        account, name, command = ServiceAccount.SWEEP, "benchmark", "index"
+        references = [run, patience]
+    else:
+        runs = on_devices(
+            experiment,
+            "generate",
+            ["/bin/bash", f"{SCRIPTS_PATH}/generate.sh", CONFIG_PATH, ARTIFACT_PATH, RESULTS_PATH],
+            {**environment, "RUN_ID": run_id(experiment)},
+            # It writes its tokenizer there (NxDI v0.6.10598, inference_demo.py, load_tokenizer).
+            artifact=mount("artifact", ARTIFACT_PATH),
+            mounts=[_CONFIG_MOUNT, SCRIPTS_MOUNT, mount("results", RESULTS_PATH)],
+        )
+        account, name, command = ServiceAccount.OFFLINE, "collect", "collect"
+        references = [run]
     return serving_pod(
         experiment,
         account,
         # An index that failed is a new pod, which the Job counts.
         restart_policy="Never",
+        # A generation that hangs would keep the devices until the Job's own deadline.
+        active_deadline_seconds=None if experiment.sweep else index_deadline_seconds(experiment),
         # A compile takes all cores of its node: what is measured beside it would be slower, and
         # the controls need not show it. The scheduler keeps compiles away from these pods, too.
         affinity=not_beside(COMPILES),
         init_containers=[brings, runs],
-        containers=[measures],
+        containers=[
+            benchmark_container(image, name, command, references=references, prefix=_BENCHMARK)
+        ],
         volumes=benchmark_volumes(indexed_job(experiment), prefix=_BENCHMARK),
-        **settings,
     )
 
 
@@ -283,20 +248,14 @@ def _failure_policy(measures: str) -> k8s.PodFailurePolicy:
 
     No failures are a graph that is not there yet and a node that is taken away.
     """
-    statuses = [("Ignore", "fetch", NOT_YET)]
-    statuses += [("FailIndex", name, NEVER) for name in (DEVICES, "fetch", measures)]
+
+    def on_status(action: str, container: str, status: int) -> k8s.PodFailurePolicyRule:
+        requirement = k8s.PodFailurePolicyOnExitCodesRequirement(
+            container_name=container, operator="In", values=[status]
+        )
+        return k8s.PodFailurePolicyRule(action=action, on_exit_codes=requirement)
+
+    last = [on_status("FailIndex", name, NEVER) for name in (DEVICES, "fetch", measures)]
     taken_away = k8s.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
-    return k8s.PodFailurePolicy(
-        rules=[
-            *(
-                k8s.PodFailurePolicyRule(
-                    action=action,
-                    on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
-                        container_name=name, operator="In", values=[status]
-                    ),
-                )
-                for action, name, status in statuses
-            ),
-            k8s.PodFailurePolicyRule(action="Ignore", on_pod_conditions=[taken_away]),
-        ]
-    )
+    ignored = k8s.PodFailurePolicyRule(action="Ignore", on_pod_conditions=[taken_away])
+    return k8s.PodFailurePolicy(rules=[on_status("Ignore", "fetch", NOT_YET), *last, ignored])

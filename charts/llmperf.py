@@ -10,16 +10,18 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
 from charts import scripts
-from charts.acknowledge import ENDS_BY_ITSELF, acknowledged
-from charts.names import (
-    NAMESPACE,
-    VLLM_PORT,
-    Component,
-    Deployed,
-    ServiceAccount,
-    benchmark_pod,
+from charts.names import NAMESPACE, VLLM_PORT, Component, Deployed, ServiceAccount, benchmark_pod
+from charts.pods import (
+    ENDS_BY_ITSELF,
+    RUN_ID,
+    Room,
+    acknowledged,
+    config_volume,
+    container,
+    empty_dir,
+    mount,
+    pod,
 )
-from charts.pods import Room, config_volume, container, empty_dir, mount, pod, run_id
 from experiment.known_models import Model
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
@@ -29,13 +31,6 @@ from spectap import config, load_points
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"
-_SHARED_FIELDS: Final = {
-    "stddev_input_tokens",
-    "mean_output_tokens",
-    "stddev_output_tokens",
-    "timeout_seconds",
-}
-"""Of the load in the experiment and in the benchmark's input."""
 BENCHMARK_ROOM: Final = Room(cpu=2, memory=4, memory_limit=8, disk=4, disk_limit=24)
 
 
@@ -51,7 +46,7 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
     settings = benchmark_config(
         experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
     )
-    files, references = {"config.json": config.dump(settings)}, [run_id()]
+    files, references = {"config.json": config.dump(settings)}, [RUN_ID]
     relaunches = experiment.benchmark.launches > 1
     if relaunches:
         files[scripts.RELAUNCH] = scripts.read_relaunch()
@@ -115,8 +110,8 @@ def benchmark_config(
     It has ``stopper`` only if the end of a run is to end the nodes.
     """
     load, objectives = experiment.benchmark, experiment.benchmark.objectives
-    arguments = dict(load.chat_template_kwargs)
-    template = {"chat_template_kwargs": arguments} if arguments else {}
+    arguments = load.chat_template_kwargs
+    template = {"chat_template_kwargs": dict(arguments)} if arguments else {}
     return config.Config(
         experiment=experiment.name,
         model=experiment.models.target.id,
@@ -127,13 +122,16 @@ def benchmark_config(
         load=load_points.Load(
             # Of lines: where there are none, it is the length of nothing.
             mean_input_tokens=load.mean_input_tokens or load_points.MINIMUM_INPUT_TOKENS,
-            **load.model_dump(include=_SHARED_FIELDS),
+            stddev_input_tokens=load.stddev_input_tokens,
+            mean_output_tokens=load.mean_output_tokens,
+            stddev_output_tokens=load.stddev_output_tokens,
+            timeout_seconds=load.timeout_seconds,
             points=load.points,
             rounds=load.rounds,
             launches=load.launches,
             sampling={"temperature": load.temperature, **template},
         ),
-        test_cases=tuple(benchmark_case(experiment, case) for case in load.test_cases),
+        test_cases=tuple(_test_case(experiment, case) for case in load.test_cases),
         objectives=config.Objectives(**objectives.model_dump()) if objectives else None,
         keep_answers=load.keep_answers,
         apart=experiment.isolated,
@@ -144,8 +142,7 @@ def benchmark_config(
     )
 
 
-def benchmark_case(experiment: Experiment, case: TestCase) -> config.TestCase:
-    """A test case as the benchmark takes it: the same fields, but for those of its prompts."""
+def _test_case(experiment: Experiment, case: TestCase) -> config.TestCase:
     fields = case.model_dump(exclude={"set", "file", "classes", "limit"})
     if case.is_line:
         return config.TestCase(**fields, prompts=None)
@@ -204,28 +201,23 @@ def _checkpoint(model: Model) -> str:
 def _settings(experiment: Experiment) -> dict[str, str]:
     """What the variants have in common, as a person would put it."""
     serving, price = experiment.serving, cost(experiment)
+    arguments, thinking = dict(experiment.benchmark.chat_template_kwargs), dict[str, str]()
+    if "enable_thinking" in arguments:
+        # Qwen3's template asks whether it "is false", which no other value is.
+        thinking = {"Thinking": "off" if arguments.pop("enable_thinking") is False else "on"}
+    elif experiment.models.target.known.thinks:
+        thinking = {"Thinking": "on, the model's default"}
     return {
         "Target": _checkpoint(experiment.models.target),
         "Image": experiment.serving_runtime.image.rpartition(":")[2],
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
         "Length": f"{serving.length} tokens",
-        **_chat_template(experiment),
+        **thinking,
+        **({"Chat template": json.dumps(arguments)} if arguments else {}),
         "Region": experiment.aws.region,
         "Price": f"{price.usd_per_hour} USD per hour ({price.price})",
     }
-
-
-def _chat_template(experiment: Experiment) -> dict[str, str]:
-    """The chat template's arguments. A model that thinks does so unless it is told not to."""
-    arguments = dict(experiment.benchmark.chat_template_kwargs)
-    settings = {}
-    if "enable_thinking" in arguments:
-        # Qwen3's template asks whether it "is false", which no other value is.
-        settings["Thinking"] = "off" if arguments.pop("enable_thinking") is False else "on"
-    elif experiment.models.target.known.thinks:
-        settings["Thinking"] = "on, the model's default"
-    return settings | ({"Chat template": json.dumps(arguments)} if arguments else {})
 
 
 def benchmark_container(

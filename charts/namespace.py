@@ -59,27 +59,16 @@ def add_namespace(chart: Chart, experiment: Experiment) -> None:
     if experiment.isolated:
         return
     clients = (Component.BENCHMARK, Component.QUALITY)
-    _policy(
-        chart,
-        "allow-clients-to-vllm",
-        Component.VLLM,
-        ingress=[
-            k8s.NetworkPolicyIngressRule(
-                from_=[_pods(client) for client in clients], ports=[_port(VLLM_PORT)]
-            )
-        ],
+    from_clients = k8s.NetworkPolicyIngressRule(
+        from_=[_pods(client) for client in clients], ports=[_port(VLLM_PORT)]
     )
+    _policy(chart, "allow-clients-to-vllm", Component.VLLM, ingress=[from_clients])
     for client in clients:
         egress = [_to(_pods(Component.VLLM), _port(VLLM_PORT))]
         _policy(chart, f"allow-{client}-to-vllm", client, egress=egress)
 
 
-def _policy(
-    chart: Chart,
-    name: str,
-    component: Component | None = None,
-    **rules: Any,
-) -> None:
+def _policy(chart: Chart, name: str, component: Component | None = None, **rules: Any) -> None:
     """For the pods of ``component``, or for all; of the directions that ``rules`` name."""
     k8s.KubeNetworkPolicy(
         chart,
@@ -142,12 +131,9 @@ def add_claims(chart: Chart, experiment: Experiment) -> None:
         constraints=[wired],
         config=[k8s.DeviceClaimConfiguration(requests=[_REQUEST], opaque=cores)],
     )
-    k8s.KubeResourceClaimTemplate(
-        chart,
-        "Devices",
-        metadata=k8s.ObjectMeta(name=claim_template(experiment)),
-        spec=k8s.ResourceClaimTemplateSpec(spec=k8s.ResourceClaimSpec(devices=claim)),
-    )
+    metadata = k8s.ObjectMeta(name=claim_template(experiment))
+    spec = k8s.ResourceClaimTemplateSpec(spec=k8s.ResourceClaimSpec(devices=claim))
+    k8s.KubeResourceClaimTemplate(chart, "Devices", metadata=metadata, spec=spec)
 
 
 def add_model_store(chart: Chart, experiment: Experiment, bucket: str) -> None:

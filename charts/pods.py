@@ -1,4 +1,9 @@
-"""What the charts' pods have in common."""
+"""What the charts' pods have in common, and which findings of checkov and kube-score stay.
+
+The reasons stand in annotations of the object, in the scanners' own form (checkov 3.3.30,
+``checkov/kubernetes/kubernetes_utils.py``; kube-score v1.20.0, ``scorecard/scorecard.go``). Not in
+those of a pod template, where another reason would be another pod.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,6 @@ from typing import Any, Final, NamedTuple
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
-from charts.acknowledge import acknowledged
 from charts.names import (
     DEVICES,
     MODEL_STORE_CONFIG,
@@ -26,6 +30,46 @@ USER_ID: Final = 10001
 MODELS_PATH: Final = "/models"
 SCRIPTS_PATH: Final = "/scripts"
 SCRATCH_PATH: Final = "/scratch"
+
+
+class Accepted(NamedTuple):
+    """A finding that stays."""
+
+    reason: str
+    """Without an equals sign, at which checkov splits."""
+    checkov: tuple[str, ...] = ()
+    kube_score: tuple[str, ...] = ()
+
+
+NO_CPU_LIMIT: Final = Accepted(
+    "A CPU limit would throttle what is measured, and compilers that may use all idle cores",
+    # kube-score has one check for CPU and memory. It is told to leave CPU limits out.
+    checkov=("CKV_K8S_11",),
+)
+PULLED_ONCE: Final = Accepted(
+    "A container that starts again must be what it was, also while the registry is away; "
+    "the images are public or the account's own",
+    checkov=("CKV_K8S_15",),
+    kube_score=("container-image-pull-policy",),
+)
+NO_DIGEST: Final = Accepted(
+    "Its tag is a hash of what it was built from, or its digest is not known here; "
+    "make digests pins it",
+    checkov=("CKV_K8S_43",),
+)
+WRITES_TO_ROOT: Final = Accepted(
+    "The Neuron tools write logs and caches next to themselves",
+    checkov=("CKV_K8S_22",),
+    kube_score=("container-security-context-readonlyrootfilesystem",),
+)
+ENDS_BY_ITSELF: Final = Accepted(
+    "It serves nobody and ends; a probe could only end a run that is under way",
+    checkov=("CKV_K8S_8", "CKV_K8S_9"),
+)
+ONE_ON_ITS_DEVICES: Final = Accepted(
+    "It holds devices of its own, which a second pod beside it would wait for",
+    kube_score=("deployment-replicas", "deployment-strategy"),
+)
 
 
 class Room(NamedTuple):
@@ -117,11 +161,6 @@ def reference(name: str, field: str) -> k8s.EnvVar:
     return k8s.EnvVar(name=name, value_from=source)
 
 
-def run_id() -> k8s.EnvVar:
-    """``RUN_ID``: one value for all restarts of a pod's container, another for the next pod."""
-    return reference("RUN_ID", "metadata.uid")
-
-
 def python_command(name: str) -> list[str]:
     """Runs ``name.py`` of ``charts/scripts`` with what ``name.lock`` pins. Arguments follow.
 
@@ -136,15 +175,6 @@ def python_command(name: str) -> list[str]:
     return ["/bin/sh", "-c", f'{install} && {program} "$@"', name]
 
 
-def model_store_environment() -> list[k8s.EnvFromSource]:
-    """``BUCKET`` and ``AWS_REGION``.
-
-    They are references, so that no pod's specification holds an account or a bucket: the
-    specification of a Job or a Pod cannot be changed later.
-    """
-    return [k8s.EnvFromSource(config_map_ref=k8s.ConfigMapEnvSource(name=MODEL_STORE_CONFIG))]
-
-
 def empty_dir(name: str, size: str, medium: str | None = None) -> k8s.Volume:
     """Scratch space on the node's disk, or in memory with ``medium="Memory"``."""
     limit = k8s.Quantity.from_string(size)
@@ -152,20 +182,9 @@ def empty_dir(name: str, size: str, medium: str | None = None) -> k8s.Volume:
     return k8s.Volume(name=name, empty_dir=source)
 
 
-def models_volume() -> k8s.Volume:
-    """The checkpoints of the model bucket, read-only."""
-    claim = k8s.PersistentVolumeClaimVolumeSource(claim_name=MODELS_CLAIM, read_only=True)
-    return k8s.Volume(name="models", persistent_volume_claim=claim)
-
-
 def config_volume(name: str, config_map: str) -> k8s.Volume:
     """The files of a ConfigMap."""
     return k8s.Volume(name=name, config_map=k8s.ConfigMapVolumeSource(name=config_map))
-
-
-def scripts_volume() -> k8s.Volume:
-    """The files of ``charts/scripts``."""
-    return config_volume("scripts", SCRIPTS_CONFIG)
 
 
 def mount(
@@ -177,14 +196,23 @@ def mount(
     )
 
 
-def scratch_mounts() -> list[k8s.VolumeMount]:
-    """Of a container that prepares something."""
-    return [mount("scratch", SCRATCH_PATH), scripts_mount(), mount("tmp", "/tmp")]
-
-
-def scripts_mount() -> k8s.VolumeMount:
-    """Where a container finds the scripts."""
-    return mount("scripts", SCRIPTS_PATH, read_only=True)
+RUN_ID: Final = reference("RUN_ID", "metadata.uid")
+"""One value for all restarts of a pod's container, another for the next pod."""
+MODEL_STORE_ENVIRONMENT: Final = k8s.EnvFromSource(
+    config_map_ref=k8s.ConfigMapEnvSource(name=MODEL_STORE_CONFIG)
+)
+"""``BUCKET`` and ``AWS_REGION``: references, so that no pod's specification holds an account or a
+bucket. The specification of a Job or a Pod cannot be changed later."""
+MODELS_VOLUME: Final = k8s.Volume(
+    name="models",
+    persistent_volume_claim=k8s.PersistentVolumeClaimVolumeSource(
+        claim_name=MODELS_CLAIM, read_only=True
+    ),
+)
+SCRIPTS_VOLUME: Final = config_volume("scripts", SCRIPTS_CONFIG)
+SCRIPTS_MOUNT: Final = mount("scripts", SCRIPTS_PATH, read_only=True)
+SCRATCH_MOUNTS: Final = (mount("scratch", SCRATCH_PATH), SCRIPTS_MOUNT, mount("tmp", "/tmp"))
+"""Of a container that prepares something."""
 
 
 def toleration(taint: str = NEURON_TAINT) -> k8s.Toleration:
@@ -220,6 +248,27 @@ def job(
     annotations = acknowledged(pod)
     metadata = k8s.ObjectMeta(name=name, labels=labels, annotations=annotations)
     k8s.KubeJob(chart, construct_id, metadata=metadata, spec=spec(pod))
+
+
+def acknowledged(pod: k8s.PodSpec, *findings: Accepted) -> dict[str, str]:
+    """Annotations for the object that makes ``pod``.
+
+    Besides ``findings``, they accept what each pod of ours has or what is seen in its containers.
+    """
+    manifest = k8s.KubePod.manifest(spec=pod)["spec"]
+    containers = [*manifest.get("initContainers", []), *manifest["containers"]]
+    accepted = [NO_CPU_LIMIT, PULLED_ONCE]
+    if any("@" not in container["image"] for container in containers):
+        accepted.append(NO_DIGEST)
+    if not all(c["securityContext"]["readOnlyRootFilesystem"] for c in containers):
+        accepted.append(WRITES_TO_ROOT)
+    accepted += findings
+    skipped = [f"{rule}={finding.reason}" for finding in accepted for rule in finding.checkov]
+    ignored = [rule for finding in accepted for rule in finding.kube_score]
+    return {
+        **{f"checkov.io/skip{number}": text for number, text in enumerate(skipped, start=1)},
+        "kube-score/ignore": ",".join(ignored),
+    }
 
 
 def digest(value: Any) -> str:

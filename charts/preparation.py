@@ -24,21 +24,21 @@ from charts.names import (
     model_prefix,
 )
 from charts.pods import (
+    MODEL_STORE_ENVIRONMENT,
     MODELS_PATH,
+    MODELS_VOLUME,
+    SCRATCH_MOUNTS,
     SCRATCH_PATH,
+    SCRIPTS_MOUNT,
     SCRIPTS_PATH,
+    SCRIPTS_VOLUME,
     Room,
     container,
     empty_dir,
     job,
-    model_store_environment,
-    models_volume,
     mount,
     pod,
     python_command,
-    scratch_mounts,
-    scripts_mount,
-    scripts_volume,
     toleration,
 )
 from charts.scripts import Scripts
@@ -108,18 +108,18 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
                     "HF_HOME": f"{SCRATCH_PATH}/hub",
                     "HF_TOKEN_PATH": f"{_TOKEN_PATH}/token",
                 },
-                env_from=model_store_environment(),
+                env_from=[MODEL_STORE_ENVIRONMENT],
                 room=Room(cpu=1, memory=2, memory_limit=4, disk=20, disk_limit=50),
                 mounts=[
                     mount("scratch", SCRATCH_PATH),
-                    scripts_mount(),
+                    SCRIPTS_MOUNT,
                     mount("token", _TOKEN_PATH, read_only=True),
                     mount("tmp", "/tmp"),
                 ],
             )
         ],
         volumes=[
-            scripts_volume(),
+            SCRIPTS_VOLUME,
             # For gated models; Qwen's need none. A file, which no process inherits.
             k8s.Volume(
                 name="token",
@@ -167,8 +167,8 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         init_containers=steps,
         containers=[_aws("upload", "upload-artifact.sh", artifact, *parts)],
         volumes=[
-            models_volume(),
-            scripts_volume(),
+            MODELS_VOLUME,
+            SCRIPTS_VOLUME,
             empty_dir("scratch", "500Gi"),
             empty_dir("tmp", "100Gi"),
         ],
@@ -216,9 +216,9 @@ def _aws(name: str, script: str, *arguments: str) -> k8s.Container:
         pinned(AWS_CLI),
         command=["/bin/bash", f"{SCRIPTS_PATH}/{script}"],
         args=[*arguments, SCRATCH_PATH],
-        env_from=model_store_environment(),
+        env_from=[MODEL_STORE_ENVIRONMENT],
         room=Room(cpu=1, memory=1, memory_limit=8, disk=1, disk_limit=_DISK),
-        mounts=scratch_mounts(),
+        mounts=SCRATCH_MOUNTS,
     )
 
 
@@ -241,5 +241,5 @@ def _neuron(
         variables=variables,
         read_only_root=False,
         room=room,
-        mounts=[mount("models", MODELS_PATH, read_only=True), *scratch_mounts()],
+        mounts=[mount("models", MODELS_PATH, read_only=True), *SCRATCH_MOUNTS],
     )

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from cdk8s import Chart
-from cdk8s_plus_35 import k8s
 
 from charts.llmperf import endpoint
 from charts.names import Component, ServiceAccount, quality_job
 from charts.pods import (
+    MODEL_STORE_ENVIRONMENT,
+    RUN_ID,
+    SCRATCH_MOUNTS,
+    SCRIPTS_VOLUME,
     Room,
     container,
     empty_dir,
     job,
-    model_store_environment,
     pod,
     python_command,
-    run_id,
-    scratch_mounts,
-    scripts_volume,
 )
 from charts.scripts import Scripts
 from experiment.images import PYTHON, pinned
@@ -36,13 +35,9 @@ def add_quality(chart: Chart, experiment: Experiment, scripts: Scripts) -> None:
     name = quality_job(experiment)
     labels = {"app": name, "component": Component.QUALITY}
     used = [scripts["quality.py"], scripts["quality.lock"]]
-    job(chart, "Job", name, labels, _pod(experiment), used, suspend=True, backoff_limit=1)
-
-
-def _pod(experiment: Experiment) -> k8s.PodSpec:
     assert experiment.quality is not None  # a sweep, which may have none, has no such chart
     secret = experiment.api_key_secret
-    return pod(
+    evaluates = pod(
         ServiceAccount.QUALITY,
         restart_policy="Never",
         containers=[
@@ -59,11 +54,12 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
                     *(f"{v.name}={endpoint(v)}" for v in variants(experiment) if not v.matched),
                 ],
                 variables={"API_KEY_SECRET": secret} if secret else {},
-                references=[run_id()],
-                env_from=model_store_environment(),
+                references=[RUN_ID],
+                env_from=[MODEL_STORE_ENVIRONMENT],
                 room=Room(cpu=1, memory=2, memory_limit=6, disk=4, disk_limit=12),
-                mounts=scratch_mounts(),
+                mounts=SCRATCH_MOUNTS,
             )
         ],
-        volumes=[scripts_volume(), empty_dir("scratch", "5Gi"), empty_dir("tmp", "5Gi")],
+        volumes=[SCRIPTS_VOLUME, empty_dir("scratch", "5Gi"), empty_dir("tmp", "5Gi")],
     )
+    job(chart, "Job", name, labels, evaluates, used, suspend=True, backoff_limit=1)

@@ -21,17 +21,17 @@ from charts.names import (
     model_prefix,
 )
 from charts.pods import (
+    MODEL_STORE_ENVIRONMENT,
     MODELS_PATH,
+    MODELS_VOLUME,
+    SCRIPTS_MOUNT,
     SCRIPTS_PATH,
+    SCRIPTS_VOLUME,
     Room,
     container,
     empty_dir,
-    model_store_environment,
-    models_volume,
     mount,
     pod,
-    scripts_mount,
-    scripts_volume,
     toleration,
 )
 from experiment.images import AWS_CLI, pinned
@@ -100,7 +100,7 @@ def serving_pod(
         command=["/bin/bash", f"{SCRIPTS_PATH}/devices.sh"],
         args=[str(experiment.serving.devices), "/dev"],
         room=Room(cpu=1, memory=1, disk=1, disk_limit=1, devices=True),
-        mounts=[scripts_mount(), mount("tmp", "/tmp")],
+        mounts=[SCRIPTS_MOUNT, mount("tmp", "/tmp")],
     )
     if secret := experiment.api_key_secret:
         mounts = [key_mount(read_only=False)]
@@ -117,8 +117,8 @@ def serving_pod(
         init_containers=[devices, *init_containers],
         containers=containers,
         volumes=[
-            models_volume(),
-            scripts_volume(),
+            MODELS_VOLUME,
+            SCRIPTS_VOLUME,
             # Compiled graph and sharded weights, on the node's NVMe.
             empty_dir("artifact", "300Gi"),
             empty_dir("shared-memory", shared_memory, medium="Memory"),
@@ -158,9 +158,9 @@ def fetch(
         command=["/bin/bash", f"{SCRIPTS_PATH}/{file}"],
         args=words,
         references=references,
-        env_from=model_store_environment(),
+        env_from=[MODEL_STORE_ENVIRONMENT],
         room=Room(cpu=cpu, memory=4, memory_limit=8, disk=1, disk_limit=_DISK),
-        mounts=[mount("artifact", ARTIFACT_PATH), scripts_mount(), mount("tmp", "/tmp"), *mounts],
+        mounts=[mount("artifact", ARTIFACT_PATH), SCRIPTS_MOUNT, mount("tmp", "/tmp"), *mounts],
         **settings,
     )
 
@@ -209,7 +209,7 @@ def on_devices(
         cpu, memory = cpu - beside.cpu, memory - (beside.memory_limit or beside.memory)
     if experiment.serving.api_key:
         command = ["/bin/bash", f"{SCRIPTS_PATH}/with-key.sh", KEY_FILE, *command]
-        scripts = [] if any(each.name == "scripts" for each in mounts) else [scripts_mount()]
+        scripts = [] if any(each.name == "scripts" for each in mounts) else [SCRIPTS_MOUNT]
         mounts = [*mounts, *scripts, key_mount()]
     return container(
         name,

@@ -7,15 +7,15 @@ from typing import Any, Final
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
-from charts.acknowledge import ONE_ON_ITS_DEVICES, acknowledged
-from charts.names import (
-    VLLM_PORT,
-    Component,
-    ServiceAccount,
-    artifact_prefix,
-    model_prefix,
+from charts.names import VLLM_PORT, Component, ServiceAccount, artifact_prefix, model_prefix
+from charts.pods import (
+    ONE_ON_ITS_DEVICES,
+    SCRIPTS_MOUNT,
+    SCRIPTS_PATH,
+    acknowledged,
+    mount,
+    reference,
 )
-from charts.pods import SCRIPTS_PATH, mount, reference, scripts_mount
 from charts.server import (
     ARTIFACT_PATH,
     KEY_FILE,
@@ -149,7 +149,7 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
                 [*serve_cached, *serve_command(variant)],
                 serve_environment(variant),
                 artifact=mount("artifact", ARTIFACT_PATH),
-                mounts=[scripts_mount(), *cached],
+                mounts=[SCRIPTS_MOUNT, *cached],
                 disk=200,
                 ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
                 **_probes(start_seconds=FIRST_START_SECONDS),

@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     command("start", "stages.command:start", "start the Trainium nodes, guarded", asks=True)
     command("stop", "stages.command:stop", "scale all groups to 0, now")
     command("status", "status:show", "say how everything is, on one screen")
-    logs = command("logs", "logs:show", "print the logs of what runs")
+    logs = command("logs", "pods:show_logs", "print the logs of what runs")
     logs.add_argument(
         "--of", dest="name", metavar="NAME", help="a service, a Job, a step or a pod instead"
     )

@@ -37,7 +37,10 @@ _MISSING: Final = frozenset(
 
 
 class DeploymentError(Exception):
-    """The command cannot be carried out in this account. One line."""
+    """The command cannot be carried out in this account. One line.
+
+    Whatever asks AWS or the cluster may raise it.
+    """
 
 
 class Denied(DeploymentError):
@@ -63,12 +66,11 @@ class Deployment:
 
     @classmethod
     def of(cls, file: str) -> Deployment:
-        """Reads the experiment and asks whose credentials these are.
-
-        Raises ExperimentError or DeploymentError.
-        """
+        """Reads the experiment and asks whose credentials these are. Raises ExperimentError."""
         experiment = load(file)
-        return cls(experiment, file, account_id(experiment.aws.region))
+        with aws_errors():
+            identity = client("sts", experiment.aws.region).get_caller_identity()
+        return cls(experiment, file, identity["Account"])
 
     @property
     def region(self) -> str:
@@ -93,10 +95,7 @@ class Deployment:
         return self._clients[key]
 
     def stack(self, name: str, region: str | None = None) -> dict[str, Any] | None:
-        """As CloudFormation describes it; None if the account does not have it.
-
-        Raises DeploymentError.
-        """
+        """As CloudFormation describes it; None if the account does not have it."""
         with aws_errors():
             try:
                 cloudformation = self.client("cloudformation", region)
@@ -109,10 +108,7 @@ class Deployment:
         return None if stack["StackStatus"] == "DELETE_COMPLETE" else dict(stack)
 
     def outputs(self, label: str) -> dict[str, str]:
-        """Of the stack with this label, such as ``trainium``; none if there is no such stack.
-
-        Raises DeploymentError.
-        """
+        """Of the stack with this label, such as ``trainium``; none if there is no such stack."""
         stack = self.stack(f"{self.name}-{label}") or {}
         return {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
 
@@ -125,15 +121,15 @@ class Bucket:
         self._client = deployment.client("s3")
 
     def incomplete(self, prefixes: Iterable[str]) -> list[str]:
-        """Those that have no marker yet. Raises DeploymentError."""
+        """Those that have no marker yet."""
         return [prefix for prefix in prefixes if not self.has(f"{prefix}{COMPLETE}")]
 
     def has(self, key: str) -> bool:
-        """Raises DeploymentError."""
+        """Whether there is such an object."""
         return ask(self._client.head_object, Bucket=self.name, Key=key) is not None
 
     def read(self, key: str) -> bytes | None:
-        """None if there is no such object, or it is above ``LARGEST``. Raises DeploymentError."""
+        """None if there is no such object, or it is above ``LARGEST``."""
         answer = ask(self._client.get_object, Bucket=self.name, Key=key)
         if answer is None or answer["ContentLength"] > LARGEST:
             return None
@@ -142,12 +138,12 @@ class Bucket:
         return content
 
     def write(self, key: str, content: bytes) -> None:
-        """Raises DeploymentError."""
+        """Makes an object, or replaces it."""
         with aws_errors():
             self._client.put_object(Bucket=self.name, Key=key, Body=content)
 
     def entries(self, prefix: str) -> list[dict[str, Any]]:
-        """The objects below ``prefix``, as S3 lists them. Raises DeploymentError."""
+        """The objects below ``prefix``, as S3 lists them."""
         pages = self._client.get_paginator("list_objects_v2")
         listed = ask(lambda: [*pages.paginate(Bucket=self.name, Prefix=prefix)]) or []
         return [entry for page in listed for entry in page.get("Contents", [])]
@@ -162,15 +158,8 @@ def client(service: str, region: str) -> Any:
         return core.create_client(service, region_name=region)
 
 
-def account_id(region: str) -> str:
-    """The account that the credentials belong to. Raises DeploymentError."""
-    with aws_errors():
-        identity = client("sts", region).get_caller_identity()
-    return str(identity["Account"])
-
-
 def ask(call: Callable[..., T], **arguments: Any) -> T | None:
-    """What AWS answers to a call; None if it has no such thing. Raises DeploymentError."""
+    """What AWS answers to a call; None if it has no such thing."""
     with aws_errors():
         try:
             return call(**arguments)
@@ -191,16 +180,11 @@ def aws_errors() -> Iterator[None]:
         ) from None
     except ClientError as error:
         if error.response["Error"]["Code"] in _DENIED:
-            raise Denied(_action(error)) from None
+            named = _ACTION.search(str(error))  # in the words of most services
+            raise Denied(named[1] if named else error.operation_name) from None
         raise DeploymentError(f"AWS: {error}") from None
     except (BotoCoreError, ResponseParserError) as error:  # the latter: a proxy's page, say
         raise DeploymentError(f"AWS: {' '.join(str(error).split())}") from None
-
-
-def _action(error: ClientError) -> str:
-    """Most services name the denied action; otherwise the error has the operation."""
-    named = _ACTION.search(str(error))
-    return named[1] if named else error.operation_name
 
 
 @functools.cache

@@ -11,11 +11,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import boto3
 import kubernetes.client
-from botocore.signers import RequestSigner
 from kubernetes.client import (
     ApiClient,
     ApiException,
@@ -67,11 +65,13 @@ class Unreachable(DeploymentError):
 
 @contextlib.contextmanager
 def connected(deployment: Deployment) -> Iterator[ApiClient]:
-    """A client for the typed APIs of the ``kubernetes`` package. Its token renews itself.
-
-    Raises NoCluster or DeploymentError.
-    """
-    cluster = _describe(deployment)
+    """A client for the typed APIs of the ``kubernetes`` package. Its token renews itself."""
+    answer = ask(deployment.client("eks").describe_cluster, name=deployment.name)
+    if answer is None:
+        raise NoCluster(f"there is no cluster {deployment.name} in {deployment.region}")
+    cluster: dict[str, Any] = answer["cluster"]
+    if cluster["status"] not in ("ACTIVE", "UPDATING"):
+        raise NoCluster(f"cluster {deployment.name} is {cluster['status']}")
     role, bearer, signed_at = administrator(deployment), "", float("-inf")
 
     def renew(requested: Configuration) -> None:
@@ -102,7 +102,7 @@ def connected(deployment: Deployment) -> Iterator[ApiClient]:
 
 
 def administrator(deployment: Deployment) -> str:
-    """ARN of the role that administers the cluster. Raises NoCluster or DeploymentError."""
+    """ARN of the role that administers the cluster."""
     role = deployment.outputs("cluster").get(ADMINISTRATOR_OUTPUT)
     if role is None:
         raise NoCluster(
@@ -119,23 +119,14 @@ def token(deployment: Deployment, role: str) -> str:
     with aws_errors():
         lent = deployment.client("sts").assume_role(RoleArn=role, RoleSessionName="experiment")
     keys = [lent["Credentials"][key] for key in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
-    session = boto3.Session(*keys, region_name=deployment.region)
-    sts = session.client("sts")
-    signer = RequestSigner(
-        sts.meta.service_model.service_id,
-        deployment.region,
-        "sts",
-        "v4",
-        session.get_credentials(),
-        session.events,
-    )
-    query = urlencode({"Action": "GetCallerIdentity", "Version": "2011-06-15"})
-    request = {
-        **{"method": "GET", "url": f"{sts.meta.endpoint_url}/?{query}", "body": {}, "context": {}},
-        "headers": {"x-k8s-aws-id": deployment.name},
-    }
-    signed = signer.generate_presigned_url(
-        request, region_name=deployment.region, expires_in=_SIGNED_SECONDS, operation_name=""
+    sts = boto3.Session(*keys, region_name=deployment.region).client("sts")
+
+    def name_cluster(request: Any, **_: Any) -> None:
+        request.headers["x-k8s-aws-id"] = deployment.name
+
+    sts.meta.events.register("before-sign.sts.GetCallerIdentity", name_cluster)
+    signed = sts.generate_presigned_url(
+        "get_caller_identity", ExpiresIn=_SIGNED_SECONDS, HttpMethod="GET"
     )
     return _TOKEN_PREFIX + base64.urlsafe_b64encode(signed.encode()).decode().rstrip("=")
 
@@ -152,33 +143,23 @@ def kubernetes_errors() -> Iterator[None]:
         raise Unreachable(f"Kubernetes: the API does not answer: {why}") from None
 
 
-def _describe(deployment: Deployment) -> dict[str, Any]:
-    answer = ask(deployment.client("eks").describe_cluster, name=deployment.name)
-    if answer is None:
-        raise NoCluster(f"there is no cluster {deployment.name} in {deployment.region}")
-    cluster: dict[str, Any] = answer["cluster"]
-    if cluster["status"] not in ("ACTIVE", "UPDATING"):
-        raise NoCluster(f"cluster {deployment.name} is {cluster['status']}")
-    return cluster
-
-
 def pods(api: ApiClient, selector: str = "") -> list[V1Pod]:
-    """Raises DeploymentError."""
+    """Those with the labels of ``selector``."""
     return _listed(CoreV1Api(api).list_namespaced_pod, selector)
 
 
 def jobs(api: ApiClient, selector: str = "") -> list[V1Job]:
-    """Raises DeploymentError."""
+    """Those with the labels of ``selector``."""
     return _listed(BatchV1Api(api).list_namespaced_job, selector)
 
 
 def services(api: ApiClient, selector: str) -> list[V1Deployment]:
-    """The Kubernetes Deployments. Raises DeploymentError."""
+    """The Kubernetes Deployments."""
     return _listed(AppsV1Api(api).list_namespaced_deployment, selector)
 
 
 def pod(api: ApiClient, name: str) -> V1Pod | None:
-    """Raises DeploymentError."""
+    """None if there is none."""
     return _or_none(CoreV1Api(api).read_namespaced_pod, name, NAMESPACE)
 
 
@@ -188,7 +169,7 @@ def _listed(call: Any, selector: str) -> list[Any]:
 
 
 def pods_of(api: ApiClient, job: V1Job) -> list[V1Pod]:
-    """The Job's pods, the newest last. Raises DeploymentError."""
+    """The Job's pods, the newest last."""
     selected = pods(api, f"{JOB_LABEL}={job.metadata.name}")
     return sorted(selected, key=lambda pod: str(pod.metadata.creation_timestamp))
 
@@ -202,12 +183,12 @@ def failure(job: V1Job) -> str | None:
 
 
 def find(api: ApiClient, manifest: Manifest) -> Any:
-    """The object of that kind and name; None if there is none. Raises DeploymentError."""
+    """The object of that kind and name; None if there is none."""
     return _or_none(_call(api, "read", manifest), *_named(manifest))
 
 
 def create(api: ApiClient, manifest: Manifest) -> None:
-    """Makes an object so that ``kubectl apply`` recognises it. Raises DeploymentError."""
+    """Makes an object so that ``kubectl apply`` recognises it."""
     applied = json.dumps(manifest, separators=(",", ":")) + "\n"
     annotations = {**manifest["metadata"].get("annotations", {}), _APPLIED: applied}
     body = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
@@ -217,7 +198,7 @@ def create(api: ApiClient, manifest: Manifest) -> None:
 
 
 def replace(api: ApiClient, existing: V1Pod | V1Job) -> None:
-    """Deletes an object and makes it again as it was applied. Raises DeploymentError.
+    """Deletes an object and makes it again as it was applied.
 
     As ``kubectl replace --force --save-config`` does with what ``view-last-applied`` shows.
     """

@@ -13,7 +13,6 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from deployment import clock, nodes
@@ -21,7 +20,6 @@ from deployment.account import Deployment, DeploymentError, ask, aws_errors
 from deployment.nodes import STACK, Group, Kind
 from experiment.cost import compile_guard_hours, guard_hours
 
-_NAMES: Final = {Kind.TRAINIUM: "trainium-to-zero", Kind.COMPILE: "compile-to-zero"}
 INTERVAL: Final = datetime.timedelta(minutes=10)
 """From one call to the next."""
 _AFTER_STOP: Final = datetime.timedelta(hours=1)
@@ -42,21 +40,8 @@ _ONCE: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0}
 _ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
 
 
-@dataclass(frozen=True)
-class NodeGuard:
-    """A schedule that has not acted yet."""
-
-    at: datetime.datetime
-    """In UTC."""
-
-    @property
-    def hours(self) -> float:
-        """From now until it acts."""
-        return (self.at - clock.now()).total_seconds() / 3600
-
-
-def start(deployment: Deployment, kind: Kind, size: int) -> NodeGuard:
-    """Gives the group at least ``size`` nodes, guarded; returns the guard.
+def start(deployment: Deployment, kind: Kind, size: int) -> datetime.datetime:
+    """Gives the group at least ``size`` nodes, guarded; returns when the guard acts.
 
     Nodes that stand, or are awaited, keep the date of their guard. Raises DeploymentError, also if
     the nodes are being ended, or if another terminal stops them meanwhile.
@@ -79,7 +64,7 @@ def start(deployment: Deployment, kind: Kind, size: int) -> NodeGuard:
 def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> None:
     """Has the guard, if there is one, count from ``ready``, when the group's first node joined.
 
-    While capacity is awaited, the guard keeps the date of the start. Raises DeploymentError.
+    While capacity is awaited, the guard keeps the date of the start.
     """
     schedule = _schedule(deployment, kind)
     if schedule is None or _at(schedule) <= clock.now():
@@ -104,21 +89,20 @@ def stop(deployment: Deployment, kind: Kind) -> bool:
     forward = _write(deployment, group, clock.now()) if has_guard else None
     nodes.resize(deployment, group, 0)
     schedule = _schedule(deployment, kind)
-    if forward and schedule and _at(schedule) == forward.at:
+    if forward and schedule and _at(schedule) == forward:
         _write(deployment, group, clock.now(), interval=_AFTER_STOP)
     return True
 
 
-def find(deployment: Deployment, kind: Kind) -> NodeGuard | None:
-    """The group's guard; None if there is none, or if its time is over. Raises DeploymentError."""
+def find(deployment: Deployment, kind: Kind) -> datetime.datetime | None:
+    """When the group's guard will begin to act; None if it has begun, or if there is none."""
     schedule = _schedule(deployment, kind)
-    if schedule is None or _at(schedule) <= clock.now():
-        return None
-    return NodeGuard(_at(schedule))
+    at = _at(schedule) if schedule else None
+    return at if at and at > clock.now() else None
 
 
 def is_acting(deployment: Deployment, kind: Kind) -> bool:
-    """Whether the group's guard is asking EKS for no nodes. Raises DeploymentError."""
+    """Whether the group's guard is asking EKS for no nodes."""
     schedule = _schedule(deployment, kind)
     return schedule is not None and _at(schedule) <= clock.now()
 
@@ -141,11 +125,11 @@ def _at_rest(deployment: Deployment, kind: Kind) -> Group:
     return group
 
 
-def _still_guarded(deployment: Deployment, kind: Kind) -> NodeGuard:
-    guard = find(deployment, kind)
-    if guard is None:
+def _still_guarded(deployment: Deployment, kind: Kind) -> datetime.datetime:
+    at = find(deployment, kind)
+    if at is None:
         raise DeploymentError(f"the {kind} nodes were stopped while they were being started")
-    return guard
+    return at
 
 
 def _write(
@@ -155,7 +139,7 @@ def _write(
     *,
     interval: datetime.timedelta = INTERVAL,
     is_counted: bool = False,
-) -> NodeGuard:
+) -> datetime.datetime:
     """EventBridge Scheduler takes no start that is more than five minutes ago."""
     times = {
         "ScheduleExpression": f"rate({interval.seconds // 60} minutes)",
@@ -165,8 +149,8 @@ def _write(
     }
     description = f"Scales the {group.kind} nodes of experiment {deployment.name} to 0"
     description += _COUNTED if is_counted else ""
-    write_schedule(deployment, group, _NAMES[group.kind], description, times)
-    return NodeGuard(at)
+    write_schedule(deployment, group, f"{group.kind}-to-zero", description, times)
+    return at
 
 
 def _limit(deployment: Deployment, kind: Kind) -> datetime.timedelta:
@@ -180,7 +164,7 @@ def _at(schedule: dict[str, Any]) -> datetime.datetime:
 
 
 def _schedule(deployment: Deployment, kind: Kind) -> dict[str, Any] | None:
-    return find_schedule(deployment, kind, _NAMES[kind])
+    return find_schedule(deployment, kind, f"{kind}-to-zero")
 
 
 def write_schedule(
@@ -209,10 +193,7 @@ def write_schedule(
 
 
 def find_schedule(deployment: Deployment, kind: Kind, name: str) -> dict[str, Any] | None:
-    """The schedule ``name``; None unless it is for the group that the stack has now.
-
-    Raises DeploymentError.
-    """
+    """The schedule ``name``; None unless it is for the group that the stack has now."""
     stack = deployment.outputs(STACK)
     if GROUP_OUTPUT not in stack:
         return None

@@ -46,7 +46,6 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
 
     The CLI passes over stacks that have not changed. Synthesis gets the account. So names are
     literal, and CloudFormation can import the bucket and the logs that an earlier deploy left.
-    Raises DeploymentError.
     """
     say(f"{deployment.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(deployment.experiment):
@@ -57,32 +56,27 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
     # Always given, because the CLI would go on with what it was given last.
     sizes = []
     for kind in kinds:
-        value = "true" if _has_nodes(deployment, kind) else "false"
+        # A deploy must not change the number of nodes, which may have been asked for just now. A
+        # group that does not exist yet is made without.
+        group = nodes.find(deployment, kind)
+        has_nodes = group is not None and (group.size or guard.find(deployment, kind))
+        value = "true" if has_nodes else "false"
         sizes += ["--parameters", f"{deployment.name}-{nodes.STACK}:{kind.parameter}={value}"]
     options = ("--import-existing-resources", *approval, *sizes, *context(deployment))
     return cdk("deploy", *(stacks or ["--all"]), *options)
 
 
-def _has_nodes(deployment: Deployment, kind: Kind) -> bool:
-    """Whether a deploy must not change the number of nodes, which may have been asked for just now.
-
-    A group that does not exist yet is made without.
-    """
-    group = nodes.find(deployment, kind)
-    return group is not None and bool(group.size or guard.find(deployment, kind))
-
-
-def synthesised(deployment: Deployment, assembly: Path = ASSEMBLY) -> list[Stack]:
+def synthesised(deployment: Deployment) -> list[Stack]:
     """The stacks of ``deployment`` from the assembly that this writes, with their status.
 
-    The CLI's output is shown only if it fails. Raises DeploymentError.
+    The CLI's output is shown only if it fails.
     """
-    arguments = ("synth", "--quiet", "--output", str(assembly), *context(deployment))
+    arguments = ("synth", "--quiet", "--output", str(ASSEMBLY), *context(deployment))
     completed = run(arguments, capture=True)
     if completed.returncode:
         raise DeploymentError((completed.stderr or completed.stdout).strip())
     stacks = []
-    manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((ASSEMBLY / "manifest.json").read_text(encoding="utf-8"))
     for name, artifact in manifest["artifacts"].items():
         if artifact["type"] == "aws:cloudformation:stack":
             region = artifact["environment"].rpartition("/")[2]
@@ -129,10 +123,7 @@ def manifests(deployment: Deployment) -> list[dict[str, Any]]:
 
 
 def bootstrap(deployment: Deployment) -> int:
-    """Prepares the account's regions for the CDK; returns the CLI's exit status.
-
-    Raises DeploymentError.
-    """
+    """Prepares the account's regions for the CDK; returns the CLI's exit status."""
     environments = [
         f"aws://{deployment.account}/{region}" for region in sorted(regions(deployment.experiment))
     ]
@@ -141,10 +132,7 @@ def bootstrap(deployment: Deployment) -> int:
 
 
 def make_delivery(deployment: Deployment, *, yes: bool, remove: bool) -> int:
-    """``make delivery``: makes the roles, or removes them; returns the CLI's exit status.
-
-    Raises DeploymentError.
-    """
+    """``make delivery``: makes the roles, or removes them; returns the CLI's exit status."""
     delivery = deployment.experiment.delivery
     if delivery is None:
         raise DeploymentError(
@@ -173,7 +161,7 @@ def compare(deployment: Deployment, markdown: str | None) -> int:
 
     It compares templates and makes no change set, because the code of a pull request runs this
     (docs/assumptions.md, "A change set may read as its role"). ``markdown`` is a file that gets
-    the output for a pull request. Raises DeploymentError.
+    the output for a pull request.
     """
     arguments = ("diff", "--method", "template", "--no-color", "--ci", *context(deployment))
     if markdown is None:
@@ -223,7 +211,7 @@ def cdk(*arguments: str) -> int:
 
 
 def run(arguments: Sequence[str], *, capture: bool) -> subprocess.CompletedProcess[str]:
-    """Runs the CLI; with ``capture`` its output is returned. Raises DeploymentError."""
+    """Runs the CLI; with ``capture`` its output is returned."""
     command = ["cdk", *arguments, "--no-lookups", "--no-notices"]
     try:
         return subprocess.run(command, cwd=ROOT, check=False, capture_output=capture, text=True)

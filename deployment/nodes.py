@@ -67,10 +67,7 @@ class Group:
 
 
 def find(deployment: Deployment, kind: Kind) -> Group | None:
-    """The group; None if the experiment has none or its stack is not there yet.
-
-    Raises DeploymentError.
-    """
+    """The group; None if the experiment has none or its stack is not there yet."""
     name = deployment.outputs(STACK).get(kind.output)
     if name is None:
         return None
@@ -80,7 +77,7 @@ def find(deployment: Deployment, kind: Kind) -> Group | None:
 
 
 def groups(deployment: Deployment) -> list[Group]:
-    """The groups that exist. Raises DeploymentError."""
+    """The groups that exist."""
     return [group for kind in Kind if (group := find(deployment, kind))]
 
 
@@ -91,7 +88,7 @@ def resize(
 
     It asks whatever size EKS reports, which may be an old one. ``before`` is called before each
     attempt. Above 0 only ``guard.start`` may: no node stands unguarded. Returns False if EKS made
-    no update of it, because the group has that size. Raises DeploymentError.
+    no update of it, because the group has that size.
     """
     with aws_errors():
         try:
@@ -118,10 +115,7 @@ def resize(
 
 
 def await_report(deployment: Deployment, kind: Kind, size: int) -> bool:
-    """Waits, up to two minutes, until EKS reports a group's new size; whether it does.
-
-    Raises DeploymentError.
-    """
+    """Waits, up to two minutes, until EKS reports a group's new size; whether it does."""
     group = find(deployment, kind)
     for _ in range(_REPORTED_TRIES):
         if group is None or group.size == size:
@@ -157,7 +151,7 @@ def failures(deployment: Deployment, group: Group) -> list[str]:
     """Why the group's newest attempts at an instance failed, in the words of Auto Scaling.
 
     Empty if the newest has not. EKS tells of an issue until an attempt succeeds, so also when its
-    cause is gone. Raises DeploymentError.
+    cause is gone.
     """
     messages = []
     scaling = deployment.client("autoscaling")
@@ -188,13 +182,13 @@ def _group(kind: Kind, described: Mapping[str, Any]) -> Group:
 
 
 def has_stopper_just_ended(deployment: Deployment) -> bool:
-    """Whether the stopper has ended nodes that EKS may still report. Raises DeploymentError."""
+    """Whether the stopper has ended nodes that EKS may still report."""
     since = clock.now() - _STOPPER_REPORTED
     return any(each["stopDate"] >= since for each in _executions(deployment, "SUCCEEDED"))
 
 
 def cancel_stopper(deployment: Deployment) -> None:
-    """Spares the nodes that are started now. Raises DeploymentError."""
+    """Spares the nodes that are started now."""
     for execution in _executions(deployment, "RUNNING"):
         with aws_errors():
             deployment.client("stepfunctions").stop_execution(

@@ -9,11 +9,18 @@ from typing import Any, Final
 from kubernetes.client import ApiClient, ApiException, CoreV1Api, CoreV1Event, V1Pod
 
 from charts.names import NAMESPACE
-from deployment.account import DeploymentError
-from deployment.cluster import Unreachable, kubernetes_errors
+from deployment import cluster
+from deployment.account import Deployment, DeploymentError
+from deployment.cluster import Unreachable, connected, kubernetes_errors
+from spectap.printing import printable
 
 _LONGEST: Final = 300
 """Characters of another program's message."""
+_LABELS: Final = ("app", "step", "component", "batch.kubernetes.io/job-name")
+"""Labels whose values a person may name: of a service, ``download``, ``compile``, of a Job."""
+_LINES: Final = 200
+_LINES_OF_ALL: Final = 20
+"""Of each container, where nothing is named or the container was restarted since."""
 
 
 def reason(api: ApiClient, pod: V1Pod) -> str | None:
@@ -71,7 +78,7 @@ def restarts(pod: V1Pod) -> int:
 
 
 def log(api: ApiClient, pod: V1Pod, container: str, lines: int, *, previous: bool = False) -> str:
-    """The last lines; empty if there is no log to be had. Raises DeploymentError."""
+    """The last lines; empty if there is no log to be had."""
     with kubernetes_errors():
         try:
             answer = CoreV1Api(api).read_namespaced_pod_log(
@@ -100,7 +107,7 @@ def last_line(api: ApiClient, pod: V1Pod, container: str) -> str:
 
 
 def last_words(api: ApiClient, pod: V1Pod, lines: int = 10) -> str:
-    """The container of ``pod`` that failed last, and the end of its log. Raises DeploymentError."""
+    """The container of ``pod`` that failed last, and the end of its log."""
     ended = [
         (state.finished_at, status.name, state.exit_code, is_previous)
         for status in statuses(pod)
@@ -191,3 +198,60 @@ def _short(message: str) -> str:
     """One line of a sensible length."""
     line = " ".join(message.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+
+
+def show_logs(deployment: Deployment, name: str | None) -> int:
+    """``make logs``: prints those of ``name``, or of what runs now; returns the exit status."""
+    with connected(deployment) as api:
+        for pod in selected(cluster.pods(api), name):
+            for container, previous in sources(pod, running=name is None):
+                lines = _LINES if name and not previous else _LINES_OF_ALL
+                text = log(api, pod, container, lines, previous=previous)
+                before = " (before its restart)" if previous else ""
+                for line in text.split("\n")[: -1 if text.endswith("\n") else None]:
+                    print(printable(f"{pod.metadata.name}/{container}{before} | {line}"))
+            if problem := reason(api, pod):
+                print(printable(f"{pod.metadata.name}: {problem}"), flush=True)
+    return 0
+
+
+def selected(every: Iterable[V1Pod], name: str | None) -> list[V1Pod]:
+    """The pods that are called ``name``; without it, those that have not ended well.
+
+    A name is that of a service, a Job, a step, a component or a pod, or how a pod's name begins.
+    Raises DeploymentError if there is none.
+    """
+    ordered = sorted(every, key=lambda pod: str(pod.metadata.creation_timestamp))
+    if name is None:
+        current = [pod for pod in ordered if pod.status.phase != "Succeeded"]
+        if not current:
+            raise DeploymentError("no pod runs or waits; OF=NAME shows one that has ended")
+        return current
+    matches = [pod for pod in ordered if name in _names(pod)] or [
+        pod for pod in ordered if pod.metadata.name.startswith(name)
+    ]
+    if not matches:
+        names = sorted({each for pod in ordered for each in _names(pod)}) or ["nothing"]
+        raise DeploymentError(f"OF = {name!r}: no pod is called so; there is {', '.join(names)}")
+    return matches
+
+
+def sources(pod: V1Pod, *, running: bool = False) -> Iterator[tuple[str, bool]]:
+    """Containers that have a log, in the order of their start, and whether it is the previous one.
+
+    The log of a container that runs again comes after the one before its restart. ``running``:
+    only of containers that have not ended.
+    """
+    for status in statuses(pod):
+        state, last = status.state, status.last_state and status.last_state.terminated
+        if running and state and state.terminated:
+            continue
+        if last and state and state.running:
+            yield status.name, True
+        if last or (state and (state.running or state.terminated)):
+            yield status.name, False
+
+
+def _names(pod: V1Pod) -> set[str]:
+    labels = pod.metadata.labels or {}
+    return {labels[key] for key in _LABELS if key in labels} | {pod.metadata.name}

@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from deployment import clock, guard, nodes
 from deployment.account import Deployment, DeploymentError, aws_errors
-from deployment.nodes import Group, Kind
+from deployment.nodes import Group
 
-_NAMES: Final = {Kind.TRAINIUM: "trainium-proof", Kind.COMPILE: "compile-proof"}
 _SOON: Final = datetime.timedelta(minutes=1)
 _SEEN: Final = "EKS carried out "
 _POLL_SECONDS: Final = 5
@@ -27,8 +26,8 @@ class NotProved(DeploymentError):
 
 
 def is_proved(deployment: Deployment, group: Group) -> bool:
-    """Whether EKS has carried out this call for this group. Raises DeploymentError."""
-    schedule = guard.find_schedule(deployment, group.kind, _NAMES[group.kind])
+    """Whether EKS has carried out this call for this group."""
+    schedule = guard.find_schedule(deployment, group.kind, f"{group.kind}-proof")
     return (
         schedule is not None
         and schedule.get("Description", "").startswith(_SEEN)
@@ -79,7 +78,7 @@ def _write(
         "State": state,
         "ActionAfterCompletion": "NONE",
     }
-    guard.write_schedule(deployment, group, _NAMES[group.kind], description, times)
+    guard.write_schedule(deployment, group, f"{group.kind}-proof", description, times)
 
 
 def _updates(deployment: Deployment, group: Group) -> set[str]:

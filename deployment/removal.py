@@ -6,18 +6,16 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from deployment import guard, lifecycle, nodes
 from deployment.account import Deployment, DeploymentError, ask, aws_errors
-from deployment.lifecycle import ASSEMBLY, say
-from experiment.cost.prices import LOGS, STORAGE, ListPrice
+from deployment.lifecycle import say
+from experiment.cost.prices import LOGS, STORAGE
 
 _GIB: Final = 1 << 30
 _BATCH: Final = 1000
 """Objects that one call may delete."""
-_CONFIRMATION: Final = "All of it goes for good. Type the experiment's name, {}, to delete it: "
 _BUCKET: Final = "AWS::S3::Bucket"
 _LOGS: Final = "AWS::Logs::LogGroup"
 _NAMES: Final = {_BUCKET: "BucketName", _LOGS: "LogGroupName"}
@@ -29,13 +27,14 @@ class Retained:
 
     name: str
     bytes: int
-    price: ListPrice
+    usd_per_gib: float
+    """A month."""
     """Of a GiB for a month."""
     type: str
 
     def __str__(self) -> str:
         size = f"{self.bytes / _GIB:.1f} GiB" if self.bytes >= _GIB / 10 else "less than 0.1 GiB"
-        return f"{self.name} ({size}, {self.bytes / _GIB * self.price.usd:.2f} USD a month)"
+        return f"{self.name} ({size}, {self.bytes / _GIB * self.usd_per_gib:.2f} USD a month)"
 
 
 def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -> int:
@@ -52,9 +51,12 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
     _refuse_without_terminal(deployment, yes=yes, everything=everything, name=name)
     stacks = lifecycle.synthesised(deployment)
     deployed = [stack.name for stack in stacks if stack.status]
-    remaining = retained(deployment, ASSEMBLY, [stack.name for stack in stacks])
+    remaining = retained(deployment, [stack.name for stack in stacks])
     if not deployed and not (everything and remaining):
-        raise _nothing(deployment)
+        raise DeploymentError(
+            f"nothing of experiment {deployment.name} is in account {deployment.account}, "
+            f"{deployment.region}: nothing was deleted"
+        )
     width = max(len(stack.name) for stack in stacks)
     for stack in stacks:
         fate = f"will be deleted ({stack.status})" if stack.status else "not there"
@@ -63,7 +65,8 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
         fate = "will be deleted for good" if everything else "stays; make deploy takes it back"
         say(f"  {each} {fate}")
     if everything:
-        agreed = (name or _answer(_CONFIRMATION.format(deployment.name))) == deployment.name
+        question = f"All of it goes for good. Type the name, {deployment.name}, to delete it: "
+        agreed = (name or _answer(question)) == deployment.name
     else:
         agreed = yes or _answer("Delete these stacks (y/n)? ") in ("y", "yes")
     if not agreed:
@@ -76,7 +79,7 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
             if group.status != "DELETE_FAILED" and guard.stop(deployment, group.kind):
                 say(f"  {group.kind} nodes: to 0")
         # The user was asked above, with more to go by than the CLI has.
-        app = ("--app", str(ASSEMBLY))
+        app = ("--app", str(lifecycle.ASSEMBLY))
         if status := lifecycle.cdk("destroy", *app, *deployed, "--exclusively", "--force"):
             return status
     if everything:
@@ -111,21 +114,13 @@ def _answer(question: str) -> str:
         return ""
 
 
-def _nothing(deployment: Deployment) -> DeploymentError:
-    return DeploymentError(
-        f"nothing of experiment {deployment.name} is in account {deployment.account}, "
-        f"{deployment.region}: nothing was deleted"
-    )
-
-
-def retained(deployment: Deployment, assembly: Path, stacks: Iterable[str]) -> list[Retained]:
-    """The buckets and logs that these stacks leave, as far as they exist.
-
-    Raises DeploymentError.
-    """
+def retained(deployment: Deployment, stacks: Iterable[str]) -> list[Retained]:
+    """The buckets and logs that these stacks leave, as far as they exist."""
     existing: list[Retained] = []
     for stack in stacks:
-        template = json.loads((assembly / f"{stack}.template.json").read_text(encoding="utf-8"))
+        template = json.loads(
+            (lifecycle.ASSEMBLY / f"{stack}.template.json").read_text(encoding="utf-8")
+        )
         for resource in template["Resources"].values():
             measure = {_BUCKET: _bucket, _LOGS: _logs}.get(resource["Type"])
             if measure and resource.get("DeletionPolicy") == "Retain":
@@ -153,7 +148,7 @@ def _logs(deployment: Deployment, name: str) -> Iterator[Retained]:
 
 
 def _remove(deployment: Deployment, each: Retained) -> None:
-    """Deletes it for good: a bucket with all versions of its objects. Raises DeploymentError."""
+    """Deletes it for good: a bucket with all versions of its objects."""
     with aws_errors():
         if each.type == _LOGS:
             deployment.client("logs").delete_log_group(logGroupName=each.name)

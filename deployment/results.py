@@ -75,31 +75,13 @@ class Run:
         return [each for each in self.objects if not _DRAWN.fullmatch(each.name)]
 
 
-@dataclass(frozen=True)
-class Listing:
-    """What the bucket has below ``results/``."""
+def listing(deployment: Deployment) -> tuple[list[Run], str]:
+    """The runs in the bucket, the newest last, and a line on the keys that are refused, if any.
 
-    runs: list[Run]
-    """The newest last."""
-    refused: list[str]
-    """Keys that are no file of a run, or of one too large to read: whoever may write to the bucket
-    chooses both."""
-
-    @property
-    def refusal(self) -> str:
-        """A line on the refused keys, percent-encoded: no terminal or log acts on what they say."""
-        if not self.refused:
-            return ""
-        first = quote(self.refused[0])[:60]
-        return (
-            f"refused, as no file of a run or above {LARGEST >> 20} MiB: {first} "
-            f"({len(self.refused)} in all)"
-        )
-
-
-def listing(deployment: Deployment) -> Listing:
-    """What the bucket has; nothing if there is no bucket. Raises DeploymentError."""
-    bucket, refused = Bucket(deployment), []
+    A key that is no file of a run, or of one too large to read, is refused: whoever may write to
+    the bucket chooses both. Percent-encoded, it is nothing that a terminal or a log acts on.
+    """
+    bucket, refused = Bucket(deployment), list[str]()
     objects: dict[str, list[Object]] = {}
     for entry in bucket.entries(RESULTS_PREFIX):
         id, _, name = entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")
@@ -110,13 +92,19 @@ def listing(deployment: Deployment) -> Listing:
             file = Object(name, entry["Size"], entry["LastModified"])
             objects.setdefault(id, []).append(file)
         else:
-            refused.append(entry["Key"])
+            refused.append(quote(entry["Key"])[:60])
     runs = [_run(bucket, id, files) for id, files in objects.items()]
-    return Listing(sorted(runs, key=lambda run: run.changed), refused)
+    refusal = (
+        f"refused, as no file of a run or above {LARGEST >> 20} MiB: {refused[0]} "
+        f"({len(refused)} in all)"
+        if refused
+        else ""
+    )
+    return sorted(runs, key=lambda run: run.changed), refusal
 
 
 def chosen(every: Sequence[Run], run_id: str | None) -> Run:
-    """The run whose id is or begins with ``run_id``, or the only one. Raises DeploymentError."""
+    """The run whose id is or begins with ``run_id``, or the only one."""
     if run_id and not RUN_ID.fullmatch(run_id):
         raise DeploymentError(f"RUN = {run_id!a}: must match {RUN_ID.pattern}")
     if not every:
@@ -134,7 +122,7 @@ def chosen(every: Sequence[Run], run_id: str | None) -> Run:
 def download(
     deployment: Deployment, run: Run, *, into: Path = FOLDER, say: Callable[[str], None] = print
 ) -> Path:
-    """Downloads ``run``; returns its folder. Raises DeploymentError.
+    """Downloads ``run``; returns its folder.
 
     What the folder has in this form is not fetched again, and each file is there whole or not at
     all, so that it can be interrupted.
@@ -162,7 +150,6 @@ def draw(folder: Path) -> str:
     """Draws the report of the run in ``folder``; returns its table.
 
     Whoever may write to the bucket may put any page there, so the bucket's own is not downloaded.
-    Raises DeploymentError.
     """
     # spectap is a program of its own: no other part of the project imports its report.
     drawn = subprocess.run(
@@ -181,24 +168,24 @@ def draw(folder: Path) -> str:
 def show(deployment: Deployment, run_id: str | None) -> int:
     """``make results``: lists the runs if there are several, otherwise downloads one.
 
-    Returns the exit status. Raises DeploymentError.
+    Returns the exit status.
     """
     print(deployment.headline, flush=True)
-    bucket = listing(deployment)
-    if bucket.refusal:
-        print(bucket.refusal, file=sys.stderr)
-    if run_id is None and len(bucket.runs) > 1:
+    runs, refusal = listing(deployment)
+    if refusal:
+        print(refusal, file=sys.stderr)
+    if run_id is None and len(runs) > 1:
         print_table(
             (
                 f"  {run.id}",
                 f"{run.changed:%Y-%m-%d %H:%M} UTC",
                 "complete" if run.complete else "not complete",
             )
-            for run in bucket.runs
+            for run in runs
         )
         print("make results EXPERIMENT=... RUN=ID downloads one; how it begins is enough")
         return 0
-    run = chosen(bucket.runs, run_id)
+    run = chosen(runs, run_id)
     folder = download(deployment, run)
     if not run.complete:
         print("This run is not complete: it still measures, or was ended")

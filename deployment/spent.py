@@ -13,8 +13,6 @@ from deployment.nodes import Kind
 from experiment.cost.prices import CostGroup, usd_per_hour, usd_per_node_hour
 from experiment.schema import Purchase
 
-_PARTS: Final = {Kind.TRAINIUM: CostGroup.TRAINIUM, Kind.COMPILE: CostGroup.COMPILE}
-
 _REMEMBERED: Final = datetime.timedelta(weeks=6)
 """How long Auto Scaling keeps its activities (API reference, DescribeScalingActivities)."""
 
@@ -74,7 +72,7 @@ class Spent:
 
 
 def spent(deployment: Deployment, at: datetime.datetime | None = None) -> Spent:
-    """What was spent until ``at``, or until now. Raises DeploymentError.
+    """What was spent until ``at``, or until now.
 
     It asks CloudFormation, EKS and Auto Scaling, so it knows neither bytes nor requests.
     """
@@ -128,9 +126,8 @@ def _group(deployment: Deployment, group: nodes.Group, at: datetime.datetime) ->
         began[instance] = max(created.get(instance, earliest), earliest)
     running = len(began.keys() - ended.keys())
     hours = sum(_hours(ended.get(instance, at) - since) for instance, since in began.items())
-    cost_group = _PARTS[group.kind]
-    usd_each = usd_per_node_hour(deployment.experiment, cost_group)
-    return Part(cost_group, running, hours, usd_each)
+    part = CostGroup.TRAINIUM if group.kind is Kind.TRAINIUM else CostGroup.COMPILE
+    return Part(part, running, hours, usd_per_node_hour(deployment.experiment, part))
 
 
 def _hours(time: datetime.timedelta) -> float:

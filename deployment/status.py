@@ -10,7 +10,7 @@ from typing import Any, Final
 from kubernetes.client import ApiClient, CoreV1Api, V1Job, V1Node, V1Pod
 
 from charts.names import NODE_GROUP_LABEL, Component, benchmark_pod
-from deployment import cluster, guard, lifecycle, nodes, pods
+from deployment import clock, cluster, guard, lifecycle, nodes, pods
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import NoCluster, Unreachable, connected, kubernetes_errors
 from deployment.console import print_table
@@ -28,7 +28,7 @@ _READY: Final = frozenset({"CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLET
 
 
 def show(deployment: Deployment) -> int:
-    """Prints the screen; returns the exit status. Raises DeploymentError."""
+    """Prints the screen; returns the exit status."""
     now = datetime.datetime.now(datetime.UTC)
     print(f"{deployment.headline}, {now:%Y-%m-%d %H:%M} UTC", flush=True)
     print_sections(_sections(deployment))
@@ -120,9 +120,9 @@ def _guards(deployment: Deployment) -> Iterator[Row]:
     """When the nodes are scaled to 0, whatever happens."""
     sizes = {group.kind: group.size for group in nodes.groups(deployment)}
     for kind in Kind:
-        if guarded := guard.find(deployment, kind):
-            hours, minutes = divmod(round(guarded.hours * 60), 60)
-            yield kind.value, f"to 0 at {_moment(guarded.at)}, in {hours}:{minutes:02} h"
+        if at := guard.find(deployment, kind):
+            hours, minutes = divmod(round((at - clock.now()).total_seconds() / 60), 60)
+            yield kind.value, f"to 0 at {_moment(at)}, in {hours}:{minutes:02} h"
         elif sizes.get(kind) and guard.is_acting(deployment, kind):
             yield kind.value, "is ending them: it asks EKS every 10 minutes"
         elif sizes.get(kind):

@@ -1,10 +1,4 @@
-"""Commands on experiment files.
-
-``python -m experiment check FILE...`` validates files and prints notes on them; ``notes FILE``
-prints only the notes; ``cost FILE`` prints what it costs, with its formulas; ``smoke FILE`` prints
-a small experiment of the same shape; ``add-model PATH...`` prints what an experiment file must say
-about downloaded models; ``schema`` prints the JSON Schema.
-"""
+"""Commands on experiment files; ``python -m experiment --help`` lists them."""
 
 from __future__ import annotations
 
@@ -29,6 +23,7 @@ _COMMANDS: Final = {
     "cost": "print what it costs by hour, by stage and in all",
     "smoke": "print a small experiment of the same shape",
     "add-model": "print the architecture of the models in these folders, or of their config.json",
+    "schema": "print the JSON Schema",
 }
 
 
@@ -39,13 +34,12 @@ def json_schema() -> str:
 
 def main() -> int:
     """Run the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m experiment", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m experiment", description="Experiment files.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("schema", help="print the JSON Schema")
     for name, command_help in _COMMANDS.items():
-        commands.add_parser(name, help=command_help).add_argument(
-            "paths", nargs="+", metavar="PATH"
-        )
+        command = commands.add_parser(name, help=command_help)
+        if name != "schema":
+            command.add_argument("paths", nargs="+", metavar="PATH")
     arguments = parser.parse_args()
     if arguments.command == "schema":
         print(json_schema(), end="")

@@ -25,10 +25,6 @@ class InstanceType:
     sold_on_demand: bool
     """Whether the price list has an on-demand price for it."""
 
-    def logical_cores(self, devices: int, logical_core_size: int) -> int:
-        """Logical NeuronCores of ``devices`` devices: the tensor-parallel degree they carry."""
-        return devices * self.cores_per_device // logical_core_size
-
 
 TRN2_48XLARGE: Final = InstanceType(
     name="trn2.48xlarge",

@@ -61,12 +61,10 @@ class PromptFile:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the content, in hexadecimal digits."""
         return hashlib.sha256(self.content).hexdigest()
 
     @property
     def classes(self) -> Mapping[str, int]:
-        """How many prompts of each class it has."""
         return Counter(prompt.prompt_class for prompt in self.prompts)
 
     @property
@@ -260,7 +258,6 @@ class Benchmark(Strict):
 
     @property
     def listed_points(self) -> tuple[LoadPoint, ...]:
-        """The load points as the file has them."""
         return self.load or (LoadPoint(concurrency=self.concurrency),)
 
     @property

@@ -32,31 +32,6 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"benchmark.rounds = {rounds.at_most}: there will be no verdict, which needs at least "
             f"{FEWEST_ROUNDS} rounds"
         )
-    yield from _revisions(experiment)
-    for model in gated(experiment):
-        yield (
-            f"{model} is gated: the download fails until the cluster has a token that may read "
-            'it (docs/runbook.md, "Gated models")'
-        )
-    yield from _norms(experiment)
-    if experiment.serving_runtime.preparation is Preparation.FIRST_START:
-        yield (
-            f"runtime = {experiment.runtime}: each service compiles when it first starts, on "
-            "devices that are billed meanwhile, for up to "
-            f"{FIRST_START_SECONDS / 3600:g} hours; later starts find its cache in the bucket "
-            '(docs/cost.md, "What a first start takes")'
-        )
-    yield from _guarded(experiment)
-    if experiment.workload is Workload.JOB:
-        yield (
-            "jobs: inference_demo --benchmark measures them, on random token ids: no test case, "
-            "round or load of benchmark is used, and the figures compare with each other and with "
-            "no service's"
-        )
-
-
-def _revisions(experiment: Experiment) -> Iterator[str]:
-    """Known models at a revision whose figures nobody has compared with the known ones."""
     for field, _, model in models_of(experiment):
         known = REVISIONS.get(model.id)
         if model.id in KNOWN_MODELS and known != model.revision:
@@ -65,31 +40,27 @@ def _revisions(experiment: Experiment) -> Iterator[str]:
                 f"{f'those of {known}' if known else 'not tied to a revision'}; compare them with "
                 "this one's: python -m experiment add-model"
             )
-
-
-def gated(experiment: Experiment) -> Iterator[str]:
-    """Models that the Hub gives only to those who have accepted a licence."""
-    for model in dict.fromkeys(model.id for _, _, model in models_of(experiment)):
-        if model.startswith(_GATED):
-            yield model
-
-
-def _norms(experiment: Experiment) -> Iterator[str]:
-    """EAGLE3 heads of which nobody saw whether NxDI computes them."""
-    if experiment.serving_runtime.takes_norm_before_residual:
-        return
-    for field, _, model in models_of(experiment):
-        unseen = model.known.norm_before_residual is None
-        if unseen and model.known.kind is ModelKind.EAGLE3_HEAD:
+        # Nobody saw whether NxDI computes this head.
+        is_unseen = model.known.norm_before_residual is None
+        is_taken = experiment.serving_runtime.takes_norm_before_residual
+        if model.known.kind is ModelKind.EAGLE3_HEAD and is_unseen and not is_taken:
             yield (
                 f"{field} = {model.id}: if its config.json has norm_before_residual = true, the "
                 "compile Job refuses it, since NxDI does not compute that; read it before you "
                 "deploy"
             )
-
-
-def _guarded(experiment: Experiment) -> Iterator[str]:
-    """A guard that ends the nodes before the run's end, by estimate."""
+    for gated_model in gated(experiment):
+        yield (
+            f"{gated_model} is gated: the download fails until the cluster has a token that may "
+            'read it (docs/runbook.md, "Gated models")'
+        )
+    if experiment.serving_runtime.preparation is Preparation.FIRST_START:
+        yield (
+            f"runtime = {experiment.runtime}: each service compiles when it first starts, on "
+            "devices that are billed meanwhile, for up to "
+            f"{FIRST_START_SECONDS / 3600:g} hours; later starts find its cache in the bucket "
+            '(docs/cost.md, "What a first start takes")'
+        )
     needed, most = cost(experiment).hours_of(CostGroup.TRAINIUM), guard_hours(experiment)
     if most < needed:
         hours, sweep = max_hours(experiment), experiment.sweep
@@ -103,3 +74,16 @@ def _guarded(experiment: Experiment) -> Iterator[str]:
             f"{bound}: by estimate the Trainium nodes are needed for {needed:.1f} hours, from "
             "their start to their end, and their guard ends them before (make cost)"
         )
+    if experiment.workload is Workload.JOB:
+        yield (
+            "jobs: inference_demo --benchmark measures them, on random token ids: no test case, "
+            "round or load of benchmark is used, and the figures compare with each other and with "
+            "no service's"
+        )
+
+
+def gated(experiment: Experiment) -> Iterator[str]:
+    """Models that the Hub gives only to those who have accepted a licence."""
+    for model in dict.fromkeys(model.id for _, _, model in models_of(experiment)):
+        if model.startswith(_GATED):
+            yield model

@@ -145,13 +145,11 @@ class Capacity(Strict):
 
     @property
     def stops_after_run(self) -> bool:
-        """Whether the end of a run scales the nodes to 0."""
         default = Then.KEEP if self.purchase.reserved else Then.STOP
         return (self.after_run or default) is Then.STOP
 
     @property
     def instance(self) -> InstanceType:
-        """The catalogue entry of ``instance_type``."""
         return INSTANCE_TYPES[self.instance_type]
 
 
@@ -281,11 +279,9 @@ class Experiment(Strict):
 
     @property
     def prompt_files(self) -> Mapping[str, PromptFile]:
-        """The user's own prompts, by the name of their file."""
         return self._prompt_files
 
     def with_prompts_of(self, files: Mapping[str, PromptFile]) -> Experiment:
-        """The same experiment, with the content of the files that its test cases name."""
         copy = self.model_copy()
         copy._prompt_files = files
         return copy
@@ -321,7 +317,6 @@ class Experiment(Strict):
 
     @property
     def priced_as_bought(self) -> bool:
-        """Whether the price is that of the purchase option and the region."""
         price = self.capacity.price
         return (price.purchase, price.region) == (self.capacity.purchase, self.aws.region)
 
@@ -346,5 +341,4 @@ class Experiment(Strict):
 
     @property
     def serving_runtime(self) -> Runtime:
-        """The catalogue entry of ``runtime``."""
         return RUNTIMES[self.runtime]

@@ -19,19 +19,12 @@ TOKENS: Final = 64
 REQUESTS: Final = 8
 
 # Their names differ from the experiment's: these figures must not appear in its curves.
-CASES: Final = (
-    {
-        "name": "smoke-structured",
-        "line": "counting numbers from 1 ",
-        "structure": "structured",
-        "headline": True,
-    },
-    {
-        "name": "smoke-open-ended",
-        "line": "I believe the meaning of life is",
-        "structure": "open-ended",
-        "headline": True,
-    },
+CASES: Final = tuple(
+    {"name": f"smoke-{structure}", "line": line, "structure": structure, "headline": True}
+    for structure, line in (
+        ("structured", "counting numbers from 1 "),
+        ("open-ended", "I believe the meaning of life is"),
+    )
 )
 
 

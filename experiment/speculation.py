@@ -72,25 +72,20 @@ class Fields:
     mode: str
     window: str
     draft: str | None
-    """None where the variant has no draft of its own."""
     batch: str | None
-    """None where the variant has no batch of its own."""
+    """None, as ``draft``, where the variant has none of its own."""
 
 
 def placed(listed: Sequence[Speculation]) -> tuple[tuple[Speculation, Fields], ...]:
     """What the file lists as ``speculation``, each with its fields."""
-    return tuple(
-        (
-            speculation,
-            Fields(
-                mode=f"speculation[{n}].mode",
-                window=f"speculation[{n}].num_speculative_tokens",
-                draft=f"speculation[{n}].draft" if speculation.draft else None,
-                batch=f"speculation[{n}].batch" if speculation.batch else None,
-            ),
-        )
-        for n, speculation in enumerate(listed)
-    )
+    pairs: list[tuple[Speculation, Fields]] = []
+    for number, speculation in enumerate(listed):
+        item = f"speculation[{number}]"
+        draft = f"{item}.draft" if speculation.draft else None
+        batch = f"{item}.batch" if speculation.batch else None
+        fields = Fields(f"{item}.mode", f"{item}.num_speculative_tokens", draft, batch)
+        pairs.append((speculation, fields))
+    return tuple(pairs)
 
 
 def _listed(value: Any) -> Any:

@@ -55,12 +55,10 @@ class Variant:
 
     @property
     def runtime(self) -> Runtime:
-        """The image generation that serves it."""
         return self.experiment.serving_runtime
 
     @property
     def mode(self) -> Mode | None:
-        """Speculation mode; None for a baseline."""
         return self.speculation.mode if self.speculation else None
 
     @property
@@ -71,7 +69,6 @@ class Variant:
 
     @property
     def support(self) -> ModeSupport | None:
-        """How the runtime serves the mode; None for a baseline."""
         return self.runtime.modes[self.mode] if self.mode else None
 
     @property
@@ -84,7 +81,6 @@ class Variant:
 
     @property
     def window(self) -> int | None:
-        """``num_speculative_tokens``; None for a baseline."""
         return self.speculation.num_speculative_tokens if self.speculation else None
 
     @property
@@ -103,12 +99,10 @@ class Variant:
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
-        """What the compiler is told."""
         return self.runtime.compile_flags(self)
 
     @property
     def artifact(self) -> str:
-        """Key of this variant's compiled artifact."""
         serving, target, draft = self.experiment.serving, self.experiment.models.target, self.draft
         return artifact_key(
             {

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from experiment.cost.durations import estimate
 from experiment.runtimes import Workload
@@ -63,13 +63,6 @@ class Faults:
                 available = f"the indexes 0 to {indexes - 1}" if indexes else "no indexes"
                 raise RehearsalError(f"{option} {unknown[0]}: the experiment has {available}")
 
-    @property
-    def description(self) -> tuple[str, ...]:
-        """One line for each fault."""
-        killed = (f"faults: index {i} killed once, in the middle" for i in sorted(self.killed))
-        broken = (f"faults: index {i} without a server, or output" for i in sorted(self.broken))
-        return (*killed, *broken)
-
 
 NO_FAULTS: Final = Faults()
 
@@ -80,11 +73,9 @@ class Attempt:
 
     index: int
     number: int = 1
-    """Counted from 1."""
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """A pod has started, is still running, or has ended and is gone."""
 
     attempt: Attempt
@@ -152,13 +143,13 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
     job = read_indexed_job(setting.layout.manifests)
     servers = None if are_jobs else setting.endpoints.servers(setting, job)
     pods = _Pods(setting, job, servers, faults)
-    given_up = _run(pods)
+    given_up = pods.run()
     failed = tuple(f"{pods.name(index)}: {why}" for index, why in sorted(given_up.items()))
     given_up_variants = {job.variant_of(index) for index in given_up}
     mergeable = [
         variant.name
         for variant in variants(setting.experiment)
-        if variant.name not in given_up_variants and variant.baseline not in given_up_variants
+        if given_up_variants.isdisjoint({variant.name, variant.baseline})
     ]
     if not mergeable:
         raise RehearsalError(f"no variant is complete with its baseline: {'; '.join(failed)}")
@@ -171,7 +162,7 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
     absent |= {(LOAD_DIMENSION, name) for name in first.left_out}
     return Outcome(
         setting.run_dir,
-        differences=tuple(_differences(pods, first)),
+        differences=tuple(pods.differences(first)),
         endpoints=servers.description if servers else (f"none; {RECORDED_OUTPUT}",),
         absent=frozenset(absent),
         failed=failed,
@@ -188,6 +179,7 @@ class _Pods:
     """None: the variants run as jobs."""
     faults: Faults
     _ends: dict[Attempt, str] = field(default_factory=dict)
+    """Of servers that ended by themselves."""
 
     @property
     def in_cluster(self) -> int:
@@ -201,6 +193,46 @@ class _Pods:
         """How many run here at the same time."""
         return min(self.in_cluster, self.setting.endpoints.at_once or os.cpu_count() or 1)
 
+    def run(self) -> dict[int, str]:
+        """Runs all indexes; returns why some failed for good. Prints a line for each event."""
+        job, console = self.job, self.setting.console
+        since: dict[Attempt, float] = {}
+        given_up: dict[int, str] = {}
+        complete, seconds = 0, BENCHMARK_SECONDS * job.indexes
+        events = control(job.indexes, job.retries, self.at_once, self._start, seconds, job.final)
+        with (
+            console.stage("run the sweep" if self.servers else "run the jobs") as stage,
+            contextlib.closing(events),
+        ):
+            for event in events:
+                attempt, status = event.attempt, event.status
+                if event.started:
+                    since[attempt] = time.monotonic()
+                    again = f" again, attempt {attempt.number}" if attempt.number > 1 else ""
+                    event_text = f"started{again}"
+                elif status is None:
+                    if self._is_to_be_killed(attempt):
+                        event.process.kill()
+                    continue
+                elif status == 0:
+                    complete += 1
+                    event_text = f"complete, {time.monotonic() - since.pop(attempt):.1f} s"
+                else:
+                    del since[attempt]
+                    why = self._ends.get(attempt) or _last_words(self._log(attempt))
+                    if status < 0:
+                        why = f"killed ({signal.Signals(-status).name})"
+                    if not event.retried:
+                        given_up[attempt.index] = why
+                    event_text = (
+                        f"{why}; {'will be retried' if event.retried else 'failed for good'}"
+                    )
+                console.say(f"{self.name(attempt.index)}: {event_text}")
+                ended = f"{complete} of {job.indexes} complete, {len(given_up)} failed"
+                stage.progress = f"{ended}, {len(since)} running"
+            stage.result = f"{complete} of {job.indexes} complete"
+        return given_up
+
     def benchmark(self, attempt: Attempt) -> BenchmarkProcess:
         """What measures or, of a job, collects. Raises RehearsalError."""
         folder, variables = self._folder(attempt), {INDEX: str(attempt.index)}
@@ -210,52 +242,38 @@ class _Pods:
         return as_process(self.job.pod, self.setting, self.servers, mounts, variables)
 
     @contextlib.contextmanager
-    def start(self, attempt: Attempt) -> Iterator[Process]:
+    def _start(self, attempt: Attempt) -> Iterator[Process]:
         """Starts a pod, in empty folders of its own, and ends it; yields what measures.
 
-        Raises RehearsalError.
+        Waits a while for the server, since the benchmark's patience is short here. A job has its
+        output instead. Raises RehearsalError.
         """
-        benchmark = self.benchmark(attempt)
-        shutil.rmtree(self._folder(attempt), ignore_errors=True)
+        benchmark, folder = self.benchmark(attempt), self._folder(attempt)
+        shutil.rmtree(folder, ignore_errors=True)
         benchmark.write()
-        with (
-            self._serving(attempt),
-            running(benchmark.command, benchmark.environment, self._log(attempt)) as process,
-        ):
-            yield process
-
-    @contextlib.contextmanager
-    def _serving(self, attempt: Attempt) -> Iterator[None]:
-        """Starts the server and waits a while, since the benchmark's patience is short here.
-
-        A job has its output instead.
-        """
-        if attempt.index in self.faults.broken:
-            yield
-        elif self.servers is None:
-            self._leave_output(attempt)
-            yield
-        else:
-            server = self.servers.by_variant[self.job.variant_of(attempt.index)]
-            log = self.setting.layout.logs / f"server-{attempt.index}-{attempt.number}.log"
-            with running(server.command, server.environment, log) as process:
+        server: Process | None = None
+        log = self.setting.layout.logs / f"server-{attempt.index}-{attempt.number}.log"
+        with contextlib.ExitStack() as stack:
+            if attempt.index in self.faults.broken:
+                pass
+            elif self.servers:
+                stand_in = self.servers.by_variant[self.job.variant_of(attempt.index)]
+                server = stack.enter_context(running(stand_in.command, stand_in.environment, log))
                 with contextlib.suppress(ProcessError):
-                    await_health(server.url, process, server.url, log, _HEALTHY_SECONDS)
-                yield
-                if process.poll() is not None:
-                    self._ends[attempt] = f"its server ended: {_last_words(log)}"
+                    await_health(stand_in.url, server, stand_in.url, log, _HEALTHY_SECONDS)
+            else:
+                mode = variants(self.setting.experiment)[attempt.index].mode or "baseline"
+                run = folder / "results" / self.setting.run_id
+                output = run / VARIANTS / self.job.folder_of(attempt.index)
+                output.mkdir(parents=True)
+                for name in (INFERENCE_DEMO, INFERENCE_DEMO_LOG):
+                    shutil.copyfile(RECORDED / f"{mode}{Path(name).suffix}", output / name)
+            command, environment = benchmark.command, benchmark.environment
+            yield stack.enter_context(running(command, environment, self._log(attempt)))
+            if server and server.poll() is not None:
+                self._ends[attempt] = f"its server ended: {_last_words(log)}"
 
-    def _leave_output(self, attempt: Attempt) -> None:
-        """Leaves in the variant's folder what ``inference_demo`` would. Raises OSError."""
-        mode = variants(self.setting.experiment)[attempt.index].mode or "baseline"
-        run = self._folder(attempt) / "results" / self.setting.run_id
-        folder = run / VARIANTS / self.job.folder_of(attempt.index)
-        folder.mkdir(parents=True)
-        for name in (INFERENCE_DEMO, INFERENCE_DEMO_LOG):
-            shutil.copyfile(RECORDED / f"{mode}{Path(name).suffix}", folder / name)
-
-    def to_kill(self, attempt: Attempt) -> bool:
-        """Whether this attempt is to be killed now."""
+    def _is_to_be_killed(self, attempt: Attempt) -> bool:
         if attempt.index not in self.faults.killed or attempt.number > 1:
             return False
         bucket, folder = self.benchmark(attempt).bucket, self.job.folder_of(attempt.index)
@@ -265,9 +283,22 @@ class _Pods:
         """An index and its variant."""
         return f"index {index}, {self.job.variant_of(index)}"
 
-    def why(self, attempt: Attempt) -> str:
-        """Why an attempt that is over has failed."""
-        return self._ends.get(attempt) or _last_words(self._log(attempt))
+    def differences(self, first: BenchmarkProcess) -> Iterator[str]:
+        """From the Job's own pods."""
+        yield f"{INDEX} and folders: each index has its own; those named here are of index 0"
+        yield "folders: empty in each attempt"
+        yield from first.differences
+        if self.servers is None:
+            yield f"generate: {RECORDED_OUTPUT}"
+        else:
+            yield "vllm: a process beside the benchmark, which is not started again if it ends"
+        yield "fetch: left out, since nothing is compiled"
+        if self.at_once != self.in_cluster:
+            yield f"indexes at once: {self.at_once} in place of {self.in_cluster}"
+        for index in sorted(self.faults.killed):
+            yield f"faults: index {index} killed once, in the middle"
+        for index in sorted(self.faults.broken):
+            yield f"faults: index {index} without a server, or output"
 
     def _folder(self, attempt: Attempt) -> Path:
         return self.setting.layout.pods / f"{attempt.index}-{attempt.number}"
@@ -278,63 +309,3 @@ class _Pods:
 
 def _last_words(log: Path) -> str:
     return f"{reason(text(log)).removeprefix('spectap: ')}; see {os.path.relpath(log)}"
-
-
-def _run(pods: _Pods) -> dict[int, str]:
-    """Runs all indexes; returns why some failed for good. Prints a line for each event."""
-    job, console = pods.job, pods.setting.console
-    since: dict[Attempt, float] = {}
-    given_up: dict[int, str] = {}
-    with (
-        console.stage("run the sweep" if pods.servers else "run the jobs") as stage,
-        contextlib.closing(
-            control(
-                job.indexes,
-                job.retries,
-                pods.at_once,
-                pods.start,
-                BENCHMARK_SECONDS * job.indexes,
-                job.final,
-            )
-        ) as events,
-    ):
-        complete = 0
-        for event in events:
-            attempt, status = event.attempt, event.status
-            if event.started:
-                since[attempt] = time.monotonic()
-                again = f" again, attempt {attempt.number}" if attempt.number > 1 else ""
-                event_text = f"started{again}"
-            elif status is None:
-                if pods.to_kill(attempt):
-                    event.process.kill()
-                continue
-            elif status == 0:
-                complete += 1
-                event_text = f"complete, {time.monotonic() - since.pop(attempt):.1f} s"
-            else:
-                del since[attempt]
-                killed = f"killed ({signal.Signals(-status).name})" if status < 0 else None
-                why = killed or pods.why(attempt)
-                if not event.retried:
-                    given_up[attempt.index] = why
-                event_text = f"{why}; {'will be retried' if event.retried else 'failed for good'}"
-            console.say(f"{pods.name(attempt.index)}: {event_text}")
-            ended = f"{complete} of {job.indexes} complete, {len(given_up)} failed"
-            stage.progress = f"{ended}, {len(since)} running"
-        stage.result = f"{complete} of {job.indexes} complete"
-    return given_up
-
-
-def _differences(pods: _Pods, first: BenchmarkProcess) -> Iterator[str]:
-    yield f"{INDEX} and folders: each index has its own; those named here are of index 0"
-    yield "folders: empty in each attempt"
-    yield from first.differences
-    if pods.servers is None:
-        yield f"generate: {RECORDED_OUTPUT}"
-    else:
-        yield "vllm: a process beside the benchmark, which is not started again if it ends"
-    yield "fetch: left out, since nothing is compiled"
-    if pods.at_once != pods.in_cluster:
-        yield f"indexes at once: {pods.at_once} in place of {pods.in_cluster}"
-    yield from pods.faults.description

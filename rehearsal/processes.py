@@ -13,10 +13,10 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
 
 START_SECONDS: Final = 300.0
 """How long a server may take to start."""
@@ -33,6 +33,7 @@ _KILL: Final = 'read _; kill -s KILL -- "$0"'
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Process = subprocess.Popen[bytes]
+T = TypeVar("T")
 
 _held = 0
 _pending: signal.Signals | None = None
@@ -176,16 +177,45 @@ def run(
 
 def await_line(process: Process, log: Path, pattern: str, seconds: float) -> str:
     """The first line of ``log`` that matches ``pattern``. Raises ProcessError."""
+
+    def line() -> str | None:
+        return next((row for row in text(log).splitlines() if re.fullmatch(pattern, row)), None)
+
+    return _awaited(line, "", process, log, seconds)
+
+
+def await_health(
+    name: str, process: Process, url: str, log: Path, seconds: float = START_SECONDS
+) -> None:
+    """Returns once ``/health`` beside ``/v1`` of ``url`` answers.
+
+    Raises ProcessError, at once if ``process`` has ended.
+    """
+
+    def healthy() -> bool | None:
+        if process.poll() is not None:
+            return None  # whatever answers there, it is another one
+        with contextlib.suppress(urllib.error.URLError, OSError):
+            urllib.request.urlopen(f"{url.removesuffix('/v1')}/health", timeout=5).close()
+            return True
+        return None
+
+    _awaited(healthy, f"the server for {name} ", process, log, seconds)
+
+
+def _awaited(
+    ready: Callable[[], T | None], name: str, process: Process, log: Path, seconds: float
+) -> T:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         ended = process.poll() is not None
-        for line in text(log).splitlines():
-            if re.fullmatch(pattern, line):
-                return line
+        if (value := ready()) is not None:
+            return value
         if ended:
-            raise ProcessError(f"ended with status {process.returncode}: {reason(text(log))}")
+            why = f"{reason(text(log))}; see {log}"
+            raise ProcessError(f"{name}ended with status {process.returncode}: {why}")
         time.sleep(_POLL_SECONDS)
-    raise ProcessError(f"did not start within {seconds:.0f} s; see {log}")
+    raise ProcessError(f"{name}did not start within {seconds:.0f} s; see {log}")
 
 
 def text(log: Path) -> str:
@@ -225,23 +255,3 @@ def lasting_port(address: str = "127.0.0.1") -> int:
             probe.bind((address, port))
             return port
     raise OSError(f"no port of {address} from {_LASTING[0]} to {_LASTING[-1]} is free")
-
-
-def await_health(
-    name: str, process: Process, url: str, log: Path, seconds: float = START_SECONDS
-) -> None:
-    """Returns once ``/health`` beside ``/v1`` of ``url`` answers.
-
-    Raises ProcessError, at once if ``process`` has ended.
-    """
-    health = f"{url.removesuffix('/v1')}/health"
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            ended = f"the server for {name} ended with status {process.returncode}"
-            raise ProcessError(f"{ended}: {reason(text(log))}; see {log}")
-        with contextlib.suppress(urllib.error.URLError, OSError):
-            urllib.request.urlopen(health, timeout=5).close()
-            return
-        time.sleep(_POLL_SECONDS)
-    raise ProcessError(f"the server for {name} did not start within {seconds:.0f} s; see {log}")

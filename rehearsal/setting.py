@@ -14,7 +14,7 @@ from experiment import Experiment
 from rehearsal.aws.client import Aws
 from rehearsal.pod.manifest import IndexedJob, entry_point
 from spectap.config import Config, TestCase
-from spectap.load_points import Load, LoadPoint, Rounds
+from spectap.load_points import LoadPoint, Rounds
 from spectap.report import terminal
 
 BENCHMARK_SECONDS: Final = 450.0
@@ -53,7 +53,6 @@ class Server:
     """A server that stands in for a vLLM service, not started yet."""
 
     url: str
-    """Base URL, ``/v1`` included."""
     command: tuple[str, ...]
     environment: Mapping[str, str]
 
@@ -94,10 +93,7 @@ class Caps:
 
     def applied(self, of_pod: Config) -> Config:
         """The configuration with nothing above the caps."""
-        cases = tuple(map(self._case, of_pod.test_cases))
-        return of_pod.model_copy(update={"load": self._load(of_pod.load), "test_cases": cases})
-
-    def _load(self, load: Load) -> Load:
+        load, cases = of_pod.load, tuple(map(self._case, of_pod.test_cases))
         rounds, launches = load.rounds, _least(load.launches, self.launches)
         if self.rounds is not None and rounds.at_most > self.rounds:
             # As many in each launch.
@@ -109,30 +105,25 @@ class Caps:
             "mean_output_tokens": _least(load.mean_output_tokens, self.output_tokens),
             "points": tuple(self._points(load.points)),
         }
-        return load.model_copy(update=changes)
+        capped = {"load": load.model_copy(update=changes), "test_cases": cases}
+        return of_pod.model_copy(update=capped)
 
     def _points(self, points: tuple[LoadPoint, ...]) -> Iterator[LoadPoint]:
-        if len(points) == 1 and self._too_many(points[0]):
+        most = self.concurrency or math.inf
+        in_flight = {point.name: point.concurrency or 0 for point in points}
+        if len(points) == 1 and in_flight[points[0].name] > most:
             yield points[0].model_copy(update={"concurrency": self.concurrency})
             return
-        too_many = sorted(filter(self._too_many, points), key=lambda point: point.concurrency or 0)
-        missing = max(0, min(2, len(points)) - (len(points) - len(too_many)))
-        left_out = {point.name for point in too_many[missing:]}
+        lowest = sorted(in_flight, key=lambda name: in_flight[name])[:2]
         for point in points:
-            if point.name not in left_out:
-                requests = min(point.requests, self._requests(point))
-                yield point.model_copy(update={"requests": requests})
-
-    def _too_many(self, point: LoadPoint) -> bool:
-        return (point.concurrency or 0) > (self.concurrency or math.inf)
-
-    def _requests(self, point: LoadPoint) -> int:
-        """The most in a round."""
-        if point.rate is not None and self.rate_seconds is not None:
-            return max(1, round(point.rate * self.rate_seconds))
-        if point.concurrency is not None and self._too_many(point):
-            return point.concurrency
-        return point.requests
+            requests = point.requests
+            if point.rate is not None and self.rate_seconds is not None:
+                requests = min(requests, max(1, round(point.rate * self.rate_seconds)))
+            elif in_flight[point.name] > most:
+                if point.name not in lowest:
+                    continue
+                requests = min(requests, in_flight[point.name])
+            yield point.model_copy(update={"requests": requests})
 
     def _case(self, case: TestCase) -> TestCase:
         if case.prompts is None or self.prompts is None:
@@ -150,7 +141,6 @@ class Endpoints:
     """A kind of stand-ins for the vLLM services."""
 
     name: str
-    """For the table and the report."""
     kind: str
     """What several of them are called."""
     servers: Callable[[Setting, IndexedJob | None], Servers]
@@ -209,7 +199,6 @@ class Outcome:
     differences: tuple[str, ...]
     """Everything in which the benchmark ran differently from its pod."""
     endpoints: tuple[str, ...]
-    """The description of the endpoints."""
     absent: frozenset[tuple[str, str]] = frozenset()
     """What dashboards show and this run has not measured: dimensions with their values."""
     failed: tuple[str, ...] = ()

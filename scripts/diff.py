@@ -11,7 +11,6 @@ differs in the manifests; FILE gets the same as a comment for a pull request.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import os
 import re
@@ -30,20 +29,18 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 COMMENT_LIMIT: Final = 60_000
 """GitHub takes 65,536 characters; the rest is for what the workflow adds."""
 NOTICED: Final = {
-    "IAM Statement Changes": "IAM",
-    "IAM Policy Changes": "IAM",
-    "Security Group Changes": "security groups",
-    "requires replacement": "replacement",
-    "may cause replacement": "possible replacement",
+    "IAM": ("IAM Statement Changes", "IAM Policy Changes"),
+    "security groups": ("Security Group Changes",),
+    "replacement": ("requires replacement",),
+    "possible replacement": ("may cause replacement",),
 }
-"""What the CDK CLI says of a change that a reviewer must not overlook."""
+"""A change that a reviewer must not overlook, and what the CDK CLI says of it."""
 
 _GRAPH: Final = re.compile(r'compiled/([^/"\s]+)/')
 """The prefix of a compiled artifact in the bucket, wherever a manifest names it."""
 _DIGEST: Final = re.compile("-[0-9a-f]{8}$")
 """The end of a Job's name. A Job cannot be changed: another specification is another Job."""
-
-_WORDS: Final = re.compile(r"\w[\w:.-]*")
+_IMAGE: Final = re.compile(r'"image": "[^"]*"')
 
 Manifest = Mapping[str, Any]
 Objects = Mapping[tuple[str, str], Manifest]
@@ -105,8 +102,8 @@ def compare(base: str, file: str, scratch: Path) -> tuple[list[Restart], list[Se
         [*pool.map(_synthesise, (tree, ROOT), (file, file), (before, after))]
         old, new = _templates(before), _templates(after)
         (scratch / "none.json").write_text('{"Resources": {}}')
-        pairs = [(name, old.get(name, scratch / "none.json")) for name in new]
-        stacks = [*pool.map(lambda pair: _stack(pair[0], pair[1], after / "cdk.out"), pairs)]
+        compared = [old.get(name, scratch / "none.json") for name in new]
+        stacks = [*pool.map(_stack, new, compared, [after / "cdk.out"] * len(new))]
     stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
     return [*restarts(read(before / "dist"), read(after / "dist"))], [
         _git_diff("The experiment file", tree / file, ROOT / file),
@@ -160,23 +157,25 @@ def unfold(value: Any) -> Any:
     Manifests, dashboards and scripts are single strings in a template; without this, one changed
     number would show as two lines of 50 kB.
     """
+    if isinstance(value, dict) and "Fn::Join" in value:
+        separator, parts = value["Fn::Join"]
+        value = separator.join(part if isinstance(part, str) else _named(part) for part in parts)
     if isinstance(value, list):
         return [unfold(item) for item in value]
-    if isinstance(value, dict) and "Fn::Join" not in value:
-        return {key: unfold(item) for key, item in value.items()}
-    text = value
     if isinstance(value, dict):
-        separator, parts = value["Fn::Join"]
-        words = (
-            p if isinstance(p, str) else f"${{{'.'.join(_WORDS.findall(str(p)))}}}" for p in parts
-        )
-        text = separator.join(words)
-    if isinstance(text, str) and text.lstrip()[:1] in ("{", "["):
+        return {key: unfold(item) for key, item in value.items()}
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
-            return unfold(json.loads(text))
+            return unfold(json.loads(value))
         except ValueError:
             pass
-    return text.splitlines() if isinstance(text, str) and "\n" in text else value
+    return value.splitlines() if isinstance(value, str) and "\n" in value else value
+
+
+def _named(function: Any) -> str:
+    """A function of CloudFormation in one word, e.g. ``${Ref.Account}``."""
+    words = re.findall(r"\w[\w:.-]*", str(function))
+    return f"${{{'.'.join(words)}}}"
 
 
 def _stack(name: str, old: Path, assembly: Path) -> Section:
@@ -215,40 +214,29 @@ def restarts(old: Objects, new: Objects) -> Iterator[Restart]:
         if kind not in ("Deployment", "Job", "Pod"):
             continue
         before, after = old.get((kind, name)), new.get((kind, name))
+        effect = ""
         if before is None or after is None:
             effect = "starts" if before is None else "ends"
         elif kind == "Pod":
-            configurations = [side.get(("ConfigMap", name), {}).get("data") for side in (old, new)]
-            effect = _of_pod(before, after, is_configured_anew=len({*map(str, configurations)}) > 1)
-        elif kind == "Job":
-            # Its name has the digest of its specification.
-            effect = "runs again" if before["metadata"] != after["metadata"] else ""
-        else:
-            is_replaced = before["spec"]["template"] != after["spec"]["template"]
-            effect = "restarts" if is_replaced else ""
+            # It runs once. Kubernetes lets only its image be changed.
+            specs = [json.dumps(pod["spec"]) for pod in (before, after)]
+            settings = [side.get(("ConfigMap", name), {}).get("data") for side in (old, new)]
+            if len({_IMAGE.sub("", spec) for spec in specs}) > 1:
+                effect = "keeps its specification: a new run needs AGAIN=1"
+            elif specs[0] != specs[1]:
+                effect = "restarts with another image, if it still runs"
+            elif settings[0] != settings[1]:
+                effect = "is configured anew: the next make experiment begins a new run"
+        elif kind == "Job" and before["metadata"] != after["metadata"]:
+            effect = "runs again"  # its name has the digest of its specification
+        elif kind == "Deployment" and before["spec"]["template"] != after["spec"]["template"]:
+            effect = "restarts"
         if kind == "Deployment" and after is not None and effect:
             missing = _graphs([after]) - ready
             by_itself = ", once its graph is compiled" if missing & compiled else ", and compiles"
             effect += by_itself if missing else ", its graph is there"
         if effect:
             yield Restart(kind, name, effect)
-
-
-def _of_pod(before: Manifest, after: Manifest, *, is_configured_anew: bool) -> str:
-    """Of a bare pod, which runs once. Kubernetes lets only its image be changed."""
-    (images, spec), (new_images, new_spec) = _without_images(before), _without_images(after)
-    if spec != new_spec:
-        return "keeps its specification: a new run needs AGAIN=1"
-    if images != new_images:
-        return "restarts with another image, if it still runs"
-    return "is configured anew: the next make experiment begins a new run" * is_configured_anew
-
-
-def _without_images(pod: Manifest) -> tuple[list[str], Any]:
-    """A pod's images, and its specification without them."""
-    spec = copy.deepcopy(pod["spec"])
-    containers = (*spec.get("initContainers", ()), *spec["containers"])
-    return [container.pop("image") for container in containers], spec
 
 
 def _graphs(manifests: Iterable[Manifest]) -> set[str]:
@@ -260,8 +248,7 @@ def markdown(title: str, rows: Sequence[Restart], sections: Sequence[Section], l
     """A comment of at most ``limit`` characters: each section gets an equal part of it."""
     lines = [f"### {title}", "", "| Pods of | | What a deploy does |", "| --- | --- | --- |"]
     lines += [f"| {' | '.join(row)} |" for row in rows or [Restart("none", "", "")]]
-    for note in dict.fromkeys(NOTICED.values()):
-        words = [words for words, meaning in NOTICED.items() if meaning == note]
+    for note, words in NOTICED.items():
         if titles := [s.title for s in sections if any(word in s.text for word in words)]:
             lines += ["", f"> :warning: **{note}** in {', '.join(titles)}"]
     lines += ["", *(f"{section.title}: unchanged  " for section in sections if not section.text)]
@@ -274,8 +261,8 @@ def markdown(title: str, rows: Sequence[Restart], sections: Sequence[Section], l
         text, cut = section.text, ""
         if len(text) > room:
             text, cut = text[:room].rpartition("\n")[0], "Cut to fit here; `make diff` has all.\n"
-        comment += f"\n<details><summary>{section.title}</summary>\n\n"
-        comment += f"{fence}diff\n{text}\n{fence}\n{cut}\n</details>\n"
+        body = f"{fence}diff\n{text}\n{fence}\n{cut}"
+        comment += f"\n<details><summary>{section.title}</summary>\n\n{body}\n</details>\n"
     return comment
 
 
@@ -283,10 +270,7 @@ def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[
     """Runs ``command`` without AWS credentials."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     quiet = {"AWS_EC2_METADATA_DISABLED": "true", "CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}
-    words = [str(word) for word in command]
-    return subprocess.run(
-        words, cwd=cwd, env=clean | quiet, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command, cwd=cwd, env=clean | quiet, capture_output=True, text=True)
 
 
 def _cdk(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

@@ -26,13 +26,10 @@ DOCKERFILE: Final = Path(__file__).resolve().parents[1] / "spectap" / "Dockerfil
 FROM: Final = re.compile(r"^FROM ([^\s@]+:[^\s@]+)(?:@\S+)?", re.M)
 
 # An index, where there is one: it has the image of each architecture.
-ACCEPTED: Final = ", ".join(
-    (
-        "application/vnd.oci.image.index.v1+json",
-        "application/vnd.docker.distribution.manifest.list.v2+json",
-        "application/vnd.oci.image.manifest.v1+json",
-        "application/vnd.docker.distribution.manifest.v2+json",
-    )
+ACCEPTED: Final = (
+    "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
+    "application/vnd.docker.distribution.manifest.list.v2+json, "
+    "application/vnd.docker.distribution.manifest.v2+json"
 )
 TIMEOUT_SECONDS: Final = 20.0
 
@@ -49,21 +46,19 @@ def main() -> int:
 def pin(of_pods: Iterable[str], file: Path, dockerfile: Path) -> list[str]:
     """Writes what the registries say into both files; returns a line for each that did not."""
     before, text = json.loads(file.read_text()), dockerfile.read_text(encoding="utf-8")
-    named, missing = sorted(set(of_pods)), []
-    digests = {image: before[image] for image in named if image in before}
-    stages = {}
-    for image in sorted({*named, *FROM.findall(text)}):
+    named, missing, digests = sorted(set(of_pods)), [], {}
+    for image in {*named, *FROM.findall(text)}:
         try:
-            digest = digest_of(image)
+            digests[image] = digest_of(image)
         except (OSError, ValueError) as error:
             missing.append(f"{image}: {error}")
-            continue
-        digests |= {image: digest} if image in named else {}
-        stages[image] = f"FROM {image}@{digest}"
-    file.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
-    pinned = FROM.sub(lambda line: stages.get(line[1], line[0]), text)
+    known = {image: (before | digests)[image] for image in named if image in before | digests}
+    file.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+    pinned = FROM.sub(
+        lambda line: f"FROM {line[1]}@{digests[line[1]]}" if line[1] in digests else line[0], text
+    )
     dockerfile.write_text(pinned, encoding="utf-8")
-    return missing
+    return sorted(missing)
 
 
 def digest_of(image: str) -> str:
@@ -78,28 +73,24 @@ def digest_of(image: str) -> str:
         host, name = "registry-1.docker.io", path if name else f"library/{path}"
     # As Docker does, a registry on this machine is asked without TLS.
     scheme = "http" if host.startswith(("localhost:", "127.0.0.1:")) else "https"
-    url, headers = f"{scheme}://{host}/v2/{name}/manifests/{tag}", {"Accept": ACCEPTED}
+    url = f"{scheme}://{host}/v2/{name}/manifests/{tag}"
+    request = urllib.request.Request(url, headers={"Accept": ACCEPTED}, method="HEAD")
     try:
-        digest = _ask(url, headers)
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         if error.code != 401:
             raise
-        challenge = error.headers.get("WWW-Authenticate", "")
-        digest = _ask(url, headers | {"Authorization": f"Bearer {_token(challenge)}"})
+        request.add_header("Authorization", f"Bearer {_token(error.headers['WWW-Authenticate'])}")
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+    digest = str(answer.headers.get("Docker-Content-Digest", ""))
     if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         raise ValueError(f"{host} names no digest")
     return digest
 
 
-def _ask(url: str, headers: dict[str, str]) -> str:
-    request = urllib.request.Request(url, headers=headers, method="HEAD")
-    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-        return str(answer.headers.get("Docker-Content-Digest", ""))
-
-
-def _token(challenge: str) -> str:
+def _token(challenge: str | None) -> str:
     """A token for anybody, from where the registry says."""
-    fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge or ""))
     if "realm" not in fields:
         raise ValueError(f"it wants {challenge or 'a password'}")
     query = urlencode({key: fields[key] for key in ("service", "scope") if key in fields})

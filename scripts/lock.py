@@ -35,9 +35,8 @@ def main() -> None:
     for requirements in sorted((ROOT / FOLDER).glob("requirements-*.txt")):
         lock = FOLDER / f"{requirements.stem.removeprefix('requirements-')}.lock"
         _compile(FOLDER / requirements.name, lock, *pod, f"--excludes={FOLDER / 'left-out.txt'}")
-        wheels = re.findall(
-            r'sha256 = "(\w+)"', _uv(lock, *pod, "--no-deps", "--format=pylock.toml")
-        )
+        pinned = _uv(lock, *pod, "--no-deps", "--format=pylock.toml")
+        wheels = re.findall(r'sha256 = "(\w+)"', pinned)
         (ROOT / lock).write_text(of_these(wheels, (ROOT / lock).read_text()))
         print(f"{lock}: {len(wheels)} wheels")
 

@@ -30,6 +30,7 @@ from experiment.speculation import LARGEST_WINDOW
 
 ROOT: Final = Path(__file__).parents[1]
 SCHEMA: Final = ROOT / "experiments" / "experiment.schema.json"
+FIELDS: Final = json.loads(SCHEMA.read_text(encoding="utf-8"))
 PAGE: Final = ROOT / "docs" / "reference.md"
 REHEARSED: Final = "two-cores.yaml"
 """An experiment for `make rehearse-vllm`, which nobody deploys."""
@@ -56,25 +57,15 @@ Which runtime serves a mode, for which families of target, and how it runs, wher
 `num_speculative_tokens`; and the models whose figures are known.
 """
 
-_MODES = (
-    *("Mode", "Runtime", "Families", "Draft", "Window k", "Tokens a step", "Limits"),
-    *("Prepared by", "Measured by", "Documented by"),
-)
-
 
 def page() -> str:
     """The whole page, in Markdown."""
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     files = sorted(path for path in SCHEMA.parent.glob("*.yaml") if path.name != REHEARSED)
-    return "\n".join([TITLE, *_fields(schema), EXPERIMENTS, *_costs(files), MODES, *_modes(), ""])
-
-
-def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
-    """A table for the file's top level, and one for each kind of section that it leads to."""
-    yield from _table("Top level", schema)
-    for name, definition in schema["$defs"].items():
+    tables = [*_table("Top level", FIELDS)]
+    for name, definition in FIELDS["$defs"].items():
         if "properties" in definition:
-            yield from _table(name, definition)
+            tables += _table(name, definition)
+    return "\n".join([TITLE, *tables, EXPERIMENTS, *_costs(files), MODES, *_modes(), ""])
 
 
 def _table(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
@@ -91,7 +82,9 @@ def _table(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
 def _value(field: Mapping[str, Any]) -> str:
     """What a field may hold: a link to its section, its choices, or its type with its limits."""
     if "$ref" in field:
-        return _section(field["$ref"])
+        name = field["$ref"].rpartition("/")[2]
+        definition = FIELDS["$defs"][name]
+        return f"[{name}](#{name.lower()})" if "properties" in definition else _value(definition)
     if "const" in field:
         return _literal(field["const"])
     if "enum" in field:
@@ -104,12 +97,6 @@ def _value(field: Mapping[str, Any]) -> str:
         return f"list of {_value(field.get('items', {}))}{_limits(field, 'minItems', 'maxItems')}"
     bounds = _limits(field, "minimum", "maximum") or _limits(field, "minLength", "maxLength")
     return f"{field.get('type', 'any')}{bounds}"
-
-
-def _section(reference: str) -> str:
-    name = reference.rpartition("/")[2]
-    definition = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"][name]
-    return f"[{name}](#{name.lower()})" if "properties" in definition else _value(definition)
 
 
 def _limits(field: Mapping[str, Any], least: str, most: str) -> str:
@@ -152,7 +139,8 @@ def _purpose(file: Path) -> str:
 
 def _modes() -> Iterator[str]:
     """Who runs a mode and how, and which models are known."""
-    yield from _head(*_MODES)
+    columns = ("Mode", "Runtime", "Families", "Draft", "Window k", "Tokens a step", "Limits")
+    yield from _head(*columns, "Prepared by", "Measured by", "Documented by")
     for mode in Mode:
         for runtime in RUNTIMES.values():
             if support := runtime.modes.get(mode):
@@ -169,34 +157,28 @@ def _details(runtime: Runtime, support: ModeSupport) -> Sequence[str]:
     if support.draft is ModelKind.DFLASH_DRAFT:
         window = "the draft's `block_size` - 1"
     first_start = runtime.preparation is Preparation.FIRST_START
+    is_job = support.workload is Workload.JOB
+    limits = ["batch 1"] if is_job else []
+    if support.tensor_parallel:
+        limits.append(f"`tensor_parallel` {' or '.join(map(str, support.tensor_parallel))}")
+    if runtime.lengths:
+        limits.append(f"`length` a power of two, {runtime.lengths[0]} to {runtime.lengths[-1]}")
+    counts = "steps" if runtime.engine is Engine.V0 else "tokens"
+    measured = f"the tap; the server's counters of {counts}, none of drafts"
+    if is_job:
+        measured = "`inference_demo --benchmark`, on random token ids"
+    elif runtime.counts_drafts:
+        measured = "the tap; the server's counters of tokens and drafts"
     return (
         families(support),
         f"`{support.draft}`" if support.draft else "none",
         window,
         "up to k + 1" if support.undrafted == 0 else "up to k",
-        ", ".join(_mode_limits(runtime, support)) or "-",
+        ", ".join(limits) or "-",
         "the first start, whose cache is kept" if first_start else "a compile Job",
-        _measured(runtime, support),
+        measured,
         f"[{support.source.rpartition('/')[2].partition('#')[0]}]({support.source})",
     )
-
-
-def _mode_limits(runtime: Runtime, support: ModeSupport) -> Iterator[str]:
-    if support.workload is Workload.JOB:
-        yield "batch 1"
-    if support.tensor_parallel:
-        yield f"`tensor_parallel` {' or '.join(map(str, support.tensor_parallel))}"
-    if runtime.lengths:
-        yield f"`length` a power of two, {runtime.lengths[0]} to {runtime.lengths[-1]}"
-
-
-def _measured(runtime: Runtime, support: ModeSupport) -> str:
-    if support.workload is Workload.JOB:
-        return "`inference_demo --benchmark`, on random token ids"
-    if runtime.counts_drafts:
-        return "the tap; the server's counters of tokens and drafts"
-    counts = "steps" if runtime.engine is Engine.V0 else "tokens"
-    return f"the tap; the server's counters of {counts}, none of drafts"
 
 
 def _head(*columns: str) -> Iterator[str]:

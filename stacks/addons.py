@@ -30,24 +30,14 @@ refuses those that EKS does not offer."""
 
 def networking_addons(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> list[eks.CfnAddon]:
     """The add-ons that a node needs before it can become ready."""
-    role = iam.Role(
-        stack,
-        "VpcCniRole",
-        assumed_by=pod_identity_principal(
-            stack, cluster=cluster_name, namespace="kube-system", service_account="aws-node"
-        ),
-    )
+    pods = pod_identity_principal(stack, cluster_name, "kube-system", "aws-node")
+    role = iam.Role(stack, "VpcCniRole", assumed_by=pods)
     role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKS_CNI_Policy"))
     reason = "AWS keeps it in step with what each CNI version needs."
     acknowledge(role, {managed_policy("AmazonEKS_CNI_Policy"): reason})
+    policies = {"enableNetworkPolicy": "true"}
     return [
-        _addon(
-            stack,
-            "vpc-cni",
-            cluster,
-            configuration={"enableNetworkPolicy": "true"},
-            identity=("aws-node", role),
-        ),
+        _addon(stack, "vpc-cni", cluster, configuration=policies, identity=("aws-node", role)),
         _addon(stack, "kube-proxy", cluster),
         _addon(stack, "eks-pod-identity-agent", cluster),
     ]
@@ -108,16 +98,8 @@ def _agent_role(stack: Stack, cluster_name: str, prefix: str) -> iam.Role:
     Metrics travel as log events (embedded metric format), so the agent needs no PutMetricData.
     CloudWatchAgentServerPolicy would allow these actions on every log group.
     """
-    role = iam.Role(
-        stack,
-        "CloudWatchAgentRole",
-        assumed_by=pod_identity_principal(
-            stack,
-            cluster=cluster_name,
-            namespace="amazon-cloudwatch",
-            service_account="cloudwatch-agent",
-        ),
-    )
+    pods = pod_identity_principal(stack, cluster_name, "amazon-cloudwatch", "cloudwatch-agent")
+    role = iam.Role(stack, "CloudWatchAgentRole", assumed_by=pods)
     actions = ("CreateLogGroup", "CreateLogStream", "DescribeLogStreams", "PutLogEvents")
     groups = stack.format_arn(
         service="logs",
@@ -150,6 +132,7 @@ def _addon(
     identity: tuple[str, iam.Role] | None = None,
 ) -> eks.CfnAddon:
     """An add-on. ``identity`` is its service account and the role that the account gets."""
+    association = eks.CfnAddon.PodIdentityAssociationProperty
     return eks.CfnAddon(
         stack,
         name,
@@ -159,10 +142,8 @@ def _addon(
         resolve_conflicts="OVERWRITE",
         configuration_values=json.dumps(configuration) if configuration else None,
         pod_identity_associations=[
-            eks.CfnAddon.PodIdentityAssociationProperty(
-                service_account=identity[0], role_arn=identity[1].role_arn
-            )
+            association(service_account=account, role_arn=role.role_arn)
+            for account, role in ([identity] if identity else [])
         ]
-        if identity
-        else None,
+        or None,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, cast
 
 from aws_cdk import CfnOutput, CfnResource, RemovalPolicies, RemovalPolicy, Stack
@@ -25,27 +24,13 @@ KUBERNETES_VERSION: Final = "1.35"
 """In standard support until 2027-03-27. DRA is generally available since 1.34. The kubectl layer,
 cdk8s-plus and the version that manifests are validated against must be the same; tests check it."""
 
-_PUBLIC_ECR_POLICY: Final = {
-    "Fn::If": [
-        "ClusterKubectlProviderHandlerHasEcrPublic69E09706",
-        {
-            "Fn::Join": [
-                "",
-                [
-                    "arn:",
-                    {"Ref": "AWS::Partition"},
-                    ":iam::aws:policy/AmazonElasticContainerRegistryPublicReadOnly",
-                ],
-            ]
-        },
-        {"Ref": "AWS::NoValue"},
-    ]
-}
 _KUBECTL_FINDINGS: Final = (
     managed_policy("service-role/AWSLambdaBasicExecutionRole"),
     managed_policy("service-role/AWSLambdaVPCAccessExecutionRole"),
     managed_policy("AmazonEC2ContainerRegistryReadOnly"),
-    f"AwsSolutions-IAM4[Policy::{json.dumps(_PUBLIC_ECR_POLICY, separators=(',', ':'))}]",
+    'AwsSolutions-IAM4[Policy::{"Fn::If":["ClusterKubectlProviderHandlerHasEcrPublic69E09706",'
+    '{"Fn::Join":["",["arn:",{"Ref":"AWS::Partition"},":iam::aws:policy/'
+    'AmazonElasticContainerRegistryPublicReadOnly"]]},{"Ref":"AWS::NoValue"}]}]',
     "AwsSolutions-IAM5[Resource::<ClusterKubectlProviderHandler2E05C68A.Arn>:*]",
     "AwsSolutions-L1",
 )
@@ -132,20 +117,13 @@ class ClusterStack(Stack):
         # A plain resource, which the CDK does not tag.
         barrier = cast(CfnResource, cluster.node.find_child("KubectlReadyBarrier"))
         barrier.add_property_override("Tags", {"Experiment": self.cluster_name})
-        acknowledge(
-            cluster.role,
-            {managed_policy("AmazonEKSClusterPolicy"): "EKS needs it to run a control plane."},
-        )
+        reason = "EKS needs it to run a control plane."
+        acknowledge(cluster.role, {managed_policy("AmazonEKSClusterPolicy"): reason})
         handler = cluster.node.find_child("KubectlProvider")
         # Otherwise the logs of its functions would stay after every destroy.
         RemovalPolicies.of(handler).destroy()
-        acknowledge(
-            handler,
-            dict.fromkeys(
-                _KUBECTL_FINDINGS,
-                "The CDK's own handler: aws-cdk-lib defines its roles and its runtime.",
-            ),
-        )
+        reason = "The CDK's own handler: aws-cdk-lib defines its roles and its runtime."
+        acknowledge(handler, dict.fromkeys(_KUBECTL_FINDINGS, reason))
         skip(handler, "AWS::Lambda::Function", HANDLER)
         skip(
             handler,
@@ -187,12 +165,8 @@ class ClusterStack(Stack):
             for channel in ("Control", "Data")
         ]
         allow(role, "Sessions", channels, ["*"])
-        acknowledge(
-            role,
-            {
-                f"AwsSolutions-IAM5[Resource::arn:aws:ec2:{self.region}:<AWS::AccountId>:"
-                "instance/*]": "A node's name is not known before it starts.",
-                "AwsSolutions-IAM5[Resource::*]": "Session Manager's channels are no resources.",
-            },
-        )
+        arn = f"arn:aws:ec2:{self.region}:<AWS::AccountId>:instance/*"
+        reasons = {arn: "A node's name is not known before it starts."}
+        reasons["*"] = "Session Manager's channels are no resources."
+        acknowledge(role, {f"AwsSolutions-IAM5[Resource::{r}]": why for r, why in reasons.items()})
         return role

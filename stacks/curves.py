@@ -151,7 +151,6 @@ def _published(
 
 
 def _on_a_ladder(variant: Variant) -> bool:
-    """Whether there are several load points to tell apart."""
     return len(variant.experiment.benchmark.points) > 1
 
 

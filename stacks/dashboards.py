@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
@@ -117,7 +117,8 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
     """What concerns several test cases; the article's figures are at the first load point."""
     cases, points = experiment.benchmark.test_cases, experiment.benchmark.points
     compared = variants(experiment)
-    yield [_text(_introduction(experiment), height=6 + len(compared))]
+    introduction = _introduction(experiment)
+    yield [cloudwatch.TextWidget(markdown=introduction, width=_FULL, height=6 + len(compared))]
     if headlines := [case for case in cases if case.headline]:
         at = f", at {points[0]}" if len(points) > 1 else ""
         yield [
@@ -187,28 +188,22 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
         ),
         _graph(
             "Decoding speed-up over the baseline",
-            [
-                curves.speed_up(variant, case, point)
-                for variant, point in cells
-                if variant.baseline is not None
-            ],
+            [curves.speed_up(v, case, point) for v, point in cells if v.baseline is not None],
             axis="times",
             width=_QUARTER,
             break_even=1,
             bars=bars,
         ),
     ]
-    closed = [(variant, point) for variant, point in cells if point.rate is None]
-    at_a_rate = [(variant, point) for variant, point in cells if point.rate is not None]
-    for title, curve, of_kind in (
-        ("USD per million output tokens", curves.cost_per_million_tokens, closed),
-        ("Output tokens per second in flight", curves.tokens_per_second_in_flight, at_a_rate),
+    for title, curve, at_a_rate in (
+        ("USD per million output tokens", curves.cost_per_million_tokens, False),
+        ("Output tokens per second in flight", curves.tokens_per_second_in_flight, True),
     ):
-        if of_kind:
+        if values := [curve(v, case, point) for v, point in cells if bool(point.rate) is at_a_rate]:
             # Over the whole range, as the report has it; a graph would show each turn.
             numbers = cloudwatch.SingleValueWidget(
                 title=f"{title}, over the time range",
-                metrics=[curve(variant, case, point) for variant, point in of_kind],
+                metrics=[*values],
                 set_period_to_time_range=True,
                 width=_QUARTER,
                 height=_HEIGHT,
@@ -216,12 +211,8 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             graphs.append(numbers)
     # No word of the prompts: whoever may look at dashboards need not be who may read them.
     kind = case.structure or case.set or case.file
-    yield [_text(f"## {case.name} ({kind})", height=1)]
+    yield [cloudwatch.TextWidget(markdown=f"## {case.name} ({kind})", width=_FULL, height=1)]
     yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))
-
-
-def _text(markdown: str, *, height: int) -> cloudwatch.TextWidget:
-    return cloudwatch.TextWidget(markdown=markdown, width=_FULL, height=height)
 
 
 def _graph(
@@ -235,10 +226,6 @@ def _graph(
     bars: bool = False,
 ) -> cloudwatch.GraphWidget:
     """Curves over time or, with ``bars``, a bar for each over the whole time range."""
-    over_range: dict[str, Any] = {
-        "view": cloudwatch.GraphWidgetView.BAR,
-        "set_period_to_time_range": True,
-    }
     return cloudwatch.GraphWidget(
         title=title,
         left=list(series),
@@ -251,7 +238,8 @@ def _graph(
         stacked=stacked,
         width=width,
         height=_HEIGHT,
-        **(over_range if bars else {}),
+        view=cloudwatch.GraphWidgetView.BAR if bars else None,
+        set_period_to_time_range=bars or None,
     )
 
 

@@ -70,18 +70,19 @@ class DeliveryStack(Stack):
         super().__init__(scope, construct_id, **kwargs)
         assert experiment.delivery is not None
         self._experiment, self._delivery = experiment, experiment.delivery
+        self._wild = self._half_known_names()
         self._add_diff()
         self._add_deploy()
         account = "<AWS::AccountId>" if Token.is_unresolved(self.account) else self.account
+        arns = [
+            arn.replace(self.account, account) for arn in (*self._stacks(), *self._wild.values())
+        ]
+        rules = [f"AwsSolutions-IAM5[Resource::{arn}]" for arn in arns]
         acknowledge(
-            self,
-            {
-                f"AwsSolutions-IAM5[Resource::{arn.replace(self.account, account)}]": "In names "
-                "that CloudFormation, EKS or the CLI choose."
-                for arn in (*self._stacks(), *self._wild.values())
-            }
-            | {"AwsSolutions-IAM5[Resource::*]": "What only looks: most of it knows no resources."},
+            self, dict.fromkeys(rules, "In names that CloudFormation, EKS or the CLI choose.")
         )
+        reason = "What only looks: most of it knows no resources."
+        acknowledge(self, {"AwsSolutions-IAM5[Resource::*]": reason})
 
     @cached_property
     def _issuer(self) -> str:
@@ -100,12 +101,8 @@ class DeliveryStack(Stack):
         (docs/assumptions.md), nor assume a role of the bootstrap, the narrowest of which reads all
         of the account. The CLI then goes on as this role (aws-cdk 2.1148.1, ``forEnvironment``).
         """
-        role = self._role(
-            "Diff",
-            "pull_request",
-            "Pull requests: compares, and changes nothing",
-            Duration.hours(1),
-        )
+        purpose = "Pull requests: compares, and changes nothing"
+        role = self._role("Diff", "pull_request", purpose, Duration.hours(1))
         actions = ["cloudformation:DescribeStacks", "cloudformation:GetTemplate"]
         allow(role, "Read", actions, self._stacks())
 
@@ -149,8 +146,7 @@ class DeliveryStack(Stack):
         allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
         allow(role, "Look", _LOOKS, ["*"])
 
-    @property
-    def _wild(self) -> dict[str, str]:
+    def _half_known_names(self) -> dict[str, str]:
         """Resources whose names nobody here knows to the last letter."""
         name = self._experiment.name
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"
@@ -193,10 +189,7 @@ class DeliveryStack(Stack):
         name, region = self._experiment.name, self._experiment.aws.region
         regions = {f"{name}-{stack}": region for stack in STACKS}
         regions[budget_stack_name(self._experiment)] = budget_region(region)
-        return [
-            self._arn("cloudformation", f"stack/{stack}/*", region=of_stack)
-            for stack, of_stack in regions.items()
-        ]
+        return [self._arn("cloudformation", f"stack/{s}/*", region=r) for s, r in regions.items()]
 
     def _arn(self, service: str, resource: str, *, region: str | None = None) -> str:
         effective_region = self._experiment.aws.region if region is None else region

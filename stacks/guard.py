@@ -61,14 +61,9 @@ class Guard(Construct):
         )
         tagged = {"StringEquals": {f"aws:ResourceTag/{TAG}": kind}}
         allow(role, "ScaleToZero", [UPDATE_NODE_GROUP], [groups], tagged)
-        acknowledge(
-            role,
-            {
-                f"AwsSolutions-IAM5[Resource::arn:aws:eks:{stack.region}:"
-                f"<AWS::AccountId>:nodegroup/{self._cluster}/*]": "One node group, by its tag: it "
-                "is made later."
-            },
-        )
+        arn = f"arn:aws:eks:{stack.region}:<AWS::AccountId>:nodegroup/{self._cluster}/*"
+        reason = "One node group, by its tag: it is made later."
+        acknowledge(role, {f"AwsSolutions-IAM5[Resource::{arn}]": reason})
         return role
 
 
@@ -80,12 +75,7 @@ class Stopper(Construct):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        experiment: Experiment,
-        nodes: eks.CfnNodegroup,
+        self, scope: Construct, construct_id: str, experiment: Experiment, nodes: eks.CfnNodegroup
     ) -> None:
         super().__init__(scope, construct_id)
         name = stopper_name(experiment)
@@ -118,17 +108,15 @@ class Stopper(Construct):
             resource_name=name,
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
-        machine = sfn.StateMachine(
+        role = iam.Role(
             self,
-            "Machine",
-            state_machine_name=name,
-            definition_body=sfn.DefinitionBody.from_chainable(first.next(task)),
-            role=iam.Role(
-                self,
-                "Role",
-                assumed_by=_called_for(self, "states.amazonaws.com", arn),
-                description="Scales one node group to 0",
-            ),
+            "Role",
+            assumed_by=_called_for(self, "states.amazonaws.com", arn),
+            description="Scales one node group to 0",
+        )
+        body = sfn.DefinitionBody.from_chainable(first.next(task))
+        machine = sfn.StateMachine(
+            self, "Machine", state_machine_name=name, definition_body=body, role=role
         )
         acknowledge(
             machine,
@@ -142,12 +130,5 @@ class Stopper(Construct):
 
 def _called_for(scope: Construct, service: str, source_arn: str) -> iam.IPrincipal:
     """``service``, when it acts for one resource of this account and for no other's."""
-    return iam.ServicePrincipal(
-        service,
-        conditions={
-            "StringEquals": {
-                "aws:SourceAccount": Stack.of(scope).account,
-                "aws:SourceArn": source_arn,
-            }
-        },
-    )
+    source = {"aws:SourceAccount": Stack.of(scope).account, "aws:SourceArn": source_arn}
+    return iam.ServicePrincipal(service, conditions={"StringEquals": source})

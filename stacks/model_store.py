@@ -33,21 +33,14 @@ _ASK: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
 _HAVE_THE_KEY: Final = _ASK | {ServiceAccount.SERVE, ServiceAccount.QUALITY}
 """Those that serve, and those that ask them."""
 _STORE: Final = (MODELS_PREFIX, COMPILED_PREFIX)
-_WRITES: Final = {
-    ServiceAccount.PREPARE: _STORE,
-    ServiceAccount.SERVE: (),
-    ServiceAccount.BENCHMARK: (RESULTS_PREFIX,),
-    ServiceAccount.QUALITY: (RESULTS_PREFIX,),
-    ServiceAccount.SWEEP: (RESULTS_PREFIX,),
-    ServiceAccount.OFFLINE: (RESULTS_PREFIX,),
-}
-_READS: Final = {
-    ServiceAccount.PREPARE: _STORE,
-    ServiceAccount.SERVE: _STORE,
-    ServiceAccount.BENCHMARK: (RESULTS_PREFIX,),
-    ServiceAccount.QUALITY: (),
-    ServiceAccount.SWEEP: (*_STORE, RESULTS_PREFIX),
-    ServiceAccount.OFFLINE: (*_STORE, RESULTS_PREFIX),
+_RESULTS: Final = (RESULTS_PREFIX,)
+_READS_AND_WRITES: Final[Mapping[ServiceAccount, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    ServiceAccount.PREPARE: (_STORE, _STORE),
+    ServiceAccount.SERVE: (_STORE, ()),
+    ServiceAccount.BENCHMARK: (_RESULTS, _RESULTS),
+    ServiceAccount.QUALITY: ((), _RESULTS),
+    ServiceAccount.SWEEP: (_STORE + _RESULTS, _RESULTS),
+    ServiceAccount.OFFLINE: (_STORE + _RESULTS, _RESULTS),
 }
 
 
@@ -69,9 +62,7 @@ class ModelStoreStack(Stack):
             account: iam.Role(
                 self,
                 f"{account.capitalize()}Role",
-                assumed_by=pod_identity_principal(
-                    self, cluster=experiment.name, namespace=NAMESPACE, service_account=account
-                ),
+                assumed_by=pod_identity_principal(self, experiment.name, NAMESPACE, account),
                 description=f"Pods of service account {account}",
             )
             for account in service_accounts(experiment)
@@ -135,53 +126,44 @@ class ModelStoreStack(Stack):
             ),
             removal_policy=RemovalPolicy.DESTROY,
         )
-        acknowledge(
-            secret,
-            {
-                "AwsSolutions-SMG4": "The services read it when they start, and would refuse a new "
-                "one. It is a new one with each deploy after a destroy."
-            },
+        rotation = (
+            "The services read it when they start, and would refuse a new one. It is a new one "
+            "with each deploy after a destroy."
         )
-        skip(
-            secret,
-            "AWS::SecretsManager::Secret",
-            {
-                "CKV_AWS_149": "Encrypted by the key of Secrets Manager in this account. Who may "
-                "read it is said by the roles that name it."
-            },
+        acknowledge(secret, {"AwsSolutions-SMG4": rotation})
+        encryption = (
+            "Encrypted by the key of Secrets Manager in this account. Who may read it is said by "
+            "the roles that name it."
         )
+        skip(secret, "AWS::SecretsManager::Secret", {"CKV_AWS_149": encryption})
         for account in self.roles.keys() & _HAVE_THE_KEY:
             arns = [secret.secret_arn]
             allow(self.roles[account], "ReadApiKey", ["secretsmanager:GetSecretValue"], arns)
 
     def _grant(self, account: ServiceAccount, experiment: Experiment) -> None:
         first_start = experiment.serving_runtime.preparation is Preparation.FIRST_START
-        writes, reads = _WRITES[account], _READS[account]
+        role, (reads, writes) = self.roles[account], _READS_AND_WRITES[account]
         # A service that compiles at its first start fills the cache of the next.
         if account is ServiceAccount.SERVE and first_start:
             writes = (COMPILED_PREFIX,)
         if writes:
-            self._allow(account, "Write", ["s3:PutObject", "s3:AbortMultipartUpload"], writes)
+            self._allow(role, "Write", ["s3:PutObject", "s3:AbortMultipartUpload"], writes)
         if reads:
-            self._allow(account, "Read", ["s3:GetObject"], reads)
+            self._allow(role, "Read", ["s3:GetObject"], reads)
             below = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in reads]}}
-            allow(self.roles[account], "List", ["s3:ListBucket"], [self.bucket.bucket_arn], below)
+            allow(role, "List", ["s3:ListBucket"], [self.bucket.bucket_arn], below)
         # Jobs have no metric.
         if account in _ASK:
             # The action supports no resource-level permissions. A condition confines it.
             target = namespace(experiment.models.target.id)
             confined = {"StringEquals": {"cloudwatch:namespace": target}}
-            allow(
-                self.roles[account], "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], confined
-            )
-            acknowledge(
-                self.roles[account],
-                {"AwsSolutions-IAM5[Resource::*]": "PutMetricData, confined to one namespace."},
-            )
+            allow(role, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], confined)
+            reason = "PutMetricData, confined to one namespace."
+            acknowledge(role, {"AwsSolutions-IAM5[Resource::*]": reason})
         if account in (*_ASK, ServiceAccount.OFFLINE) and experiment.capacity.stops_after_run:
             # What measures ends the Trainium nodes, which are another stack's: so by name.
             arn = stopper_arn(experiment, self.account)
-            allow(self.roles[account], "StopNodes", ["states:StartExecution"], [arn])
+            allow(role, "StopNodes", ["states:StartExecution"], [arn])
 
     def _prompts(self, experiment: Experiment) -> None:
         """Has the CLI upload the user's files of prompts, for what measures and no other pod.
@@ -200,16 +182,10 @@ class ModelStoreStack(Stack):
             allow(self.roles[account], "ReadPrompts", ["s3:GetObject"], objects)
 
     def _allow(
-        self, account: ServiceAccount, sid: str, actions: list[str], prefixes: tuple[str, ...]
+        self, role: iam.Role, sid: str, actions: list[str], prefixes: tuple[str, ...]
     ) -> None:
         objects = [self.bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes]
-        allow(self.roles[account], sid, actions, objects)
+        allow(role, sid, actions, objects)
         bucket_id = self.get_logical_id(cast(CfnElement, self.bucket.node.default_child))
-        acknowledge(
-            self.roles[account],
-            {
-                f"AwsSolutions-IAM5[Resource::<{bucket_id}.Arn>/{prefix}*]": "Objects below a "
-                "prefix of this consumer."
-                for prefix in prefixes
-            },
-        )
+        rules = [f"AwsSolutions-IAM5[Resource::<{bucket_id}.Arn>/{p}*]" for p in prefixes]
+        acknowledge(role, dict.fromkeys(rules, "Objects below a prefix of this consumer."))

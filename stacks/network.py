@@ -57,10 +57,8 @@ class NetworkStack(Stack):
                 ),
             ],
         )
-        acknowledge(
-            self.vpc,
-            {"CloudFormation-Validate::W3010": "The experiment names zones, for few have trn2."},
-        )
+        reason = "The experiment names zones, for few have trn2."
+        acknowledge(self.vpc, {"CloudFormation-Validate::W3010": reason})
         self._tag_handler(experiment.name)
         self._flow_logs()
         self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
@@ -89,9 +87,8 @@ class NetworkStack(Stack):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        self.vpc.add_flow_log(
-            "FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(group)
-        )
+        destination = ec2.FlowLogDestination.to_cloud_watch_logs(group)
+        self.vpc.add_flow_log("FlowLog", destination=destination)
 
     def _logs_key(self) -> kms.Key:
         """A key that only CloudWatch Logs of this account may use: it goes with the stack."""
@@ -108,17 +105,12 @@ class NetworkStack(Stack):
             resource_name="*",
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
+        uses = ("Decrypt", "Describe", "Encrypt", "GenerateDataKey", "ReEncrypt")
         key.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="FlowLogs",
                 principals=[iam.ServicePrincipal(f"logs.{self.region}.amazonaws.com")],
-                actions=[
-                    "kms:Decrypt*",
-                    "kms:Describe*",
-                    "kms:Encrypt*",
-                    "kms:GenerateDataKey*",
-                    "kms:ReEncrypt*",
-                ],
+                actions=[f"kms:{use}*" for use in uses],
                 # Of the key that has this policy.
                 resources=["*"],
                 conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
@@ -140,7 +132,5 @@ class NetworkStack(Stack):
                     subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, availability_zones=[zone]
                 ),
             )
-            acknowledge(
-                endpoint,
-                {"AwsSolutions-EC23": "Open to the VPC's own addresses. The rule sees a token."},
-            )
+            reason = "Open to the VPC's own addresses. The rule sees a token."
+            acknowledge(endpoint, {"AwsSolutions-EC23": reason})

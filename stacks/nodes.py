@@ -62,7 +62,7 @@ def system_node_group(scope: Construct, cluster: eks.ICluster, role: iam.Role) -
         "SystemNodes",
         "SystemNodeTemplate",
         cluster,
-        100,
+        {"volume_size": 100},
         instance_types=[ec2.InstanceType("m7i.xlarge")],
         min_size=SYSTEM_NODES,
         max_size=SYSTEM_NODES + 1,
@@ -79,10 +79,8 @@ def compile_node_group(
         construct_id,
         f"{construct_id}Template",
         cluster,
-        VOLUME_GIB,
         # The most that gp3 has: checkpoints, shards and images pass through it.
-        iops=6000,
-        throughput=1000,
+        {"volume_size": VOLUME_GIB, "iops": 6000, "throughput": 1000},
         user_data=ec2.UserData.custom(user_data(local_disks=False)),
         instance_types=[ec2.InstanceType(COMPILE_INSTANCE.name)],
         min_size=0,
@@ -102,21 +100,15 @@ def _node_group(
     construct_id: str,
     template_id: str,
     cluster: eks.ICluster,
-    gib: int,
+    size: dict[str, Any],
     *,
-    iops: int | None = None,
-    throughput: int | None = None,
     user_data: ec2.UserData | None = None,
     **settings: Any,
 ) -> eks.Nodegroup:
     """CPU nodes in private subnets; ``settings`` are further properties."""
+    gp3 = ec2.EbsDeviceVolumeType.GP3
     volume = ec2.BlockDeviceVolume.ebs(
-        gib,
-        encrypted=True,
-        volume_type=ec2.EbsDeviceVolumeType.GP3,
-        delete_on_termination=True,
-        iops=iops,
-        throughput=throughput,
+        **size, encrypted=True, volume_type=gp3, delete_on_termination=True
     )
     template = ec2.LaunchTemplate(
         scope,

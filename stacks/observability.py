@@ -66,13 +66,8 @@ class ObservabilityStack(Stack):
             enable_key_rotation=True,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        topic = sns.Topic(
-            self,
-            "Alarms",
-            topic_name=alarm_topic_name(experiment),
-            master_key=key,
-            enforce_ssl=True,
-        )
+        name = alarm_topic_name(experiment)
+        topic = sns.Topic(self, "Alarms", topic_name=name, master_key=key, enforce_ssl=True)
         ours = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
         for service in ("cloudwatch", "budgets"):
             # Grants the use of the key, too.
@@ -188,34 +183,31 @@ class BudgetStack(Stack):
             resource=alarm_topic_name(experiment),
             arn_format=ArnFormat.NO_RESOURCE_NAME,
         )
-        budgets.CfnBudget(
+        budget = budgets.CfnBudget
+        budget(
             self,
             "Budget",
-            budget=budgets.CfnBudget.BudgetDataProperty(
+            budget=budget.BudgetDataProperty(
                 # The names of budgets must differ over all regions.
                 budget_name=f"{experiment.name}-{experiment.aws.region}",
                 budget_type="COST",
                 time_unit="MONTHLY",
-                budget_limit=budgets.CfnBudget.SpendProperty(
+                budget_limit=budget.SpendProperty(
                     amount=experiment.alerts.budget_usd_per_month, unit="USD"
                 ),
                 cost_filters={"TagKeyValue": [f"user:Experiment${experiment.name}"]},
             ),
             notifications_with_subscribers=[
-                budgets.CfnBudget.NotificationWithSubscribersProperty(
-                    notification=budgets.CfnBudget.NotificationProperty(
+                budget.NotificationWithSubscribersProperty(
+                    notification=budget.NotificationProperty(
                         notification_type=kind,
                         comparison_operator="GREATER_THAN",
                         threshold=percent,
                         threshold_type="PERCENTAGE",
                     ),
-                    subscribers=[
-                        budgets.CfnBudget.SubscriberProperty(address=topic, subscription_type="SNS")
-                    ],
+                    subscribers=[budget.SubscriberProperty(address=topic, subscription_type="SNS")],
                 )
                 for kind, percent in (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
             ],
-            resource_tags=[
-                budgets.CfnBudget.ResourceTagProperty(key="Experiment", value=experiment.name)
-            ],
+            resource_tags=[budget.ResourceTagProperty(key="Experiment", value=experiment.name)],
         )

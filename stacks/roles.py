@@ -13,7 +13,7 @@ from stacks.acknowledge import acknowledge, managed_policy
 
 
 def pod_identity_principal(
-    scope: Construct, *, cluster: str, namespace: str, service_account: str
+    scope: Construct, cluster: str, namespace: str, service_account: str
 ) -> iam.IPrincipal:
     """EKS Pod Identity, for the pods of one service account of one cluster of this account.
 
@@ -23,14 +23,12 @@ def pod_identity_principal(
     """
     arn = Stack.of(scope).format_arn(service="eks", resource="cluster", resource_name=cluster)
     tags = {
-        "eks-cluster-arn": arn,
-        "kubernetes-namespace": namespace,
-        "kubernetes-service-account": service_account,
+        "aws:RequestTag/eks-cluster-arn": arn,
+        "aws:RequestTag/kubernetes-namespace": namespace,
+        "aws:RequestTag/kubernetes-service-account": service_account,
     }
-    conditions = {"StringEquals": {f"aws:RequestTag/{tag}": value for tag, value in tags.items()}}
-    return iam.SessionTagsPrincipal(
-        iam.ServicePrincipal("pods.eks.amazonaws.com", conditions=conditions)
-    )
+    pods = iam.ServicePrincipal("pods.eks.amazonaws.com", conditions={"StringEquals": tags})
+    return iam.SessionTagsPrincipal(pods)
 
 
 def node_role(scope: Construct, construct_id: str) -> iam.Role:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from aws_cdk import CfnOutput, Stack
@@ -109,14 +110,10 @@ class ServingStack(Stack):
         resource (docs/decisions/0015). Its id contains the object's name: under another name it is
         another resource, and not an update that would leave the old object behind.
         """
-        manifests = [
-            (name, objects)
-            for chart in charts(Cdk8sApp(), self._experiment, self.deployed(self.account))
-            for name, objects in _manifests(chart)
-        ]
+        ordered = charts(Cdk8sApp(), self._experiment, self.deployed(self.account))
         # One after the other: each runs two functions, and an account may be limited to ten.
         earlier = identities
-        for name, objects in manifests:
+        for name, objects in chain.from_iterable(map(_manifests, ordered)):
             # Applied instead of created, so that an existing object is no error.
             manifest = eks.KubernetesManifest(
                 self, name, cluster=cluster, manifest=objects, overwrite=True
@@ -191,11 +188,7 @@ def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:
 def _for_indexes(experiment: Experiment, bucket: str) -> list[tuple[str, str, str]]:
     """The same for variants that are measured one by one: of a sweep, or as jobs."""
     selector, run = f"--selector app={indexed_job(experiment)}", run_id(experiment)
-    measures = (
-        "its vLLM and its benchmark"
-        if experiment.sweep
-        else "its inference_demo and what is collected"
-    )
+    serves, collects = "its vLLM and its benchmark", "its inference_demo and what is collected"
     columns = "COMPLETE:.status.completedIndexes,FAILED:.status.failedIndexes"
     return [
         (
@@ -208,7 +201,7 @@ def _for_indexes(experiment: Experiment, bucket: str) -> list[tuple[str, str, st
             "Index",
             f"{_KUBECTL} logs {selector},batch.kubernetes.io/job-completion-index=0 "
             "--all-containers --prefix --tail 50 --follow --max-log-requests 1000 --ignore-errors",
-            f"One index: its artifact, {measures}",
+            f"One index: its artifact, {serves if experiment.sweep else collects}",
         ),
         (
             "Results",

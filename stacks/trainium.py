@@ -18,14 +18,6 @@ from stacks.roles import node_role
 NEURON_CHART_VERSION: Final = "1.10.0"
 """Contains DRA driver 1.2.0, which serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
 
-CAPACITY_TYPES: Final = {
-    Purchase.ON_DEMAND: eks.CapacityType.ON_DEMAND,
-    # A reservation is billed as on-demand. The launch template names it.
-    Purchase.RESERVATION: eks.CapacityType.ON_DEMAND,
-    Purchase.SPOT: eks.CapacityType.SPOT,
-    Purchase.CAPACITY_BLOCK: eks.CapacityType.CAPACITY_BLOCK,
-}
-
 
 class TrainiumStack(Stack):
     """The node groups, without nodes: commands start them, by the outputs of this stack."""
@@ -48,7 +40,7 @@ class TrainiumStack(Stack):
         self.nodes = self._node_group(experiment, cluster, template)
         trainium = self._started_by_commands("NodeGroup", "KeepTrainiumNodes", self.nodes)
         self._dra_driver(cluster)
-        stopper = Stopper(self, "ScaleToZero", experiment=experiment, nodes=trainium)
+        stopper = Stopper(self, "ScaleToZero", experiment, trainium)
         self._output("Stopper", stopper.arn, "State machine that ends the Trainium nodes")
         self._output(
             "Stop",
@@ -104,20 +96,27 @@ class TrainiumStack(Stack):
     def _launch_template(
         self, name: str, capacity: Capacity, cluster: eks.ICluster
     ) -> ec2.CfnLaunchTemplate:
+        launch = ec2.CfnLaunchTemplate
         tags = [CfnTag(key="Experiment", value=name), CfnTag(key="Name", value=f"{name}-trainium")]
-        placement = None
+        placement = reservation = market = None
         # A Capacity Block accepts no placement group, and a reservation only its own.
         if not capacity.purchase.reserved:
             cluster_strategy = ec2.PlacementGroupStrategy.CLUSTER
             group = ec2.PlacementGroup(self, "PlacementGroup", strategy=cluster_strategy)
-            placement = ec2.CfnLaunchTemplate.PlacementProperty(
-                group_name=group.placement_group_name
+            placement = launch.PlacementProperty(group_name=group.placement_group_name)
+        else:
+            reservation = launch.CapacityReservationSpecificationProperty(
+                capacity_reservation_target=launch.CapacityReservationTargetProperty(
+                    capacity_reservation_id=capacity.reservation_id
+                )
             )
+        if capacity.purchase is Purchase.CAPACITY_BLOCK:
+            market = launch.InstanceMarketOptionsProperty(market_type="capacity-block")
         # EKS adds no security group if the template has interfaces. So they name the cluster's.
         groups = [cluster.cluster_security_group_id, self._fabric(cluster).security_group_id]
         # An EFA interface for each network card.
         interfaces = [
-            ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
+            launch.NetworkInterfaceProperty(
                 network_card_index=card,
                 device_index=0 if card == 0 else 1,
                 interface_type="efa",
@@ -127,54 +126,35 @@ class TrainiumStack(Stack):
             )
             for card in range(capacity.instance.network_interfaces)
         ]
-        return ec2.CfnLaunchTemplate(
+        disk = launch.EbsProperty(
+            volume_type="gp3", volume_size=500, encrypted=True, delete_on_termination=True
+        )
+        return launch(
             self,
             "LaunchTemplate",
-            launch_template_data=ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
+            launch_template_data=launch.LaunchTemplateDataProperty(
                 # Here and not in the node group, because aws_eks_v2 refuses the Neuron AMI type
                 # together with instance_types=[trn2.48xlarge].
                 instance_type=capacity.instance_type,
-                instance_market_options=(
-                    ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
-                        market_type="capacity-block"
-                    )
-                    if capacity.purchase is Purchase.CAPACITY_BLOCK
-                    else None
-                ),
-                capacity_reservation_specification=(
-                    ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
-                        capacity_reservation_target=ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
-                            capacity_reservation_id=capacity.reservation_id
-                        )
-                    )
-                    if capacity.purchase.reserved
-                    else None
-                ),
+                instance_market_options=market,
+                capacity_reservation_specification=reservation,
                 placement=placement,
                 network_interfaces=interfaces,
-                metadata_options=ec2.CfnLaunchTemplate.MetadataOptionsProperty(
+                metadata_options=launch.MetadataOptionsProperty(
                     http_tokens="required", http_put_response_hop_limit=1
                 ),
                 block_device_mappings=[
-                    ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
-                        device_name="/dev/xvda",
-                        ebs=ec2.CfnLaunchTemplate.EbsProperty(
-                            volume_type="gp3",
-                            volume_size=500,
-                            encrypted=True,
-                            delete_on_termination=True,
-                        ),
-                    )
+                    launch.BlockDeviceMappingProperty(device_name="/dev/xvda", ebs=disk)
                 ],
                 # Compiling needs 30 to 50 GB of scratch space, weights 60 GB and images 20 GB.
                 user_data=Fn.base64(user_data(local_disks=True)),
                 tag_specifications=[
-                    ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=tags)
+                    launch.TagSpecificationProperty(resource_type=kind, tags=tags)
                     for kind in ("instance", "volume", "network-interface")
                 ],
             ),
             tag_specifications=[
-                ec2.CfnLaunchTemplate.LaunchTemplateTagSpecificationProperty(
+                launch.LaunchTemplateTagSpecificationProperty(
                     resource_type="launch-template", tags=tags
                 )
             ],
@@ -189,21 +169,11 @@ class TrainiumStack(Stack):
             description="Trainium nodes among themselves, EFA",
             allow_all_outbound=True,
         )
-        ec2.CfnSecurityGroupIngress(
-            self,
-            "FabricIngress",
-            group_id=group.security_group_id,
-            source_security_group_id=group.security_group_id,
-            ip_protocol="-1",
-            description="EFA",
-        )
+        own_id = group.security_group_id
+        rule: dict[str, Any] = {"group_id": own_id, "ip_protocol": "-1", "description": "EFA"}
+        ec2.CfnSecurityGroupIngress(self, "FabricIngress", source_security_group_id=own_id, **rule)
         ec2.CfnSecurityGroupEgress(
-            self,
-            "FabricEgress",
-            group_id=group.security_group_id,
-            destination_security_group_id=group.security_group_id,
-            ip_protocol="-1",
-            description="EFA",
+            self, "FabricEgress", destination_security_group_id=own_id, **rule
         )
         return group
 
@@ -211,6 +181,9 @@ class TrainiumStack(Stack):
         self, experiment: Experiment, cluster: eks.ICluster, template: ec2.CfnLaunchTemplate
     ) -> eks.Nodegroup:
         capacity = experiment.capacity
+        # A reservation is billed as on-demand. The launch template names it.
+        reserved = capacity.purchase is Purchase.RESERVATION
+        purchase = Purchase.ON_DEMAND if reserved else capacity.purchase
         nodes = eks.Nodegroup(
             self,
             "Nodes",
@@ -219,7 +192,7 @@ class TrainiumStack(Stack):
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
             # The newest one's driver may be one that the image's runtime library cannot start with.
             release_version=experiment.serving_runtime.ami_release,
-            capacity_type=CAPACITY_TYPES[capacity.purchase],
+            capacity_type=eks.CapacityType[purchase.name],
             min_size=0,
             desired_size=0,
             max_size=capacity.nodes,

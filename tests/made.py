@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -19,26 +20,18 @@ SET_UP = (
 """Each is newer than what it is made of."""
 
 
-def without_make() -> dict[str, str]:
-    """The environment without what the Makefile exports: ``make test`` may run these tests."""
-    exported = ("MFLAGS", "EXPERIMENT", "PYTHON")
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("MAKE") and name not in exported
-    }
-
-
 def make(
     folder: Path, environment: Mapping[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
+    """Without what the Makefile exports: ``make test`` may run these tests."""
+    exported = re.compile("MAKE.*|MFLAGS|EXPERIMENT|PYTHON")
+    kept = {name: value for name, value in os.environ.items() if not exported.fullmatch(name)}
     return subprocess.run(
         ["make", *arguments],
         cwd=folder,
-        env=without_make() | dict(environment),
+        env=kept | dict(environment),
         capture_output=True,
         text=True,
-        check=False,
     )
 
 

@@ -41,9 +41,6 @@ def _test_cases(count: int) -> list[dict[str, Any]]:
     ]
 
 
-KEYED: Final = (THREE_VARIANTS, SWEEP, FIRST_START)
-"""Those whose services ask for a key: of each kind that has a server."""
-
 MATRIX: Final[dict[str, dict[str, Any]]] = {
     "article": {},
     LADDER: {

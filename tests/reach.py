@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from charts.names import NAMESPACE, VLLM_PORT, Component
@@ -62,20 +63,16 @@ def allowed(policies: Iterable[Manifest], labels: Mapping[str, str]) -> set[Rule
 
 def _rules(direction: str, rule: Manifest, side: str) -> Iterator[Rule]:
     assert rule.keys() == {side, "ports"}
-    for port in rule["ports"]:
+    for port, peer in product(rule["ports"], rule[side]):
         assert port.keys() == {"port", "protocol"}
-        for peer in rule[side]:
-            if "ipBlock" in peer:
-                assert peer["ipBlock"].keys() == {"cidr"}
-                address = peer["ipBlock"]["cidr"]
-            else:
-                assert "podSelector" in peer
-                selectors = [
-                    peer[key] for key in ("namespaceSelector", "podSelector") if key in peer
-                ]
-                pairs = [pair for selector in selectors for pair in _labels(selector).items()]
-                address = " ".join(f"{key}={value}" for key, value in pairs)
-            yield Rule(direction, address, port["port"], port["protocol"])
+        if "ipBlock" in peer:
+            assert peer["ipBlock"].keys() == {"cidr"}
+            address = peer["ipBlock"]["cidr"]
+        else:
+            assert "podSelector" in peer
+            labels = _labels(peer.get("namespaceSelector", {})) | _labels(peer["podSelector"])
+            address = " ".join(f"{key}={value}" for key, value in labels.items())
+        yield Rule(direction, address, port["port"], port["protocol"])
 
 
 def _labels(selector: Manifest) -> dict[str, str]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import aws_cdk as cdk
 import cdk8s
-from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks
 from ruamel.yaml import YAML
 
@@ -58,23 +57,12 @@ class Synthesised:
             for path in self.directory.glob(f"*{suffix}")
         )
 
-    def assertions(self, stack: str) -> Template:
-        """The CDK's assertions on the template of ``stack``."""
-        return Template.from_json(self.template(stack))
-
     def resources(self, type_: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
         """Logical id and resource, of all stacks, of one type or of all."""
         for stack in self.stacks:
             for logical_id, resource in self.template(stack).get("Resources", {}).items():
                 if type_ in (None, resource["Type"]):
                     yield logical_id, resource
-
-    @cached_property
-    def validation_report(self) -> dict[str, Any]:
-        """What cdk-nag and CloudFormation's own checks found."""
-        path = self.directory / "validation-report.json"
-        report: dict[str, Any] = json.loads(path.read_text())
-        return report
 
     def objects(self, kind: str) -> Iterator[Manifest]:
         """Kubernetes objects of one kind, of all charts."""

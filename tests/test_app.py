@@ -20,8 +20,6 @@ from tests.stacks.test_snapshots import STACKS
 from tests.synthesis import ACCOUNT, ROOT, Synthesised
 
 CLI = ROOT / "node_modules" / ".bin" / "cdk"
-# Where jsii keeps the packages it has unpacked: without it each run would unpack 270 MB again.
-PACKAGES = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"
 
 
 def cdk(*arguments: str, output: Path) -> subprocess.CompletedProcess[str]:
@@ -29,7 +27,8 @@ def cdk(*arguments: str, output: Path) -> subprocess.CompletedProcess[str]:
     environment = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(output.parent),
-        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(PACKAGES),
+        # Where jsii keeps the packages it has unpacked: 270 MB.
+        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path.home() / ".cache/aws/jsii/package-cache"),
         "AWS_EC2_METADATA_DISABLED": "true",
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         # Whatever would call AWS after all fails at once.

@@ -1,12 +1,11 @@
-"""`make diff`: which pods a deploy replaces, and the command as a person calls it."""
+"""`make diff`: which pods a deploy replaces, and what it prints and writes."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,11 +16,11 @@ from charts.manifests import charts
 from charts.names import Deployed
 from experiment.loader import parse
 from scripts import diff
-from scripts.diff import ROOT, Restart, Section
-from tests.experiment.files import edited
+from scripts.diff import Restart, Section
+from tests.experiment.files import ARTICLE_TEXT, edited
 
 EXPERIMENT: Final = "experiments/article.yaml"
-Run = subprocess.CompletedProcess[str]
+NODE_MODULES: Final = diff.ROOT / "node_modules" / ".bin"
 
 
 def rendered(folder: Path, changes: dict[str, Any], image: str = "image:1") -> diff.Objects:
@@ -90,98 +89,62 @@ def test_a_comment_has_what_fits_and_warns_first() -> None:
     assert text.count("Cut to fit here") == 1
 
 
-class Repository:
-    """A repository with the script and an experiment, committed as ``main``."""
-
-    def __init__(self, directory: Path) -> None:
-        self.path, self.scratch = directory / "repository", directory / "scratch"
-        self.scratch.mkdir()
-        for name in ("scripts", "experiments"):
-            shutil.copytree(ROOT / name, self.path / name)
-        (self.path / ".gitignore").write_text("__pycache__\n")
-        self.git("init", "--quiet", "--initial-branch=main")
-        self.git("add", "--all")
-        author = ("-c", "user.name=Author", "-c", "user.email=author@example.com")
-        self.git(*author, "-c", "commit.gpgsign=false", "commit", "--quiet", "--message=Base")
-
-    def git(self, *arguments: str) -> str:
-        result = self._run("git", *arguments)
-        assert result.returncode == 0, result.stderr
-        return result.stdout
-
-    def diff(self, *arguments: str, cli: str, tools: Path) -> Run:
-        """Run the script, with ``cli`` in the place of the CDK's, written into ``tools``."""
-        (tools / "cdk").write_text(f"{cli}\n")
-        (tools / "cdk").chmod(0o755)
-        path = os.pathsep.join([str(tools), os.environ["PATH"]])
-        return self._run(sys.executable, "-m", "scripts.diff", *arguments, PATH=path)
-
-    def _run(self, *command: str, **environment: str) -> Run:
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-        variables = clean | {"TMPDIR": str(self.scratch)} | environment
-        return subprocess.run(command, cwd=self.path, env=variables, capture_output=True, text=True)
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The article's experiment committed as ``main``, in the place of this repository."""
+    path, scratch = tmp_path / "repository", tmp_path / "scratch"
+    scratch.mkdir()
+    (path / EXPERIMENT).parent.mkdir(parents=True)
+    (path / EXPERIMENT).write_text(ARTICLE_TEXT)
+    author = ("-c", "user.name=Author", "-c", "user.email=a@example.com")
+    commit = (*author, "-c", "commit.gpgsign=false", "commit", "--quiet", "--message=Base")
+    for words in (("init", "--quiet", "--initial-branch=main"), ("add", "--all"), commit):
+        subprocess.run(["git", *words], cwd=path, check=True)
+    monkeypatch.setattr(diff, "ROOT", path)
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    monkeypatch.setenv("PATH", f"{NODE_MODULES}{os.pathsep}{os.environ['PATH']}")
+    return path
 
 
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    return Repository(tmp_path_factory.mktemp("diff"))
-
-
-SYNTHESISE: Final = f"""#!{sys.executable}
-import json, os, re, sys
-from pathlib import Path
-
-words = sys.argv[1:]
-if "synth" not in words:
-    os.execv("{ROOT}/node_modules/.bin/cdk", ["cdk", *words])
-text = Path(next(w for w in words if w.startswith("experiment=")).partition("=")[2]).read_text()
-(window,) = re.findall(r"num_speculative_tokens: (\\d+)", text)
-output = Path(words[words.index("--output") + 1])
-output.mkdir(parents=True)
-(output.parent / "dist").mkdir()
-pod = {{"kind": "Job", "metadata": {{"name": "a"}}, "window": window}}
-(output.parent / "dist" / "0001-llmperf.k8s.yaml").write_text(json.dumps(pod))
-artifacts = {{}}
-for name, manifest in (("article-serving", json.dumps([pod])), ("article-network", "[]")):
-    properties = {{"Manifest": manifest}}
-    resources = {{"Everything": {{"Type": "Custom::Any", "Properties": properties}}}}
-    file = f"{{name}}.template.json"
-    (output / file).write_text(json.dumps({{"Resources": resources}}))
-    artifacts[name] = {{"type": "aws:cloudformation:stack", "environment": "aws://a/b"}}
-    artifacts[name]["properties"] = {{"templateFile": file}}
-manifest = {{"version": "38.0.0", "artifacts": artifacts}}
-(output / "manifest.json").write_text(json.dumps(manifest))
-"""
-"""Writes what differs by the window alone, for the CLI's own diff."""
+def synthesise(tree: Path, file: str, output: Path) -> None:
+    """Writes what differs by the window alone, for the CLI's own diff."""
+    (window,) = re.findall(r"num_speculative_tokens: (\d+)", (tree / file).read_text())
+    pod = {"kind": "Job", "metadata": {"name": "a"}, "window": window}
+    assembly, artifacts = output / "cdk.out", {}
+    for folder in (assembly, output / "dist"):
+        folder.mkdir(parents=True)
+    (output / "dist" / "0001-llmperf.k8s.yaml").write_text(json.dumps(pod))
+    for name, manifest in (("article-serving", json.dumps([pod])), ("article-network", "[]")):
+        everything = {"Type": "Custom::Any", "Properties": {"Manifest": manifest}}
+        template = assembly / f"{name}.template.json"
+        template.write_text(json.dumps({"Resources": {"Everything": everything}}))
+        artifacts[name] = {
+            "type": "aws:cloudformation:stack",
+            "environment": "aws://a/b",
+            "properties": {"templateFile": template.name},
+        }
+    text = json.dumps({"version": "38.0.0", "artifacts": artifacts})
+    (assembly / "manifest.json").write_text(text)
 
 
 def test_names_exactly_what_a_shorter_window_changes(
-    repository: Repository, tmp_path: Path
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    experiment, comment = repository.path / EXPERIMENT, repository.scratch / "comment.md"
-    before = experiment.read_text()
-    experiment.write_text(before.replace("num_speculative_tokens: 7", "num_speculative_tokens: 5"))
-    result = repository.diff(
-        "main", EXPERIMENT, f"--markdown={comment}", cli=SYNTHESISE, tools=tmp_path
-    )
-    experiment.write_text(before)
-    assert (result.returncode, result.stderr) == (0, "")
-    resources = re.findall(r"^\[(.)\] \S+ (\S+)", result.stdout, re.MULTILINE)
-    assert resources == [("~", "Everything")]
-    lines = [line.strip() for line in result.stdout.splitlines()]
+    monkeypatch.setattr(diff, "_synthesise", synthesise)
+    shorter = ARTICLE_TEXT.replace("num_speculative_tokens: 7", "num_speculative_tokens: 5")
+    (repository / EXPERIMENT).write_text(shorter)
+    comment = repository.parent / "comment.md"
+    assert diff.main(["main", EXPERIMENT, f"--markdown={comment}"]) == 0
+    printed = capsys.readouterr().out
+    assert re.findall(r"^\[(.)\] \S+ (\S+)", printed, re.MULTILINE) == [("~", "Everything")]
+    lines = [line.strip() for line in printed.splitlines()]
     # In a manifest within a template, and in the file.
     assert '[-]     "window": "7"' in lines
     assert any(re.match(r"\+ +num_speculative_tokens: 5", line) for line in lines)
-    assert re.findall(r"^\+\+\+ .*/\d+-(\S+)\.k8s\.yaml", result.stdout, re.M) == ["llmperf"]
-    assert "\narticle-network: unchanged\n" in result.stdout
+    assert re.findall(r"^\+\+\+ .*/\d+-(\S+)\.k8s\.yaml", printed, re.M) == ["llmperf"]
+    assert "article-network: unchanged" in lines
     assert "| none |  |  |" in comment.read_text()
-    comment.unlink()
-    assert not list(repository.scratch.iterdir())
-    assert repository.git("status", "--porcelain") == ""
-
-
-REFUSE: Final = "echo 'mine.yaml: no' >&2; echo 'Subprocess exited with error 1' >&2; exit 1"
-ONLY_BASE: Final = f'#!/bin/sh\ncase "$PWD" in */tree) mkdir -p x;; *) {REFUSE};; esac'
+    assert not list((repository.parent / "scratch").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -193,8 +156,16 @@ ONLY_BASE: Final = f'#!/bin/sh\ncase "$PWD" in */tree) mkdir -p x;; *) {REFUSE};
     ],
 )
 def test_what_cannot_be_compared_is_said_in_a_line(
-    repository: Repository, tmp_path: Path, arguments: tuple[str, ...], expected: str
+    repository: Path,
+    arguments: tuple[str, ...],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    result = repository.diff(*arguments, cli=ONLY_BASE, tools=tmp_path)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.splitlines() == [expected]
+    cli = repository.parent / "cdk"
+    refuse = "echo 'mine.yaml: no' >&2; echo 'Subprocess exited with error 1' >&2; exit 1"
+    cli.write_text(f'#!/bin/sh\ncase "$PWD" in */tree) mkdir -p x;; *) {refuse};; esac\n')
+    cli.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{cli.parent}{os.pathsep}{os.environ['PATH']}")
+    assert diff.main([*arguments]) == 1
+    assert capsys.readouterr() == ("", f"{expected}\n")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import functools
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -54,8 +53,9 @@ ROOMS: Final = (
     },
     {"tap", "load", "endpoint", "aws"},
     {"analysis"},
+    {"run"},
     {"sweep"},
-    {"run", "report"},
+    {"report"},
     {"commands"},
     {"__main__"},
 )
@@ -72,51 +72,63 @@ POD_SCRIPTS: Final = "charts.scripts"
 """These run in pods. The package reads their text, which is part of the charts and no input."""
 
 
+def _imported(tree: ast.Module) -> set[str]:
+    """Full names, as ``spectap.names`` for both ``import`` forms. Relative ones are not used."""
+    names = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module, "a relative import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def _name(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+_FOLDERS: Final = {path.parent for path in ROOT.glob("*/*.py") if path.parent.name != "tests"}
+MODULES: Final = {
+    _name(file): ast.parse(file.read_text(encoding="utf-8"))
+    for file in (*ROOT.glob("*.py"), *(f for folder in _FOLDERS for f in folder.rglob("*.py")))
+}
+"""Every module of the project but the tests, with its syntax tree."""
+IMPORTS: Final = [(module, name) for module, tree in MODULES.items() for name in _imported(tree)]
+
+
+def _within(imported: str, package: str) -> bool:
+    return f"{imported}.".startswith(f"{package}.")
+
+
 def test_every_package_is_in_its_layer() -> None:
-    assert {module.partition(".")[0] for module in _imports()} == set(MAY_IMPORT)
-    wrong = [
-        f"{module} imports {imported}"
-        for module, imported in _across()
-        if not any(_within(imported, allowed) for allowed in MAY_IMPORT[module.partition(".")[0]])
-    ]
+    assert {module.partition(".")[0] for module in MODULES} == set(MAY_IMPORT)
+    wrong = []
+    for module, imported in IMPORTS:
+        package, other = module.partition(".")[0], imported.partition(".")[0]
+        is_allowed = any(_within(imported, allowed) for allowed in MAY_IMPORT[package])
+        if other in MAY_IMPORT and other != package and not is_allowed:
+            wrong.append(f"{module} imports {imported}")
     assert wrong == []
 
 
 def test_rooms_of_the_benchmark_import_what_is_below_them() -> None:
     level = {room: number for number, rooms in enumerate(ROOMS) for room in rooms}
-    wrong, used = [], set()
-    for module, imported in _all():
-        if not (module.startswith("spectap.") and imported.startswith("spectap.")):
-            continue
-        room, target = module.split(".")[1], imported.split(".")[1]
-        if room == target or level[target] < level[room] or level[room] == 0 == level[target]:
-            continue
-        if (module, target) in BESIDE:
-            used.add((module, target))
-        else:
-            wrong.append(f"{module} imports {imported}")
-    assert wrong == []
-    assert used == BESIDE
-
-
-def test_runtimes_know_no_experiment_and_no_variant() -> None:
-    above = ("experiment.schema", "experiment.variants", "experiment.rules", "experiment.loader")
-    assert [
-        f"{module} imports {imported}"
-        for module, imported in _all()
-        if module.startswith("experiment.runtimes")
-        and any(_within(imported, package) for package in above)
-    ] == []
-
-
-def test_no_module_shadows_the_standard_library() -> None:
-    assert {module.rpartition(".")[2] for module in _imports()} & sys.stdlib_module_names == set()
+    wrong = set()
+    for module, imported in IMPORTS:
+        if module.startswith("spectap.") and imported.startswith("spectap."):
+            room, target = module.split(".")[1], imported.split(".")[1]
+            is_below = level[target] < level[room] or level[room] == 0 == level[target]
+            if room != target and not is_below:
+                wrong.add((module, target))
+    assert wrong == BESIDE
 
 
 def test_stacks_and_charts_read_nothing() -> None:
     """Neither files nor the environment nor the context: they get typed values."""
     wrong = []
-    for module, tree in _modules():
+    for module, tree in MODULES.items():
         if module.partition(".")[0] not in ("stacks", "charts") or _within(module, POD_SCRIPTS):
             continue
         wrong += [f"{module} imports {n}" for n in _imported(tree) if n.partition(".")[0] in READS]
@@ -137,51 +149,3 @@ def test_what_others_share_needs_only_pydantic() -> None:
     loaded = {name for name in completed.stdout.split() if not name.startswith("_sysconfigdata")}
     required = {"annotated_types", "pydantic_core", "typing_extensions", "typing_inspection"}
     assert loaded - sys.stdlib_module_names == {"spectap", "pydantic"} | required
-
-
-def _within(imported: str, package: str) -> bool:
-    return f"{imported}.".startswith(f"{package}.")
-
-
-def _across() -> Iterator[tuple[str, str]]:
-    """Pairs of a module and what it imports of another package of the project."""
-    for module, imported in _all():
-        package = imported.partition(".")[0]
-        if package in MAY_IMPORT and package != module.partition(".")[0]:
-            yield module, imported
-
-
-def _all() -> Iterator[tuple[str, str]]:
-    for module, imported in _imports().items():
-        yield from ((module, name) for name in imported)
-
-
-@functools.cache
-def _imports() -> dict[str, frozenset[str]]:
-    """What each module of the project imports, by its name."""
-    return {module: frozenset(_imported(tree)) for module, tree in _modules()}
-
-
-@functools.cache
-def _modules() -> tuple[tuple[str, ast.Module], ...]:
-    """Every module of the project but the tests, with its syntax tree."""
-    folders = [path.parent for path in ROOT.glob("*/*.py")]
-    files = [*ROOT.glob("*.py")]
-    for folder in {folder for folder in folders if folder.name != "tests"}:
-        files += folder.rglob("*.py")
-    return tuple((_name(file), ast.parse(file.read_text(encoding="utf-8"))) for file in files)
-
-
-def _name(file: Path) -> str:
-    parts = file.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts).removesuffix(".__init__")
-
-
-def _imported(tree: ast.Module) -> Iterator[str]:
-    """Full names, as ``spectap.names`` for both ``import`` forms. Relative ones are not used."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.module, "a relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -49,7 +49,13 @@ def run(file: str) -> int:
         deployment = Deployment.of(file)
     except DeploymentError as error:
         deployment = Deployment(experiment, file, "unknown")
-        rows = [_no_account(error, deployment.region), *checks(deployment, FILE_CHECKS)]
+        remedy = (
+            "sign in (aws sso login, AWS_PROFILE, or AWS_ACCESS_KEY_ID and its like); "
+            f"if {deployment.region} must be opted into, enable it for the account first. "
+            "The account was asked nothing else"
+        )
+        no_account = refused(str(error), remedy, "credentials")
+        rows = [no_account, *checks(deployment, FILE_CHECKS)]
     else:
         rows = checks(deployment)
     print(f"{deployment.headline}: nothing is created")
@@ -76,12 +82,3 @@ def _cells(rows: Iterable[Finding]) -> Iterable[tuple[str, str, str]]:
         yield str(row.status), row.subject, row.text
         if row.remedy:
             yield "", "", f"-> {row.remedy}"
-
-
-def _no_account(error: DeploymentError, region: str) -> Finding:
-    remedy = (
-        "sign in (aws sso login, AWS_PROFILE, or AWS_ACCESS_KEY_ID and its like); "
-        f"if {region} must be opted into, enable it for the account first. "
-        "The account was asked nothing else"
-    )
-    return refused(str(error), remedy, "credentials")

@@ -40,16 +40,13 @@ def stages(context: Context) -> list[Stage]:
 
 
 def experiment(deployment: Deployment, *, yes: bool, again: bool) -> int:
-    """From the file to the verdict; returns the exit status. Raises DeploymentError."""
+    """From the file to the verdict; returns the exit status."""
     context = Context(deployment, again)
     return _left_in_order(context, lambda: _perform_all(context, yes=yes))
 
 
 def start(deployment: Deployment, *, yes: bool) -> int:
-    """Trainium nodes and their guard, for those who measure by hand; returns the exit status.
-
-    Raises DeploymentError.
-    """
+    """Trainium nodes and their guard, for those who measure by hand; returns the exit status."""
     context, capacity = Context(deployment), deployment.experiment.capacity
     usd, hours = capacity.nodes * capacity.price.usd_per_hour, guard_hours(deployment.experiment)
 
@@ -64,7 +61,7 @@ def start(deployment: Deployment, *, yes: bool) -> int:
 
 
 def stop(deployment: Deployment) -> int:
-    """Both groups to 0, now; returns the exit status. Raises DeploymentError."""
+    """Both groups to 0, now; returns the exit status."""
     print(deployment.headline, flush=True)
     for kind in Kind:
         if guard.stop(deployment, kind):

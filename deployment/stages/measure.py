@@ -209,10 +209,9 @@ class Results(Stage):
         run = complete_run(self.deployment)
         if run is None:
             raise DeploymentError("the bucket has no complete run of this experiment")
-        listing = results.listing(self.deployment)
-        if listing.refusal:
-            progress.say(listing.refusal)
-        files = results.chosen(listing.runs, run)
+        runs, refusal = results.listing(self.deployment)
+        progress.say(refusal)
+        files = results.chosen(runs, run)
         folder = results.download(self.deployment, files, say=progress.say)
         try:
             table = results.draw(folder)
@@ -228,7 +227,7 @@ def complete_run(deployment: Deployment) -> str | None:
     """The newest complete run of this very experiment; None if there is none.
 
     A run is complete by its marker, and it is this experiment's if it was asked the same of the
-    same variants. Raises DeploymentError.
+    same variants.
     """
     bucket = Bucket(deployment)
     if deployment.experiment.isolated:
@@ -253,7 +252,7 @@ def measured_run(context: Context) -> str | None:
     """The complete run that makes all that costs unnecessary; None if there is none.
 
     A run that was begun after it, on nodes that are running, is not to be given up for it. Variants
-    that are measured one by one are not measured twice in a run. Raises DeploymentError.
+    that are measured one by one are not measured twice in a run.
     """
     deployment, is_isolated = context.deployment, context.deployment.experiment.isolated
     run = None if context.again and not is_isolated else complete_run(deployment)
@@ -273,7 +272,7 @@ def index_config(deployment: Deployment) -> Config:
 
 
 def complete_indexes(deployment: Deployment) -> list[str]:
-    """Names of the variants whose results are complete. Raises DeploymentError."""
+    """Names of the variants whose results are complete."""
     bucket, run = Bucket(deployment), run_id(deployment.experiment)
     return [
         variant.name

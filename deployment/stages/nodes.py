@@ -13,7 +13,6 @@ from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, TRAINIUM_NODES
 from deployment import cluster, guard, nodes, pods
 from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors
-from deployment.logs import sources
 from deployment.nodes import Group, Kind
 from deployment.stages.stage import Progress, Stage, StageFailed
 
@@ -32,8 +31,8 @@ class Start(Stage):
     def perform(self, progress: Progress) -> str:
         """The guard first, then the nodes; of those that are running the guard stays."""
         capacity = self.deployment.experiment.capacity
-        guarded = guard.start(self.deployment, Kind.TRAINIUM, capacity.nodes)
-        progress.say(f"the guard scales them to 0 at {guarded.at:%Y-%m-%d %H:%M} UTC")
+        until = guard.start(self.deployment, Kind.TRAINIUM, capacity.nodes)
+        progress.say(f"the guard scales them to 0 at {until:%Y-%m-%d %H:%M} UTC")
         with connected(self.deployment) as api:
             try:
                 progress.until(lambda: self._look(api, progress))
@@ -42,8 +41,8 @@ class Start(Stage):
                 if not _joined(api):
                     guard.stop(self.deployment, Kind.TRAINIUM)
                 raise
-        guarded = guard.find(self.deployment, Kind.TRAINIUM) or guarded
-        return f"{capacity.nodes} x {capacity.instance_type}, until {guarded.at:%Y-%m-%d %H:%M} UTC"
+        until = guard.find(self.deployment, Kind.TRAINIUM) or until
+        return f"{capacity.nodes} x {capacity.instance_type}, until {until:%Y-%m-%d %H:%M} UTC"
 
     def _look(self, api: ApiClient, progress: Progress) -> bool | None:
         size = self.deployment.experiment.capacity.nodes
@@ -104,7 +103,7 @@ def closed_devices(api: ApiClient) -> str | None:
 
 
 def not_ready(api: ApiClient, selector: str) -> Iterator[str]:
-    """Why each pod that is not ready is not. Raises DeploymentError."""
+    """Why each pod that is not ready is not."""
     for pod in cluster.pods(api, selector):
         if reason := pods.reason(api, pod):
             yield f"{pod.metadata.name}: {reason}"
@@ -179,7 +178,7 @@ def _store_logs(deployment: Deployment) -> str:
     folder = f"{LOGS_PREFIX}{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}/"
     with connected(deployment) as api:
         for pod in cluster.pods(api):
-            for container, previous in sources(pod):
+            for container, previous in pods.sources(pod):
                 text = pods.log(api, pod, container, _LINES, previous=previous)
                 before = ".previous" if previous else ""
                 key = f"{folder}{pod.metadata.name}/{container}{before}.log"

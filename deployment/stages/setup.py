@@ -212,7 +212,7 @@ class Compile(_Prepare):
         if self._has_nodes:
             size = compile_nodes(len(Bucket(self.deployment).incomplete(self.prefixes)))
             until = guard.start(self.deployment, Kind.COMPILE, size)
-            progress.say(f"CPU nodes: {size}, until {until.at:%Y-%m-%d %H:%M} UTC")
+            progress.say(f"CPU nodes: {size}, until {until:%Y-%m-%d %H:%M} UTC")
         try:
             prepared = super().perform(progress)
         except StageFailed:

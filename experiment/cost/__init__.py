@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from experiment.cost.durations import GENEROUS, Stage, estimate, stages
-from experiment.cost.prices import ALWAYS, HOURS_PER_MONTH, CostGroup, Part, parts
+from experiment.cost.prices import ALWAYS, CostGroup, Part, parts
 from experiment.schema import Experiment, Purchase
 
 __all__ = ["Block", "Cost", "CostGroup", "Part", "Stage", "cost", "guard_hours"]
@@ -41,17 +40,7 @@ class Block:
 
     @property
     def usd(self) -> float:
-        """All of it, in advance."""
         return self.hours * self.instances * self.usd_per_hour
-
-    @property
-    def formula(self) -> str:
-        """E.g. ``24 h x 1 trn2.48xlarge x 35.7608``."""
-        return f"{self.hours:.4g} h x {self.instances} {self.instance_type} x {self.usd_per_hour:g}"
-
-    def to_pay(self, usd: float, node_hours: float) -> float:
-        """A sum ``usd`` that counts ``node_hours`` by the hour, with the whole block instead."""
-        return usd - node_hours * self.usd_per_hour + self.usd
 
 
 def smallest(experiment: Experiment, hours: float) -> Block | None:
@@ -81,12 +70,10 @@ class Cost:
 
     @property
     def hours(self) -> float:
-        """All stages, one after the other."""
         return sum(stage.hours for stage in self.stages)
 
     @property
     def usd(self) -> float:
-        """All stages: hours x price of what is used."""
         return sum(stage.usd for stage in self.stages)
 
     @property
@@ -94,7 +81,8 @@ class Cost:
         """The same, with the whole Capacity Block in place of its used hours."""
         if self.block is None:
             return self.usd
-        return self.block.to_pay(self.usd, self.block.instances * self.hours_of(CostGroup.TRAINIUM))
+        node_hours = self.block.instances * self.hours_of(CostGroup.TRAINIUM)
+        return self.usd - node_hours * self.block.usd_per_hour + self.block.usd
 
     @property
     def amount(self) -> str:
@@ -107,19 +95,9 @@ class Cost:
         """What stands between runs: no Trainium node and no compile node."""
         return sum(part.usd_per_hour for part in self.parts if part.group in ALWAYS)
 
-    @property
-    def idle_usd_per_month(self) -> float:
-        """Hours of a month x what stands between runs."""
-        return HOURS_PER_MONTH * self.idle_usd_per_hour
-
     def hours_of(self, group: CostGroup) -> float:
         """The stages in which that stands."""
         return sum(stage.hours for stage in self.stages if group in stage.groups)
-
-    @property
-    def by_part(self) -> Mapping[Part, float]:
-        """Dollars of each part in all: its price an hour x the stages in which it stands."""
-        return {part: part.usd_per_hour * self.hours_of(part.group) for part in self.parts}
 
 
 def cost(experiment: Experiment) -> Cost:

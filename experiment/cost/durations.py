@@ -138,8 +138,7 @@ def _load_seconds(variant: Variant, waves: int) -> float:
     load = variant.experiment.benchmark
     widest = max((p.concurrency for p in load.points if p.concurrency), default=variant.batch)
     wave = _turn_seconds(variant, LoadPoint(concurrency=widest, requests=widest))
-    one_round = len(load.test_cases) * sum(_turns(variant))
-    return waves * wave + load.rounds.at_most * one_round
+    return waves * wave + load.rounds.at_most * len(load.test_cases) * sum(_turns(variant))
 
 
 def _claims(experiment: Experiment) -> int:
@@ -191,26 +190,24 @@ class Stage:
 
     @property
     def hours(self) -> float:
-        """Its time."""
         return self.seconds / 3600
 
     @property
     def usd(self) -> float:
-        """Hours x what runs an hour."""
         return self.hours * self.usd_per_hour
 
 
 def stages(experiment: Experiment) -> tuple[Stage, ...]:
     """Those that take time, in their order."""
-    return tuple(
-        Stage(name, seconds, groups, why, usd_per_hour(experiment, groups))
-        for name, seconds, groups, why in _stages(experiment)
-    )
+    return tuple(Stage(*each, usd_per_hour(experiment, each[2])) for each in _stages(experiment))
 
 
 def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[CostGroup], str]]:
     trainium, node = ALWAYS | {CostGroup.TRAINIUM}, experiment.compile_node
-    gib = checkpoints_gib(experiment)
+    # Each checkpoint is downloaded once.
+    drafts = (variant.draft for variant in variants(experiment))
+    checkpoints = {(m.id, m.revision): m for m in (experiment.models.target, *drafts) if m}
+    gib = sum(model.known.checkpoint_gib for model in checkpoints.values())
     nodes = most_nodes(experiment)[CostGroup.COMPILE] or experiment.capacity.nodes
     graphs = len({variant.artifact for variant in variants(experiment)})
     compiling = math.ceil(graphs / nodes) * COMPILE_SECONDS
@@ -228,17 +225,9 @@ def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Cost
         why = f"a first start, at most {FIRST_START_SECONDS / 3600:g} h"
         yield "serve", FIRST_START_USUAL_SECONDS, trainium, why
     elif not experiment.isolated:
-        why = "graph and weights to local disk, and loading"
-        yield "serve", START_SECONDS, trainium, why
+        yield "serve", START_SECONDS, trainium, "graph and weights to local disk, and loading"
     yield "benchmark", measuring_seconds(experiment), trainium, _measured(experiment)
     yield "stop", STOP_SECONDS, trainium, ""
-
-
-def checkpoints_gib(experiment: Experiment) -> float:
-    """Weights that the download Job fetches: each checkpoint once."""
-    drafts = (variant.draft for variant in variants(experiment))
-    checkpoints = {(m.id, m.revision): m for m in (experiment.models.target, *drafts) if m}
-    return sum(model.known.checkpoint_gib for model in checkpoints.values())
 
 
 def _measured(experiment: Experiment) -> str:

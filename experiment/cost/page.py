@@ -49,10 +49,11 @@ def page(experiment: Experiment, file: str, width: int) -> str:
 def _by_hour(costs: Cost) -> Rows:
     """Each part, and the whole: what stands an hour, for how long."""
     yield "", "", "USD an hour", "h", "USD"
-    for part, usd in costs.by_part.items():
+    for part in costs.parts:
         hours = costs.hours_of(part.group)
-        yield part.name, part.formula, f"{part.usd_per_hour:.2f}", f"{hours:.2f}", f"{usd:.2f}"
-    yield "in all", "used" if costs.block else "", "", "", f"{sum(costs.by_part.values()):.2f}"
+        figures = (part.usd_per_hour, hours, hours * part.usd_per_hour)
+        yield part.name, part.formula, *(f"{figure:.2f}" for figure in figures)
+    yield "in all", "used" if costs.block else "", "", "", f"{costs.usd:.2f}"
     if costs.block:
         yield "", "to pay", "", "", f"{costs.usd_to_pay:.2f}"
 
@@ -76,7 +77,8 @@ def _to_buy(costs: Cost, block: Block) -> Rows:
     used, (low, high) = node_hours * block.usd_per_hour, SPOT_USD
     yield (
         "Capacity Block",
-        f"{block.formula} = {block.usd:.2f} USD, prepaid; the shortest that holds {hours:.2f} h: "
+        f"{block.hours:.4g} h x {block.instances} {block.instance_type} x {block.usd_per_hour:g} = "
+        f"{block.usd:.2f} USD, prepaid; the shortest that holds {hours:.2f} h: "
         "it is sold by the day, ends at 11:30 UTC, and EKS takes its nodes 40 minutes before",
     )
     yield (
@@ -96,7 +98,8 @@ def _afterwards(experiment: Experiment, costs: Cost) -> Rows:
     yield (
         "between runs",
         f"without Trainium nodes {costs.idle_usd_per_hour:.2f} USD an hour: x {HOURS_PER_MONTH} h "
-        f"= {costs.idle_usd_per_month:.0f} USD a month, until the stacks are deleted",
+        f"= {HOURS_PER_MONTH * costs.idle_usd_per_hour:.0f} USD a month, until the stacks are "
+        "deleted",
     )
     most, needed = guard_hours(experiment), costs.hours_of(CostGroup.TRAINIUM)
     usd_per_hour = sum(p.usd_per_hour for p in costs.parts if p.group is CostGroup.TRAINIUM)

@@ -23,46 +23,30 @@ HOURS_PER_MONTH: Final = 730
 SYSTEM_INSTANCE: Final = "m7i.xlarge"
 SYSTEM_NODES: Final = 2
 
-
-@dataclass(frozen=True)
-class ListPrice:
-    """A price as commonly quoted for us-east-2 on 2026-11-22."""
-
-    usd: float
-    unit: str
-    """What it buys: ``hour``, ``GiB-month``, ``month``."""
-
-    @property
-    def usd_per_hour(self) -> float:
-        """Of what is paid for by the hour or by the month."""
-        return self.usd if self.unit == "hour" else self.usd / HOURS_PER_MONTH
-
-
-# By the source of COMPILE_INSTANCE.
-SYSTEM_NODE: Final = ListPrice(0.2016, "hour")
-COMPILE_NODE: Final = ListPrice(COMPILE_INSTANCE.usd_per_hour, "hour")
-
 SPOT_USD: Final = (8.60, 15.34)
 """Lowest and highest that were seen for a trn2.48xlarge an hour on spot: in us-east-2, the lowest
 in us-east-2c, before 2026-11-21."""
 
-CONTROL_PLANE: Final = ListPrice(0.10, "hour")
+# USD an hour, as commonly quoted for us-east-2 on 2026-11-22; the nodes' by the source of
+# COMPILE_INSTANCE.
+SYSTEM_NODE: Final = 0.2016
+CONTROL_PLANE: Final = 0.10
 """A Kubernetes version in standard support. After it, 0.60: of 1.35, from 2027-03-27 on."""
-NAT_GATEWAY: Final = ListPrice(0.045, "hour")
-PUBLIC_ADDRESS: Final = ListPrice(0.005, "hour")
-INTERFACE_ENDPOINT: Final = ListPrice(0.01, "hour")
+NAT_GATEWAY: Final = 0.045
+PUBLIC_ADDRESS: Final = 0.005
+INTERFACE_ENDPOINT: Final = 0.01
 """In one zone."""
-GP3: Final = ListPrice(0.08, "GiB-month")
+KEY: Final = 1.0 / HOURS_PER_MONTH
+GP3_GIB: Final = 0.08 / HOURS_PER_MONTH
 """With the 3,000 operations and 125 MiB a second that it comes with."""
-GP3_THROUGHPUT: Final = ListPrice(0.04, "MiBps-month")
+GP3_MIBPS: Final = 0.04 / HOURS_PER_MONTH
 """Each MiB a second above 125."""
-GP3_OPERATIONS: Final = ListPrice(0.005, "IOPS-month")
+GP3_IOPS: Final = 0.005 / HOURS_PER_MONTH
 """Each operation a second above 3,000."""
-KEY: Final = ListPrice(1.0, "month")
 
-STORAGE: Final = ListPrice(0.023, "GiB-month")
-IMAGES: Final = ListPrice(0.10, "GiB-month")
-LOGS: Final = ListPrice(0.03, "GiB-month")
+# USD for a GiB and a month.
+STORAGE: Final = 0.023
+LOGS: Final = 0.03
 """Stored, after they were taken in."""
 
 
@@ -90,11 +74,8 @@ class Volume:
     @property
     def usd_per_hour(self) -> float:
         """Storage, and what exceeds the usual throughput and operations."""
-        return (
-            self.gib * GP3.usd_per_hour
-            + (self.mibps - 125) * GP3_THROUGHPUT.usd_per_hour
-            + (self.iops - 3000) * GP3_OPERATIONS.usd_per_hour
-        )
+        more = (self.mibps - 125) * GP3_MIBPS + (self.iops - 3000) * GP3_IOPS
+        return self.gib * GP3_GIB + more
 
 
 VOLUMES: Final = {
@@ -118,7 +99,6 @@ class Part:
 
     @property
     def usd_per_hour(self) -> float:
-        """Of all of them."""
         return self.count * self.usd_each
 
     @property
@@ -141,15 +121,16 @@ def parts(experiment: Experiment) -> tuple[Part, ...]:
             yield Part(f"{name} nodes", instance, count, usd, group)
             yield Part("their volumes", disk, count, volume.usd_per_hour, group)
 
+    compiling = COMPILE_INSTANCE
     return (
-        Part("EKS control plane", "cluster", 1, CONTROL_PLANE.usd_per_hour, cluster),
-        *nodes("system", SYSTEM_INSTANCE, SYSTEM_NODE.usd, cluster),
+        Part("EKS control plane", "cluster", 1, CONTROL_PLANE, cluster),
+        *nodes("system", SYSTEM_INSTANCE, SYSTEM_NODE, cluster),
         # For the secrets of Kubernetes, the topic of the alarms and the flow logs.
-        Part("keys", "KMS keys", 3, KEY.usd_per_hour, cluster),
-        Part("NAT gateway", "gateway", 1, NAT_GATEWAY.usd_per_hour, network),
-        Part("its address", "public IPv4", 1, PUBLIC_ADDRESS.usd_per_hour, network),
-        Part("interface endpoints", "in one zone", 3, INTERFACE_ENDPOINT.usd_per_hour, network),
-        *nodes("compile", COMPILE_INSTANCE.name, COMPILE_NODE.usd, CostGroup.COMPILE),
+        Part("keys", "KMS keys", 3, KEY, cluster),
+        Part("NAT gateway", "gateway", 1, NAT_GATEWAY, network),
+        Part("its address", "public IPv4", 1, PUBLIC_ADDRESS, network),
+        Part("interface endpoints", "in one zone", 3, INTERFACE_ENDPOINT, network),
+        *nodes("compile", compiling.name, compiling.usd_per_hour, CostGroup.COMPILE),
         *nodes("Trainium", capacity.instance_type, price, CostGroup.TRAINIUM),
     )
 
@@ -171,9 +152,7 @@ def usd_per_hour(experiment: Experiment, groups: Collection[CostGroup]) -> float
 
 
 def usd_per_node_hour(experiment: Experiment, group: CostGroup) -> float:
-    """One node of a group, with its volume."""
-    price = {
-        CostGroup.COMPILE: COMPILE_NODE.usd,
-        CostGroup.TRAINIUM: experiment.capacity.price.usd_per_hour,
-    }[group]
-    return price + VOLUMES[group].usd_per_hour
+    """One compile node or one Trainium node, with its volume."""
+    price = experiment.capacity.price.usd_per_hour
+    usd = COMPILE_INSTANCE.usd_per_hour if group is CostGroup.COMPILE else price
+    return usd + VOLUMES[group].usd_per_hour

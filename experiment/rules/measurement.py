@@ -21,16 +21,6 @@ MOST_CELLS: Final = 150
 template, and below CloudWatch's 500 metrics in a graph and 2,500 on a dashboard."""
 
 
-def _room(experiment: Experiment) -> tuple[int, str]:
-    """Tokens that a request may have, and what is kept of ``serving.length``."""
-    ahead = experiment.largest_look_ahead
-    if experiment.workload is Workload.JOB:
-        return experiment.served_length, f"{ahead} positions that a step looks ahead"
-    # The services take one window less than is compiled for; and vLLM 0.9.1 reserves one window of
-    # slots beyond the last token, and fails where these exceed the served length.
-    return experiment.served_length - ahead, f"two windows of {ahead}"
-
-
 def _load_fits(experiment: Experiment) -> Refusals:
     load = experiment.benchmark
     longest = (
@@ -39,7 +29,12 @@ def _load_fits(experiment: Experiment) -> Refusals:
         # llmperf draws lengths from a normal distribution; three deviations cover nearly all.
         + 3 * (load.stddev_input_tokens + load.stddev_output_tokens)
     )
-    most, reserved = _room(experiment)
+    ahead = experiment.largest_look_ahead
+    most, reserved = experiment.served_length, f"{ahead} positions that a step looks ahead"
+    if experiment.workload is not Workload.JOB:
+        # The services take one window less than is compiled for; and vLLM 0.9.1 reserves one window
+        # of slots beyond the last token, and fails where these exceed the served length.
+        most, reserved = most - ahead, f"two windows of {ahead}"
     if longest > most:
         yield Refusal(
             "benchmark.mean_output_tokens",
@@ -62,17 +57,15 @@ def _seconds(experiment: Experiment) -> Refusals:
 def _concurrency(experiment: Experiment) -> Refusals:
     """A ladder may go on beyond a batch: there the queue is measured, which the report says."""
     item = "benchmark.load[{}]" if experiment.benchmark.load else "benchmark"
-    closed = [
-        (point.concurrency, f"{item.format(index)}.concurrency")
-        for index, point in enumerate(experiment.benchmark.listed_points)
-        if point.concurrency is not None
-    ]
+    points = enumerate(experiment.benchmark.listed_points)
+    closed = [(p.concurrency, item.format(n)) for n, p in points if p.concurrency is not None]
+    lowest, field = min(closed, default=(0, ""))
     for speculation, fields in experiment.placed:
         batch = speculation.batch or experiment.serving.batch
-        lowest, field = min(closed, default=(0, ""))
         if lowest > batch:
             whose = fields.batch if speculation.batch else "serving.batch"
-            yield Refusal(field, f"must be at most {batch}, {whose}: more would measure the queue")
+            why = f"must be at most {batch}, {whose}: more would measure the queue"
+            yield Refusal(f"{field}.concurrency", why)
 
 
 def _cells(experiment: Experiment) -> Refusals:

@@ -216,17 +216,15 @@ def _window(experiment: Experiment) -> Refusals:
             )
 
 
-def _cores(experiment: Experiment) -> Refusals:
-    tensor_parallel = experiment.serving.tensor_parallel
+def _served(experiment: Experiment) -> Refusals:
+    """The runtime compiles for that length, and its modes for as many cores."""
+    runtime, serving = experiment.serving_runtime, experiment.serving
     for speculation, _, support in speculating(experiment):
-        if support.tensor_parallel is not None and tensor_parallel not in support.tensor_parallel:
-            able = " or ".join(map(str, support.tensor_parallel))
+        cores = support.tensor_parallel
+        if cores is not None and serving.tensor_parallel not in cores:
+            able = " or ".join(map(str, cores))
             yield Refusal("serving.tensor_parallel", f"must be {able} in mode {speculation.mode}")
-
-
-def _length(experiment: Experiment) -> Refusals:
-    runtime = experiment.serving_runtime
-    if runtime.lengths is not None and experiment.serving.length not in runtime.lengths:
+    if runtime.lengths is not None and serving.length not in runtime.lengths:
         able = ", ".join(map(str, runtime.lengths))
         yield Refusal("serving.length", f"runtime {runtime.name} compiles for {able}")
 
@@ -281,8 +279,7 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _pair: (_kinds,),
     _distinct: (_names_distinct, _draft, models_known),
     _window: (mode_served,),
-    _cores: (mode_served,),
-    _length: (mode_served,),
+    _served: (mode_served,),
     _norms: (_pair,),
     _fixed: (_pair, _window),
 }

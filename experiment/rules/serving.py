@@ -74,13 +74,9 @@ def one_at_a_time(experiment: Experiment) -> Refusals:
     for field, number in ones.items():
         if number not in (None, 1):
             yield Refusal(field, f"must be 1: {needs}")
-
-
-def _jobs(experiment: Experiment) -> Refusals:
-    """What services have and jobs have not: a server to guard, and nodes for all at once."""
-    if experiment.workload is Workload.JOB and experiment.serving.api_key:
+    if experiment.serving.api_key:
         yield Refusal("serving.api_key", "must be false with jobs: there is no server to guard")
-    if experiment.workload is Workload.JOB and experiment.capacity.nodes > 1:
+    if experiment.capacity.nodes > 1:
         why = "jobs run one after the other; every node is billed"
         yield Refusal("capacity.nodes", f"must be 1: {why}")
 
@@ -110,7 +106,7 @@ def _zone(experiment: Experiment) -> Refusals:
 
 def _parallelism(experiment: Experiment) -> Refusals:
     serving, instance = experiment.serving, experiment.capacity.instance
-    cores = instance.logical_cores(serving.devices, serving.logical_core_size)
+    cores = serving.devices * instance.cores_per_device // serving.logical_core_size
     layout = (
         f"{serving.devices} devices x {instance.cores_per_device} cores / "
         f"logical_core_size {serving.logical_core_size}"
@@ -196,7 +192,6 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     one_workload: (mode_served,),
     _quality: (listed_or_swept, one_workload),
     one_at_a_time: (one_workload,),
-    _jobs: (one_workload,),
     _answers_fit: (one_at_a_time,),
     _zone: (),
     _parallelism: (runtime_known,),

@@ -10,7 +10,6 @@ from typing import Final
 
 from experiment.known_models import Mode
 from experiment.runtimes import nxdi, vllm_neuron
-from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import (
     Engine,
     ModeSupport,
@@ -28,7 +27,6 @@ __all__ = [
     "Paths",
     "Preparation",
     "Runtime",
-    "Variant",
     "Workload",
     "families",
     "runtimes_serving",

@@ -9,12 +9,14 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import ModeSupport, Paths, Workload
+
+if TYPE_CHECKING:
+    from experiment.variants import Variant
 
 PROGRAM: Final = "inference_demo"
 
@@ -74,9 +76,27 @@ class CompiledMode(ModeSupport):
     prepared_by: str | None = None
     """The script of ``PREPARATIONS`` that makes of a draft, as published, what NxDI takes."""
 
-    @abstractmethod
     def shared_flags(self, variant: Variant) -> tuple[str, ...]:
-        """Flags that this mode and its baseline are both compiled with."""
+        """Flags that this mode and its baseline are both compiled with.
+
+        NxDI writes them into ``neuron_config.json``, from which a service takes them. All variants
+        that are served sample greedily on the device and without sequence parallelism: the loader's
+        defaults would differ between a baseline and a variant that speculates. Sharded checkpoints
+        avoid NxDI's failure on tied embeddings ("Cannot copy out of meta tensor").
+        """
+        serving, batch = variant.experiment.serving, str(variant.batch)
+        batches = ("--ctx-batch-size", "1", "--tkg-batch-size", batch, "--is-continuous-batching")
+        sampling = ("--enable-bucketing", "--on-device-sampling", "--top-k", "1")
+        is_served = self.workload is Workload.SERVICE
+        return (
+            *("--torch-dtype", "bfloat16"),
+            *("--tp-degree", str(serving.tensor_parallel)),
+            *("--logical-nc-config", str(serving.logical_core_size)),
+            *("--batch-size", batch, *(batches if is_served else ())),
+            *("--seq-len", str(serving.length), "--max-context-length", str(serving.length)),
+            *("--padding-side", "right", *(sampling if is_served else ())),
+            "--save-sharded-checkpoint",
+        )
 
     @abstractmethod
     def own_flags(self, variant: Variant) -> tuple[str, ...]:
@@ -105,7 +125,6 @@ class CompiledMode(ModeSupport):
         )
 
     def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
-        """Files and folders that a complete artifact has."""
         return ARTIFACT
 
 
@@ -119,25 +138,10 @@ class JobMode(CompiledMode):
 
     workload: Workload = Workload.JOB
 
-    @override
-    def shared_flags(self, variant: Variant) -> tuple[str, ...]:
-        serving = variant.experiment.serving
-        return (
-            *("--torch-dtype", "bfloat16"),
-            *("--tp-degree", str(serving.tensor_parallel)),
-            *("--logical-nc-config", str(serving.logical_core_size)),
-            *("--batch-size", str(variant.batch)),
-            *("--seq-len", str(serving.length), "--max-context-length", str(serving.length)),
-            *("--padding-side", "right"),
-            "--save-sharded-checkpoint",
-        )
-
     def run_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """Flags that say what is run."""
         return self.compiled_folders(variant, paths)
 
     def program(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """What runs ``variant``."""
         return (PROGRAM,)
 
 
@@ -198,8 +202,7 @@ class MedusaMode(JobMode):
         heads = variant.window or 0
         return (
             *("--is-medusa", "--medusa-speculation-length", str(medusa_nodes(heads))),
-            *("--num-medusa-heads", str(heads)),
-            *("--global-topk", str(CANDIDATES)),
+            *("--num-medusa-heads", str(heads), "--global-topk", str(CANDIDATES)),
         )
 
     @override

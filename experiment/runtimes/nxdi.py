@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
 from experiment.known_models import Family, Mode, ModelKind
-from experiment.runtimes._variant import Variant
 from experiment.runtimes.inference_demo import (
     ARTIFACT,
     PREPARATIONS,
@@ -24,6 +23,9 @@ from experiment.runtimes.inference_demo import (
     VanillaMode,
 )
 from experiment.runtimes.runtime import IMAGES, Engine, Paths, Runtime, compact, serve, tools
+
+if TYPE_CHECKING:
+    from experiment.variants import Variant
 
 _ANY: Final = frozenset(Family)
 _LLAMA: Final = frozenset({Family.LLAMA})
@@ -53,27 +55,6 @@ class ServedMode(CompiledMode):
     overrides: tuple[str, ...]
     """Keys set to true, which switch the mode on where it is served; ``inference_demo`` has a flag
     of the same name for each."""
-
-    @override
-    def shared_flags(self, variant: Variant) -> tuple[str, ...]:
-        """NxDI writes them into ``neuron_config.json``, from which a service takes them.
-
-        All variants are compiled to sample greedily on the device and without sequence parallelism:
-        the loader's defaults would differ between a baseline and a variant that speculates. Sharded
-        checkpoints avoid NxDI's failure on tied embeddings ("Cannot copy out of meta tensor").
-        """
-        serving, batch = variant.experiment.serving, str(variant.batch)
-        return (
-            *("--torch-dtype", "bfloat16"),
-            *("--tp-degree", str(serving.tensor_parallel)),
-            *("--logical-nc-config", str(serving.logical_core_size)),
-            *("--batch-size", batch, "--ctx-batch-size", "1"),
-            *("--tkg-batch-size", batch, "--is-continuous-batching"),
-            *("--seq-len", str(serving.length), "--max-context-length", str(serving.length)),
-            *("--padding-side", "right", "--enable-bucketing"),
-            *("--on-device-sampling", "--top-k", "1"),
-            "--save-sharded-checkpoint",
-        )
 
     @override
     def own_flags(self, variant: Variant) -> tuple[str, ...]:
@@ -164,13 +145,11 @@ class Nxdi(Runtime):
         if not isinstance(mode, JobMode):
             return super().generate_command(variant, paths)
         return [
-            *mode.program(variant, paths),
-            *_task(variant),
+            *(*mode.program(variant, paths), *_task(variant)),
             *mode.run_folders(variant, paths),
             *mode.flags(variant),
             *mode.further_flags(variant, paths),
-            *("--skip-compile", "--prompt", "x"),
-            "--benchmark",
+            *("--skip-compile", "--prompt", "x", "--benchmark"),
         ]
 
     @override
@@ -311,11 +290,7 @@ PLUGIN: Final = Nxdi(
             method="eagle",
             # Without the last, NxDI's Llama leaves out the two norms that every EAGLE3 head has
             # before its attention, and says nothing (0.10, ``models/llama/modeling_llama.py``).
-            overrides=(
-                "enable_eagle_speculation",
-                "is_eagle3",
-                "enable_eagle_draft_input_norm",
-            ),
+            overrides=("enable_eagle_speculation", "is_eagle3", "enable_eagle_draft_input_norm"),
             prepared_by="prepare_draft.py",
             source=_PLUGIN_LOADER,
         ),

@@ -7,10 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from experiment.known_models import Family, Mode, ModelKind
-from experiment.runtimes._variant import Experiment, Variant
+
+if TYPE_CHECKING:
+    from experiment.schema import Experiment
+    from experiment.variants import Variant
 
 IMAGES: Final = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
 
@@ -124,14 +127,13 @@ class Runtime(ABC):
 
     def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
         """Files and folders that a complete artifact has, of a runtime with a compile Job."""
-        raise NotImplementedError(f"{self.name} has no compile Job")
+        raise NotImplementedError
 
     def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
         """Compiles ``variant`` into ``paths.artifact``, in a compile Job."""
-        raise NotImplementedError(f"{self.name} has no compile Job")
+        raise NotImplementedError
 
     def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """Environment of the compile command."""
         return {}
 
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
@@ -144,10 +146,9 @@ class Runtime(ABC):
 
     def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
         """Generates with ``variant``, from ``paths.artifact``, in a job."""
-        raise NotImplementedError(f"{self.name} has no mode that runs as a job")
+        raise NotImplementedError
 
     def generate_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """Environment of the generate command."""
         return {}
 
     @abstractmethod
@@ -155,17 +156,13 @@ class Runtime(ABC):
         """Serves ``variant``, from ``paths.artifact``, in OpenAI's protocol on ``port``."""
 
     @abstractmethod
-    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """Environment of the serve command."""
+    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]: ...
 
 
 def serve(experiment: Experiment, paths: Paths, port: int) -> tuple[str, ...]:
     """What is served, under which name, and where."""
-    return (
-        *("vllm", "serve", paths.target),
-        *("--served-model-name", experiment.models.target.id),
-        *("--port", str(port)),
-    )
+    name = experiment.models.target.id
+    return ("vllm", "serve", paths.target, "--served-model-name", name, "--port", str(port))
 
 
 def tools(experiment: Experiment) -> tuple[str, ...]:

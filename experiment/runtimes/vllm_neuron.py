@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
 from experiment.known_models import Family, Mode, ModelKind
-from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import (
     IMAGES,
     Engine,
@@ -27,6 +26,9 @@ from experiment.runtimes.runtime import (
     serve,
     tools,
 )
+
+if TYPE_CHECKING:
+    from experiment.variants import Variant
 
 _DOCUMENTATION: Final = (
     "https://github.com/aws-neuron/aws-neuron-sdk/blob/81ce03ae261e12925e53437a0f690478e6366155/"

@@ -49,8 +49,11 @@ def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
     Raises RehearsalError.
     """
     prefix = results_key(run_dir.name, "")
+    # S3 makes this the ETag of an object that was put in one piece.
     files = {
-        path.relative_to(run_dir).as_posix(): _digest(path)
+        path.relative_to(run_dir).as_posix(): hashlib.md5(
+            path.read_bytes(), usedforsecurity=False
+        ).hexdigest()
         for path in run_dir.rglob("*")
         if path.is_file()
     }
@@ -64,7 +67,7 @@ def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
         if files.get(name) != objects.get(name)
     ]
     if differences:
-        raise RehearsalError(f"s3://{bucket}: {_first_of(differences)}")
+        raise RehearsalError(f"s3://{bucket}: {'; '.join(differences[:_NAMED])}")
     return f"{len(files)} files, all the same in s3://{bucket}"
 
 
@@ -131,12 +134,21 @@ def dashboards_show(aws: Aws, template: Path, without: Collection[Dimension] = (
     was not measured, ``without``; and each published one must be drawn. Returns the result in
     words. Raises RehearsalError.
     """
-    drawn = {
-        metric
-        for metric in _drawn(json.loads(template.read_text(encoding="utf-8"))["Resources"])
-        if metric.namespace.endswith(NAMESPACE_SUFFIX)
-    }
-    published = set(_published(aws.client("cloudwatch")))
+    resources = json.loads(template.read_text(encoding="utf-8"))["Resources"]
+    pages = aws.client("cloudwatch").get_paginator("list_metrics").paginate()
+    everything = (
+        Metric(
+            metric["Namespace"],
+            metric["MetricName"],
+            frozenset((d["Name"], d["Value"]) for d in metric["Dimensions"]),
+        )
+        for page in pages
+        for metric in page["Metrics"]
+    )
+    drawn, published = (
+        {metric for metric in metrics if metric.namespace.endswith(NAMESPACE_SUFFIX)}
+        for metrics in (_drawn(resources), everything)
+    )
     problems = [
         f"{metric} is drawn and not published"
         for metric in drawn - published
@@ -144,7 +156,7 @@ def dashboards_show(aws: Aws, template: Path, without: Collection[Dimension] = (
     ]
     problems += [f"{metric} is on no dashboard" for metric in published - drawn]
     if problems:
-        raise RehearsalError(f"dashboards: {_first_of(sorted(problems))}")
+        raise RehearsalError(f"dashboards: {'; '.join(sorted(problems)[:_NAMED])}")
     return f"they draw the {len(published)} published metrics"
 
 
@@ -165,23 +177,10 @@ def _drawn(resources: Mapping[str, Any]) -> Iterator[Metric]:
                     yield Metric(namespace, name, frozenset(pairs))
 
 
-def _published(cloudwatch: Any) -> Iterator[Metric]:
-    for page in cloudwatch.get_paginator("list_metrics").paginate():
-        for metric in page["Metrics"]:
-            if metric["Namespace"].endswith(NAMESPACE_SUFFIX):
-                dimensions = frozenset((d["Name"], d["Value"]) for d in metric["Dimensions"])
-                yield Metric(metric["Namespace"], metric["MetricName"], dimensions)
-
-
 def _objects(aws: Aws, bucket: str, prefix: str) -> Iterator[Mapping[str, Any]]:
     pages = aws.client("s3").get_paginator("list_objects_v2")
     for page in pages.paginate(Bucket=bucket, Prefix=prefix):
         yield from page.get("Contents", [])
-
-
-def _digest(path: Path) -> str:
-    # S3 makes this the ETag of an object that was put in one piece.
-    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
 
 
 def _requests(run_dir: Path) -> Counter[str]:
@@ -191,8 +190,3 @@ def _requests(run_dir: Path) -> Counter[str]:
     except JournalError as error:
         raise RehearsalError(str(error)) from None
     return Counter(record.variant for record in records if record.round > WARM_UP)
-
-
-def _first_of(lines: Sequence[str]) -> str:
-    more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
-    return "; ".join(lines[:_NAMED]) + more

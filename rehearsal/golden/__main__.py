@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from experiment.runtimes import Engine
-from rehearsal.golden.cost import Linear
-from rehearsal.golden.schedule import Decoding
+from rehearsal.golden.schedule import Decoding, Linear
 from rehearsal.golden.server import MAX_MODEL_LEN, Acceptance, Golden, speculative
 
 _OPTIONS: Final = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -30,16 +29,12 @@ def prompt_of(body: dict[str, Any]) -> str:
     """All text of a chat or a completion, tools included, as a chat template would join it."""
     if "messages" not in body:
         return str(body["prompt"])
-    return "\n".join([*_contents(body), *map(json.dumps, body.get("tools") or ())]).strip()
-
-
-def _contents(body: dict[str, Any]) -> Iterator[str]:
+    texts: list[str] = []
     for message in body["messages"]:
         content = message.get("content") or ""
-        if isinstance(content, str):
-            yield content
-        else:
-            yield from (block.get("text", "") for block in content)
+        blocks = [{"text": content}] if isinstance(content, str) else content
+        texts += [block.get("text", "") for block in blocks]
+    return "\n".join([*texts, *map(json.dumps, body.get("tools") or ())]).strip()
 
 
 def tokens_of(text: str) -> int:
@@ -75,7 +70,17 @@ def reply(body: dict[str, Any], tokens: int) -> Reply:
     chance = random.Random(prompt)
     form = _form(body, prompt)
     if form is Form.TOOL_CALL:
-        return _call(body, tokens, chance)
+        functions = [tool["function"] for tool in body["tools"]]
+        choice = body.get("tool_choice")
+        if isinstance(choice, dict):
+            functions = [f for f in functions if f["name"] == choice["function"]["name"]]
+        function = chance.choice(functions)
+        arguments = _instance(function.get("parameters") or {}, chance)
+        # Spaces at the end change no JSON, and give each token a text.
+        text = json.dumps(arguments, ensure_ascii=False).ljust(tokens)
+        # vLLM says "stop" where the client chose the tool.
+        finish = "stop" if isinstance(choice, dict) else "tool_calls"
+        return Reply(_cut(text, tokens), tool=function["name"], finish=finish)
     if form is Form.JSON:
         text = json.dumps({"answer": _words(chance, tokens)}, ensure_ascii=False)
         return Reply(_cut(text, tokens), finish="stop")
@@ -101,19 +106,6 @@ def _form(body: dict[str, Any], prompt: str) -> Form | None:
     return Form.CODE if _PYTHON.search(prompt) else None
 
 
-def _call(body: dict[str, Any], tokens: int, chance: random.Random) -> Reply:
-    functions = [tool["function"] for tool in body["tools"]]
-    choice = body.get("tool_choice")
-    if isinstance(choice, dict):
-        functions = [f for f in functions if f["name"] == choice["function"]["name"]]
-    function = chance.choice(functions)
-    arguments = json.dumps(_instance(function.get("parameters") or {}, chance), ensure_ascii=False)
-    # vLLM says "stop" where the client chose the tool.
-    finish = "stop" if isinstance(choice, dict) else "tool_calls"
-    # Spaces at the end change no JSON, and give each token a text.
-    return Reply(_cut(arguments.ljust(tokens), tokens), tool=function["name"], finish=finish)
-
-
 def _words(chance: random.Random, count: int) -> str:
     return wire.words(chance.randrange(wire.VOCABULARY), count)
 
@@ -136,6 +128,8 @@ def _instance(schema: Any, chance: random.Random) -> Any:
         if schema.get(either):
             return _instance(schema[either][0], chance)
     kind = schema.get("type", "object" if "properties" in schema else "string")
+    low = schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
+    high = schema.get("maximum", max(low, schema.get("exclusiveMaximum", low + 10) - 1))
     match kind[0] if isinstance(kind, list) else kind:
         case "object" | "dict":
             properties = schema.get("properties") or {}
@@ -143,10 +137,8 @@ def _instance(schema: Any, chance: random.Random) -> Any:
         case "array" | "tuple":
             count = max(1, schema.get("minItems", 1))
             return [_instance(schema.get("items"), chance) for _ in range(count)]
-        case "integer":
-            return int(_number(schema, chance))
-        case "number" | "float":
-            return float(_number(schema, chance))
+        case "integer" | "number" | "float":
+            return chance.randint(int(low), max(int(low), int(high)))
         case "boolean":
             return chance.random() < 0.5
         case "null":
@@ -154,9 +146,3 @@ def _instance(schema: Any, chance: random.Random) -> Any:
         case _:
             text = _words(chance, 3).strip()
             return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
-
-
-def _number(schema: dict[str, Any], chance: random.Random) -> float:
-    low = schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
-    high = schema.get("maximum", max(low, schema.get("exclusiveMaximum", low + 10) - 1))
-    return chance.randint(int(low), max(int(low), int(high)))

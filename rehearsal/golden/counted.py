@@ -1,20 +1,23 @@
 """What a golden endpoint sent, and the ``/metrics`` page of either engine of vLLM for that.
 
-It has the series that the benchmark reads and a few that a user looks for; a histogram has its last
-bucket only. Names, labels and what each counts are vLLM's: V0's at commit b6553be1b,
-0.9.1 (``vllm/engine/metrics.py``, and ``LLMEngine._get_stats`` in ``vllm/engine/llm_engine.py``),
-V1's of 0.12 and later (``vllm/v1/metrics/loggers.py``, ``vllm/v1/metrics/stats.py``,
-``vllm/v1/spec_decode/metrics.py``).
+It has the series that the benchmark reads, of histograms without buckets. Names, labels and what
+each counts are vLLM's: V0's at commit b6553be1b, 0.9.1 (``vllm/engine/metrics.py``, and
+``LLMEngine._get_stats`` in ``vllm/engine/llm_engine.py``), V1's of 0.12 and later
+(``vllm/v1/metrics/loggers.py``, ``vllm/v1/metrics/stats.py``, ``vllm/v1/spec_decode/metrics.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from prometheus_client import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
 from experiment.runtimes import Engine
-from rehearsal.golden.answers import tokens_of
 
 
 @dataclass
@@ -34,13 +37,6 @@ class Sent:
     """Tokens that its last step yielded after the answer's last."""
     whole: bool = False
     """Whether it was served to its end."""
-    finish: str = "length"
-    """Why the answer ends, as the server says it."""
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of the prompt."""
-        return tokens_of(self.prompt)
 
     @property
     def tokens(self) -> int:
@@ -73,18 +69,12 @@ def page(
     the runtime counts none: V1 with NxDI, and V0 on Neuron.
     """
     v0, complete = engine is Engine.V0, [request for request in sent if request.whole]
-    labels = {"model_name": model} | ({} if v0 else {"engine": "0"})
-    # To the engine, a call of a tool has stopped like any answer that ended itself.
-    reasons = ["length" if request.finish == "length" else "stop" for request in complete]
-    singles = {
-        ("gauge", "num_requests_running"): running,
-        ("gauge", "num_requests_waiting"): waiting,
-        ("counter", "prompt_tokens_total"): sum(s.prompt_tokens for s in sent if s.chunks),
-        # V0 counts what its scheduler scheduled: one token a step, however many the step yields.
-        ("counter", "generation_tokens_total"): sum(
-            len(s.chunks) if v0 else s.tokens for s in sent
-        ),
-    }
+    series = _Series({"model_name": model} | ({} if v0 else {"engine": "0"}))
+    series.add("gauge", "num_requests_running", running)
+    series.add("gauge", "num_requests_waiting", waiting)
+    # V0 counts what its scheduler scheduled: one token a step, however many the step yields.
+    generated = sum(len(s.chunks) if v0 else s.tokens for s in sent)
+    series.add("counter", "generation_tokens_total", generated)
     histograms: dict[str, list[float]] = {
         "time_per_output_token_seconds" if v0 else "inter_token_latency_seconds": _gaps(sent),
         "request_generation_tokens": [request.tokens for request in complete],
@@ -92,39 +82,23 @@ def page(
     if not v0:
         times = [_mean_time(request) for request in complete]
         histograms["request_time_per_output_token_seconds"] = times
-    series = [
-        line
-        for (kind, name), value in singles.items()
-        for line in _series(kind, name, labels, value)
-    ]
-    series += _by_label(
-        "request_success_total",
-        labels,
-        "finished_reason",
-        {reason: reasons.count(reason) for reason in dict.fromkeys(["length", *reasons])},
-    )
     for name, values in histograms.items():
         if values or not v0:  # V0 shows a histogram only once it has a value
-            series += _histogram(name, labels, values)
+            series.add("histogram", f"{name}_count", len(values))
+            series.add("histogram", f"{name}_sum", sum(values))
     if drafts and not v0:
-        series += _drafts(labels, sent, drafts)
-    return "\n".join(series) + "\n"
-
-
-def _drafts(labels: Mapping[str, str], sent: Sequence[Sent], drafts: int) -> Iterator[str]:
-    accepted = [count for request in sent for count in _accepted(request)]
-    counts = {
-        "drafts": len(accepted),
-        "draft_tokens": drafts * len(accepted),
-        "accepted_tokens": sum(accepted),
-    }
-    for name, count in counts.items():
-        yield from _series("counter", f"spec_decode_num_{name}_total", labels, count)
-    positions = {
-        str(position): sum(count > position for count in accepted) for position in range(drafts)
-    }
-    name = "spec_decode_num_accepted_tokens_per_pos_total"
-    yield from _by_label(name, labels, "position", positions)
+        accepted = [count for request in sent for count in _accepted(request)]
+        series.add("counter", "spec_decode_num_drafts_total", len(accepted))
+        series.add("counter", "spec_decode_num_draft_tokens_total", drafts * len(accepted))
+        series.add("counter", "spec_decode_num_accepted_tokens_total", sum(accepted))
+        for position in range(drafts):
+            series.add(
+                "counter",
+                "spec_decode_num_accepted_tokens_per_pos_total",
+                sum(count > position for count in accepted),
+                position=str(position),
+            )
+    return generate_latest(series).decode()
 
 
 def _accepted(request: Sent) -> list[int]:
@@ -149,25 +123,17 @@ def _mean_time(request: Sent) -> float:
     return (last - first) / max(1, request.tokens - 1)
 
 
-def _series(kind: str, name: str, labels: Mapping[str, str], value: float) -> list[str]:
-    return [f"# TYPE vllm:{name} {kind}", _sample(name, labels, value)]
+class _Series(Collector):
+    """Series of one server, which share labels."""
 
+    def __init__(self, labels: dict[str, str]) -> None:
+        self._labels = labels
+        self._metrics: dict[str, Metric] = {}
 
-def _by_label(
-    name: str, labels: Mapping[str, str], label: str, values: Mapping[str, float]
-) -> Iterator[str]:
-    yield f"# TYPE vllm:{name} counter"
-    for key, value in values.items():
-        yield _sample(name, {**labels, label: key}, value)
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics.values()
 
-
-def _histogram(name: str, labels: Mapping[str, str], values: Sequence[float]) -> Iterator[str]:
-    yield f"# TYPE vllm:{name} histogram"
-    yield _sample(f"{name}_bucket", {**labels, "le": "+Inf"}, len(values))
-    yield _sample(f"{name}_count", labels, len(values))
-    yield _sample(f"{name}_sum", labels, sum(values))
-
-
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    pairs = ",".join(f'{label}="{labels[label]}"' for label in sorted(labels))
-    return f"vllm:{name}{{{pairs}}} {float(value)}"
+    def add(self, kind: str, name: str, value: float, **labels: str) -> None:
+        family = f"vllm:{re.sub('_(total|count|sum)$', '', name)}"
+        metric = self._metrics.setdefault(family, Metric(family, "", kind))
+        metric.add_sample(f"vllm:{name}", self._labels | labels, value)

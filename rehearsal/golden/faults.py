@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from enum import Enum
 
 from aiohttp import web
@@ -27,38 +28,26 @@ class Fault(Enum):
     NO_USAGE = "no-usage"  # stream_options ignored altogether
 
 
-class Writer:
-    """Writes a stream's events, and commits ``fault`` before event number ``at``."""
+async def goes_on(fault: Fault, request: web.Request, response: web.StreamResponse) -> bool:
+    """Commits a fault in the middle of a stream; returns False where the stream ends with it."""
+    if fault is Fault.MALFORMED:
+        await response.write(b'data: {"choices": [{"delta"\n\n')
+    elif fault is Fault.ERROR_EVENT:
+        error = wire.error("out of memory", "InternalServerError", 500)
+        await response.write(b"data: " + error + b"\n\n" + wire.DONE)
+    elif fault is Fault.RESET and request.transport is not None:
+        request.transport.abort()
+    elif fault is Fault.STALL:
+        await asyncio.sleep(3600)
+    return fault not in (Fault.RESET, Fault.TRUNCATED, Fault.ERROR_EVENT)
 
-    def __init__(
-        self, request: web.Request, response: web.StreamResponse, fault: Fault | None, at: int
-    ) -> None:
-        self._request = request
-        self._response = response
-        self._fault = fault
-        self._left = at
 
-    async def write(self, event: bytes) -> bool:
-        """Returns False when the stream ends here."""
-        self._left -= 1
-        if self._left == -1 and not await self._go_wrong():
-            return False
-        if self._fault is not Fault.SPLIT:
-            await self._response.write(event)
-            return True
+def in_pieces(response: web.StreamResponse) -> Callable[[bytes], Awaitable[None]]:
+    """Writes three bytes at a time."""
+
+    async def write(event: bytes) -> None:
         for start in range(0, len(event), 3):
-            await self._response.write(event[start : start + 3])
+            await response.write(event[start : start + 3])
             await asyncio.sleep(0)
-        return True
 
-    async def _go_wrong(self) -> bool:
-        if self._fault is Fault.MALFORMED:
-            await self._response.write(b'data: {"choices": [{"delta"\n\n')
-        elif self._fault is Fault.ERROR_EVENT:
-            error = wire.error("out of memory", "InternalServerError", 500)
-            await self._response.write(b"data: " + error + b"\n\n" + wire.DONE)
-        elif self._fault is Fault.RESET and self._request.transport is not None:
-            self._request.transport.abort()
-        elif self._fault is Fault.STALL:
-            await asyncio.sleep(3600)
-        return self._fault not in (Fault.RESET, Fault.TRUNCATED, Fault.ERROR_EVENT)
+    return write

@@ -19,8 +19,7 @@ from experiment.known_models import KNOWN_MODELS, ModelKind
 from experiment.measurement import TestCase
 from experiment.variants import Variant, variants
 from rehearsal import RehearsalError
-from rehearsal.golden.cost import Linear
-from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding
+from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, Linear
 from spectap.config import PromptSource, Structure
 from spectap.errors import ConfigError
 from spectap.load import sets
@@ -150,7 +149,7 @@ def decoding(variant: Variant, speed: float = 1) -> Decoding:
         window=variant.window or 1,
         undrafted=variant.support.undrafted if variant.support else 1,
         draft_cost=draft_of(variant).cost,
-        token_seconds=TOKEN_SECONDS / COST.of(_ARTICLE_CONCURRENCY),
+        token_seconds=TOKEN_SECONDS / COST(_ARTICLE_CONCURRENCY),
         speed=speed,
         cost=COST,
     )
@@ -159,28 +158,23 @@ def decoding(variant: Variant, speed: float = 1) -> Decoding:
 def description(experiment: Experiment) -> Iterator[str]:
     """The cost of a pass, then a line for each variant that speculates. Raises RehearsalError."""
     yield f"a pass takes {COST.slope:.1%} longer for each further token"
-    rates = dict(_rates(experiment))
-    for variant in variants(experiment):
-        if variant.baseline is None:
-            continue
-        draft, schedule = draft_of(variant), decoding(variant)
-        in_flight = min(experiment.benchmark.points[0].concurrency or 1, variant.batch)
-        accepted = {text: draft.acceptance(rate) for text, rate in rates.items()}
-        gains = "; ".join(
-            f"{text}, {rate:.1%} accepted, {schedule.gain(rate, in_flight):.2f}x"
-            for text, rate in accepted.items()
-        )
-        yield (
-            f"{variant.name}, window {schedule.window}: a draft takes {draft.cost:.1%} of a pass; "
-            f"with {in_flight} in flight: {gains}"
-        )
-
-
-def _rates(experiment: Experiment) -> Iterator[tuple[str, float]]:
-    """Acceptance of the article's draft by the kind of text."""
+    rates: dict[str, float] = {}
     for case in experiment.benchmark.test_cases:
-        if case.is_line and case.structure is not None:
-            yield f"{case.structure} text", OF_STRUCTURE[case.structure]
-        elif not case.is_line:
-            for name in dict.fromkeys(p.prompt_class for p in prompts_of(experiment, case)):
-                yield name or case.name, of_class(name)
+        if not case.is_line:
+            classes = (prompt.prompt_class for prompt in prompts_of(experiment, case))
+            rates |= {name or case.name: of_class(name) for name in classes}
+        elif case.structure is not None:
+            rates[f"{case.structure} text"] = OF_STRUCTURE[case.structure]
+    for variant in variants(experiment)[1:]:
+        if variant.baseline is not None:
+            draft, schedule = draft_of(variant), decoding(variant)
+            in_flight = min(experiment.benchmark.points[0].concurrency or 1, variant.batch)
+            gains = "; ".join(
+                f"{text}, {rate:.1%} accepted, {schedule.gain(rate, in_flight):.2f}x"
+                for text, of_article_s in rates.items()
+                for rate in [draft.acceptance(of_article_s)]
+            )
+            yield (
+                f"{variant.name}, window {schedule.window}: a draft takes {draft.cost:.1%} of a "
+                f"pass; with {in_flight} in flight: {gains}"
+            )

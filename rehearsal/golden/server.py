@@ -22,7 +22,7 @@ from aiohttp.typedefs import Handler
 from experiment.runtimes import Engine
 from rehearsal.golden import answers, counted, wire
 from rehearsal.golden.counted import Sent
-from rehearsal.golden.faults import FAULT_HEADER, Fault, Writer
+from rehearsal.golden.faults import FAULT_HEADER, Fault, goes_on, in_pieces
 from rehearsal.golden.schedule import Decoding, Step
 
 MAX_MODEL_LEN: Final = 40_960
@@ -55,30 +55,6 @@ def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Sc
     return schedule
 
 
-class _Batch:
-    """The sequences that an engine decodes together, and the queue before them."""
-
-    def __init__(self, size: int | None) -> None:
-        self.running = 0
-        self.waiting = 0
-        self._free = asyncio.Semaphore(size or 2**20)
-
-    @contextlib.asynccontextmanager
-    async def seat(self) -> AsyncIterator[None]:
-        """A place in the batch for as long as the context lasts; first come, first served."""
-        self.waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self.waiting -= 1
-        self.running += 1
-        try:
-            yield
-        finally:
-            self.running -= 1
-            self._free.release()
-
-
 class Golden:
     """One endpoint, served inside ``async with``.
 
@@ -106,7 +82,8 @@ class Golden:
         self.sent: list[Sent] = []
         self._schedule, self._slowdown = schedule, slowdown
         self._engine, self._drafts = engine, drafts
-        self._batch = _Batch(batch)
+        self._running = self._waiting = 0
+        self._seats = asyncio.Semaphore(batch or 2**20)
         self._max_model_len = max_model_len
         self._prompts: Counter[str] = Counter()
         self._runner: web.AppRunner | None = None
@@ -178,49 +155,52 @@ class Golden:
         steps = self._schedule(prompt, self._prompts[prompt], answers.length_of(body))
         self._prompts[prompt] += 1
         reply = answers.reply(body, sum(step.tokens for step in steps))
-        sent = Sent(name, received, prompt, finish=reply.finish)
+        sent = Sent(name, received, prompt)
         self.sent.append(sent)
         answer = wire.Answer(
             id=("chatcmpl-" if chat else "cmpl-") + name,
             model=self.model,
             created=int(time.time()),
             chat=chat,
-            prompt_tokens=sent.prompt_tokens,
+            prompt_tokens=answers.tokens_of(prompt),
             tool=reply.tool,
             finish=reply.finish,
         )
         if body.get("stream"):
             return await self._stream(request, body, answer, sent, steps, reply)
-        return await self._unstreamed(answer, sent, steps, reply)
+        async with self._seat():
+            async for step, due in self._due(steps):
+                sent.chunks.append((due, step.tokens))
+                sent.beyond = step.beyond
+        sent.whole = True
+        content = answer.unstreamed(reply.text, sent.tokens)
+        return web.Response(body=content, content_type="application/json")
 
     def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         fault = self._fault_of(request)
         if fault is Fault.TOO_MANY:
-            text = wire.error("Too many requests", "rate_limit_error", 429)
-            return _json(text, 429, {"Retry-After": "1"})
+            refusal = _refused("Too many requests", "rate_limit_error", 429)
+            refusal.headers["Retry-After"] = "1"
+            return refusal
         if fault is Fault.BROKEN:
-            text = wire.error("EngineCore encountered an issue", "InternalServerError", 500)
-            return _json(text, 500)
+            return _refused("EngineCore encountered an issue", "InternalServerError", 500)
         if body.get("model") != self.model:
             return _no_model(body)
         prompt, answer = answers.tokens_of(answers.prompt_of(body)), answers.length_of(body)
         if prompt + answer > self._max_model_len:
-            return _json(wire.too_long(self._max_model_len, prompt, answer), 400)
+            # The words are those of 0.9.1; later ones say the same otherwise, or cut the answer.
+            return _refused(
+                f"This model's maximum context length is {self._max_model_len} tokens. However, "
+                f"you requested {prompt + answer} tokens ({prompt} in the messages, {answer} in "
+                "the completion). Please reduce the length of the messages or completion.",
+                "BadRequestError",
+                400,
+            )
         return None
 
     def _fault_of(self, request: web.Request) -> Fault | None:
         named = request.headers.get(FAULT_HEADER)
         return Fault(named) if named else self.fault
-
-    async def _unstreamed(
-        self, answer: wire.Answer, sent: Sent, steps: list[Step], reply: answers.Reply
-    ) -> web.Response:
-        async with self._batch.seat():
-            async for step, due in self._due(steps):
-                sent.chunks.append((due, step.tokens))
-                sent.beyond = step.beyond
-        sent.whole = True
-        return _json(answer.unstreamed(reply.text, sent.tokens), 200)
 
     async def _stream(
         self,
@@ -237,16 +217,19 @@ class Golden:
         continuous = usage and bool(options.get("continuous_usage_stats"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
-        out = Writer(request, response, fault, at=len(steps) // 2)
         continuous = continuous and fault is not Fault.PER_REQUEST
-        async with self._batch.seat():
+        write = in_pieces(response) if fault is Fault.SPLIT else response.write
+        until_fault = len(steps) // 2
+        async with self._seat():
             async for event in self._events(answer, sent, steps, reply, continuous):
-                if not await out.write(event):
+                if fault and until_fault == 0 and not await goes_on(fault, request, response):
                     return response
+                until_fault -= 1
+                await write(event)
         if usage:
-            await out.write(answer.usage_only(sent.tokens))
+            await write(answer.usage_only(sent.tokens))
         sent.whole = True
-        await out.write(wire.DONE)
+        await write(wire.DONE)
         await response.write_eof()
         return response
 
@@ -273,6 +256,21 @@ class Golden:
             yield answer.chunk(text, last, end, usage, first=not began)
             began = True
 
+    @contextlib.asynccontextmanager
+    async def _seat(self) -> AsyncIterator[None]:
+        """A place in the batch for as long as the context lasts; first come, first served."""
+        self._waiting += 1
+        try:
+            await self._seats.acquire()
+        finally:
+            self._waiting -= 1
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._seats.release()
+
     async def _due(self, steps: list[Step]) -> AsyncIterator[tuple[Step, float]]:
         """Each step at its time, and that time.
 
@@ -285,7 +283,7 @@ class Golden:
             due += (step.at - before) * pace
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             yield step, due
-            before, pace = step.at, self._slowdown(self._batch.running)
+            before, pace = step.at, self._slowdown(self._running)
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -309,15 +307,14 @@ class Golden:
         return web.json_response([asdict(sent) for sent in self.sent])
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        running, waiting = self._batch.running, self._batch.waiting
-        page = counted.page(self._engine, self.model, self.sent, running, waiting, self._drafts)
-        return web.Response(text=page)
+        state = self.sent, self._running, self._waiting, self._drafts
+        return web.Response(text=counted.page(self._engine, self.model, *state))
 
 
 def _no_model(body: Mapping[str, Any]) -> web.Response:
-    message = f"The model `{body.get('model')}` does not exist."
-    return _json(wire.error(message, "NotFoundError", 404), 404)
+    return _refused(f"The model `{body.get('model')}` does not exist.", "NotFoundError", 404)
 
 
-def _json(body: bytes, status: int, headers: Mapping[str, str] | None = None) -> web.Response:
-    return web.Response(body=body, status=status, headers=headers, content_type="application/json")
+def _refused(message: str, kind: str, status: int) -> web.Response:
+    body = wire.error(message, kind, status)
+    return web.Response(body=body, status=status, content_type="application/json")

@@ -115,18 +115,5 @@ def error(message: str, kind: str, code: int) -> bytes:
     return _dump({"error": {"message": message, "type": kind, "param": None, "code": code}})
 
 
-def too_long(most: int, prompt: int, answer: int) -> bytes:
-    """The body of the refusal of a request that has more tokens than ``most``.
-
-    The words are those of 0.9.1; later ones say the same otherwise, or cut the answer.
-    """
-    message = (
-        f"This model's maximum context length is {most} tokens. However, you requested "
-        f"{prompt + answer} tokens ({prompt} in the messages, {answer} in the completion). Please "
-        "reduce the length of the messages or completion."
-    )
-    return error(message, "BadRequestError", 400)
-
-
 def _dump(body: dict[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

@@ -58,36 +58,54 @@ def as_process(
     that the pod mounts, by default the checkout's; ``variables`` are those that the container gets
     in addition, or with another value.
     """
-    mounts, variables = mounts or setting.layout.mounts, variables or {}
-    stand_in = setting.endpoints.name if servers else RECORDED_OUTPUT
+    mounts = mounts or setting.layout.mounts
     python, *options = pod.command or setting.entry_point
     if not Path(python).name.startswith("python"):
         raise RehearsalError(f"the pod's command is not Python but {python}")
     lines = [f"command: {sys.executable} in place of {python}"]
-    environment = _environment(pod, setting, mounts, variables, lines)
+    if not pod.fields.keys() <= {"RUN_ID"}:
+        raise RehearsalError(f"variables from the pod's fields: {', '.join(pod.fields)}")
+    variables = {**(variables or {}), "RUN_ID": setting.run_id}
+    before = {**pod.environment, **pod.fields}
+    lines += [
+        f"{name}: {value} in place of {before[name]}"
+        for name, value in variables.items()
+        if name in before
+    ]
+    lines += [f"folder: {folder} in place of {path}" for path, folder in mounts.items()]
+    lines.append(f"AWS: {setting.aws.url} in place of AWS")
+    outside = {
+        name: value
+        for name, value in setting.aws.environment.items()
+        if name.startswith("AWS_") or name in _FROM_THIS_MACHINE
+    }
+    inside = {
+        name: str(_local_path(value, mounts)) if value.startswith("/") else value
+        for name, value in pod.environment.items()
+    }
     path = pod.environment.get("BENCHMARK_CONFIG", "")
     if path not in pod.files:
         raise RehearsalError(f"files in the pod: {', '.join(pod.files) or 'none'}")
     of_pod = Config.model_validate_json(pod.files[path])
     if of_pod.bucket is None:
         raise RehearsalError(f"{path}: names no bucket")
-    bucket = of_pod.bucket.replace(ACCOUNT_PLACEHOLDER, setting.aws.account)
-    prompts = of_pod.prompts_bucket and of_pod.prompts_bucket.replace(
-        ACCOUNT_PLACEHOLDER, setting.aws.account
+    bucket, prompts_bucket = (
+        name.replace(ACCOUNT_PLACEHOLDER, setting.aws.account)
+        for name in (of_pod.bucket, of_pod.prompts_bucket or "")
     )
     changes = {
         "bucket": bucket,
-        "prompts_bucket": prompts,
+        "prompts_bucket": prompts_bucket or None,
         "stopper": None,
         "variants": tuple(_local(variant, setting, servers) for variant in of_pod.variants),
-        "stand_in": stand_in,
+        "stand_in": setting.endpoints.name if servers else RECORDED_OUTPUT,
     }
     adapted = Config.model_validate(setting.endpoints.caps.applied(of_pod).model_dump() | changes)
     files = {**pod.files, path: config.dump(adapted).encode()}
     names = {point.name for point in adapted.load.points}
     return BenchmarkProcess(
         (sys.executable, *options, *pod.arguments),
-        environment,
+        outside | inside | variables,
         folders=tuple(mounts.values()),
         files={_local_path(path, mounts): content for path, content in files.items()},
         bucket=bucket,
@@ -115,36 +133,6 @@ def differences(before: object, after: object, path: str = "") -> Iterator[str]:
             yield f"{item}: added{'' if after[name] is None else f', {after[name]}'}"
         else:
             yield from differences(before[name], after[name], item)
-
-
-def _environment(
-    pod: Pod,
-    setting: Setting,
-    mounts: Mapping[str, Path],
-    variables: Mapping[str, str],
-    lines: list[str],
-) -> dict[str, str]:
-    if not pod.fields.keys() <= {"RUN_ID"}:
-        raise RehearsalError(f"variables from the pod's fields: {', '.join(pod.fields)}")
-    variables = {**variables, "RUN_ID": setting.run_id}
-    of_pod = {**pod.environment, **pod.fields}
-    lines += [
-        f"{name}: {value} in place of {of_pod[name]}"
-        for name, value in variables.items()
-        if name in of_pod
-    ]
-    lines += [f"folder: {folder} in place of {path}" for path, folder in mounts.items()]
-    outside = {
-        name: value
-        for name, value in setting.aws.environment.items()
-        if name.startswith("AWS_") or name in _FROM_THIS_MACHINE
-    }
-    lines.append(f"AWS: {outside['AWS_ENDPOINT_URL']} in place of AWS")
-    inside = {
-        name: str(_local_path(value, mounts)) if value.startswith("/") else value
-        for name, value in pod.environment.items()
-    }
-    return outside | inside | variables
 
 
 def _local(variant: Variant, setting: Setting, servers: Servers | None) -> Variant:

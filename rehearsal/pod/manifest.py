@@ -17,7 +17,7 @@ _ENTRYPOINT: Final = re.compile(r"^ENTRYPOINT (\[.*\])$", re.MULTILINE)
 
 Manifest = Mapping[str, Any]
 _Objects = Mapping[tuple[str, str], Manifest]
-"""All that is rendered, by kind and name."""
+"""By kind and name."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ def read_pod(directory: Path, kind: str, name: str) -> Pod:
     if (kind, name) not in objects:
         raise RehearsalError(f"{directory}: no {kind} {name}")
     spec = objects[kind, name]["spec"]
-    return _only_container(spec if kind == "Pod" else spec["template"]["spec"], name, objects)
+    spec = spec if kind == "Pod" else spec["template"]["spec"]
+    (container,) = spec["containers"]
+    return _container(spec, container, objects)
 
 
 def read_indexed_job(directory: Path) -> IndexedJob:
@@ -93,19 +95,26 @@ def read_indexed_job(directory: Path) -> IndexedJob:
     ]
     if len(jobs) != 1:
         raise RehearsalError(f"{directory}: {len(jobs)} Indexed Jobs, where one is expected")
-    spec, name = jobs[0]["spec"], jobs[0]["metadata"]["name"]
-    template = spec["template"]["spec"]
+    spec, template = jobs[0]["spec"], jobs[0]["spec"]["template"]["spec"]
+    (container,) = template["containers"]
     (server, *_) = [
         *(c for c in template.get("initContainers", ()) if c.get("restartPolicy") == "Always"),
         None,
     ]
     return IndexedJob(
-        pod=_only_container(template, name, objects),
+        pod=_container(template, container, objects),
         server=_container(template, server, objects) if server else None,
         indexes=spec["completions"],
         parallelism=spec["parallelism"],
         retries=spec["backoffLimitPerIndex"],
-        final=_final(spec, template["containers"][0]["name"]),
+        final=frozenset(
+            status
+            for rule in spec.get("podFailurePolicy", {"rules": []})["rules"]
+            if rule["action"] == "FailIndex"
+            and (codes := rule["onExitCodes"])["operator"] == "In"
+            and codes.get("containerName") in (None, container["name"])
+            for status in codes["values"]
+        ),
     )
 
 
@@ -115,18 +124,6 @@ def entry_point(dockerfile: Path) -> tuple[str, ...]:
     return tuple(json.loads(entry))
 
 
-def _final(spec: Manifest, container: str) -> frozenset[int]:
-    """The statuses of a container that fail an index at once."""
-    rules = spec.get("podFailurePolicy", {"rules": []})["rules"]
-    failing = [rule["onExitCodes"] for rule in rules if rule["action"] == "FailIndex"]
-    return frozenset(
-        status
-        for codes in failing
-        if codes["operator"] == "In" and codes.get("containerName") in (None, container)
-        for status in codes["values"]
-    )
-
-
 def _objects(directory: Path) -> _Objects:
     yaml = YAML(typ="safe", pure=True)
     return {
@@ -134,12 +131,6 @@ def _objects(directory: Path) -> _Objects:
         for path in sorted(directory.glob("*.k8s.yaml"))
         for manifest in yaml.load_all(path)
     }
-
-
-def _only_container(spec: Manifest, owner: str, objects: _Objects) -> Pod:
-    if len(spec["containers"]) != 1:
-        raise RehearsalError(f"{owner} has more than one container")
-    return _container(spec, spec["containers"][0], objects)
 
 
 def _container(spec: Manifest, container: Manifest, objects: _Objects) -> Pod:

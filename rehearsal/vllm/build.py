@@ -168,10 +168,14 @@ def _head(
 
     def parting(number: int) -> Parting:
         _target(draft, _perturbed(draft, number).bfloat16(), target)
-        return Parting(*(_tokens_per_step(served, target, asked[kind]) for kind in (True, False)))
+        steps = (
+            [tokens_per_step(_agreed(served, target, prompt)) for prompt in asked[structured]]
+            for structured in (True, False)
+        )
+        return Parting(*steps)
 
-    number, found = chosen(map(parting, count()))
-    print(f"draw {number} of the output head, {found}")
+    number, nearest = chosen(map(parting, count()))
+    print(f"draw {number} of the output head: tokens a step {nearest}")
     return _perturbed(draft, number)
 
 
@@ -181,20 +185,14 @@ def _perturbed(draft: Qwen3ForCausalLM, number: int) -> torch.Tensor:
     return head + HEAD_PERTURBATION * torch.randn(head.shape, generator=chance)
 
 
-def _tokens_per_step(
-    draft: Qwen3ForCausalLM, target: Qwen3ForCausalLM, prompts: list[list[int]]
-) -> list[float]:
-    return [tokens_per_step(_agreed(draft, target, prompt)) for prompt in prompts]
-
-
 def _agreed(draft: Qwen3ForCausalLM, target: Qwen3ForCausalLM, prompt: list[int]) -> list[bool]:
     """Of each token of the target's answer but the first: whether the draft says the same."""
     with torch.inference_mode():
-        said = target.generate(
+        answer = target.generate(
             torch.tensor([prompt]), do_sample=False, min_new_tokens=_ANSWER, max_new_tokens=_ANSWER
         )
-        likeliest = draft(input_ids=said).logits.argmax(-1)
-    agreed: list[bool] = (likeliest[0, len(prompt) : -1] == said[0, len(prompt) + 1 :]).tolist()
+        likeliest = draft(input_ids=answer).logits.argmax(-1)
+    agreed: list[bool] = (likeliest[0, len(prompt) : -1] == answer[0, len(prompt) + 1 :]).tolist()
     return agreed
 
 

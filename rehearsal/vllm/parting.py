@@ -29,15 +29,16 @@ class Parting(NamedTuple):
     def miss(self) -> float:
         """How far outside its bounds the worst prompt lies; 0 where all lie within."""
         return max(
-            0.0, *_misses(self.structured, STRUCTURED), *_misses(self.open_ended, OPEN_ENDED)
+            0.0,
+            *(
+                max(low - tokens, tokens - high)
+                for (low, high), kind in (
+                    (STRUCTURED, self.structured),
+                    (OPEN_ENDED, self.open_ended),
+                )
+                for tokens in kind
+            ),
         )
-
-    def __str__(self) -> str:
-        kinds = (("structured", self.structured), ("open-ended", self.open_ended))
-        said = (
-            f"{min(ones):.2f} to {max(ones):.2f} on {kind} text" for kind, ones in kinds if ones
-        )
-        return f"tokens a step: {', '.join(said)}"
 
 
 def tokens_per_step(agreed: Sequence[bool], drafts: int = DRAFTS) -> float:
@@ -59,14 +60,11 @@ def chosen(partings: Iterable[Parting]) -> tuple[int, Parting]:
 
     Of endlessly many, the first ``DRAWS`` are looked at.
     """
-    looked_at: list[tuple[int, Parting]] = []
+    nearest: tuple[int, Parting] | None = None
     for number, parting in enumerate(islice(partings, DRAWS)):
+        if nearest is None or parting.miss < nearest[1].miss:
+            nearest = number, parting
         if not parting.miss:
-            return number, parting
-        looked_at.append((number, parting))
-    return min(looked_at, key=lambda one: one[1].miss)
-
-
-def _misses(values: Sequence[float], bounds: tuple[float, float]) -> list[float]:
-    low, high = bounds
-    return [max(low - value, value - high) for value in values]
+            break
+    assert nearest is not None
+    return nearest

@@ -11,6 +11,7 @@ from typing import Any, Final
 from rehearsal import RehearsalError
 from rehearsal.pod.as_process import differences
 from rehearsal.pod.manifest import Pod
+from rehearsal.setting import Server
 
 _WITH_KEY: Final = "with-key.sh"
 _SERVE: Final = ("vllm", "serve")
@@ -71,21 +72,15 @@ class Served:
     home: Path
 
 
-@dataclass(frozen=True)
-class ServerCommand:
-    """How to start a server here."""
+def server_command(pod: Pod, served: Served) -> tuple[Server, list[str]]:
+    """The server of ``pod``, to be run here, and a line for each difference from the chart's.
 
-    url: str
-    """Where it will serve, without ``/v1``."""
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-    differences: tuple[str, ...]
-    """One line for each difference from the chart's command."""
-
-
-def server_command(pod: Pod, served: Served) -> ServerCommand:
-    """The command of ``pod``, to be run here. Raises RehearsalError."""
-    chart, lines = _without_key(pod.command or ())
+    Raises RehearsalError.
+    """
+    chart, lines = pod.command or (), []
+    if len(chart) > 2 and chart[1].endswith(_WITH_KEY):
+        chart = chart[3:]
+        lines.append(f"{_WITH_KEY}: left out; the key comes from the embedded Secrets Manager")
     if chart[:2] != _SERVE or len(chart) < 3:
         raise RehearsalError("the chart's command is not vllm serve MODEL")
     of_pod = dict(_flags(chart[3:]))
@@ -97,8 +92,12 @@ def server_command(pod: Pod, served: Served) -> ServerCommand:
         "--enforce-eager": None,
         "--no-enable-prefix-caching": None,
     }
-    if settings := of_pod.get(_SPECULATIVE):
-        flags[_SPECULATIVE] = _speculative(settings, served)
+    if text := of_pod.get(_SPECULATIVE):
+        settings: dict[str, Any] = json.loads(text)
+        if (method := settings.get("method")) != _ANY_DRAFT:
+            raise RehearsalError(f"{_SPECULATIVE}: method {method}: {NO_SUCH_DRAFT}")
+        settings |= {"method": "draft_model", "model": str(served.draft)}
+        flags[_SPECULATIVE] = json.dumps(settings, separators=(",", ":"))
     environment = {
         name: value
         for name, value in pod.environment.items()
@@ -116,14 +115,7 @@ def server_command(pod: Pod, served: Served) -> ServerCommand:
         lines.append(f"{line}, {reason}" if reason else line)
     words = [word for flag in flags.items() for word in flag if word is not None]
     command = (str(served.python), *_MODULE, "--model", str(served.target), *words)
-    return ServerCommand(f"http://127.0.0.1:{served.port}", command, environment, tuple(lines))
-
-
-def _without_key(command: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
-    """The command without what gives it the key of a file, and the line that says so."""
-    if len(command) < 3 or not command[1].endswith(_WITH_KEY):
-        return command, []
-    return command[3:], [f"{_WITH_KEY}: left out; the key comes from the embedded Secrets Manager"]
+    return Server(f"http://127.0.0.1:{served.port}/v1", command, environment), lines
 
 
 def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str | None]]:
@@ -140,11 +132,3 @@ def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str | None]]:
                 flag,
                 remaining.pop(0) if remaining and not remaining[0].startswith("--") else None,
             )
-
-
-def _speculative(value: str, served: Served) -> str:
-    settings: dict[str, Any] = json.loads(value)
-    if (method := settings.get("method")) != _ANY_DRAFT:
-        raise RehearsalError(f"{_SPECULATIVE}: method {method}: {NO_SUCH_DRAFT}")
-    draft = {"method": "draft_model", "model": str(served.draft)}
-    return json.dumps(settings | draft, separators=(",", ":"))

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rehearsal.golden.cost import Constant, Cost, Linear, Roofline, Rounded
+from rehearsal.golden.schedule import FREE, Cost, Linear
 from spectap.analysis.advice.advice import Advice, Prospect
 from spectap.analysis.advice.advise import advise
 from spectap.load_points import LoadPoint
 from tests.bench.harness import PROMISED, Bar, Group, Statement, stated
-from tests.bench.sweeps import Sweep
+from tests.bench.sweeps import Roofline, Rounded, Sweep
 
 NEAR: Final = 0.98
 NEARLY: Final = "within 2 %"
@@ -27,7 +27,7 @@ Case = tuple[str, int, str, LoadPoint | None]
 """Line, window, class and load."""
 
 COSTS: Final[tuple[Callable[[random.Random], Cost], ...]] = (
-    lambda _: Constant(),
+    lambda _: FREE,
     lambda chance: Linear(chance.uniform(0.005, 0.05)),
     lambda chance: Roofline(chance.uniform(16, 80)),
     lambda chance: Rounded(chance.uniform(16, 60)),

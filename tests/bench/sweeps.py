@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist, fmean
 from typing import Any, Final
 
-from rehearsal.golden.cost import Constant, Cost
-from rehearsal.golden.schedule import Decoding
+from rehearsal.golden.schedule import FREE, Cost, Decoding
 from spectap.config import Config
 from spectap.names import CONTROL
 from spectap.record import Record
@@ -29,12 +28,32 @@ _POPULATION: Final = 200
 _END: Final = 0.001  # from the last chunk to the end of a request
 
 
+@dataclass(frozen=True)
+class Roofline:
+    """Tokens are free up to the knee, where arithmetic takes as long as memory (2601.11580)."""
+
+    knee: float
+
+    def __call__(self, tokens: float) -> float:
+        return max(1.0, tokens / self.knee)
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """A roofline without a corner: memory and arithmetic hide each other but in part."""
+
+    knee: float
+
+    def __call__(self, tokens: float) -> float:
+        return math.hypot(1, tokens / self.knee) / math.hypot(1, 1 / self.knee)
+
+
 @dataclass(frozen=True, eq=False)
 class Sweep:
     """A sweep and what is true of it."""
 
     name: str
-    cost: Cost = field(default_factory=Constant)
+    cost: Cost = FREE
     draft_costs: tuple[float, ...] = (0.05,)
     """Length of a draft pass, in target passes: one for each draft model."""
     acceptances: Mapping[str, tuple[float, ...]] = field(

@@ -1,7 +1,7 @@
 """What speculation gains on real vLLM, and how well two windows foretell a third.
 
 ``python -m tests.bench.vllm`` rehearses the article's experiment and a sweep on the CPU, which
-takes some twenty minutes, and returns 1 where a bar is missed. Its figures are of a quiet machine:
+takes some ten minutes, and returns 1 where a bar is missed. Its figures are of a quiet machine:
 variants take turns on one core, and those of a sweep are measured minutes apart.
 """
 

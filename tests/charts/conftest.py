@@ -90,13 +90,9 @@ def run(
     environment: dict[str, str], script: str, *arguments: str, status: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """Runs a script to its end, which must have this status."""
+    words = command(script, *arguments)
     result = subprocess.run(
-        command(script, *arguments),
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+        words, env=environment, capture_output=True, text=True, check=False, timeout=120
     )
     assert result.returncode == status, result.stderr
     return result

@@ -85,7 +85,7 @@ class Pod:
 
 
 def kill(process: Process) -> None:
-    """Ends a script and all that it runs."""
+    """A script and all that it runs."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -291,5 +291,4 @@ def until(holds: Callable[[], bool]) -> None:
 
 def versions(store: Any) -> dict[str, str]:
     """The ETag of every object."""
-    listed = store.list_objects_v2(Bucket=BUCKET).get("Contents", [])
-    return {entry["Key"]: entry["ETag"] for entry in listed}
+    return {key: store.head_object(Bucket=BUCKET, Key=key)["ETag"] for key in keys(store)}

@@ -8,20 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from cdk8s import App, Chart
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from charts import scripts as pod_scripts
-from charts.preparation import add_preparation
-from charts.quality import add_quality
 from charts.scripts import Scripts
 from experiment import Experiment
 from experiment.images import PYTHON
 from scripts import lock
 from tests.charts.conftest import SCRIPTS
 from tests.spectap.test_image import modules_of
-from tests.synthesis import ROOT, Synthesised
+from tests.synthesis import ROOT, Synthesised, render
 
 PACKAGE = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?: \\\n    --hash=sha256:[0-9a-f]{64})+"
@@ -83,16 +80,17 @@ def test_the_pod_installs_its_lock_and_no_more(name: str, synthesised: Synthesis
     assert f"/scripts/{name}.py" in program
 
 
-@pytest.mark.parametrize("file", ["download.py", "download.lock", "quality.py", "quality.lock"])
-def test_another_script_or_lock_is_another_job(file: str, article: Experiment) -> None:
-    add = add_preparation if file.startswith("download") else add_quality
+def test_another_script_or_lock_is_another_job(
+    article: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def jobs(changes: Scripts) -> set[str]:
+        monkeypatch.setattr(pod_scripts, "read", lambda: {**scripts, **changes})
+        return {o["metadata"]["name"] for o in render(article) if o["kind"] == "Job"}
 
-    def jobs(scripts: Scripts) -> set[str]:
-        chart = Chart(App(), "chart")
-        add(chart, article, scripts)
-        return {o["metadata"]["name"] for o in chart.to_json() if o["kind"] == "Job"}
-
-    assert len(jobs(pod_scripts.read()) - jobs({**pod_scripts.read(), file: "another"})) == 1
+    scripts = pod_scripts.read()
+    before = jobs({})
+    for file in ("download.py", "download.lock", "quality.py", "quality.lock"):
+        assert len(before - jobs({file: "another"})) == 1, file
 
 
 def test_locks_are_for_the_pods_python() -> None:
@@ -107,8 +105,6 @@ def test_scripts_and_locks_fit_where_kubectl_keeps_them(synthesised: Synthesised
 
 
 def test_hashes_of_other_platforms_are_dropped() -> None:
-    ours, theirs = "a" * 64, "b" * 64
-    for hashes in ([ours, theirs], [theirs, ours], [theirs, ours, theirs]):
-        lines = "".join(f" \\\n    --hash=sha256:{digest}" for digest in hashes)
-        of_these = lock.of_these([ours], f"x==1{lines}\n    # via y\n")
-        assert of_these == f"x==1 \\\n    --hash=sha256:{ours}\n    # via y\n"
+    ours, theirs = (f" \\\n    --hash=sha256:{digit * 64}" for digit in "ab")
+    locked = lock.of_these(["a" * 64], f"x==1{theirs}{ours}{theirs}\n    # via y\n")
+    assert locked == f"x==1{ours}\n    # via y\n"

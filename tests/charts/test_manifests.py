@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import kubernetes_validate
 import pytest
 
-from charts.names import DEVICES, NAMESPACE
+from charts.names import DEVICES, NAMESPACE, VLLM_PORT, Component
 from experiment import Experiment
 from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import MATRIX
+from tests.reach import Rule, allowed, intended
 from tests.synthesis import Synthesised, containers, pods, render
 
 VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
@@ -45,19 +47,44 @@ def test_pods_keep_to_pod_security_restricted(
             assert security["capabilities"] == {"drop": ["ALL"]}, name
 
 
-def test_pods_have_no_token_for_the_api(each: Synthesised) -> None:
+def test_pods_have_neither_a_token_for_the_api_nor_a_key(each: Synthesised) -> None:
+    """The scripts speak of the variable; no pod is given it."""
     for name, pod in each.pods():
         assert pod["automountServiceAccountToken"] is False, name
-
-
-def test_no_manifest_has_a_key(each: Synthesised) -> None:
-    """The scripts speak of the variable; no pod is given it."""
-    for _, pod in each.pods():
         for container in containers(pod):
             names = {variable["name"] for variable in container.get("env", [])}
             assert not names & {"VLLM_API_KEY", "OPENAI_API_KEY", "HF_TOKEN"}
             assert "--api-key" not in container.get("command", [])
     assert list(each.objects("Secret")) == []
+
+
+def test_pods_reach_what_they_need_and_nothing_else(each: Synthesised) -> None:
+    policies = [*each.objects("NetworkPolicy")]
+    made_by = [o for kind in ("Pod", "Job", "Deployment") for o in each.objects(kind)]
+    templates = [o if o["kind"] == "Pod" else o["spec"]["template"] for o in made_by]
+    assert len(templates) >= 4
+    for labels in ({}, *(template["metadata"]["labels"] for template in templates)):
+        assert allowed(policies, labels) == intended(labels.get("component"))
+    # The VPC CNI lets a pod reach a ClusterIP only if the policy's peer selects what the Service
+    # names in its own selector, and only at the port that the policy names
+    # (amazon-network-policy-controller-k8s v1.1.7, pkg/resolvers/endpoints.go).
+    for service in each.objects("Service"):
+        assert service["spec"]["selector"]["component"] == Component.VLLM
+        (port,) = service["spec"]["ports"]
+        assert (port["port"], port["targetPort"]) == (VLLM_PORT, VLLM_PORT)
+
+
+def test_a_policy_that_is_missing_or_too_wide_is_seen(synthesised: Synthesised) -> None:
+    policies = {p["metadata"]["name"]: p for p in synthesised.objects("NetworkPolicy")}
+    wide = copy.deepcopy(policies["allow-aws"])
+    wide["spec"]["egress"][0]["ports"][0]["port"] = 22
+    more = allowed([*policies.values(), wide], {}) - intended(None)
+    assert more == {Rule("Egress", "0.0.0.0/0", 22)}
+    del policies["allow-dns"]
+    assert intended(None) > allowed([*policies.values()], {})
+    del policies["default-deny"]
+    with pytest.raises(AssertionError):
+        allowed([*policies.values()], {})
 
 
 def test_pods_may_fill_the_volumes_that_they_have(each: Synthesised) -> None:
@@ -99,15 +126,8 @@ def test_a_pod_with_a_claim_opens_its_devices_before_anything_else(each: Synthes
 
 
 def test_what_pods_refer_to_is_there(each: Synthesised) -> None:
-    names = {
-        kind: {o["metadata"]["name"] for o in each.objects(kind)}
-        for kind in (
-            "ConfigMap",
-            "PersistentVolumeClaim",
-            "ServiceAccount",
-            "ResourceClaimTemplate",
-        )
-    }
+    kinds = ("ConfigMap", "PersistentVolumeClaim", "ServiceAccount", "ResourceClaimTemplate")
+    names = {kind: {o["metadata"]["name"] for o in each.objects(kind)} for kind in kinds}
     scripts = each.object("ConfigMap", "scripts")["data"]
     for name, pod in each.pods():
         assert pod["serviceAccountName"] in names["ServiceAccount"], name

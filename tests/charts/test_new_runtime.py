@@ -11,7 +11,8 @@ import pytest
 from experiment import ExperimentError
 from experiment.known_models import Family
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Paths, Runtime, Variant
+from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Paths, Runtime
+from experiment.variants import Variant
 from tests.experiment.files import ABSENT, edited
 from tests.synthesis import by_name, render
 

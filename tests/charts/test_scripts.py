@@ -242,8 +242,6 @@ def test_report_and_log_of_a_job_are_in_the_variant_s_folder(
 
 
 PACKAGES: Final = {
-    "neuronx_distributed_inference/__init__.py": "",
-    "neuronx_distributed_inference/utils/__init__.py": "",
     "neuronx_distributed_inference/utils/hf_adapter.py": """\
 class HuggingFaceGenerationAdapter:
     def _medusa_assisted_decoding(self, input_ids, assistant, criteria, pad, eos, **others):
@@ -263,8 +261,6 @@ def main():
     adapter = HuggingFaceGenerationAdapter()
     adapter._medusa_assisted_decoding(Tokens([0, 7]), "model", "ends", 5, [], seed=1)
 """,
-    "neuronx_distributed/__init__.py": "",
-    "neuronx_distributed/utils/__init__.py": "",
     "neuronx_distributed/utils/medusa_utils.py": "TOPK = 10\n",
 }
 

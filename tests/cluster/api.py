@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -23,24 +22,15 @@ SECONDS: Final = 60.0
 """What the slowest of the things waited for takes is a tenth of it."""
 _POLL_SECONDS: Final = 0.1
 _VERSIONS: Final = {
-    "ConfigMap": "v1",
     "CSIDriver": "storage.k8s.io/v1",
     "Deployment": "apps/v1",
     "DeviceClass": "resource.k8s.io/v1",
-    "Event": "v1",
     "Job": "batch/v1",
-    "Namespace": "v1",
     "NetworkPolicy": "networking.k8s.io/v1",
     "Node": "v1",
-    "PersistentVolume": "v1",
-    "PersistentVolumeClaim": "v1",
     "Pod": "v1",
     "ResourceClaim": "resource.k8s.io/v1",
     "ResourceSlice": "resource.k8s.io/v1",
-    "Secret": "v1",
-    "Service": "v1",
-    "ServiceAccount": "v1",
-    "SubjectAccessReview": "authorization.k8s.io/v1",
 }
 _MERGE_PATCH: Final = "application/merge-patch+json"
 
@@ -84,23 +74,20 @@ class Cluster:
     def get(self, kind: str, name: str, namespace: str | None = NAMESPACE) -> Manifest | None:
         """One object, or None. Raises ApiException."""
         try:
-            manifest: Manifest = self.resource(kind).get(name=name, namespace=namespace).to_dict()
+            return dict(self.resource(kind).get(name=name, namespace=namespace).to_dict())
         except ApiException as error:
             if error.status == 404:
                 return None
             raise
-        return manifest
 
     def all(self, kind: str, namespace: str | None = NAMESPACE) -> list[Manifest]:
         """All objects of a kind, of one namespace or, with None, of all. Raises ApiException."""
-        items: list[Manifest] = self.resource(kind).get(namespace=namespace).to_dict()["items"]
-        return items
+        return list(self.resource(kind).get(namespace=namespace).to_dict()["items"])
 
     def create(self, manifest: Manifest, namespace: str | None = None, **options: str) -> Manifest:
         """Creates an object; returns what became of it. Raises ApiException."""
         resource = self.resource(manifest["kind"])
-        created: Manifest = resource.create(body=manifest, namespace=namespace, **options).to_dict()
-        return created
+        return dict(resource.create(body=manifest, namespace=namespace, **options).to_dict())
 
     def patch(self, manifest: Manifest, change: Manifest, *, status: bool = False) -> None:
         """Merges ``change`` into an object or its status. Raises ApiException."""
@@ -143,14 +130,6 @@ class Cluster:
         for event in resource.watch(namespace=NAMESPACE, resource_version=since, timeout=1):
             raw: Manifest = event["raw_object"]
             yield int(raw["metadata"]["resourceVersion"]), event["type"], raw
-
-    def served(self) -> Iterator[tuple[str, Manifest]]:
-        """API group and resource, e.g. ``pods/status``, of all that the server serves."""
-        groups = json.loads(self.kubectl("get", "--raw", "/apis"))["groups"]
-        paths = {f"/apis/{v['groupVersion']}": g["name"] for g in groups for v in g["versions"]}
-        for path, group in {"/api/v1": "", **paths}.items():
-            for resource in json.loads(self.kubectl("get", "--raw", path))["resources"]:
-                yield group, resource
 
     def until(self, probe: Callable[[], T | None], description: str) -> T:
         """The first answer of ``probe`` that is not None or False."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -41,7 +43,8 @@ class Manifests:
 
     def named(self, kind: str, name: str) -> Manifest:
         """The one whose name is or starts with ``name``."""
-        matches = [o for o in self.objects() if _is(o, kind, name)]
+        of_kind = (o for o in self.objects() if o["kind"] == kind)
+        matches = [o for o in of_kind if o["metadata"]["name"].startswith(name)]
         assert len(matches) == 1, f"{len(matches)} objects {kind}/{name}"
         return matches[0]
 
@@ -124,16 +127,11 @@ def node_with_label(cluster: Cluster, label: str, value: str) -> str:
     )
 
 
-def service_pod(cluster: Cluster, service: str) -> Manifest:
-    """The one pod of a service, once it has a place. Raises Unschedulable."""
-    node_with_label(cluster, "app", service)
-    (pod,) = pods(cluster, "app", service)
-    return pod
-
-
 def service_devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
     """Pool and name of each device that a service was given. Raises Unschedulable."""
-    device_claim = claim(cluster, service_pod(cluster, service))
+    node_with_label(cluster, "app", service)
+    (pod,) = pods(cluster, "app", service)
+    device_claim = claim(cluster, pod)
     assert device_claim is not None
     return devices(device_claim)
 
@@ -176,5 +174,24 @@ def group(cluster: Cluster, device: tuple[str, str]) -> str:
     raise AssertionError(f"nobody published {pool}/{name}")
 
 
-def _is(object_: Manifest, kind: str, name: str) -> bool:
-    return bool(object_["kind"] == kind and object_["metadata"]["name"].startswith(name))
+def uid(manifest: Manifest) -> str:
+    """Of any object."""
+    return str(manifest["metadata"]["uid"])
+
+
+def typed(cluster: Cluster, command: str) -> str:
+    """What ``command`` prints, typed as a stack puts it out."""
+    plane = cluster.plane
+    completed = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        env={
+            "PATH": f"{plane.kubectl.parent}{os.pathsep}{os.environ['PATH']}",
+            "KUBECONFIG": str(plane.kubeconfig),
+            "HOME": str(plane.kubeconfig.parent),
+        },
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    return completed.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
 
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, TRAINIUM_NODES
@@ -13,7 +12,6 @@ from tests.cluster.api import Manifest
 from tests.synthesis import Synthesised
 
 _COLUMNS: Final = 4
-_TAINT_EFFECTS: Final = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute"}
 
 
 def trainium_node(synthesised: Synthesised, number: int = 0) -> Manifest:
@@ -59,8 +57,7 @@ def _node_group(synthesised: Synthesised, stack: str, label: str | None = None) 
         if resource["Type"] == "AWS::EKS::Nodegroup"
         and resource["Properties"].get("Labels", {}).get(NODE_GROUP_LABEL) == label
     )
-    properties: dict[str, Any] = group
-    return properties
+    return dict(group)
 
 
 def _node(
@@ -84,11 +81,7 @@ def _node(
         },
         "spec": {
             "taints": [
-                {
-                    "key": taint["Key"],
-                    "value": taint["Value"],
-                    "effect": _TAINT_EFFECTS[taint["Effect"]],
-                }
+                {"key": taint["Key"], "value": taint["Value"], "effect": "NoSchedule"}
                 for taint in group.get("Taints", [])
             ]
         },
@@ -164,13 +157,9 @@ def _device(node: str, number: int, instance: InstanceType) -> dict[str, Any]:
         "instanceType": {"string": instance.name},
         "resourceType": {"string": "neuron_device"},
     }
+    # The same for all devices of a group, on one node only. The driver's are hashes.
     qualified = {
-        f"resource.aws.com/devicegroup{size}_id": {"string": _group_id(node, size, group)}
+        f"resource.aws.com/devicegroup{size}_id": {"string": f"{node}-{size}-{group}"}
         for size, group in groups.items()
     }
     return {"name": f"neuron-device-{number}", "attributes": attributes | qualified}
-
-
-def _group_id(node: str, size: int, group: int) -> str:
-    """A hash, as the driver's are: the same for all devices of a group, on one node only."""
-    return hashlib.sha256(f"{node}/{size}/{group}".encode()).hexdigest()[:16]

@@ -21,6 +21,7 @@ TERMINATION_SECONDS: Final = 0.5
 """Long enough for whoever starts a successor too early to be seen doing it."""
 _POLL_SECONDS: Final = 0.1
 _FOUND_ANOTHER = (404, 409)
+_JOB_NAME: Final = "batch.kubernetes.io/job-name"
 _READY: Final = ("ContainersReady", "Ready")
 _INITIALIZED: Final = ("PodReadyToStartContainers", "Initialized")
 _KUBELET_CONDITIONS: Final = frozenset({*_READY, *_INITIALIZED})
@@ -52,13 +53,7 @@ class Kubelets:
     def add(self, node: Manifest) -> None:
         """Registers ``node``, ready. Raises ApiException."""
         created = self._cluster.create(node)
-        condition = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "lastHeartbeatTime": now(),
-            "lastTransitionTime": now(),
-        }
+        condition = _condition("Ready", true=True) | {"reason": "KubeletReady"}
         self._cluster.patch(created, {"status": {"conditions": [condition]}}, status=True)
         self._nodes.add(node["metadata"]["name"])
 
@@ -82,14 +77,8 @@ class Kubelets:
         spec, earlier = pod["spec"], now(hours=-1)
         init = container in [each["name"] for each in spec.get("initContainers", [])]
         terminated = {"exitCode": exit_code, "startedAt": earlier, "finishedAt": earlier}
-        status = {
-            "name": container,
-            "image": "any",
-            "imageID": "any",
-            "ready": False,
-            "restartCount": 0,
-            "state": {"terminated": terminated},
-        }
+        required = {"image": "any", "imageID": "any", "ready": False, "restartCount": 0}
+        status = {"name": container, "state": {"terminated": terminated}, **required}
         pod_status = ended(pod, "Failed" if exit_code else "Succeeded", earlier)
         statuses = {"initContainerStatuses" if init else "containerStatuses": [status]}
         self._cluster.patch(pod, {"status": pod_status | statuses}, status=True)
@@ -104,13 +93,14 @@ class Kubelets:
             self._failure = failure
 
     def _attend(self, pod: Manifest) -> None:
+        phase, labels = pod["status"]["phase"], pod["metadata"].get("labels", {})
         try:
             if "deletionTimestamp" in pod["metadata"]:
                 self._end(pod)
-            elif pod["status"]["phase"] == "Pending":
+            elif phase == "Pending":
                 pod_status = running(pod, str(next(self._addresses)))
                 self._cluster.patch(pod, {"status": pod_status}, status=True)
-            elif pod["status"]["phase"] == "Running" and _job(pod) in self._finishing:
+            elif phase == "Running" and labels.get(_JOB_NAME) in self._finishing:
                 self._cluster.patch(pod, {"status": ended(pod, "Succeeded")}, status=True)
         except ApiException as error:
             # Somebody was faster; the next round sees what there is then.
@@ -126,11 +116,6 @@ class Kubelets:
         if pod["status"]["phase"] in ("Pending", "Running"):
             self._cluster.patch(pod, {"status": ended(pod, "Failed")}, status=True)
         self._cluster.delete(pod, gracePeriodSeconds=0, preconditions={"uid": uid})
-
-
-def _job(pod: Manifest) -> str | None:
-    name: str | None = pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name")
-    return name
 
 
 def running(pod: Manifest, address: str) -> dict[str, Any]:

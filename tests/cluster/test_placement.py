@@ -32,13 +32,10 @@ from tests.synthesis import Synthesised
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
 
 
-def test_both_services_fit_one_node(cluster: Cluster, deployment: Manifests) -> None:
-    assert deployment
+def test_both_services_fit_one_node_each_on_a_whole_group_of_devices(
+    cluster: Cluster, deployment: Manifests
+) -> None:
     assert [node_with_label(cluster, "app", service) for service in SERVICES] == ["trainium-0"] * 2
-
-
-def test_each_gets_a_whole_group_of_devices(cluster: Cluster, deployment: Manifests) -> None:
-    assert deployment
     allocations = [service_devices(cluster, service) for service in SERVICES]
     assert [len(of_one) for of_one in allocations] == [8, 8]
     assert len({device for of_one in allocations for device in of_one}) == 16
@@ -61,7 +58,6 @@ def test_clients_and_download_go_to_cpu_nodes(cluster: Cluster, deployment: Mani
 def test_each_graph_is_compiled_on_a_cpu_node_of_its_own(
     cluster: Cluster, deployment: Manifests
 ) -> None:
-    assert deployment
 
     def placed() -> list[str] | None:
         nodes = [pod["spec"].get("nodeName") for pod in pods(cluster, "step", "compile")]
@@ -78,7 +74,6 @@ def on_trainium(
     rendered: Callable[[Experiment], Manifests],
 ) -> Iterator[list[str]]:
     """The same Jobs as a file has them that compiles on Trainium; their names."""
-    assert deployment
     objects = rendered(variation(ON_TRAINIUM)).objects()
     jobs = [
         job for job in objects if job["kind"] == "Job" and "compile-" in job["metadata"]["name"]
@@ -138,24 +133,15 @@ def test_a_third_claim_waits_for_a_second_node(
     cluster: Cluster, kubelets: Kubelets, synthesised: Synthesised, third: Manifest
 ) -> None:
     assert third["status"]["phase"] == "Pending"
+    find = partial(cluster.get, "Pod", "third")
     with pytest.raises(Unschedulable, match="cannot allocate all claims"):
-        _place_third(cluster)
-    waiting = cluster.get("Pod", "third")
-    assert waiting is not None
-    device_claim = claim(cluster, waiting)
+        node_of(cluster, find, "the third")
+    device_claim = claim(cluster, find() or {})
     assert device_claim is not None
     assert devices(device_claim) == []
     second = add_trainium(cluster, kubelets, synthesised, 1)
     try:
-        assert cluster.until(lambda: _node(cluster), "a place on the second node") == second
+        place = "a place on the second node"
+        assert cluster.until(lambda: (find() or {})["spec"].get("nodeName"), place) == second
     finally:
         kubelets.remove(second)
-
-
-def _place_third(cluster: Cluster) -> str:
-    return node_of(cluster, lambda: cluster.get("Pod", "third"), "the third")
-
-
-def _node(cluster: Cluster) -> str | None:
-    pod = cluster.get("Pod", "third")
-    return pod["spec"].get("nodeName") if pod else None

@@ -33,7 +33,6 @@ def _restricted(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
 @pytest.fixture
 def reason(cluster: Cluster, deployment: Manifests) -> Iterator[Any]:
     """Makes a pod and says why it waits."""
-    assert deployment
     created: list[Manifest] = []
 
     def ask(spec: dict[str, Any], word: str) -> str:
@@ -55,14 +54,13 @@ def reason(cluster: Cluster, deployment: Manifests) -> Iterator[Any]:
 
 
 def test_the_newest_event_says_why(reason: Any) -> None:
-    huge = {"requests": {"memory": "9Ti"}, "limits": {"memory": "9Ti"}}
-    small = {"requests": {"memory": "1Mi"}, "limits": {"memory": "1Mi"}}
-    assert "Insufficient memory" in reason(_restricted(huge, **TRAINIUM), "FailedScheduling")
     volume = [{"name": "v", "persistentVolumeClaim": {"claimName": "absent"}}]
-    assert 'persistentvolumeclaim "absent" not found' in reason(
-        _restricted(small, volumes=volume), "FailedScheduling"
-    )
     claims = [{"name": "d", "resourceClaimTemplateName": "absent"}]
-    assert 'resource claim template "absent"' in reason(
-        _restricted(small, resourceClaims=claims, **TRAINIUM), "FailedResourceClaimCreation"
-    )
+    for memory, spec, event, words in (
+        ("9Ti", TRAINIUM, "FailedScheduling", "Insufficient memory"),
+        ("1Mi", {"volumes": volume}, "FailedScheduling", '"absent" not found'),
+        ("1Mi", {"resourceClaims": claims}, "FailedResourceClaimCreation", 'template "absent"'),
+    ):
+        amount = {"memory": memory}
+        resources = {"requests": amount, "limits": amount}
+        assert words in reason(_restricted(resources, **spec), event)

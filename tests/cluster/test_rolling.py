@@ -18,6 +18,7 @@ from tests.cluster.deployment import (
     node_with_label,
     pods,
     refusal,
+    uid,
 )
 from tests.cluster.kubelets import Kubelets
 
@@ -43,13 +44,13 @@ class Timeline:
 
     def most(self) -> Most:
         """Replays what happened, in its order."""
-        present = {kind: {_uid(o): o for o in items} for kind, (_, items) in self._before.items()}
+        present = {kind: {uid(o): o for o in items} for kind, (_, items) in self._before.items()}
         counts = [_count(**present)]
         for _, kind, change, object_ in sorted(self._events(), key=lambda event: event[0]):
             if change == "DELETED":
-                present[kind].pop(_uid(object_), None)
+                present[kind].pop(uid(object_), None)
             else:
-                present[kind][_uid(object_)] = object_
+                present[kind][uid(object_)] = object_
             counts.append(_count(**present))
         return Most(max(c.requested for c in counts), max(c.allocated for c in counts))
 
@@ -60,7 +61,7 @@ class Timeline:
 
 
 def _count(Pod: dict[str, Manifest], ResourceClaim: dict[str, Manifest]) -> Most:  # noqa: N803 (kinds)
-    live = {uid for uid, pod in Pod.items() if pod["status"]["phase"] in ("Pending", "Running")}
+    live = {key for key, pod in Pod.items() if pod["status"]["phase"] in ("Pending", "Running")}
     claims = ResourceClaim.values()
     requested = [
         c for c in claims if any(o["uid"] in live for o in c["metadata"]["ownerReferences"])
@@ -68,15 +69,9 @@ def _count(Pod: dict[str, Manifest], ResourceClaim: dict[str, Manifest]) -> Most
     return Most(len(requested), sum(bool(devices(c)) for c in claims))
 
 
-def _uid(object_: Manifest) -> str:
-    uid: str = object_["metadata"]["uid"]
-    return uid
-
-
 @pytest.fixture
 def serving(cluster: Cluster, kubelets: Kubelets, manifests: Manifests) -> Iterator[Manifests]:
     """The article's manifests, with both services placed and ready."""
-    assert kubelets
     with deployed(cluster, manifests):
         for service in SERVICES:
             _ready(cluster, service)
@@ -89,7 +84,6 @@ def test_a_changed_window_replaces_both_pods_without_a_third_claim(
     variation: Callable[..., Experiment],
     rendered: Callable[[Experiment], Manifests],
 ) -> None:
-    assert serving
     before, timeline = _uids(cluster), Timeline(cluster)
     changed = rendered(variation({"speculation.num_speculative_tokens": 9}))
     cluster.apply(changed.directory)
@@ -105,7 +99,6 @@ def test_a_changed_window_replaces_both_pods_without_a_third_claim(
 
 
 def test_a_drained_node_gets_its_pods_back(cluster: Cluster, serving: Manifests) -> None:
-    assert serving
     before, timeline = _uids(cluster), Timeline(cluster)
     cluster.kubectl("drain", NODE, "--delete-emptydir-data", "--timeout=30s")
     try:

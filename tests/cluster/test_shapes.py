@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from experiment import Experiment
-from tests.charts.test_first_start import EAGLE3
+from tests.charts.test_vllm import EAGLE3
 from tests.cluster.api import Cluster
 from tests.cluster.conftest import add_trainium
-from tests.cluster.deployment import (
-    Manifests,
-    deployed,
-    node_with_label,
-    service_devices,
-    service_pod,
-)
+from tests.cluster.deployment import Manifests, deployed, node_with_label, service_devices
 from tests.cluster.kubelets import Kubelets
 from tests.matrix import MATRIX, WHOLE_NODES
 from tests.synthesis import Synthesised
@@ -30,20 +24,12 @@ def test_both_compile_on_one_node_each_on_a_claim_of_its_own(
     rendered: Callable[[Experiment], Manifests],
 ) -> None:
     """The scheduler counts the sidecar in, which keeps what was compiled."""
-    assert kubelets
     # Under the name that the cluster's volume has: a claim cannot change its volume.
-    manifests, allocations = rendered(variation(EAGLE3 | {"name": synthesised.experiment.name})), []
-    with deployed(cluster, manifests):
-        for service in SERVICES:
-            spec = service_pod(cluster, service)["spec"]
-            assert spec["nodeName"] == "trainium-0"
-            allocations.append(set(service_devices(cluster, service)))
-            running = [spec["initContainers"][-1], *spec["containers"]]
-            assert running[0]["restartPolicy"] == "Always"
-            cpus = [container["resources"]["requests"]["cpu"] for container in running]
-            assert cpus == ["1", "80"]
-    assert [len(devices) for devices in allocations] == [8, 8]
-    assert not allocations[0] & allocations[1]
+    with deployed(cluster, rendered(variation(EAGLE3 | {"name": synthesised.experiment.name}))):
+        nodes = [node_with_label(cluster, "app", service) for service in SERVICES]
+        assert nodes == ["trainium-0"] * 2
+        allocated = [device for s in SERVICES for device in service_devices(cluster, s)]
+        assert len(set(allocated)) == len(allocated) == 16
 
 
 def test_each_service_gets_all_devices_of_a_node(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 
@@ -13,33 +13,29 @@ from charts.indexes import NEVER, NOT_YET
 from experiment import Experiment
 from tests.cluster.api import Cluster, Manifest
 from tests.cluster.conftest import add_trainium
-from tests.cluster.deployment import Manifests, compile_jobs, deployed, pods, without
-from tests.cluster.indexed import (
-    INDEX_LABEL,
-    JOB,
-    as_many,
-    check_devices,
-    conditions,
-    index,
-    job_of,
-    labels,
-    refused,
-    running,
+from tests.cluster.deployment import (
+    Manifests,
+    claim,
+    compile_jobs,
+    deployed,
+    devices,
+    group,
+    pods,
+    refusal,
     typed,
     uid,
-    unfinished,
-    until_ended,
-    until_failed,
-    until_given_up,
-    until_running,
-    until_without_devices,
+    without,
 )
 from tests.cluster.kubelets import Kubelets
 from tests.cluster.test_rolling import Timeline
 from tests.experiment.files import ON_TRAINIUM, swept
 from tests.matrix import SWEEP
-from tests.synthesis import Synthesised, containers
+from tests.synthesis import Synthesised
 
+JOB: Final = "batch.kubernetes.io"
+INDEX_LABEL: Final = f"{JOB}/job-completion-index"
+_APP: Final = "qwen-sweep"
+_Item = TypeVar("_Item")
 INDEXES: Final = 6
 _NUMBERS: Final = itertools.count(100)
 """Of nodes, each of which has another name."""
@@ -58,7 +54,6 @@ def sweep(
     cluster: Cluster, kubelets: Kubelets, manifests_of_a_sweep: Manifests, tmp_path: Path
 ) -> Iterator[Manifests]:
     """Applied as the CDK's handler applies it. All graphs are compiled, and their Jobs are over."""
-    assert kubelets
     compiled = compile_jobs(manifests_of_a_sweep)
     manifests = without(manifests_of_a_sweep, compiled, tmp_path / "dist")
     with deployed(cluster, manifests, server_side=False):
@@ -107,7 +102,6 @@ def test_a_node_measures_nothing_while_it_compiles(
 def test_two_run_on_one_node_and_four_on_two(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests, synthesised: Synthesised
 ) -> None:
-    assert sweep
     until_running(cluster, 2)
     cluster.until(lambda: len(refused(cluster)) == INDEXES - 2, "a word about the other four")
     check_devices(cluster, nodes={"trainium-0"}, count=16)
@@ -123,7 +117,6 @@ def test_two_run_on_one_node_and_four_on_two(
 def test_an_index_that_ends_makes_room_for_the_next(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests
 ) -> None:
-    assert sweep
     timeline, ended = Timeline(cluster), set[str]()
     while len(ended) < INDEXES:
         ending = until_running(cluster, min(2, INDEXES - len(ended)))[0]
@@ -139,7 +132,6 @@ def test_an_index_that_ends_makes_room_for_the_next(
 def test_a_failed_index_is_tried_again_alone_and_the_others_go_on(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests, room_for_all: None
 ) -> None:
-    assert sweep
     survivors = {index(pod): uid(pod) for pod in until_running(cluster, INDEXES)}
     del survivors["2"]
     for tries in range(1, 4):
@@ -157,25 +149,22 @@ def test_a_failed_index_is_tried_again_alone_and_the_others_go_on(
     assert ended["status"]["failed"] == 3
 
 
-def test_an_index_without_a_graph_gives_its_devices_to_another(
-    cluster: Cluster, kubelets: Kubelets, sweep: Manifests
+def test_an_index_without_a_graph_has_not_failed_and_gives_its_devices_to_another(
+    cluster: Cluster,
+    kubelets: Kubelets,
+    sweep: Manifests,
+    request: pytest.FixtureRequest,
 ) -> None:
-    assert sweep
+    """It is made again more often than it may fail, and its containers know how often."""
     before = until_running(cluster, 2)
     for pod in before:
         kubelets.end(pod, "fetch", NOT_YET)
     for pod in before:
         until_without_devices(cluster, pod)
-    after = until_running(cluster, 2)
-    assert not {index(pod) for pod in before} & {index(pod) for pod in after}
-
-
-def test_an_index_without_a_graph_has_not_failed(
-    cluster: Cluster, kubelets: Kubelets, sweep: Manifests, room_for_all: None
-) -> None:
-    """It is made again more often than it may fail, and its containers know how often."""
-    assert sweep
-    for times in range(5):
+    assert not {*map(index, before)} & {*map(index, until_running(cluster, 2))}
+    request.getfixturevalue("room_for_all")
+    begun = 1 if "2" in map(index, before) else 0
+    for times in range(begun, 5):
         (pod,) = (p for p in until_running(cluster, INDEXES) if index(p) == "2")
         annotations = pod["metadata"]["annotations"]
         assert annotations[f"{JOB}/job-index-failure-count"] == "0"
@@ -191,7 +180,6 @@ def test_an_index_without_a_graph_has_not_failed(
 def test_an_index_that_another_try_would_not_help_fails_at_once(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests, container: str
 ) -> None:
-    assert sweep
     (pod, _) = until_running(cluster, 2)
     kubelets.end(pod, container, NEVER)
     until_given_up(cluster, index(pod))
@@ -202,7 +190,6 @@ def test_an_index_that_another_try_would_not_help_fails_at_once(
 def test_a_node_that_is_taken_away_is_no_failure(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests, synthesised: Synthesised
 ) -> None:
-    assert sweep
     second = add_trainium(cluster, kubelets, synthesised, next(_NUMBERS))
     try:
         before = until_running(cluster, 4)
@@ -215,31 +202,12 @@ def test_a_node_that_is_taken_away_is_no_failure(
         kubelets.remove(second)
 
 
-def test_all_containers_know_their_index(cluster: Cluster, sweep: Manifests) -> None:
-    """Init containers, too: the API server fills it in, not the chart."""
-    assert "JOB_COMPLETION_INDEX" not in str(sweep.named("Job", "qwen-sweep"))
-    (pod, *_) = until_running(cluster, 2)
-    fields = {
-        container["name"]: {
-            variable["name"]: variable["valueFrom"]["fieldRef"]["fieldPath"]
-            for variable in container["env"]
-            if "fieldRef" in variable.get("valueFrom", {})
-        }
-        for container in containers(pod["spec"])
-    }
-    for variables in fields.values():
-        assert variables["JOB_COMPLETION_INDEX"] == f"metadata.labels['{INDEX_LABEL}']"
-    looked = f"metadata.annotations['{JOB}/job-index-ignored-failure-count']"
-    assert fields["fetch"]["LOOKED"] == looked
-
-
 def test_the_commands_that_the_stack_puts_out(
     cluster: Cluster,
     kubelets: Kubelets,
     sweep: Manifests,
     of_matrix: Callable[[str], Synthesised],
 ) -> None:
-    assert sweep
     outputs = of_matrix(SWEEP).template("serving")["Outputs"]
     for pod in until_running(cluster, 2):
         kubelets.end(pod, "benchmark", 0)
@@ -275,3 +243,101 @@ def _let_one_compile(cluster: Cluster) -> Manifest:
     (compiler,) = cluster.until(lambda: as_many(1, _compilers(cluster)), "a compile on the node")
     cluster.patch(job_of(cluster), {"spec": {"suspend": False}})
     return compiler
+
+
+def job_of(cluster: Cluster) -> Manifest:
+    """The one Job of a sweep."""
+    (job,) = (job for job in cluster.all("Job") if labels(job).get("app") == _APP)
+    return job
+
+
+def unfinished(cluster: Cluster) -> list[Manifest]:
+    """The Job's pods that are not over."""
+    phases = ("Pending", "Running")
+    return [pod for pod in pods(cluster, "app", _APP) if pod["status"]["phase"] in phases]
+
+
+def running(cluster: Cluster) -> list[Manifest]:
+    """Those that run, in the order of their indexes."""
+    return sorted((p for p in unfinished(cluster) if p["status"]["phase"] == "Running"), key=index)
+
+
+def until_running(cluster: Cluster, number: int) -> list[Manifest]:
+    """The pods that run, once there are as many."""
+    return cluster.until(lambda: as_many(number, running(cluster)), f"{number} indexes to run")
+
+
+def refused(cluster: Cluster) -> list[str]:
+    """What the scheduler says of those that it has no place for."""
+    return [reason for reason in map(refusal, unfinished(cluster)) if "0/" in reason]
+
+
+def until_failed(cluster: Cluster, times: int) -> None:
+    """Returns once so many pods have."""
+    cluster.until(lambda: job_of(cluster)["status"].get("failed") == times, f"{times} failures")
+
+
+def until_given_up(cluster: Cluster, failed_indexes: str) -> Manifest:
+    """The Job, once it has given up these indexes."""
+    return _until(cluster, lambda job: job["status"].get("failedIndexes") == failed_indexes)
+
+
+def until_ended(cluster: Cluster, how: str) -> Manifest:
+    """The Job, once it is ``Complete`` or ``Failed``."""
+    return _until(cluster, lambda job: how in conditions(job))
+
+
+def _until(cluster: Cluster, holds: Callable[[Manifest], bool]) -> Manifest:
+    def look() -> Manifest | None:
+        job = job_of(cluster)
+        return job if holds(job) else None
+
+    return cluster.until(look, "another state of the Job")
+
+
+def check_devices(cluster: Cluster, nodes: set[str], count: int) -> None:
+    """Each index has eight connected devices on its own node, which no other has; in all ``count``.
+
+    Indexes without a node are passed over.
+    """
+    allocated = []
+    for pod in unfinished(cluster):
+        device_claim = claim(cluster, pod)
+        if pod["spec"].get("nodeName") and device_claim:
+            allocation = devices(device_claim)
+            assert len(allocation) == 8
+            assert {pool for pool, _ in allocation} == {pod["spec"]["nodeName"]}
+            assert len({group(cluster, device) for device in allocation}) == 1
+            allocated += allocation
+    assert {pool for pool, _ in allocated} == nodes
+    assert len(set(allocated)) == len(allocated) == count
+
+
+def until_without_devices(cluster: Cluster, pod: Manifest) -> None:
+    """Returns once the claim of a pod is gone, or empty."""
+
+    def look() -> bool:
+        device_claim = claim(cluster, pod)
+        return device_claim is None or not devices(device_claim)
+
+    cluster.until(look, "the end of its claim")
+
+
+def as_many(number: int, items: list[_Item]) -> list[_Item] | None:
+    """The items, if they are as many."""
+    return items if len(items) == number else None
+
+
+def conditions(job: Manifest) -> dict[str, Manifest]:
+    """Those that are true, by their type."""
+    return {c["type"]: c for c in job["status"].get("conditions", []) if c["status"] == "True"}
+
+
+def index(pod: Manifest) -> str:
+    """Of a pod, which index it is."""
+    return labels(pod)[INDEX_LABEL]
+
+
+def labels(manifest: Manifest) -> dict[str, str]:
+    """Of any object."""
+    return dict(manifest["metadata"]["labels"])

@@ -35,7 +35,6 @@ INSTALLED: Final = "/usr/local/go/bin"
 _BUILT_AS: Final = {"server": "etcd"}
 _VERSION_PACKAGE: Final = "k8s.io/component-base/version"
 _TIMEOUT_SECONDS: Final = 45 * 60.0
-_LOG_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
 
 
@@ -104,11 +103,8 @@ def _build(
     in_module: list[str], environment: Mapping[str, str], folder: Path, stream: TextIO
 ) -> None:
     version = kubernetes_version()
-    print(
-        f"control plane: building Kubernetes {version} in {folder}, once: 5 to 15 minutes",
-        file=stream,
-        flush=True,
-    )
+    line = f"control plane: building Kubernetes {version} in {folder}, once: 5 to 15 minutes"
+    print(line, file=stream, flush=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as scratch:
         print("control plane: fetching modules", file=stream, flush=True)
@@ -138,13 +134,10 @@ def _compile(
     start = reported = time.monotonic()
     with running(command, environment, log) as process:
         while process.poll() is None:
-            if time.monotonic() - start > _TIMEOUT_SECONDS:
-                raise ControlPlaneError(
-                    f"go build: not over in {_TIMEOUT_SECONDS:.0f} s; see {log}"
-                )
-            if time.monotonic() - reported > _LOG_SECONDS:
-                reported = time.monotonic()
-                compiled = text(log).count("\n")
+            if (now := time.monotonic()) - start > _TIMEOUT_SECONDS:
+                raise ControlPlaneError(f"go build: not over in {_TIMEOUT_SECONDS} s; see {log}")
+            if now - reported > 60:
+                reported, compiled = now, text(log).count("\n")
                 line = f"control plane: compiled {compiled} of {packages} packages"
                 print(line, file=stream, flush=True)
             time.sleep(_POLL_SECONDS)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
-import os
+import secrets
 import subprocess
 import tempfile
 import time
@@ -14,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
 from rehearsal.processes import Process, reason, running, text
-from tests.control_plane.certificates import Authority, KeyPair, key_pair
 from tests.control_plane.programs import ControlPlaneError
 from tests.made import free_port
 
@@ -23,6 +24,12 @@ ADDRESS: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.1
 _ADMINISTRATOR: Final = "administrator"
+_USERS: Final = {
+    _ADMINISTRATOR: "system:masters",
+    "system:kube-controller-manager": "",
+    "system:kube-scheduler": "",
+}
+"""Users and their groups. Kubernetes' own roles name the two programs."""
 _ISSUER: Final = "https://kubernetes.default.svc"
 
 
@@ -44,15 +51,14 @@ class ControlPlane:
 
 @contextlib.contextmanager
 def control_plane(programs: Path, directory: Path) -> Iterator[ControlPlane]:
-    """Runs ``programs`` with certificates, data and logs of their own in ``directory``.
+    """Runs ``programs`` with keys, data and logs of their own in ``directory``.
 
     Raises ControlPlaneError if one does not start.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    authority, port = Authority(), free_port(ADDRESS)
-    files = _Files(directory, authority, f"https://{ADDRESS}:{port}")
-    tokens = files.pair("tokens", key_pair())
-    kubeconfig = files.kubeconfig(_ADMINISTRATOR, ["system:masters"])
+    port = free_port(ADDRESS)
+    files = _Files(directory, f"https://{ADDRESS}:{port}")
+    kubeconfig = files.kubeconfig(_ADMINISTRATOR)
     processes: dict[str, tuple[Process, Path]] = {}
     running_plane = ControlPlane(programs / "kubectl", kubeconfig, processes)
     with contextlib.ExitStack() as stack:
@@ -69,9 +75,9 @@ def control_plane(programs: Path, directory: Path) -> Iterator[ControlPlane]:
         sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="etcd-"))
         etcd = f"unix://{sockets}/clients"
         start("etcd", *_etcd(f"{directory}/etcd", etcd, f"unix://{sockets}/peers"))
-        start("kube-apiserver", *_api_server(files, etcd, port, tokens))
+        start("kube-apiserver", *_api_server(files, etcd, port))
         _await_ready(running_plane)
-        start("kube-controller-manager", *_controller_manager(files, tokens, directory))
+        start("kube-controller-manager", *_controller_manager(files))
         start("kube-scheduler", *_scheduler(files))
         yield running_plane
 
@@ -88,18 +94,16 @@ def _etcd(data: str, clients: str, peers: str) -> list[str]:
     ]
 
 
-def _api_server(files: _Files, etcd: str, port: int, tokens: _KeyFiles) -> list[str]:
-    server = files.pair("api-server", files.authority.server(ADDRESS))
+def _api_server(files: _Files, etcd: str, port: int) -> list[str]:
     return [
         f"--etcd-servers={etcd}",
         f"--bind-address={ADDRESS}",
         f"--secure-port={port}",
-        f"--tls-cert-file={server.public}",
-        f"--tls-private-key-file={server.private}",
-        f"--client-ca-file={files.authority_file}",
+        f"--cert-dir={files.directory}",
+        f"--token-auth-file={files.tokens}",
         f"--service-account-issuer={_ISSUER}",
-        f"--service-account-key-file={tokens.public}",
-        f"--service-account-signing-key-file={tokens.private}",
+        f"--service-account-key-file={files.service_accounts}",
+        f"--service-account-signing-key-file={files.service_accounts}",
         # EKS's own choice for a VPC outside 10.0.0.0/8.
         "--service-cluster-ip-range=10.100.0.0/16",
         "--authorization-mode=Node,RBAC",
@@ -112,16 +116,16 @@ def _api_server(files: _Files, etcd: str, port: int, tokens: _KeyFiles) -> list[
     ]
 
 
-def _controller_manager(files: _Files, tokens: _KeyFiles, directory: Path) -> list[str]:
+def _controller_manager(files: _Files) -> list[str]:
     return [
         f"--kubeconfig={files.kubeconfig('system:kube-controller-manager')}",
-        f"--service-account-private-key-file={tokens.private}",
-        f"--root-ca-file={files.authority_file}",
+        f"--service-account-private-key-file={files.service_accounts}",
+        f"--root-ca-file={files.directory}/apiserver.crt",
         "--use-service-account-credentials=true",
         # The kubelets that are played here renew no lease.
         "--node-monitor-grace-period=24h",
         # It creates this folder, by default outside of this run's directory.
-        f"--flex-volume-plugin-dir={directory}/volume-plugins",
+        f"--flex-volume-plugin-dir={files.directory}/volume-plugins",
         "--leader-elect=false",
         "--secure-port=0",
     ]
@@ -135,64 +139,39 @@ def _scheduler(files: _Files) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class _KeyFiles:
-    public: Path
-    private: Path
-
-
 class _Files:
     """The files that the programs read. Only this user can read them."""
 
-    def __init__(self, directory: Path, authority: Authority, server: str) -> None:
-        self._directory, self._server = directory, server
-        self.authority = authority
-        self.authority_file = self._write("authority.crt", authority.certificate)
+    def __init__(self, directory: Path, server: str) -> None:
+        self.directory, self._server = directory, server
+        self._tokens = {user: secrets.token_hex() for user in _USERS}
+        users = [f'{token},{user},{user},"{_USERS[user]}"' for user, token in self._tokens.items()]
+        self.tokens = self._write("tokens.csv", "\n".join(users))
+        key = ec.generate_private_key(ec.SECP256R1())
+        encoded = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+        self.service_accounts = self._write("service-accounts.key", encoded.decode())
 
-    def pair(self, name: str, pair: KeyPair) -> _KeyFiles:
-        return _KeyFiles(
-            self._write(f"{name}.crt", pair.public), self._write(f"{name}.key", pair.private)
-        )
-
-    def kubeconfig(self, user: str, groups: list[str] | None = None) -> Path:
-        client = self.authority.client(user, groups or [])
+    def kubeconfig(self, user: str) -> Path:
         name = user.removeprefix("system:")
+        # The API server makes its certificate itself, when it starts.
+        authority = str(self.directory / "apiserver.crt")
+        cluster = {"server": self._server, "certificate-authority": authority}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {
-                    "name": "control-plane",
-                    "cluster": {
-                        "server": self._server,
-                        "certificate-authority-data": _base64(self.authority.certificate),
-                    },
-                }
-            ],
-            "users": [
-                {
-                    "name": name,
-                    "user": {
-                        "client-certificate-data": _base64(client.public),
-                        "client-key-data": _base64(client.private),
-                    },
-                }
-            ],
+            "clusters": [{"name": "control-plane", "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": self._tokens[user]}}],
             "contexts": [{"name": name, "context": {"cluster": "control-plane", "user": name}}],
             "current-context": name,
         }
         # JSON is YAML.
-        return self._write(f"{name}.kubeconfig", json.dumps(config).encode())
+        return self._write(f"{name}.kubeconfig", json.dumps(config))
 
-    def _write(self, name: str, content: bytes) -> Path:
-        path = self._directory / name
-        with open(path, "wb", opener=lambda file, flags: os.open(file, flags, 0o600)) as file:
-            file.write(content)
+    def _write(self, name: str, content: str) -> Path:
+        path = self.directory / name
+        path.touch(mode=0o600)
+        path.write_text(content)
         return path
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
 
 
 def _await_ready(plane: ControlPlane) -> None:

@@ -34,7 +34,6 @@ IMAGE = {"benchmark.image": "registry.example/benchmark:1"}
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
-    """Empty, in the place of the real one."""
     aws = FakeAws("article")
     monkeypatch.setattr(account, "client", aws.client)
     monkeypatch.setattr(clock, "now", aws.clock.now)
@@ -52,7 +51,6 @@ def deployment(aws: FakeAws) -> Deployment:
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
-    """In the place of the cluster's own API."""
     with serving() as objects:
         monkeypatch.setenv(ADDRESS_VARIABLE, objects.url)
         yield objects
@@ -66,7 +64,6 @@ def operator() -> Iterator[Operator]:
 
 
 def operating(folder: Path, changes: dict[str, Any]) -> Any:
-    """Whoever deploys the article's experiment but for these fields."""
     file = edited_file(folder, changes | IMAGE)
     return experiment_operator(folder, file, rendered(load(str(file))))
 
@@ -82,17 +79,14 @@ def _rendered(experiment: str) -> list[dict[str, Any]]:
 
 
 def rendered(experiment: Experiment) -> list[dict[str, Any]]:
-    """All of its manifests, rendered once."""
     return copy.deepcopy(_rendered(experiment.model_dump_json()))
 
 
 def at(changes: dict[str, Any]) -> Deployment:
-    """The article's experiment but for these fields."""
     return Deployment(parse(edited(changes), "mine.yaml"), "mine.yaml", ACCOUNT)
 
 
 def with_cluster(aws: FakeAws) -> None:
-    """The cluster and its stack."""
     add_cluster(aws, "article", aws.cloudformation.add("cluster"))
 
 
@@ -105,7 +99,6 @@ def with_nodes(aws: FakeAws, size: int = 0) -> None:
 
 
 def scale(aws: FakeAws, size: int) -> None:
-    """The Trainium nodes, by hand."""
     group = aws.eks.groups["trainium-1"]
     group.desired = group.scaled = group.reported = size
 

@@ -58,12 +58,10 @@ def pod(
 
 
 def typed(manifest: dict[str, Any], kind: str = "V1Pod") -> Any:
-    """``manifest`` as the client's class ``kind``."""
     return ApiClient().deserialize(SimpleNamespace(data=json.dumps(manifest)), kind)
 
 
 def typed_pod(phase: str, *containers: dict[str, Any], **options: Any) -> V1Pod:
-    """A pod as the client has it."""
     return typed(pod("qwen-vllm-1", {}, phase, *containers, **options))
 
 
@@ -90,13 +88,11 @@ def container(
 
 
 def ended(code: int, **fields: Any) -> dict[str, Any]:
-    """How a container ended."""
     usual = {"exitCode": code, "reason": "Error" if code else "Completed"}
     return usual | {"finishedAt": "2026-11-22T10:00:00Z"} | fields
 
 
 def event(reason: str, message: str, minute: int = 0, uid: str = "qwen-vllm-1-uid") -> CoreV1Event:
-    """An event of ``typed_pod``."""
     manifest = {
         "metadata": {"name": "e", "namespace": "speculative-decoding"},
         "involvedObject": {"kind": "Pod", "uid": uid},

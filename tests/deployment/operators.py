@@ -86,12 +86,13 @@ class Operator:
     _kill: tuple[str, int] | None = None
     _passed: int = 0
     _is_killed: bool = False
+    _parameters: dict[str, str] = field(default_factory=dict)
+    """As the CLI was told them last: it goes on with these."""
     _imports: bool = False
     """Whether the newest deploy takes back what an earlier one left."""
 
     @property
     def deployment(self) -> Deployment:
-        """Of the experiment as its file is now."""
         experiment = self.experiment
         if "compile" not in self.generations:
             compiling = Compiling(node=CompileNode.TRAINIUM)
@@ -99,7 +100,6 @@ class Operator:
         return Deployment(experiment, str(self.file), ACCOUNT, self._clients)
 
     def group(self, kind: Kind) -> NodeGroup:
-        """As it is, whatever EKS reports."""
         return self.aws.eks.groups[f"{kind}-{self.generations[kind]}"]
 
     def prove(self) -> None:
@@ -162,12 +162,10 @@ class Operator:
 
     @property
     def output(self) -> str:
-        """What the newest call of ``run`` has printed."""
         return self._output.getvalue()
 
     @property
     def stages(self) -> list[str]:
-        """Those that it has begun."""
         lines = [line for line in self.output.splitlines() if line.startswith("[")]
         return [line.rpartition("] ")[2] for line in lines]
 
@@ -215,9 +213,10 @@ class Operator:
         """In the place of the CDK's CLI, which waits for one stack after another."""
         status = 0
         if words[0] == "deploy":
-            parameters = {"KeepTrainiumNodes=true": "trainium", "KeepCompileNodes=true": "compile"}
-            given = (parameters.get(word.rpartition(":")[2]) for word in words)
-            retained = frozenset(kind for kind in given if kind)
+            given = (word.rpartition(":")[2].partition("=") for word in words)
+            self._parameters |= {name: value for name, _, value in given if value}
+            values = {kind: self._parameters.get(kind.parameter) for kind in Kind}
+            retained = frozenset(kind.value for kind in Kind if values[kind] == "true")
             self._imports = "--import-existing-resources" in words
             status = self._each(lambda label: self._deploy(label, retained), self.stacks)
         elif words[0] == "destroy":
@@ -248,8 +247,7 @@ class Operator:
         self.executed.append(label)
         if stack is None:
             text = (self.assembly / f"{self.experiment.name}-{label}.template.json").read_text()
-            region = "us-east-1" if label == "budget" else REGION
-            stack = self.aws.cloudformation.add(label, region=region, body=json.loads(text))
+            stack = self.aws.cloudformation.add(label, body=json.loads(text))
         if label == _NODES:
             self.aws.cloudformation.deploy(template)
         else:
@@ -277,7 +275,6 @@ class Operator:
 
 
 def add_cluster(aws: FakeAws, name: str, stack: Stack) -> None:
-    """The cluster of an experiment, and what its stack says of it."""
     aws.facts.clusters[name] = {
         "name": name,
         "status": "ACTIVE",
@@ -303,8 +300,8 @@ def write_assembly(
     resources = {"serving": {"Everything": applied}, "model-store": {"Bucket": store}}
     artifacts = {}
     for label in stacks:
-        name, region = f"{experiment.name}-{label}", "us-east-1" if label == "budget" else REGION
-        environment = f"aws://{ACCOUNT}/{region}"
+        name = f"{experiment.name}-{label}"
+        environment = f"aws://{ACCOUNT}/{REGION}"
         artifacts[name] = {"type": "aws:cloudformation:stack", "environment": environment}
         template = {"Resources": resources.get(label, {})}
         (folder / f"{name}.template.json").write_text(json.dumps(template))
@@ -315,31 +312,20 @@ def write_assembly(
 def _operating(
     file: Path, experiment: Experiment, assembly: Path, stacks: Sequence[str]
 ) -> Iterator[Operator]:
-    """In an account that is bootstrapped, and has nothing of the experiment."""
-    limits = {"trainium": guard_hours(experiment), "compile": _compile_hours(experiment)}
+    # To estimate it takes milliseconds, and the guard asks often.
+    compile_hours = compile_guard_hours(experiment)
+    limits = {"trainium": guard_hours(experiment), "compile": compile_hours}
     aws = FakeAws(experiment.name, {kind: hours * HOUR for kind, hours in limits.items()}, SLACK)
     operator = Operator(aws, experiment, file, assembly, stacks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(account, "client", aws.client)
         patch.setattr(clock, "now", aws.clock.now)
         patch.setattr(clock, "sleep", aws.sleep)
-        patch.setattr(guard, "compile_guard_hours", _compile_hours)
+        patch.setattr(guard, "compile_guard_hours", lambda _: compile_hours)
         patch.setattr(lifecycle, "notes", lambda _: ())
         patch.setattr(lifecycle, "run", operator.cdk)
-        for module in (lifecycle, removal):
-            patch.setattr(module, "ASSEMBLY", assembly)
-        patch.setattr(lifecycle.synthesised, "__defaults__", (assembly,))
+        patch.setattr(lifecycle, "ASSEMBLY", assembly)
         yield operator
-
-
-_HOURS: dict[str, float] = {}
-
-
-def _compile_hours(experiment: Experiment) -> float:
-    """The same for all compile nodes of one experiment: to estimate it takes milliseconds."""
-    if experiment.name not in _HOURS:
-        _HOURS[experiment.name] = compile_guard_hours(experiment)
-    return _HOURS[experiment.name]
 
 
 @functools.cache
@@ -365,7 +351,6 @@ def node_operator() -> Iterator[Operator]:
 
 @contextlib.contextmanager
 def experiment_operator(folder: Path, file: Path, manifests: list[Manifest]) -> Iterator[Operator]:
-    """With all stacks and a cluster to come."""
     experiment, assembly = load(str(file)), folder / "cdk.out"
     assembly.mkdir()
     write_assembly(assembly, experiment, STACKS, manifests)

@@ -9,10 +9,8 @@ import base64
 import importlib
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final
 from unittest.mock import create_autospec
 from urllib.parse import parse_qsl, urlsplit
 
@@ -22,10 +20,8 @@ from deployment import __main__ as commands
 from deployment import lifecycle
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import token as cluster_token
-from tests.deployment.conftest import at, scale, with_nodes
+from tests.deployment.conftest import at
 from tests.deployment.fake_aws import FakeAws
-
-SECTION: Final = {"delivery": {"repository": "us@12/here@34"}}
 
 
 @pytest.fixture
@@ -42,26 +38,6 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path
         return noted
 
     return make
-
-
-def test_a_deploy_leaves_the_number_of_nodes_alone_only_while_there_are_some(
-    aws: FakeAws, cli: Callable[[str], Path]
-) -> None:
-    """The CLI goes on with what it was told last, so it is told each time."""
-    noted = cli("")
-    deployment = at({})
-
-    def sizes() -> list[str]:
-        assert lifecycle.deploy(deployment, [], yes=True) == 0
-        words = noted.read_text().splitlines()
-        return [value for word, value in pairwise(words) if word == "--parameters"]
-
-    none = ["article-trainium:KeepTrainiumNodes=false", "article-trainium:KeepCompileNodes=false"]
-    assert sizes() == none
-    with_nodes(aws)
-    assert sizes() == none
-    scale(aws, 1)
-    assert sizes() == ["article-trainium:KeepTrainiumNodes=true", none[1]]
 
 
 def test_each_command_passes_its_function_what_it_takes(
@@ -85,45 +61,32 @@ def test_each_command_passes_its_function_what_it_takes(
         run(name, "--experiment", "experiments/article.yaml")
 
 
-def test_delivery_is_off_unless_the_file_asks_for_it(cli: Callable[[str], Path]) -> None:
+def test_the_roles_of_workflows_are_deployed_alone(
+    cli: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
+) -> None:
     noted = cli("")
     with pytest.raises(DeploymentError, match="has no section delivery"):
         lifecycle.make_delivery(at({}), yes=True, remove=False)
     assert not noted.exists()
-
-
-def test_the_roles_are_deployed_alone(
-    cli: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
-) -> None:
-    deployment, noted = at(SECTION), cli("")
+    deployment = at({"delivery": {"repository": "us@12/here@34"}})
     assert lifecycle.make_delivery(deployment, yes=True, remove=False) == 0
     words = noted.read_text().replace("\n", " ")
     assert words.startswith("deploy article-delivery --require-approval never")
     assert "--context delivery=true" in words
-    printed = capfd.readouterr().out
-    assert "https://github.com/us/here/settings" in printed
-    assert "AWS_REGION=us-east-2" in printed
+    assert "https://github.com/us/here/settings" in capfd.readouterr().out
     assert lifecycle.make_delivery(deployment, yes=True, remove=True) == 0
     assert noted.read_text().startswith("destroy\narticle-delivery\n--force")
-
-
-def compared(deployment: Deployment, folder: Path) -> str:
-    """The comment for a pull request."""
-    markdown = folder / "changes.md"
-    assert lifecycle.compare(deployment, str(markdown)) == 0
-    return markdown.read_text()
 
 
 def test_a_comment_is_cut_and_cannot_end_its_own_fence(
     cli: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    noted = cli("Stack a\n```\n[~] AWS::S3::Bucket\n")
-    lines = compared(at({}), tmp_path).splitlines()
+    noted, markdown = cli("Stack a\n```\n" + "[~] AWS::S3::Bucket\n" * 10_000), tmp_path / "a.md"
+    assert lifecycle.compare(at({}), str(markdown)) == 0
     assert noted.read_text().startswith("diff\n--method\ntemplate\n--no-color\n--ci\n")
-    assert [line for line in lines if line.startswith("````")] == ["````", "````"]
-    assert "Against what is deployed of experiment article in us-east-2" in lines[0]
-    cli("[~] something\n" * 10_000)
-    comment = compared(at({}), tmp_path)
+    comment = markdown.read_text()
+    assert [line for line in comment.splitlines() if line.startswith("````")] == ["````", "````"]
+    assert "Against what is deployed of experiment article in us-east-2" in comment
     assert len(comment) < 21_000
     assert "... the log has all of it" in comment
 

@@ -35,11 +35,6 @@ def deployed(account: Operator) -> Operator:
     return account
 
 
-def test_destroying_what_is_not_there_fails(account: Operator) -> None:
-    assert account.run("destroy", "--yes") == 1
-    assert "nothing of experiment article is in account" in account.output
-
-
 def test_a_destroyed_experiment_can_be_deployed_again(deployed: Operator) -> None:
     assert deployed.run("destroy", "--yes") == 0, deployed.output
     assert deployed.aws.cloudformation.stacks == {}
@@ -50,6 +45,9 @@ def test_a_destroyed_experiment_can_be_deployed_again(deployed: Operator) -> Non
     assert deployed.run("deploy", "--yes") == 0, deployed.output
     bucket = deployed.aws.store.buckets[BUCKET]
     assert bucket["compiled/key/model.pt"][0] == b"hours"
+    assert deployed.run("destroy", "--yes") == 0, deployed.output
+    assert deployed.run("destroy", "--yes") == 1
+    assert "nothing of experiment article is in account" in deployed.output
 
 
 def test_everything_goes_only_with_the_name_typed(deployed: Operator) -> None:
@@ -88,10 +86,10 @@ def test_commands_read_what_synthesis_writes(
     app.synth()
     monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
     monkeypatch.setattr(lifecycle, "run", lambda *_, **__: CompletedProcess((), 0))
-    stacks = {stack.name for stack in lifecycle.synthesised(deployment, tmp_path)}
+    stacks = {stack.name for stack in lifecycle.synthesised(deployment)}
     assert stacks == {f"article-{label}" for label in STACKS}
     put(aws, "compiled/key/model.pt", body="hours")
-    (bucket, *_) = removal.retained(deployment, tmp_path, sorted(stacks))
+    (bucket, *_) = removal.retained(deployment, sorted(stacks))
     assert (bucket.name, bucket.bytes) == (BUCKET, 5)
     manifests = lifecycle.manifests(deployment)
     expected = [(m["kind"], m["metadata"]["name"]) for m in rendered(deployment.experiment)]

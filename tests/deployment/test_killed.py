@@ -67,6 +67,17 @@ def test_killed_in_each_stage_it_ends_the_same(account: Operator) -> None:
 def test_a_sweep_that_is_killed_in_its_measuring(tmp_path: Path) -> None:
     with operating(tmp_path, swept()) as account:
         assert account.kill_in("benchmark", 40)
+        asked = len(account.aws.calls)
+        assert account.run("status") == 0
+        screen = [" ".join(line.split()) for line in account.output.splitlines()]
+        for begin in (
+            "stacks network, cluster, model-store, trainium, serving, observability, budget: comp",
+            "nodes trainium ",
+            "jobs download complete since ",
+            "guard trainium to 0 at ",
+        ):
+            assert any(line.startswith(begin) for line in screen), account.output
+        assert not any("Update" in call or "Put" in call for call in account.aws.calls[asked:])
         assert account.run("experiment", "--yes") == 0, account.output
         assert account.stages == [name for name in STAGES if name != "serve"]
         holds(account)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,68 +37,48 @@ def brought(folder: Path) -> dict[str, str]:
     }
 
 
-def bring(deployment: Deployment, into: Path, say: Callable[[str], None] = lambda _: None) -> Path:
+def bring(deployment: Deployment, into: Path) -> tuple[Path, str]:
     """Downloads the only run."""
-    run = results.chosen(results.listing(deployment).runs, None)
-    return results.download(deployment, run, into=into, say=say)
-
-
-def test_without_a_bucket_there_are_no_runs(deployment: Deployment) -> None:
-    assert results.listing(deployment).runs == []
-    with pytest.raises(DeploymentError, match="has no results yet"):
-        results.show(deployment, None)
-
-
-def test_a_run_comes_home_under_the_same_keys(
-    aws: FakeAws, deployment: Deployment, tmp_path: Path
-) -> None:
-    printed_lines = list[str]()
-    put(aws, "run-1", SERVICES)
-    put(aws, "quality", {"job/Base/samples.json": "no run"})
-    (run,) = results.listing(deployment).runs
-    assert (run.id, run.complete) == ("run-1", True)
-    folder = bring(deployment, tmp_path / "results", printed_lines.append)
-    assert folder == tmp_path / "results" / "run-1"
-    # The page is drawn at home.
-    assert brought(folder) == {name: SERVICES[name] for name in SERVICES if name != "report.html"}
-    assert printed_lines == [f"4 files, 0.0 MB, into {folder}"]
+    lines = list[str]()
+    run = results.chosen(results.listing(deployment)[0], None)
+    return results.download(deployment, run, into=into, say=lines.append), "\n".join(lines)
 
 
 def test_only_what_is_missing_or_has_changed_comes_again(
     aws: FakeAws, deployment: Deployment, tmp_path: Path
 ) -> None:
-    printed_lines = list[str]()
+    with pytest.raises(DeploymentError, match="has no results yet"):  # without a bucket
+        results.show(deployment, None)
     put(aws, "run-1", SERVICES)
-    folder = bring(deployment, tmp_path)
+    put(aws, "quality", {"job/Base/samples.json": "no run"})
+    folder, printed = bring(deployment, tmp_path / "results")
+    assert folder == tmp_path / "results" / "run-1"
+    # The page is drawn at home.
+    assert brought(folder) == {name: SERVICES[name] for name in SERVICES if name != "report.html"}
+    assert printed == f"4 files, 0.0 MB, into {folder}"
+
     (folder / "config.json").unlink()
     put(aws, "run-1", {"ledger.jsonl": "{}\n{}\n"})
     (folder / "_COMPLETE.draft").write_text("half of an earlier try")
-    bring(deployment, tmp_path, printed_lines.append)
-    assert printed_lines == [f"2 files, 0.0 MB, into {folder}; 2 were here"]
+    _, printed = bring(deployment, tmp_path / "results")
+    assert printed == f"2 files, 0.0 MB, into {folder}; 2 were here"
     assert (folder / "ledger.jsonl").read_text() == "{}\n{}\n"
 
 
 def test_a_run_of_indexes_is_complete_when_none_is_missing(
     aws: FakeAws, deployment: Deployment, tmp_path: Path
 ) -> None:
-    files = {
-        "sweep.json": CONFIG,
-        "config.json": json.dumps({"variants": [{"name": "Base"}]}),
-        "merged.json": json.dumps({"complete": ["Base"], "missing": {"SD": "not complete"}}),
-        "variants/Base-1234/_COMPLETE": "",
-        "variants/Base-1234/ledger.jsonl": "{}\n",
-    }
-    put(aws, "sweep-1", files)
-    (run,) = results.listing(deployment).runs
-    assert not run.complete
-    for body in ("[" * 10**6, "[]"):  # whoever may write to the bucket chooses it
+    put(aws, "sweep-1", {"sweep.json": CONFIG, "variants/Base-1234/ledger.jsonl": "{}\n"})
+    for body, is_complete in (
+        ('{"complete": ["Base"], "missing": {"SD": "not complete"}}', False),
+        ("[" * 10**6, False),  # whoever may write to the bucket chooses it
+        ("[]", False),
+        ('{"complete": [], "missing": {}}', True),
+    ):
         put(aws, "sweep-1", {"merged.json": body})
-        (run,) = results.listing(deployment).runs
-        assert not run.complete
-    put(aws, "sweep-1", {"merged.json": json.dumps({"complete": [], "missing": {}})})
-    (run,) = results.listing(deployment).runs
-    assert run.complete
-    folder = bring(deployment, tmp_path)
+        (run,) = results.listing(deployment)[0]
+        assert run.complete is is_complete
+    folder, _ = bring(deployment, tmp_path)
     assert (folder / "variants/Base-1234/ledger.jsonl").exists()
 
 
@@ -175,7 +154,7 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     for run in HOSTILE:
         put(aws, run, SERVICES)
     # The newest of all is none of them.
-    assert [run.id for run in results.listing(deployment).runs] == ["run-1"]
+    assert [run.id for run in results.listing(deployment)[0]] == ["run-1"]
     assert results.show(deployment, None) == 0
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
@@ -193,7 +172,8 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
 
 def test_what_is_too_large_to_read_is_not_read(aws: FakeAws, deployment: Deployment) -> None:
     put(aws, "run-1", {"merged.json": "{}" + " " * (16 << 20), "config.json": CONFIG})
-    assert results.listing(deployment).refusal == f"{REFUSED} results/run-1/merged.json (1 in all)"
+    _, refusal = results.listing(deployment)
+    assert refusal == f"{REFUSED} results/run-1/merged.json (1 in all)"
     read = Bucket(deployment).read
     assert read("results/run-1/merged.json") is None
     assert read("results/run-1/config.json") == CONFIG.encode()

@@ -1,34 +1,21 @@
-"""One screen, at every moment of an experiment's life, and nothing changed by looking."""
+"""One screen, also where the cluster cannot be asked; test_killed.py looks at it half-way."""
 
 from __future__ import annotations
 
-import datetime
-from typing import Any
-
 import pytest
 
-from deployment import guard, status
+from deployment import status
 from deployment.account import Deployment
-from deployment.nodes import Kind
 from tests.deployment.api import Objects
-from tests.deployment.conftest import scale, sizes, with_nodes
+from tests.deployment.conftest import with_nodes
 from tests.deployment.fake_aws import FakeAws
-from tests.deployment.kube import RUNNING, container, meta, pod
-
-JOB_LABEL = "batch.kubernetes.io/job-name"
+from tests.deployment.kube import container, ended, meta, pod
 
 
-def screen_lines(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Lines of the screen after its headline, with single spaces and without today's date."""
+def screen(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Lines after the headline, with single spaces."""
     assert status.show(deployment) == 0
-    today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d} "
-    lines = capsys.readouterr().out.splitlines()[1:]
-    return [" ".join(line.split()).replace(today, "") for line in lines]
-
-
-def test_nothing_is_deployed(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = screen_lines(deployment, capsys)
-    assert lines == ["stacks nothing is deployed", "cost nothing is running"]
+    return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()[1:]]
 
 
 def test_a_cluster_that_cannot_be_reached(
@@ -37,106 +24,42 @@ def test_a_cluster_that_cannot_be_reached(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    lines = screen(deployment, capsys)
+    assert lines == ["stacks nothing is deployed", "cost nothing is running"]
     monkeypatch.setenv("KUBERNETES_API", "http://127.0.0.1:9")
-    with_nodes(aws)
-    screen = "\n".join(screen_lines(deployment, capsys))
-    assert "cluster not known (docs/runbook.md, Reach a private API): Kubernetes: the" in screen
-    assert "nodes trainium 0 asked for, at most 4" in screen
-    assert "guard" not in screen
-    scale(aws, 1)
-    screen = "\n".join(screen_lines(deployment, capsys))
-    assert "trainium 1 asked for, at most 4" in screen
-    assert "guard trainium none: its nodes run until `make stop" in screen
+    with_nodes(aws, 1)
+    printed = "\n".join(screen(deployment, capsys))
+    assert "cluster not known (docs/runbook.md, Reach a private API): Kubernetes: the" in printed
+    assert "nodes trainium 1 asked for, at most 4" in printed
+    assert "guard trainium none: its nodes run until `make stop" in printed
 
 
-def node(name: str, labels: dict[str, str], *, ready: bool = True) -> dict[str, Any]:
-    since = "2026-11-22T10:05:00Z"
-    condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": since}
-    return {"metadata": meta(name, labels), "status": {"conditions": [condition]}}
-
-
-def job(name: str, **status: Any) -> dict[str, Any]:
-    spec = {"template": {"spec": {"containers": [{"name": "c"}]}}, **status.pop("spec", {})}
-    return {"metadata": meta(name), "spec": spec, "status": status}
-
-
-def service(name: str) -> dict[str, Any]:
-    spec = {
-        "replicas": 1,
-        "selector": {"matchLabels": {"app": name}},
-        "template": {"spec": {"containers": [{"name": "vllm"}]}},
-    }
-    return {"metadata": meta(name, {"component": "vllm"}), "spec": spec, "status": {}}
-
-
-def halfway(api: Objects) -> None:
-    """One service is ready, one waits for its graph, which is compiled."""
-    failed = {"type": "Failed", "status": "True", "message": "Job has reached the limit"}
-    indexed = {"completionMode": "Indexed", "completions": 4}
-    waiting = container("fetch-artifact", RUNNING, started=True)
-    compiling = {JOB_LABEL: "compile-qwen-sd-vllm-1a2b3c4d"}
-    measures = container("llmperf", RUNNING, ready=True)
-    ready = container("vllm", RUNNING, ready=True)
-    api.lists = {
-        "nodes": [
-            node("s-0", {}),
-            node("s-1", {}, ready=False),
-            node("t-0", {"speculative-decoding/node-group": "trainium"}),
-        ],
-        "jobs": [
-            job("download-1a2b3c4d", completionTime="2026-11-22T10:30:00Z"),
-            job("compile-qwen-sd-vllm-1a2b3c4d", active=1),
-            job("compile-qwen-vllm-1a2b3c4d", failed=4, conditions=[failed]),
-            job("qwen-lmeval-1a2b3c4d", spec={"suspend": True}),
-            job("sweep-1a2b3c4d", spec=indexed, completedIndexes="0,2", failedIndexes="1"),
-        ],
-        "deployments": [service("qwen-vllm"), service("qwen-sd-vllm")],
-        "pods": [
-            pod("qwen-vllm-1", {"app": "qwen-vllm"}, "Running", ready),
-            pod("qwen-sd-vllm-1", {"app": "qwen-sd-vllm"}, "Pending", init=(waiting,)),
-            pod("compile-1", compiling, "Pending", init=(waiting,)),
-            pod("qwen-llmperf", {"app": "qwen-llmperf"}, "Running", measures),
-        ],
-    }
-    api.logs = {
-        "qwen-sd-vllm-1/fetch-artifact": "waiting for s3://bucket/compiled/key/\n",
-        "compile-1/fetch-artifact": "waiting for s3://bucket/models/draft/\n",
-        "qwen-llmperf/llmperf": "[0/63] waiting for SD\n",
-    }
-
-
-def test_halfway(
+def test_what_failed_and_what_may_not_be_asked(
     aws: FakeAws, deployment: Deployment, api: Objects, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    aws.cloudformation.add("network")
     with_nodes(aws)
-    until = guard.start(deployment, Kind.TRAINIUM, 1).at
-    halfway(api)
-    before = len(aws.calls)
-    lines = screen_lines(deployment, capsys)
-    for line in (
-        "stacks network, cluster, trainium: complete",
-        "nodes trainium 1 of 1 ready",
-        "system 1 of 2 ready",
-        "jobs download complete since 2026-11-22 10:30",
-        "compile-qwen-sd-vllm fetch-artifact runs: waiting for s3://bucket/models/draft/",
-        "compile-qwen-vllm failed: Job has reached the limit",
-        "qwen-lmeval not begun: it waits until it is asked for",
-        "sweep complete: 0,2 of 4, failed: 1; waits for a pod",
-        "services qwen-sd-vllm fetch-artifact runs: waiting for s3://bucket/compiled/key/",
-        "qwen-vllm ready since 2026-11-22 10:20",
-        "run qwen-llm [0/63] waiting for SD",
-    ):
-        today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d} "
-        assert line.replace(today, "") in lines, lines
-    assert any(
-        line.startswith("guard trainium to 0 at ") and f"{until:%H:%M}" in line for line in lines
-    )
-    changes = [call for call in aws.calls[before:] if ":Put" in call or ":Update" in call]
-    assert (changes, sizes(aws)) == ([], [1, 0])
-    assert all(request.startswith("GET ") for request in api.requests)
-
+    gone = {"type": "Failed", "status": "True", "message": "Job has reached the limit"}
+    indexed = {"completionMode": "Indexed", "completions": 4}
+    died = container("vllm", {"terminated": ended(3)})
+    api.lists = {
+        "jobs": [
+            {"metadata": meta("compile-1a2b"), "spec": {}, "status": {"conditions": [gone]}},
+            {
+                "metadata": meta("sweep-1a2b"),
+                "spec": indexed,
+                "status": {"completedIndexes": "0,2", "failedIndexes": "1"},
+            },
+        ],
+        "pods": [pod("qwen-llmperf", {"app": "qwen-llmperf"}, "Failed", died)],
+    }
+    for manifest in api.lists["jobs"]:
+        manifest["spec"] |= {"template": {"spec": {"containers": [{"name": "c"}]}}}
+    lines = screen(deployment, capsys)
+    assert "jobs compile failed: Job has reached the limit" in lines
+    assert "sweep complete: 0,2 of 4, failed: 1; waits for a pod" in lines
+    assert "run qwen-llm failed: vllm ended with status 3 (Error)" in lines
     api.refused.add("jobs")
-    lines = screen_lines(deployment, capsys)
+    lines = screen(deployment, capsys)
     assert "jobs not known: Kubernetes: 403 Forbidden" in lines
-    assert "run qwen-llm [0/63] waiting for SD" in lines
+    assert "run qwen-llm failed: vllm ended with status 3 (Error)" in lines
+    assert all(request.startswith("GET ") for request in api.requests)

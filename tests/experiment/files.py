@@ -50,6 +50,7 @@ LLAMA: Final = model(
 _HEAD: Final = (128256, 1, 8192, 3.4)
 EAGLE_HEAD: Final = model("example/llama-70b-eagle", "e", *_HEAD, kind="eagle-head")
 EAGLE3_HEAD: Final = model("example/llama-70b-eagle3", "3", *_HEAD, kind="eagle3-head")
+DFLASH_DRAFT: Final = model("example/block", "d", *_HEAD, kind="dflash-draft", drafts=9)
 EAGLE: Final[dict[str, Any]] = {
     "models.target": LLAMA_70B,
     "models.draft": EAGLE_HEAD,

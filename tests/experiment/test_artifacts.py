@@ -6,8 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from experiment.loader import parse
 from experiment.runtimes import nxdi
@@ -50,11 +48,7 @@ def test_keys_stay_what_they_were() -> None:
     assert artifact_key(INPUTS) == "qwen3-32b-fused-7-fb86ccb4825ad59c"
 
 
-_WORD = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
-
-
-@settings(max_examples=15)
-@given(target=st.from_regex(f"{_WORD}/{_WORD}", fullmatch=True))
+@pytest.mark.parametrize("target", ["a/B", f"o/{'x' * 23}._-{'y' * 72}", "01-ai/1.-"])
 def test_a_key_can_be_a_label_value_and_an_object_key(target: str) -> None:
     for mode in (None, "eagle3"):
         key = artifact_key(INPUTS | {"target": target, "mode": mode})

@@ -38,15 +38,15 @@ def write(tmp_path: Path) -> Write:
 
 
 def test_the_experiment_carries_the_file_as_it_is(write: Write, tmp_path: Path) -> None:
-    experiment = load(write([{"prompt": "Hello", "class": "short"}, {"prompt": "Goodbye"}]))
+    lines = [{"prompt": "Hello", "class": "short"}, {"prompt": "Goodbye", "tools": [TOOL]}]
+    experiment = load(write(lines))
     content = (tmp_path / "prompts.jsonl").read_bytes()
     file = experiment.prompt_files["prompts.jsonl"]
-    assert file.content == content
-    assert file.digest == hashlib.sha256(content).hexdigest()
-    assert [prompt.name for prompt in file.prompts] == ["line-1", "line-2"]
-    case = experiment.benchmark.test_cases[3]
-    assert experiment.prompts_of(case) is file
+    assert (file.content, file.digest) == (content, hashlib.sha256(content).hexdigest())
     assert file.classes == {"short": 1, "": 1}
+    assert experiment.prompts_of(experiment.benchmark.test_cases[3]) is file
+    assert experiment.calls_tools
+    assert not load(write(lines[:1])).calls_tools
 
 
 def test_every_bad_line_is_named_with_its_number(write: Write, tmp_path: Path) -> None:
@@ -60,12 +60,6 @@ def test_classes_are_those_of_the_file(write: Write) -> None:
     path = write([{"prompt": "Hello", "class": "short"}], classes=["long"])
     assert ": benchmark.test_cases[3].classes[0] = " in _refused(path)
     assert _refused(path).endswith("must be one of short")
-
-
-def test_tools_of_a_file_need_a_parser_as_a_set_s_do(write: Write) -> None:
-    experiment = load(write([{"prompt": "Hello", "tools": [TOOL]}]))
-    assert experiment.calls_tools
-    assert not load(write([{"prompt": "Hello"}])).calls_tools
 
 
 def _refused(path: Path) -> str:

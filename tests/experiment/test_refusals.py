@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,19 +15,16 @@ from experiment import ExperimentError, load
 from experiment.known_models import KNOWN_MODELS
 from experiment.loader import MOST_SHOWN, parse
 from spectap.printing import printable
+from tests.experiment import files
 from tests.experiment.files import (
     ABSENT,
     ARTICLE_TEXT,
     EAGLE,
     EAGLE3_HEAD,
     EAGLE_HEAD,
-    LLAMA,
-    QWEN3_HEAD,
     SMALL_DRAFT,
-    VANILLA,
     edited,
     edited_data,
-    line_of_error,
     lines_of,
     of_file,
     replaced,
@@ -37,29 +33,22 @@ from tests.experiment.files import (
 
 TEXTS = [
     ("name: article", "- name", "aws:", "block"),
-    ("  limit: 50", "  limit: 50\n   more: 5", "more: 5", "mapping values are not allowed"),
     ("aws:\n  region:", "aws:\n\tregion:", "\tregion:", "cannot start any token"),
     ("name: article", "name: article\nname: other", "name: other", "duplicate key"),
-    ("[us-east-2a, us-east-2c]", "[us-east-2a, us-east-2c", "api_access", "flow sequence"),
     ("name: article", "name: {{ name }}", "name: {{", "unhashable key"),
     ("name: article", "name: !!python/name:os.system", "os.system", "constructor"),
     ("limit: 50", f"limit: {'9' * 5000}", "limit: 99", "no valid int"),
     ('line: "a"', r'line: "a\e[2J"', "[2J", "no valid str"),
     ("name: article", "name: article # \a", "\a", "special characters"),
     ("api_access: []", f"api_access: {'[' * 500}{']' * 500}", "[[[", "maximum depth"),
-    ("  limit: 50", "  limit 50", "quality:", "quality"),
     ("name: article", "name: article\n5: x", "5: x", "unknown key"),
     ("35.7608", ".nan", ".nan", "finite"),
     ("2026-05-21", "2026-05-32", "05-32", "capacity.price.as_of"),
     ("headline: true\n    - name: mean", "headline: yes\n    - name: mean", "yes", "boolean"),
-    ("name: article", 'name: article\n"a\\nb": 1', "nb", "unknown key"),
     # Aliases and merge keys: the line is where the value is written.
     ("8\n  logical_core_size: 2", "&x 8\n  logical_core_size: *x", "&x", "logical_core_size"),
     ("8\n  logical_core_size: 2", "&x 8\n  logical_core_size: 2\n  c: *x", "c: *x", "serving.c"),
     ("\n  limit: 50", "\n  <<: {limit: 50}\n\n  limit: 5000", "limit: 5000", "quality.limit"),
-    ("\n  limit: 50", "\n  <<:\n    limit: 5000", "limit: 5000", "quality.limit"),
-    ("aws:\n  region: us-east-2\n", "aws:\n", "aws:", "aws.region"),
-    ("num_speculative_tokens: 7", "num_speculative_tokens: 1", "tokens: 1", "speculation.num_"),
     ("  mode: fused\n ", "  - mode: eager\n   ", "mode: eager", "speculation[0].mode"),
 ]
 """Words of the article's file, what replaces them, what the refused line holds, and a key word."""
@@ -71,7 +60,7 @@ BASES: Final[dict[str, dict[str, Any]]] = {
     "eagle3": of_file("eagle3"),
     "dflash": of_file("dflash"),
     "medusa": of_file("medusa"),
-    "jobs": VANILLA,
+    "jobs": files.VANILLA,
     "ladder": {"benchmark.concurrency": ABSENT, "benchmark.requests": ABSENT},
     "sweep": swept(),
     "listed": {"serving.devices": 4, "serving.tensor_parallel": 16},
@@ -88,8 +77,8 @@ def _spec(name: str, **changes: Any) -> dict[str, Any]:
 
 VALUES: Final[dict[str, Any]] = {
     "ABSENT": ABSENT,
-    "LLAMA": LLAMA,
-    "QWEN3_HEAD": QWEN3_HEAD,
+    "LLAMA": files.LLAMA,
+    "QWEN3_HEAD": files.QWEN3_HEAD,
     "EAGLE_HEAD": EAGLE_HEAD,
     "SMALL": SMALL_DRAFT,
     "NORM": EAGLE3_HEAD
@@ -166,12 +155,12 @@ def test_a_bad_text_is_refused_at_its_line(old: str, new: str, refused: str, wor
 def test_a_bad_value_is_refused_at_its_line(row: str) -> None:
     changes, field, word = _row(row)
     line = refusals(edited(changes))[0]
-    number = line_of_error(lines_of(edited_data(changes)), field)
+    number = files.line_of_error(lines_of(edited_data(changes)), field)
     assert line.startswith((f"mine.yaml:{number}: {field} = ", f"mine.yaml:{number}: {field}: "))
     assert re.search(rf"(?<![\w.]){re.escape(word)}", line.partition(field)[2]), line
 
 
-@pytest.mark.parametrize("text", ["", "# mine", "- name", "4", "[a, true]: x"])
+@pytest.mark.parametrize("text", ["", "- name", "[a, true]: x"])
 def test_what_is_no_mapping_of_text_is_refused(text: str) -> None:
     [line] = refusals(text)
     assert line.startswith("mine.yaml: ")
@@ -206,7 +195,6 @@ def test_more_than_can_be_read_at_once_are_counted() -> None:
     [
         ("directory.yaml", "cannot be read: Is a directory"),
         ("latin.yaml", "is not UTF-8 text; an experiment is YAML"),
-        ("latin.yaml/mine.yaml", "cannot be read: Not a directory"),
         ("missing.yaml", "no such file; available: directory.yaml, latin.yaml"),
         ("nowhere/mine.yaml", "no such file; available: none"),
     ],
@@ -236,22 +224,9 @@ def test_what_is_good_is_let_through(text: str) -> None:
     parse(text, "mine.yaml")
 
 
-def _fields(data: Any, path: str = "") -> Iterator[str]:
-    if path:
-        yield path
-    pairs = data.items() if isinstance(data, dict) else enumerate(data)
-    for key, value in pairs:
-        field = f"{path}.{key}".removeprefix(".")
-        yield from _fields(value, field) if isinstance(value, dict | list) else (field,)
-
-
 _text = st.text(st.characters(exclude_categories=["Cs"]))
-odd_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | _text,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_text, inner, max_size=2),
-    max_leaves=4,
-)  # fmt: skip
+_number = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+odd_values = st.none() | st.booleans() | _number | _text | st.lists(_text | _number, max_size=2)
 
 
 @settings(max_examples=60, deadline=None)
@@ -263,7 +238,8 @@ odd_values = st.recursive(
 def test_no_value_anywhere_gets_more_than_its_lines(
     base: str, data: st.DataObject, value: Any
 ) -> None:
-    field = data.draw(st.sampled_from(sorted(_fields(edited_data(BASES[base])))))
+    fields = sorted(filter(None, lines_of(edited_data(BASES[base]))))
+    field = re.sub(r"\[(\d+)\]", r".\1", data.draw(st.sampled_from(fields)))
     changes = BASES[base] | {field: value}
     places = lines_of(edited_data(changes))
     for line, error in _taken_or_refused_in_lines(edited(changes)):

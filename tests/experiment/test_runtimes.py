@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Engine, Mode, Paths, Preparation
+from experiment.runtimes import RUNTIMES, Mode, Paths
 from experiment.runtimes.inference_demo import (
     CANDIDATES,
     medusa_nodes,
@@ -17,28 +17,11 @@ from experiment.runtimes.inference_demo import (
     medusa_tree_files,
 )
 from experiment.variants import variants
-from tests.experiment.files import EAGLE, EAGLE3_HEAD, LLAMA_70B, QWEN3_HEAD, edited
+from tests.experiment.files import DFLASH_DRAFT, EAGLE, EAGLE3_HEAD, QWEN3_HEAD, edited, model
 
 FORK, PLUGIN, NEURON = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi", "vllm-neuron-1.x"
 NEURON_EAGLE3 = {"runtime": NEURON, "speculation.mode": "eagle3", "models.draft": QWEN3_HEAD}
 PATHS = Paths("/target", "/draft", "/artifact", "/scratch", "/scripts")
-
-
-@pytest.mark.parametrize(
-    ("name", "tag", "engine", "preparation"),
-    [
-        (FORK, "0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04", Engine.V0, "compile-job"),
-        (PLUGIN, "0.16.0-neuronx-py312-sdk2.31.1-ubuntu24.04", Engine.V1, "compile-job"),
-        (NEURON, "0.24.0.1.1.0-neuronx-py313-sdk2.32.0-ubuntu24.04", Engine.V1, "first-start"),
-    ],
-)
-def test_an_image_is_pinned_and_has_its_engine(
-    name: str, tag: str, engine: Engine, preparation: str
-) -> None:
-    runtime = RUNTIMES[name]
-    assert runtime.image == f"public.ecr.aws/neuron/pytorch-inference-vllm-neuronx:{tag}"
-    assert (runtime.engine, runtime.preparation) == (engine, Preparation(preparation))
-    assert all(mode.source.startswith("https://") for mode in runtime.modes.values())
 
 
 ARTIFACT = {"NEURON_COMPILED_ARTIFACTS": "/artifact", "NEURON_LOGICAL_NC_CONFIG": "2"}
@@ -111,32 +94,27 @@ def test_what_decides_a_graph_of_vllm_neuron_is_in_its_key_and_no_path_is() -> N
 
 
 def test_what_dflash_needs_goes_to_all_variants_of_its_experiment() -> None:
-    small = {"serving.devices": 1, "serving.tensor_parallel": 4}
-    figures = LLAMA_70B["architecture"] | {"checkpoint_gib": 16.0}
-    target = LLAMA_70B | {"id": "example/llama", "architecture": figures}
-    head = EAGLE3_HEAD
-    block = head | {"architecture": head["architecture"] | {"kind": "dflash-draft", "drafts": 9}}
     listed = [
-        {"name": "E", "mode": "eagle3", "num_speculative_tokens": 3, "draft": head},
-        {"name": "D", "mode": "dflash", "num_speculative_tokens": 9, "draft": block},
+        {"name": "E", "mode": "eagle3", "num_speculative_tokens": 3, "draft": EAGLE3_HEAD},
+        {"name": "D", "mode": "dflash", "num_speculative_tokens": 9, "draft": DFLASH_DRAFT},
     ]
-    changes = small | {"runtime": NEURON, "models.target": target, "speculation": listed}
-    served = variants(parse(edited(changes), "mine.yaml"))
-    flags = [list(v.runtime.serve_command(v, PATHS, 8000)) for v in served]
-    *speculative, matched = flags[1:]
+    small = {"serving.devices": 1, "serving.tensor_parallel": 4, "speculation": listed}
+    target = model("example/llama", "7", 128256, 80, 8192, 16.0)
+    experiment = parse(edited(small | {"runtime": NEURON, "models.target": target}), "mine.yaml")
+    commands = [v.runtime.serve_command(v, PATHS, 8000) for v in variants(experiment)]
+    *speculative, matched = commands[1:]
     without = [words[: words.index("--speculative-config")] for words in speculative]
     assert without == [matched] * 2
-    assert all("--no-enable-chunked-prefill" in words for words in flags)
+    assert all("--no-enable-chunked-prefill" in words for words in commands)
 
 
 def test_the_tree_is_the_published_one_and_each_cut_of_it_is_a_tree() -> None:
     """63 nodes on four levels (``examples/medusa_mc_sim_7b_63.json`` of NxDI v0.6.10598)."""
     assert Counter(map(len, medusa_tree(4))) == {1: 6, 2: 15, 3: 21, 4: 21}
-    assert max(rank for path in medusa_tree(4) for rank in path) == 9
     for heads in (1, 2, 3, 4):
         ways = [tuple(path) for path in medusa_tree(heads)]
         assert len(set(ways)) == len(ways) == medusa_nodes(heads) - 1
         assert max(map(len, ways)) == heads
         assert {path[:-1] for path in ways} <= {(), *ways}
-        assert json.loads(medusa_tree_files()[f"medusa-tree-{heads}.json"]) == [*map(list, ways)]
-        assert max(rank for path in ways for rank in path) < CANDIDATES
+        assert json.loads(medusa_tree_files()[f"medusa-tree-{heads}.json"]) == medusa_tree(heads)
+    assert max(rank for path in medusa_tree(4) for rank in path) == 9 < CANDIDATES

@@ -34,11 +34,8 @@ def test_the_committed_schema_is_fresh() -> None:
         # Variants are listed with quality or swept without.
         ({"sweep": swept()["sweep"]}, "$"),
         ({"speculation": ABSENT}, "$"),
-        ({"speculation": ABSENT, "quality": ABSENT}, "$"),
         (swept(windows=[16]), "$.sweep"),
         ({"serving.batchs": 4}, "$.serving"),
-        ({"serving.batch": "4"}, "$.serving.batch"),
-        ({"capacity.purchase": "rent"}, "$.capacity.purchase"),
         ({"benchmark.rounds": 0}, "$.benchmark.rounds"),
         ({"models.target.revision": "main"}, "$.models.target.revision"),
         ({"aws.availability_zones": ["us-east-2c"]}, "$.aws.availability_zones"),

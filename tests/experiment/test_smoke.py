@@ -29,10 +29,8 @@ TWO = [
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
         {"speculation.num_speculative_tokens": 15, "serving.batch": 16},
         {"speculation": TWO, "serving.devices": 4, "serving.tensor_parallel": 16},
-        {"serving.batch": 64, "benchmark.concurrency": 64, "benchmark.requests": 64},
     ],
 )
 def test_it_has_the_same_stacks_node_claims_and_mode(changes: dict[str, Any]) -> None:
@@ -48,7 +46,6 @@ def test_it_has_the_same_stacks_node_claims_and_mode(changes: dict[str, Any]) ->
 @pytest.mark.parametrize(
     ("changes", "nodes", "names"),
     [
-        (swept(), 1, ["Base", "k15"]),
         (swept(drafts=[SMALL_DRAFT]) | {"capacity.nodes": 4}, 2, ["Base", "k15"]),
         (
             swept(batches=[4, 8]) | {"capacity.nodes": 3},
@@ -68,10 +65,9 @@ def test_of_a_sweep_it_tries_the_widest_window(
 
 def test_of_a_ladder_it_tries_one_load_point() -> None:
     points = [{"concurrency": 2}, {"concurrency": 32}, {"rate": 0.5, "seconds": 60}]
-    sets = [{"name": "tools", "set": "bfcl"}]
-    _, little, _ = small(
-        {"benchmark.concurrency": ABSENT, "benchmark.load": points, "benchmark.test_cases": sets}
-    )
+    cases = [{"name": "tools", "set": "bfcl"}]
+    changes = {"benchmark.load": points, "benchmark.test_cases": cases}
+    _, little, _ = small(changes | {"benchmark.concurrency": ABSENT})
     assert [(point.concurrency, point.requests) for point in little.benchmark.points] == [(2, 8)]
     assert all(case.is_line for case in little.benchmark.test_cases)
 

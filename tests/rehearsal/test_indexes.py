@@ -65,18 +65,13 @@ def test_an_index_that_fails_is_retried_alone_and_given_up(tmp_path: Path) -> No
     assert pods.of(0) == pods.of(2) == [("started", 1), ("0", 1)]
 
 
-def test_an_index_that_another_try_would_not_help_is_given_up_at_once(tmp_path: Path) -> None:
-    pods = Pods(tmp_path, {0: "exit 69", 1: LONG})
-    pods.play(2, 1, 1, 69)
-    assert pods.of(0) == [("started", 1), ("69", 1)]
-    assert pods.of(1) == [("started", 1), ("-9, retried", 1), ("started", 2), ("-9", 2)]
-
-
-def test_a_retry_waits_for_those_that_were_not_tried(tmp_path: Path) -> None:
-    pods = Pods(tmp_path, {0: "exit 1"})
-    pods.play(2, 1, 1)
+def test_some_statuses_are_final_and_a_retry_waits_for_those_not_tried(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, {0: LONG, 1: "exit 69"})
+    pods.play(3, 1, 1, 69)
+    assert pods.of(0) == [("started", 1), ("-9, retried", 1), ("started", 2), ("-9", 2)]
     started = [attempt for event, attempt in pods.events if event == "started"]
-    assert started == [Attempt(0), Attempt(1), Attempt(0, 2)]
+    assert started == [Attempt(0), Attempt(1), Attempt(2), Attempt(0, 2)]
+    assert pods.of(1) == [("started", 1), ("69", 1)]
 
 
 def test_nothing_is_left_of_what_takes_too_long(tmp_path: Path) -> None:

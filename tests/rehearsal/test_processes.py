@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ from rehearsal.processes import (
     await_line,
     held,
     interruptible,
-    lasting_port,
     reason,
     run,
     running,
@@ -103,17 +101,14 @@ def test_a_second_signal_does_not_stop_the_stopping() -> None:
     assert steps == ["done"]
 
 
-@pytest.mark.parametrize(
-    ("program", "seconds", "message"),
-    [
+def test_a_failure_is_one_line(tmp_path: Path) -> None:
+    for program, seconds, message in (
         ("echo first; echo the reason; exit 3", 10, "ended with status 3: the reason; see .*log"),
         ("kill -9 $$", 10, r"was killed \(SIGKILL\)"),
         ("sleep 60", 0, "did not end within 0 s; see .*log"),
-    ],
-)
-def test_a_failure_is_one_line(program: str, seconds: float, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ProcessError, match=f"^{message}$"):
-        run(["sh", "-c", program], os.environ, tmp_path / "log", seconds, end_by=signal.SIGTERM)
+    ):
+        with pytest.raises(ProcessError, match=f"^{message}$"):
+            run(["sh", "-c", program], os.environ, tmp_path / "log", seconds, end_by=signal.SIGTERM)
 
 
 def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
@@ -125,22 +120,11 @@ def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
             await_health("SD", process, "http://127.0.0.1:1", log)
 
 
-@pytest.mark.parametrize(
-    ("output", "expected"),
-    [
+def test_the_line_that_says_best_what_went_wrong() -> None:
+    for output, expected in (
         ("", "it printed nothing"),
         ("one\ntwo\n\n", "two"),
         ("\n ❌  article-model-store failed: no bucket\n\nat Deployer\n", "article-model-store"),
         ("mine.yaml:6: name: is required\nSubprocess exited with error 1\n", "mine.yaml:6: name"),
-    ],
-)
-def test_the_line_that_says_best_what_went_wrong(output: str, expected: str) -> None:
-    assert reason(output).startswith(expected)
-
-
-def test_a_lasting_port_is_free_and_given_to_no_client() -> None:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", lasting_port()))
-    with socket.socket() as client:
-        client.bind(("127.0.0.1", 0))
-        assert client.getsockname()[1] > lasting_port()
+    ):
+        assert reason(output).startswith(expected)

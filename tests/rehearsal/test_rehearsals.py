@@ -158,9 +158,6 @@ def test_a_step_yields_up_to_one_token_more_than_its_drafts(services: Rehearsed)
     assert max(structured) == DRAFTS + 1
     # The server knows either prompt by its line.
     assert fmean(structured) > 3 > 2.5 > fmean(open_ended)
-
-
-def test_the_bucket_is_compared_with_the_results(services: Rehearsed) -> None:
     stage = r"compare the bucket with the results\n +\d+ files, all the same"
     assert re.search(stage, services.printed)
 
@@ -168,7 +165,8 @@ def test_the_bucket_is_compared_with_the_results(services: Rehearsed) -> None:
 def test_services_are_launched_again_and_launches_are_the_unit(
     rehearse: Rehearse, variation: Vary
 ) -> None:
-    launched = rehearse(variation(SHORT | {"benchmark.rounds": 3, "benchmark.launches": 3}))
+    changes = {"name": "launched", "benchmark.rounds": 3, "benchmark.launches": 3}
+    launched = rehearse(variation(SHORT | changes))
     records = [record for record in launched.run.records if record.round > 0]
     assert {(record.round, record.launch) for record in records} == {(n, n) for n in (1, 2, 3)}
     assert "RELAUNCH: kill -HUP " in launched.stand_ins

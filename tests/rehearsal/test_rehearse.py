@@ -14,7 +14,6 @@ import pytest
 
 from rehearsal.__main__ import main
 from rehearsal.setting import Layout
-from tests.conftest import edited
 from tests.rehearsal.left import alive, descendants
 from tests.synthesis import ROOT
 
@@ -49,18 +48,6 @@ def test_what_cannot_be_done_is_one_line(
     assert printed.out == ""
     assert re.match(f"rehearsal: {line}", printed.err)
     assert printed.err.count("\n") == 1
-
-
-def test_an_experiment_with_two_errors_is_two_lines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changes = {"serving.tensor_parallel": 16, "benchmark.concurrency": 5, "benchmark.requests": 5}
-    file = edited(tmp_path, changes)
-    assert status_of(monkeypatch, str(file)) == 1
-    first, second = capsys.readouterr().err.splitlines()
-    prefix = rf"rehearsal: {re.escape(str(file))}:\d+: "
-    assert re.match(rf"{prefix}serving\.tensor_parallel = 16: must be 32", first)
-    assert re.match(rf"{prefix}benchmark\.concurrency = 5: must be at most", second)
 
 
 def test_an_interruption_leaves_nothing() -> None:

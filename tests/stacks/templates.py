@@ -30,8 +30,7 @@ def node_group(synthesised: Synthesised, label: str) -> dict[str, Any]:
         for _, resource in synthesised.resources("AWS::EKS::Nodegroup")
         if resource["Properties"].get("Labels") == {NODE_GROUP_LABEL: label}
     )
-    properties: dict[str, Any] = group
-    return properties
+    return dict(group)
 
 
 def outputs(synthesised: Synthesised, stack: str) -> dict[str, Any]:

@@ -76,8 +76,7 @@ def _launch(synthesised: Synthesised, begin: str) -> dict[str, Any]:
         for logical_id, template in synthesised.resources("AWS::EC2::LaunchTemplate")
         if logical_id.startswith(begin)
     )
-    data: dict[str, Any] = launch_template
-    return data
+    return dict(launch_template)
 
 
 def test_nothing_else_is_billed_by_the_hour(each: Synthesised) -> None:
@@ -88,7 +87,5 @@ def test_nothing_else_is_billed_by_the_hour(each: Synthesised) -> None:
         *("AWS::EFS", "AWS::EC2::TransitGateway", "AWS::EC2::VPNGateway", "AWS::AutoScaling"),
         *("AWS::Kinesis", "AWS::MSK", "AWS::APS", "AWS::EMR"),
     )
-    billed = Counter(
-        resource["Type"] for _, resource in each.resources() if resource["Type"].startswith(dear)
-    )
+    billed = Counter(r["Type"] for _, r in each.resources() if r["Type"].startswith(dear))
     assert billed == {"AWS::EC2::NatGateway": 1, "AWS::EC2::EIP": 1}

@@ -93,13 +93,11 @@ def test_what_measures_may_start_the_stopper_where_it_is_told_to(each: Synthesis
 
 def _machine(synthesised: Synthesised) -> dict[str, Any]:
     ((_, machine),) = synthesised.resources("AWS::StepFunctions::StateMachine")
-    properties: dict[str, Any] = machine["Properties"]
-    return properties
+    return dict(machine["Properties"])
 
 
 def _resources(synthesised: Synthesised) -> dict[str, Any]:
-    resources: dict[str, Any] = synthesised.template("trainium")["Resources"]
-    return resources
+    return dict(synthesised.template("trainium")["Resources"])
 
 
 def _policy(synthesised: Synthesised, role: str) -> list[dict[str, Any]]:
@@ -117,5 +115,4 @@ def _policy(synthesised: Synthesised, role: str) -> list[dict[str, Any]]:
 def _trust(synthesised: Synthesised, role: str) -> dict[str, Any]:
     document = _resources(synthesised)[role]["Properties"]["AssumeRolePolicyDocument"]
     (statement,) = document["Statement"]
-    trust: dict[str, Any] = statement
-    return trust
+    return dict(statement)

@@ -18,39 +18,30 @@ from experiment.variants import variants
 from spectap import metrics as catalogue
 from spectap import names
 from stacks.observability import ObservabilityStack
-from tests.matrix import LADDER, SWEEP, THREE_VARIANTS
+from tests.matrix import LADDER, SWEEP, THREE_VARIANTS, VANILLA
 from tests.stacks.templates import outputs, widgets
 from tests.synthesis import Synthesised
 
 
-def test_everything_that_is_published_is_drawn_and_nothing_else(each: Synthesised) -> None:
-    experiment = each.experiment
+@pytest.mark.parametrize("name", ["article", SWEEP, LADDER])
+def test_everything_that_is_published_is_drawn_and_nothing_else(
+    name: str, of_matrix: Callable[[str], Synthesised]
+) -> None:
+    synthesised = of_matrix(name)
+    experiment, points = synthesised.experiment, synthesised.experiment.benchmark.points
+    shared = names.namespace(experiment.models.target.id), experiment.name
     published = {
-        (names.namespace(experiment.models.target.id), experiment.name, metric.name, v.name, c.name)
+        (*shared, metric.name, v.name, c.name, point.name if len(points) > 1 else None)
         for metric in (*catalogue.METRICS, *catalogue.TOTALS)
         for v in variants(experiment)
         for c in experiment.benchmark.test_cases
+        for point in points
         if metric is not catalogue.TOKENS_PER_STEP or experiment.shows_steps(c)
     }
-    fields = ("namespace", "Experiment", "name", "Variant", "TestCase")
-    rows = [row for graph in _graphs(each.template("observability")) for row in graph["metrics"]]
-    metrics = [_metric(row) for row in rows if len(row) > 1]
-    assert {tuple(metric[field] for field in fields) for metric in metrics} == published
-
-
-def test_everything_that_is_published_is_drawn_at_each_load(
-    of_matrix: Callable[[str], Synthesised],
-) -> None:
-    ladder = of_matrix(LADDER)
-    drawn = {
-        (metric["name"], metric["Load"])
-        for graph in _graphs(ladder.template("observability"))
-        for metric in map(_metric, (row for row in graph["metrics"] if len(row) > 1))
-    }
-    published = (*catalogue.METRICS, *catalogue.TOTALS)
-    points = ladder.experiment.benchmark.points
-    assert any(point.rate for point in points)
-    assert drawn == {(metric.name, point.name) for metric in published for point in points}
+    fields = ("namespace", "Experiment", "name", "Variant", "TestCase", "Load")
+    graphs = _graphs(synthesised.template("observability"))
+    metrics = [_metric(row) for graph in graphs for row in graph["metrics"] if len(row) > 1]
+    assert {tuple(metric.get(field) for field in fields) for metric in metrics} == published
 
 
 def test_speed_up_is_the_baseline_over_the_variant(variation: Callable[..., Experiment]) -> None:
@@ -141,17 +132,14 @@ def test_quotas_are_kept_with_most_cells(
                 {"name": f"variant-{n}-of-xxxxxxx", "mode": "fused", "num_speculative_tokens": n}
                 for n in range(2, 2 + windows)
             ],
-            "benchmark.test_cases": listed
-            if cases > 1
-            else [{"name": f"case-{'x' * 35}", "set": "bfcl"}],
+            "benchmark.test_cases": listed if cases > 1 else [{"name": "x" * 40, "set": "bfcl"}],
         }
     )
     assert len(variants(experiment)) * cases * points == MOST_CELLS
     template = _template(experiment)
     assert len(json.dumps(template, indent=1)) < 1_000_000
     for logical_id, resource in template["Resources"].items():
-        if resource["Type"] == "AWS::CloudWatch::Dashboard":
-            drawn = [*widgets({"Resources": {logical_id: resource}}, logical_id)]
+        if drawn := [*widgets({"Resources": {logical_id: resource}}, logical_id)]:
             metrics = [len(widget["properties"].get("metrics", ())) for widget in drawn]
             assert len(drawn) <= 500
             assert max(metrics) <= 500
@@ -172,6 +160,28 @@ def test_each_variant_has_an_alarm_on_its_speed_up(of_matrix: Any) -> None:
         dimensions = [{d["Name"]: d["Value"] for d in each["Dimensions"]} for each in operands]
         assert [each["Variant"] for each in dimensions] == ["Base", variant]
         assert {each["Experiment"] for each in dimensions} == {"three-variants"}
+
+
+@pytest.mark.parametrize("name", [SWEEP, VANILLA])
+def test_no_alarm_waits_for_variants_that_do_not_stand(
+    name: str, of_matrix: Callable[[str], Synthesised]
+) -> None:
+    isolated = of_matrix(name)
+    kinds = {"ecc-errors", "guard-drops", "guard-fails", "node-idle"}
+    expected = {f"{isolated.experiment.name}-{kind}" for kind in kinds}
+    assert {alarm["AlarmName"] for _, alarm in _alarms(isolated)} == expected
+
+
+def test_variants_of_a_sweep_are_drawn_over_the_time_range(
+    of_matrix: Callable[[str], Synthesised],
+) -> None:
+    """They are measured one after the other, so no curve would meet its baseline's."""
+    drawn = [*widgets(of_matrix(SWEEP).template("observability"))]
+    graphs = [w["properties"] for w in drawn if w["type"] == "metric"]
+    assert {graph["view"] for graph in graphs} == {"bar", "singleValue"}
+    assert all(graph["setPeriodToTimeRange"] for graph in graphs)
+    # Jobs publish no metric.
+    assert not [*widgets(of_matrix(VANILLA).template("observability"))]
 
 
 def test_a_guard_that_fails_twice_in_half_an_hour_raises_an_alarm(synthesised: Synthesised) -> None:

@@ -11,12 +11,17 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
+from cfnlint.helpers import REGIONS as ALL_REGIONS
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
 from app import compose
+from deployment.account import Deployment
+from deployment.preflight.account import BOOTSTRAP_VERSION, stack_names
 from experiment import Experiment
-from stacks.regions import budget_region
+from stacks.regions import BUDGET_REGIONS, ELSEWHERE, budget_region
 from tests.matrix import BLOCK_IN_MELBOURNE, MATRIX
 from tests.stacks.lint import errors, findings
+from tests.stacks.templates import listed
 from tests.stacks.test_snapshots import STACKS
 from tests.synthesis import ACCOUNT, CONTEXT, Synthesised
 
@@ -30,6 +35,23 @@ def test_every_stack_is_there_with_its_region_and_the_tag_it_is_found_by(each: S
         expected = budget_region(region) if name.endswith("budget") else region
         assert stack["environment"] == f"aws://unknown-account/{expected}", name
         assert stack["properties"].get("tags") == {"Experiment": each.experiment.name}, name
+    # Preflight looks for these, and asks for the bootstrap that they need.
+    needed = [stack["properties"]["requiresBootstrapStackVersion"] for stack in stacks.values()]
+    assert max(needed) == BOOTSTRAP_VERSION
+    deployment = Deployment(each.experiment, "mine.yaml", ACCOUNT)
+    assert {name for name, _ in stack_names(deployment)} == {*stacks}
+
+
+def test_a_budget_is_made_where_the_resource_registry_has_budgets() -> None:
+    assert budget_region("ap-southeast-4") == ELSEWHERE
+    others = ("us-gov", "us-iso", "cn-", "eu-iso", "eusc-")
+    has_budgets = {
+        region
+        for region in ALL_REGIONS
+        if not region.startswith(others)
+        and "AWS::Budgets::Budget" in PROVIDER_SCHEMA_MANAGER.get_resource_types(region)
+    }
+    assert has_budgets == BUDGET_REGIONS
 
 
 def test_cfn_lint_finds_no_error(each: Synthesised) -> None:
@@ -51,21 +73,6 @@ def test_cdk_nag_would_fail_synthesis(tmp_path: Path) -> None:
         app.synth()
 
 
-def test_every_acknowledgment_has_a_reason(synthesised: Synthesised) -> None:
-    acknowledged = {
-        rule: reason
-        for path in synthesised.directory.glob("*.metadata.json")
-        for entries in json.loads(path.read_text()).values()
-        for entry in entries
-        if entry["type"] == "aws:cdk:acknowledged-rules"
-        for rule, reason in entry["data"].items()
-        if "AwsSolutions" in rule
-    }
-    assert len(acknowledged) > 10
-    for rule, reason in acknowledged.items():
-        assert len(reason) > 20, rule
-
-
 # Actions that know no resource-level permissions (Service Authorization Reference).
 WITHOUT_RESOURCES = {
     "cloudwatch:PutMetricData",
@@ -82,8 +89,7 @@ WITHOUT_RESOURCES = {
 def test_everything_is_allowed_only_where_nothing_narrower_can_be(each: Synthesised) -> None:
     for logical_id, policy in each.resources("AWS::IAM::Policy"):
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
-            actions = statement["Action"]
-            actions = {actions} if isinstance(actions, str) else set(actions)
+            actions = {*listed(statement["Action"])}
             assert not any(action.endswith("*") for action in actions), logical_id
             if statement["Resource"] == "*":
                 assert actions <= WITHOUT_RESOURCES, logical_id

@@ -8,9 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from charts.indexes import run_id
+from charts.names import indexed_job
 from stacks.serving import PRUNED
-from tests.matrix import WHOLE_NODES
-from tests.stacks.templates import resolved
+from tests.matrix import SWEEP, VANILLA, WHOLE_NODES
+from tests.stacks.templates import outputs, resolved
 from tests.synthesis import ACCOUNT, ROOT, Manifest, Synthesised
 
 
@@ -76,6 +80,17 @@ def test_the_image_is_built_from_the_benchmark_and_nothing_besides(
     files = {path for path in _files(ROOT / "spectap") if "__pycache__" not in path.parts}
     assert _files(synthesised.directory / image["source"]["directory"]) == files
     assert Path("Dockerfile") in files
+
+
+@pytest.mark.parametrize("name", [SWEEP, VANILLA])
+def test_commands_are_about_indexes(name: str, of_matrix: Callable[[str], Synthesised]) -> None:
+    isolated = of_matrix(name)
+    commands = {k: json.dumps(v) for k, v in outputs(isolated, "serving").items() if "Command" in k}
+    names = ("Kubeconfig", "Watch", "Preparation", "Indexes", "Index", "Results", "Again")
+    assert [*commands] == [f"Command{number}{name}" for number, name in enumerate(names, 1)]
+    for command in ("Command4Indexes", "Command5Index", "Command7Again"):
+        assert f"--selector app={indexed_job(isolated.experiment)}" in commands[command]
+    assert f"/results/{run_id(isolated.experiment)}/" in commands["Command6Results"]
 
 
 def _files(folder: Path) -> set[Path]:

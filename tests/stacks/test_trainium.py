@@ -68,16 +68,13 @@ def test_metadata_needs_a_token_and_reaches_no_pod(synthesised: Synthesised) -> 
     assert options == [{"HttpTokens": "required", "HttpPutResponseHopLimit": 1}] * 3
 
 
-@pytest.mark.parametrize("name", ["article", FIRST_START])
-def test_compile_nodes_exist_where_cpus_compile(
-    name: str, of_matrix: Callable[[str], Synthesised]
+def test_compile_nodes_exist_only_where_cpus_compile(
+    of_matrix: Callable[[str], Synthesised],
 ) -> None:
-    synthesised = of_matrix(name)
-    on_cpus = synthesised.experiment.compile_node is CompileNode.CPU
-    assert on_cpus == (name == "article")
-    assert len([*synthesised.resources("AWS::EKS::Nodegroup")]) == (3 if on_cpus else 2)
-    values = {"CompileNodeGroup", "CompileGuardRole"} & outputs(synthesised, "trainium").keys()
-    assert len(values) == (2 if on_cpus else 0)
+    synthesised = of_matrix(FIRST_START)
+    assert len([*synthesised.resources("AWS::EKS::Nodegroup")]) == 2
+    names = outputs(synthesised, "trainium").keys()
+    assert not {"CompileNodeGroup", "CompileGuardRole"} & names
 
 
 def test_their_disk_holds_what_a_compile_may_fill(synthesised: Synthesised) -> None:
@@ -98,5 +95,4 @@ def test_their_disk_holds_what_a_compile_may_fill(synthesised: Synthesised) -> N
 def _template(synthesised: Synthesised, label: str) -> dict[str, Any]:
     reference = node_group(synthesised, label)["LaunchTemplate"]["Id"]["Ref"]
     resource = synthesised.template("trainium")["Resources"][reference]
-    data: dict[str, Any] = resource["Properties"]["LaunchTemplateData"]
-    return data
+    return dict(resource["Properties"]["LaunchTemplateData"])

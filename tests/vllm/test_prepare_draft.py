@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -62,27 +63,21 @@ for line in sys.stdin:
 Tensors = Mapping[str, tuple[str, Sequence[Any]]]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _torch() -> Iterator[None]:
-    worker = subprocess.Popen(
+@cache
+def worker() -> subprocess.Popen[str]:
+    """It ends with this process, which holds its input open."""
+    return subprocess.Popen(
         [PYTHON, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    _workers.append(worker)
-    yield
-    _workers.pop().communicate(timeout=60)
-    assert worker.returncode == 0
-
-
-_workers: list[subprocess.Popen[str]] = []
 
 
 def ask(*question: Any) -> Any:
     """What a function of the worker returns for its arguments."""
-    (worker,) = _workers
-    assert worker.stdin
-    assert worker.stdout
-    print(json.dumps(question, default=str), file=worker.stdin, flush=True)
-    return json.loads(worker.stdout.readline())
+    process = worker()
+    assert process.stdin
+    assert process.stdout
+    print(json.dumps(question, default=str), file=process.stdin, flush=True)
+    return json.loads(process.stdout.readline())
 
 
 def run(script: Path, *arguments: str | Path, status: int = 0) -> str:
@@ -312,19 +307,17 @@ def test_medusa_heads_are_put_beside_their_target(
         assert (prepared / file.name).read_bytes() == file.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        (medusa(3), "has 3 heads, not 4: use num_speculative_tokens as few"),
-        (medusa(4, parts={"1.weight": None}), "head 0 has no 1.weight"),
-        (medusa(4, parts={"1.linear.weight": filled(2, 2, 1)}), "NxDI's heads have one layer"),
-    ],
-)
 def test_medusa_heads_that_nxdi_has_no_room_for_are_refused(
-    weights: Tensors, message: str, targets: Mapping[str, Path], tmp_path: Path
+    targets: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    heads = checkpoint(tmp_path / "heads", {}, medusa_lm_head__pt=weights)
-    (line,) = run(MEDUSA, tmp_path, heads, targets["tied"], "4", status=1).splitlines()
-    assert line.startswith(f"prepare_medusa: {heads}: ")
-    assert message in line
-    assert not (tmp_path / "target").exists()
+    two_layers = {"1.linear.weight": filled(2, 2, 1)}
+    for name, weights, message in (
+        ("few", medusa(3), "has 3 heads, not 4: use num_speculative_tokens as few"),
+        ("torn", medusa(4, parts={"1.weight": None}), "head 0 has no 1.weight"),
+        ("deep", medusa(4, parts=two_layers), "NxDI's heads have one layer"),
+    ):
+        heads = checkpoint(tmp_path / name, {}, medusa_lm_head__pt=weights)
+        (line,) = run(MEDUSA, tmp_path, heads, targets["tied"], "4", status=1).splitlines()
+        assert line.startswith(f"prepare_medusa: {heads}: ")
+        assert message in line
+        assert not (tmp_path / "target").exists()

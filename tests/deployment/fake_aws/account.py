@@ -59,7 +59,6 @@ class FakeAws:
         self.clock.watch = self.check
 
     def client(self, service: str, region: str = REGION) -> Any:
-        """A client as boto3's."""
         parts: dict[str, tuple[object, ...]] = {
             "eks": (self.eks, self.facts),
             "scheduler": (self.scheduler,),
@@ -70,7 +69,6 @@ class FakeAws:
         return Client(service, region, parts.get(service, (self.facts,)), self._called)
 
     def sleep(self, seconds: float) -> None:
-        """A command waits."""
         with self._lock:
             self.boundary("sleep")
             self.clock.advance(seconds)

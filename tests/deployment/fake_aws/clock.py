@@ -24,7 +24,6 @@ class Clock:
         self._count = itertools.count()
 
     def now(self) -> datetime.datetime:
-        """In UTC, in whole seconds."""
         return self.moment(self.seconds)
 
     def moment(self, seconds: float) -> datetime.datetime:
@@ -32,11 +31,9 @@ class Clock:
         return _EPOCH + datetime.timedelta(seconds=int(seconds))
 
     def seconds_of(self, moment: datetime.datetime) -> float:
-        """The same moment as a number of this clock."""
         return (moment - _EPOCH).total_seconds()
 
     def after(self, seconds: float, event: Callable[[], None]) -> None:
-        """Has something happen later."""
         heapq.heappush(self._events, (self.seconds + seconds, next(self._count), event))
 
     def advance(self, seconds: float) -> None:

@@ -101,7 +101,6 @@ class CloudFormation:
 
     @property
     def stack(self) -> Stack | None:
-        """That of the node groups."""
         return self.stacks.get(self._name)
 
     def deploy(self, template: Template) -> None:
@@ -113,7 +112,6 @@ class CloudFormation:
         self._clock.after(MINUTE, lambda: self._change(stack, before, template))
 
     def destroy(self) -> None:
-        """Begins to delete the stack."""
         assert self.stack
         self.stack.status = "DELETE_IN_PROGRESS"
         self._clock.after(2 * MINUTE, functools.partial(self._delete, self.stack))

@@ -75,7 +75,6 @@ class Work:
 
     @property
     def phase(self) -> str:
-        """The pod's."""
         if self.is_over and not self.serves:
             return "Succeeded"
         return "Running" if self.elapsed else "Pending"
@@ -136,7 +135,6 @@ class Cluster:
         self._works = [work for work in self._works if work.name != name]
 
     def nodes(self, group: str) -> list[float]:
-        """When each node of a group joined."""
         groups = self._aws.eks.groups.values()
         return [node for each in groups if each.name.startswith(group) for node in each.nodes]
 

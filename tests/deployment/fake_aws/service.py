@@ -23,18 +23,14 @@ _VALIDATOR: Final = ParamValidator()
 
 
 def refused(code: str, message: str, operation: str = "Operation") -> ClientError:
-    """An error of AWS."""
     return ClientError({"Error": {"Code": code, "Message": message}}, operation)
 
 
 @dataclass
 class Pages:
-    """A paginator as boto3's."""
-
     _call: Callable[..., Any]
 
     def paginate(self, PaginationConfig: object = None, **arguments: Any) -> Iterator[Any]:
-        """The only page."""
         yield self._call(**arguments)
 
 
@@ -50,7 +46,6 @@ class Client:
         self._name, self._region, self._parts, self._caller = name, region, parts, caller
 
     def get_paginator(self, operation: str) -> Pages:
-        """All on one page."""
         return Pages(getattr(self, operation))
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:

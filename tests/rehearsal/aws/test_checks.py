@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import socket
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import pytest
 
 from rehearsal import RehearsalError
 from rehearsal.aws import checks
-from rehearsal.aws.client import Aws, embedded_aws, environment
+from rehearsal.aws.client import Aws, environment
 from spectap import config, names
 from spectap.record import Record
 from tests.rehearsal.conftest import REGION
@@ -22,18 +19,6 @@ from tests.spectap import samples
 
 NAMESPACE: Final = names.namespace("Qwen/Qwen3-32B")
 RUN: Final = "rehearsal-1"
-
-
-def test_a_failure_within_ends_it(tmp_path: Path) -> None:
-    def fail(aws: Aws) -> None:
-        assert aws.account == "123456789012"
-        raise RehearsalError("something is wrong")
-
-    with pytest.raises(RehearsalError), embedded_aws(REGION, tmp_path / "aws.log") as aws:
-        fail(aws)
-    address = urlsplit(aws.url)
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((address.hostname or "", address.port or 0), 1)
 
 
 def test_nothing_of_the_machine_s_own_aws_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,28 +47,19 @@ def write(folder: Path, **files: str) -> None:
         path.write_text(text)
 
 
-def test_the_bucket_has_to_hold_the_run(aws: Aws, tmp_path: Path) -> None:
-    run, bucket = tmp_path / RUN, "held"
-    files = {"ledger_jsonl": "a", "llmperf__a_json": "b"}
-    write(run, **files)
-    put(aws, bucket, **files)
-    assert checks.bucket_holds(aws, bucket, run).startswith("2 files, all the same")
-    write(run, ledger_jsonl="longer by now", report_html="new")
-    put(aws, bucket, stale="")
-    with pytest.raises(RehearsalError, match=r"ledger\.jsonl differs.*; report\.html .*; stale "):
-        checks.bucket_holds(aws, bucket, run)
-
-
-def test_a_merged_run_is_brought_as_it_is(aws: Aws, tmp_path: Path) -> None:
-    folder, bucket = tmp_path / RUN, "merged-run"
+def test_a_run_is_brought_as_it_is_and_the_bucket_has_to_hold_it(aws: Aws, tmp_path: Path) -> None:
+    run, bucket = tmp_path / RUN, "merged-run"
     put(aws, bucket)
     with pytest.raises(RehearsalError, match=r"no index has left a config\.json$"):
-        checks.bring(aws, bucket, folder)
-    files = {"config_json": "c", "variants__SD__ledger_jsonl": "l"}
-    put(aws, bucket, **files)
+        checks.bring(aws, bucket, run)
+    put(aws, bucket, config_json="c", variants__SD__ledger_jsonl="l")
     aws.client("s3").put_object(Bucket=bucket, Key="results/another/config.json", Body=b"")
-    assert checks.bring(aws, bucket, folder) == f"2 files from s3://{bucket}/results/{RUN}/"
-    assert checks.bucket_holds(aws, bucket, folder).startswith("2 files")
+    assert checks.bring(aws, bucket, run) == f"2 files from s3://{bucket}/results/{RUN}/"
+    assert checks.bucket_holds(aws, bucket, run).startswith("2 files, all the same")
+    write(run, config_json="longer by now", report_html="new")
+    put(aws, bucket, stale="")
+    with pytest.raises(RehearsalError, match=r"config\.json differs.*; report\.html .*; stale "):
+        checks.bucket_holds(aws, bucket, run)
 
 
 def test_a_variant_has_records_once_a_turn_is_over(aws: Aws) -> None:
@@ -103,33 +79,25 @@ def ledger(*rounds: int, variant: str) -> str:
     return "".join(json.dumps(asdict(record)) + "\n" for record in records)
 
 
-@pytest.mark.parametrize(
-    ("merged", "expected", "result"),
-    [
-        # What is in no figure need not be there.
-        ({"Base": [1, 1], "SD": [1, 2]}, ["Base", "SD"], "4 requests of 2 variants, all there"),
-        ({"Base": [1, 1], "SD": [1]}, ["Base", "SD"], "1 requests of SD; its own ledger has 2"),
-        ({}, ["Base", "k3", "SD"], "config.json: has Base, SD, not Base, k3, SD"),
-    ],
-)
-def test_a_merged_run_has_all_that_its_variants_measured(
-    tmp_path: Path, merged: dict[str, Sequence[int]], expected: list[str], result: str
-) -> None:
+def test_a_merged_run_has_all_that_its_variants_measured(tmp_path: Path) -> None:
+    base = ledger(1, 1, variant="Base")  # what is in no figure need not be there
     write(
         tmp_path,
         config_json=config.dump(samples.config()),
-        ledger_jsonl="".join(ledger(*rounds, variant=v) for v, rounds in merged.items()),
+        ledger_jsonl=base + ledger(1, 2, variant="SD"),
         variants__Base__ledger_jsonl=ledger(-1, 1, 1, variant="Base"),
         variants__SD__ledger_jsonl=ledger(-1, 1, 2, variant="SD"),
     )
-    try:
-        words = checks.merged_holds(tmp_path, expected)
-    except RehearsalError as error:
-        words = str(error)
-    assert words.endswith(result)
+    complete = checks.merged_holds(tmp_path, ["Base", "SD"])
+    assert complete == "4 requests of 2 variants, all there"
+    with pytest.raises(RehearsalError, match=r"config\.json: has Base, SD, not Base, k3, SD$"):
+        checks.merged_holds(tmp_path, ["Base", "k3", "SD"])
+    write(tmp_path, ledger_jsonl=base + ledger(1, variant="SD"))
+    with pytest.raises(RehearsalError, match=r"1 requests of SD; its own ledger has 2$"):
+        checks.merged_holds(tmp_path, ["Base", "SD"])
 
 
-def dimensions(variant: str) -> dict[str, str]:
+def pairs(variant: str) -> dict[str, str]:
     return {names.EXPERIMENT_DIMENSION: "article", names.VARIANT_DIMENSION: variant}
 
 
@@ -137,8 +105,8 @@ def template(folder: Path, *variants: str) -> Path:
     """One with a dashboard of TTFT by variant, an expression, and telemetry of nodes."""
     rows: list[list[Any]] = [[{"expression": "base / sd"}], ["Telemetry", "node_cpu"]]
     for variant in variants:
-        pairs = [text for pair in dimensions(variant).items() for text in pair]
-        rows.append([NAMESPACE, "TTFT", *pairs, {"visible": False}])
+        words = [word for pair in pairs(variant).items() for word in pair]
+        rows.append([NAMESPACE, "TTFT", *words, {"visible": False}])
     widgets = [
         {"type": "text", "properties": {"markdown": "## counting"}},
         {"type": "metric", "properties": {"metrics": rows, "region": "REGION"}},
@@ -153,8 +121,8 @@ def template(folder: Path, *variants: str) -> Path:
 
 def test_dashboards_and_metrics_have_to_match(aws: Aws, tmp_path: Path) -> None:
     for variant in ("Base", "Third"):
-        pairs = [{"Name": name, "Value": value} for name, value in dimensions(variant).items()]
-        datum = {"MetricName": "TTFT", "Dimensions": pairs, "Value": 1.0}
+        dimensions = [{"Name": name, "Value": value} for name, value in pairs(variant).items()]
+        datum = {"MetricName": "TTFT", "Dimensions": dimensions, "Value": 1.0}
         aws.client("cloudwatch").put_metric_data(Namespace=NAMESPACE, MetricData=[datum])
     drawn = template(tmp_path, "Base", "Third")
     assert checks.dashboards_show(aws, drawn) == "they draw the 2 published metrics"

@@ -11,7 +11,6 @@ import pytest
 from experiment import Experiment, load
 from experiment.loader import parse
 from experiment.variants import variants
-from rehearsal.golden.cost import Constant, Cost, Linear, Roofline, Rounded
 from rehearsal.golden.endpoints import golden_servers
 from rehearsal.golden.performance import (
     OF_CLASS,
@@ -24,10 +23,10 @@ from rehearsal.golden.performance import (
     of_class,
     prompts_of,
 )
-from rehearsal.golden.schedule import Decoding
+from rehearsal.golden.schedule import Decoding, Linear
 from rehearsal.golden.server import Acceptance
-from rehearsal.vllm import model_pair
 from rehearsal.vllm.corpus import Case, conversations
+from rehearsal.vllm.endpoints import cases
 from spectap.config import Structure
 from tests.experiment.files import (
     ARTICLE_TEXT,
@@ -75,11 +74,7 @@ def test_the_smaller_draft_is_faster_and_about_60_percent_less_is_accepted() -> 
 def test_a_head_is_not_judged_by_its_size_and_a_fixed_window_is_one_pass() -> None:
     assert draft(**EAGLE) == Draft()
     assert Draft(at_once=10).cost == pytest.approx(Draft().cost / 10)
-
-
-@pytest.mark.parametrize("rate", [0.05, 0.5, 0.98])
-def test_the_larger_the_draft_the_more_is_accepted(rate: float) -> None:
-    rates = [Draft(size).acceptance(rate) for size in (0.1, 0.5, 1, 1.01, 2, 16)]
+    rates = [Draft(size).acceptance(0.5) for size in (0.1, 0.5, 1, 1.01, 2, 16)]
     assert rates == sorted(set(rates))
     assert 0 < rates[0] < rates[-1] < 1
 
@@ -118,17 +113,12 @@ def test_prompts_are_accepted_by_their_class_or_line(with_prompts: Experiment) -
     assert known.of("Sort these numbers.") == pytest.approx(OF_CLASS["coding"], abs=0.2)
     assert known.of("Be brief.\nSing.") == pytest.approx(OF_CLASS["writing"], abs=0.2)
     assert known.of("Draw.") == pytest.approx(of_class("of-their-own"), abs=0.2)
-
-
-def test_only_the_classes_that_are_asked_for(with_prompts: Experiment) -> None:
-    case = with_prompts.benchmark.test_cases[0]
-    writing = case.model_copy(update={"classes": ("writing",)})
-    assert [prompt.prompt_class for prompt in prompts_of(with_prompts, writing)] == ["writing"]
+    case = with_prompts.benchmark.test_cases[0].model_copy(update={"classes": ("writing",)})
+    assert [prompt.prompt_class for prompt in prompts_of(with_prompts, case)] == ["writing"]
 
 
 def test_the_pair_for_vllm_is_trained_on_each_class(with_prompts: Experiment) -> None:
-    cases = [Case(*case) for case in json.loads(model_pair.cases(with_prompts))]
-    coding, writing, drawing, *lines = cases
+    coding, writing, drawing, *lines = (Case(*case) for case in json.loads(cases(with_prompts)))
     assert (coding.line, coding.structured) == (None, True)
     assert [*coding.prompts[0][0]] == ["user", "Sort these numbers."]
     assert not writing.structured
@@ -144,32 +134,14 @@ def test_the_pair_for_vllm_is_trained_on_each_class(with_prompts: Experiment) ->
     assert code.startswith("def ")
 
 
-MODELS = (Constant(), Linear(0.02), Roofline(24), Rounded(24))
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_pass_over_one_token_is_the_unit(model: Cost) -> None:
-    assert model.of(1) == pytest.approx(1)
-    assert Decoding(cost=model).step_seconds() == pytest.approx(0.045)
-    lengths = [model.of(tokens) for tokens in (1, 8, 64, 512)]
-    assert lengths == sorted(lengths)
-    assert (lengths[-1] > 2) == (model != Constant())
-
-
 def test_a_step_drafts_at_width_one_and_verifies_at_the_window() -> None:
     decoding = Decoding(window=7, draft_cost=0.1, token_seconds=1, cost=Linear(0.01))
     # 28 positions: 1.27 passes; six drafts of 4 positions: 0.103 each.
     assert decoding.step_seconds(4) == pytest.approx(1.27 + 0.6 * 1.03)
     assert decoding.slowdown(4) == pytest.approx((1.27 + 0.6 * 1.03) / (1.06 + 0.6))
-
-
-def test_a_window_of_which_nothing_is_kept_drafts_one_more_and_yields_one_more() -> None:
-    nxdi, upstream = Decoding(window=7), Decoding(window=6, undrafted=0)
-    assert upstream.drafts == nxdi.drafts == 6
-    assert upstream.step_seconds(4) == nxdi.step_seconds(4)
-    assert [*upstream.steps(99, 0.9, "x")] == [*nxdi.steps(99, 0.9, "x")]
-    assert max(step.tokens for step in upstream.steps(9_999, 0.9, "x")) == 7
-    assert upstream.plain == nxdi.plain == Decoding()
+    upstream = Decoding(6, undrafted=0, draft_cost=0.1, token_seconds=1, cost=Linear(0.01))
+    assert upstream.step_seconds(4) == decoding.step_seconds(4)
+    assert [*upstream.steps(99, 0.9, "x")] == [*decoding.steps(99, 0.9, "x")]
 
 
 @pytest.mark.parametrize("acceptance", [0.0, 0.52, 0.97])
@@ -187,13 +159,6 @@ def test_the_last_step_yields_more_than_the_answer_takes() -> None:
     assert [each.at for each in steps] == pytest.approx([0.02 + n * step for n in range(4)])
     assert [(step.tokens, step.beyond) for step in steps] == [(1, 0), (5, 0), (5, 0), (5, 0)]
     assert (last.tokens, last.beyond) == (4, 1)
-
-
-@pytest.mark.parametrize("model", MODELS[1:])
-def test_a_full_batch_ends_the_gain(model: Cost) -> None:
-    fused = Decoding(window=7, cost=model)
-    assert fused.gain(0.8, 1) > 1 > fused.gain(0.8, 64)
-    assert Decoding(window=7).gain(0.8, 64) > 1
 
 
 EAGLE3: dict[str, Any] = {"models.draft": EAGLE3_HEAD, "speculation.mode": "eagle3"}

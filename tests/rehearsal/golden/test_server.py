@@ -9,13 +9,11 @@ from typing import Any
 
 import aiohttp
 import jsonschema
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from experiment.runtimes import Engine
 from rehearsal.golden.answers import reply
 from rehearsal.golden.counted import Sent, page
-from rehearsal.golden.faults import FAULT_HEADER, Fault
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Golden
 
@@ -28,22 +26,21 @@ def in_steps(*tokens: int, gap: float = 0.002) -> Golden:
     return Golden(lambda prompt, number, length: steps)
 
 
-async def post(golden: Golden, path: str, body: dict[str, Any], fault: Fault | None = None) -> Any:
-    headers = {FAULT_HEADER: fault.value} if fault else {}
+async def post(golden: Golden, path: str, body: dict[str, Any]) -> Any:
     messages = {"messages": [{"role": "user", "content": "say it"}], "prompt": "say it"}
     async with (
         aiohttp.ClientSession() as session,
         session.post(
-            f"{golden.url}/{path}", json={"model": golden.model} | messages | body, headers=headers
+            f"{golden.url}/{path}", json={"model": golden.model} | messages | body
         ) as response,
     ):
         return response.status, await response.read()
 
 
-def ask(golden: Golden, path: str, body: dict[str, Any], fault: Fault | None = None) -> Any:
+def ask(golden: Golden, path: str, body: dict[str, Any]) -> Any:
     async def scenario() -> Any:
         async with golden:
-            return await post(golden, path, body, fault)
+            return await post(golden, path, body)
 
     return asyncio.run(scenario())
 
@@ -96,39 +93,9 @@ def test_usage_only_comes_when_it_is_asked_for() -> None:
     assert all("usage" not in event for event in chunks)
     assert usage_only["usage"]["completion_tokens"] == 5
     _, stream = ask(in_steps(1, 4), "completions", {"stream": True})
-    assert [event["usage"] for event in events(stream)] == [None, None]
-    assert events(stream)[0]["object"] == "text_completion"
-    assert events(stream)[0]["choices"][0]["text"]
-
-
-def test_health_models_metrics() -> None:
-    async def scenario() -> None:
-        async with in_steps(1, 4) as golden, aiohttp.ClientSession() as session:
-
-            async def page(path: str) -> str:
-                async with session.get(golden.url.removesuffix("/v1") + path) as response:
-                    return await response.text()
-
-            await post(golden, "chat/completions", {"stream": True})
-            assert json.loads(await page("/v1/models"))["data"][0]["id"] == golden.model
-            tokens = 'generation_tokens_total{engine="0",model_name="Qwen/Qwen3-32B"} 5.0'
-            assert tokens in await page("/metrics")
-            assert json.loads(await page("/record"))[0]["whole"]
-            golden.healthy = False
-            async with session.get(golden.url.removesuffix("/v1") + "/health") as response:
-                assert response.status == 503
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize(
-    ("body", "fault", "status"),
-    [({}, Fault.TOO_MANY, 429), ({}, Fault.BROKEN, 500), ({"model": "another"}, None, 404)],
-)
-def test_refusals(body: dict[str, Any], fault: Fault | None, status: int) -> None:
-    golden = in_steps(1)
-    assert ask(golden, "completions", body, fault)[0] == status
-    assert golden.sent == []
+    first, second = events(stream)
+    assert (first["object"], first["usage"], second["usage"]) == ("text_completion", None, None)
+    assert first["choices"][0]["text"]
 
 
 def test_a_streamed_call_is_vllm_s() -> None:
@@ -152,18 +119,14 @@ def test_a_streamed_call_is_vllm_s() -> None:
     assert usage_only["usage"]["completion_tokens"] == 14
 
 
-@pytest.mark.parametrize("path", ["chat/completions", "completions"])
-def test_an_answer_that_is_not_streamed(path: str) -> None:
+def test_an_answer_that_is_not_streamed() -> None:
     golden = in_steps(1, 39)
-    status, body = ask(golden, path, {"tools": [TOOL]} if path.startswith("chat") else {})
+    status, body = ask(golden, "chat/completions", {"tools": [TOOL]})
     answer = json.loads(body)
     assert (status, answer["usage"]["completion_tokens"]) == (200, 40)
     (sent,) = golden.sent
     assert (sent.tokens, sent.whole) == (40, True)
     (choice,) = answer["choices"]
-    if path == "completions":
-        assert choice["text"]
-        return
     assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
     (call,) = choice["message"]["tool_calls"]
     assert (call["type"], call["function"]["name"]) == ("function", "weather")
@@ -243,22 +206,19 @@ def request(text: str, **fields: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]} | fields
 
 
-def test_a_call_names_a_given_tool_and_keeps_its_schema() -> None:
+def test_a_call_names_a_given_or_the_chosen_tool_and_keeps_its_schema() -> None:
     called = reply(request("How is it?", tools=[TOOL]), 200)
     assert (called.tool, called.finish) == ("weather", "tool_calls")
     jsonschema.validate(json.loads(called.text), SCHEMA)
-
-
-def test_a_chosen_tool_is_called() -> None:
-    other_tool = {"type": "function", "function": {"name": "other"}}
+    tools = [{"type": "function", "function": {"name": "other"}}, TOOL]
     choice = {"type": "function", "function": {"name": "weather"}}
     for text in "abcdef":
-        chosen = reply(request(text, tools=[other_tool, TOOL], tool_choice=choice), 20)
+        chosen = reply(request(text, tools=tools, tool_choice=choice), 20)
         assert (chosen.tool, chosen.finish) == ("weather", "stop")
     assert reply(request("a", tools=[TOOL], tool_choice="none"), 20).tool is None
 
 
-def test_json_where_json_is_asked_for() -> None:
+def test_json_code_or_words_as_asked_for() -> None:
     for body in (
         request("Answer in JSON."),
         request("Answer.", response_format={"type": "json_object"}),
@@ -266,20 +226,13 @@ def test_json_where_json_is_asked_for() -> None:
         answer = reply(body, 30)
         assert json.loads(answer.text)["answer"]
         assert answer.finish == "stop"
-
-
-def test_code_that_compiles_and_has_the_name_that_was_asked_for() -> None:
     text = reply(request("Go on:\n\ndef dump_json(value):\n    '''Writes JSON.'''"), 60).text
     assert text.startswith("```python\n")
-    assert text.endswith("\n```")
     (function,) = ast.parse(text.strip("`").removeprefix("python")).body
     assert isinstance(function, ast.FunctionDef)
     assert function.name == "dump_json"
-
-
-def test_words_go_on_to_the_longest_answer() -> None:
-    answer = reply(request("Tell me."), 12)
-    assert (answer.finish, answer.tool, len(answer.tokens)) == ("length", None, 12)
+    words = reply(request("Tell me."), 12)
+    assert (words.finish, words.tool, len(words.tokens)) == ("length", None, 12)
 
 
 # One that has ended, of 1 + 4 + 2 tokens and one beyond, and one of which 1 + 3 have been sent.
@@ -290,60 +243,36 @@ SENT = [
 
 
 def samples(text: str) -> dict[str, float]:
-    """Name -> value of each sample that is no bucket; the labels are checked by the way."""
+    """Name and position -> value; the other labels are checked by the way."""
     values = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             assert sample.labels.pop("model_name") == "m"
             engine = sample.labels.pop("engine", None)
             assert (engine == "0") == ("inter_token" in text), "a label of V1 alone"
-            position = sample.labels.get("position", "")
-            if "le" not in sample.labels:
-                values[sample.name.removeprefix("vllm:") + position] = sample.value
+            position = sample.labels.pop("position", "")
+            values[sample.name.removeprefix("vllm:") + position] = sample.value
     return values
 
 
 BOTH = {
     **{"num_requests_running": 1, "num_requests_waiting": 0},
-    **{"prompt_tokens_total": 5, "request_success_total": 1},
     **{"request_generation_tokens_count": 1, "request_generation_tokens_sum": 7},
 }
 
 
-@pytest.mark.parametrize(
-    ("engine", "counted"),
-    [
-        (
-            Engine.V0,
-            {
-                "generation_tokens_total": 5,  # those that it scheduled: one a step
-                "time_per_output_token_seconds_count": 3,
-                "time_per_output_token_seconds_sum": 1.75,
-            },
-        ),
-        (
-            Engine.V1,
-            {
-                "generation_tokens_total": 11,
-                "inter_token_latency_seconds_count": 3,
-                "inter_token_latency_seconds_sum": 1.75,
-                "request_time_per_output_token_seconds_count": 1,
-                "request_time_per_output_token_seconds_sum": 0.125,
-            },
-        ),
-    ],
-)
-def test_either_engine_counts_in_its_way(engine: Engine, counted: dict[str, float]) -> None:
-    assert samples(page(engine, "m", SENT, running=1)) == BOTH | counted
-    # V0 shows a histogram only once it has a value.
-    has_histogram = "request_generation_tokens_sum" in samples(page(engine, "m", []))
-    assert has_histogram == (engine is Engine.V1)
-
-
-def test_v1_counts_drafts_where_it_has_them() -> None:
-    without = samples(page(Engine.V1, "m", SENT))
-    counted = samples(page(Engine.V1, "m", SENT, drafts=4))
-    assert {name: value for name, value in counted.items() if name not in without} == {
+def test_either_engine_counts_in_its_way() -> None:
+    assert samples(page(Engine.V0, "m", SENT, running=1)) == BOTH | {
+        "generation_tokens_total": 5,  # those that it scheduled: one a step
+        "time_per_output_token_seconds_count": 3,
+        "time_per_output_token_seconds_sum": 1.75,
+    }
+    assert samples(page(Engine.V1, "m", SENT, running=1, drafts=4)) == BOTH | {
+        "generation_tokens_total": 11,
+        "inter_token_latency_seconds_count": 3,
+        "inter_token_latency_seconds_sum": 1.75,
+        "request_time_per_output_token_seconds_count": 1,
+        "request_time_per_output_token_seconds_sum": 0.125,
         "spec_decode_num_drafts_total": 3,
         "spec_decode_num_draft_tokens_total": 12,
         # What is accepted counts, though the answer ends before it.
@@ -353,3 +282,6 @@ def test_v1_counts_drafts_where_it_has_them() -> None:
         "spec_decode_num_accepted_tokens_per_pos_total2": 1,
         "spec_decode_num_accepted_tokens_per_pos_total3": 0,
     }
+    # V0 shows a histogram only once it has a value.
+    empty = [samples(page(engine, "m", [])) for engine in (Engine.V0, Engine.V1)]
+    assert ["request_generation_tokens_sum" in each for each in empty] == [False, True]

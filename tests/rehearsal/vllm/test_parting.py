@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from rehearsal.vllm.parting import DRAWS, Parting, chosen, tokens_per_step
+from rehearsal.vllm.parting import Parting, chosen, tokens_per_step
 
 AS_MEANT = Parting([7.9, 7.5], [1.3, 1.5])
 TOO_ALIKE = Parting([7.9], [1.4, 2.05])
@@ -26,24 +26,11 @@ def test_tokens_of_a_step(agreed: list[bool], expected: float) -> None:
     assert tokens_per_step(agreed, drafts=7) == expected
 
 
-def test_the_first_draw_that_is_as_it_is_meant_to_be() -> None:
+def test_the_first_draw_that_is_as_meant_or_else_the_nearest() -> None:
     draws = [TOO_ALIKE, PARTS_IN_COUNTING, AS_MEANT, Parting([8.0], [1.4])]
     assert chosen(draws) == (2, AS_MEANT)
-
-
-def test_the_nearest_if_none_is() -> None:
     endless = itertools.chain([PARTS_IN_COUNTING, TOO_ALIKE], itertools.repeat(PARTS_IN_COUNTING))
     assert chosen(endless) == (1, TOO_ALIKE)
-    late = itertools.chain([TOO_ALIKE] * DRAWS, [AS_MEANT])
-    assert chosen(late) == (0, TOO_ALIKE)
-
-
-@pytest.mark.parametrize("parting", [Parting([7.9], []), Parting([], [1.4])])
-def test_a_pair_for_text_of_one_kind(parting: Parting) -> None:
-    assert parting.miss == 0
-
-
-def test_what_was_reached_is_said() -> None:
-    assert str(AS_MEANT) == (
-        "tokens a step: 7.50 to 7.90 on structured text, 1.30 to 1.50 on open-ended text"
-    )
+    for one_kind in (Parting([7.9], []), Parting([], [1.4])):
+        assert chosen([one_kind]) == (0, one_kind)
+        assert one_kind.miss == 0

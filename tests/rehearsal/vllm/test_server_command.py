@@ -18,13 +18,12 @@ from experiment.variants import variants
 from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
 from rehearsal.pod.manifest import Pod, read_pod
-from rehearsal.setting import Layout, Setting
+from rehearsal.setting import Layout, Server, Setting
 from rehearsal.vllm.endpoints import VLLM
 from rehearsal.vllm.server_command import (
     ENVIRONMENT_ADDED,
     LEFT_OUT,
     Served,
-    ServerCommand,
     server_command,
 )
 from tests.experiment.files import EAGLE
@@ -32,16 +31,14 @@ from tests.experiment.files import EAGLE
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
 
 
-@pytest.fixture
-def served() -> Served:
-    return Served(
-        python=Path("/venv/python"),
-        target=Path("/pair/target"),
-        draft=Path("/pair/draft"),
-        port=4000,
-        core=1,
-        home=Path("/home"),
-    )
+SERVED: Final = Served(
+    python=Path("/venv/python"),
+    target=Path("/pair/target"),
+    draft=Path("/pair/draft"),
+    port=4000,
+    core=1,
+    home=Path("/home"),
+)
 
 
 @pytest.fixture(scope="module", params=SERVICES)
@@ -58,13 +55,11 @@ def flags(command: tuple[str, ...]) -> dict[str, str | None]:
     return values
 
 
-def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(
-    pod: Pod, served: Served
-) -> None:
+def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(pod: Pod) -> None:
     assert pod.command is not None
     command = (*pod.command, "--no-such-flag", "1")
-    server = adapted(pod, served, *command)
-    listed = {line.partition(":")[0] for line in server.differences}
+    server, differences = adapted(pod, *command)
+    listed = {line.partition(":")[0] for line in differences}
     before = {**flags(command), **pod.environment}
     after = {**flags(server.command), **server.environment}
     assert after["--no-such-flag"] == "1"
@@ -77,12 +72,12 @@ def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(
     assert before.keys() - after.keys() <= {*LEFT_OUT, *(n for n in before if "NEURON" in n)}
     assert (after["--host"], after["--port"]) == ("127.0.0.1", "4000")
     reason = f"--disable-log-requests: left out, {LEFT_OUT['--disable-log-requests']}"
-    assert reason in server.differences
+    assert reason in differences
 
 
-def test_the_variants_differ_in_speculation_alone(manifests: Path, served: Served) -> None:
+def test_the_variants_differ_in_speculation_alone(manifests: Path) -> None:
     base, speculative = (
-        server_command(read_pod(manifests, "Deployment", name), served) for name in SERVICES
+        server_command(read_pod(manifests, "Deployment", name), SERVED)[0] for name in SERVICES
     )
     settings = json.loads(flags(speculative.command)["--speculative-config"] or "")
     assert [word for word in speculative.command if word not in base.command] == [
@@ -98,22 +93,15 @@ def test_the_variants_differ_in_speculation_alone(manifests: Path, served: Serve
     assert base.environment == speculative.environment
 
 
-def adapted(pod: Pod, served: Served, *command: str) -> ServerCommand:
-    return server_command(dataclasses.replace(pod, command=command), served)
+def adapted(pod: Pod, *command: str) -> tuple[Server, list[str]]:
+    return server_command(dataclasses.replace(pod, command=command), SERVED)
 
 
-@pytest.mark.parametrize(
-    ("command", "problem"),
-    [
-        (("python", "serve.py", "--port"), "is not vllm serve MODEL"),
-        (("vllm", "serve", "/models/x", "stray"), "stray belongs to no flag"),
-    ],
-)
-def test_a_command_that_is_not_understood(
-    pod: Pod, served: Served, command: tuple[str, ...], problem: str
-) -> None:
-    with pytest.raises(RehearsalError, match=problem):
-        adapted(pod, served, *command)
+def test_a_command_that_is_not_understood(pod: Pod) -> None:
+    with pytest.raises(RehearsalError, match="is not vllm serve MODEL"):
+        adapted(pod, "python", "serve.py", "--port")
+    with pytest.raises(RehearsalError, match="stray belongs to no flag"):
+        adapted(pod, "vllm", "serve", "/models/x", "stray")
 
 
 NEURON_1: Final[dict[str, Any]] = {
@@ -128,26 +116,22 @@ NEURON_1: Final[dict[str, Any]] = {
 
 
 def test_no_variable_of_neurons_is_passed_on(
-    variation: Callable[..., Experiment], pod: Pod, served: Served
+    variation: Callable[..., Experiment], pod: Pod
 ) -> None:
     _, speculative = variants(variation(NEURON_1))
     environment = {**pod.environment, **serve_environment(speculative)}
-    passed = server_command(dataclasses.replace(pod, environment=environment), served).environment
-    assert not [f"{n}={v}" for n, v in passed.items() if "NEURON" in n or v.startswith("/artifact")]
+    server, _ = server_command(dataclasses.replace(pod, environment=environment), SERVED)
+    for name, value in server.environment.items():
+        assert "NEURON" not in name
+        assert not value.startswith("/artifact")
 
 
-@pytest.mark.parametrize(
-    ("changes", "mode"),
-    [(EAGLE | {"runtime": "vllm-0.16-nxdi"}, "eagle"), (NEURON_1, "eagle3")],
-)
 def test_a_mode_that_the_pair_cannot_play_is_refused_before_the_pair_is_made(
-    variation: Callable[..., Experiment],
-    tmp_path: Path,
-    changes: dict[str, Any],
-    mode: str,
+    variation: Callable[..., Experiment], tmp_path: Path
 ) -> None:
-    experiment = variation(changes)
     aws = Aws("", "", "", environment={})
-    setting = Setting(experiment, "", Layout(tmp_path), aws, VLLM, Console(2, io.StringIO()))
-    with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"):
-        VLLM.servers(setting, None)  # without vLLM, manifests and pair
+    for changes, mode in ((EAGLE | {"runtime": "vllm-0.16-nxdi"}, "eagle"), (NEURON_1, "eagle3")):
+        experiment, console = variation(changes), Console(2, io.StringIO())
+        setting = Setting(experiment, "", Layout(tmp_path), aws, VLLM, console)
+        with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"):
+            VLLM.servers(setting, None)  # without vLLM, manifests and pair

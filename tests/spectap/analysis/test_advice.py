@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rehearsal.golden.cost import Constant, Linear, Roofline
+from rehearsal.golden.schedule import FREE, Linear
 from spectap.analysis.advice.advice import Advice
 from spectap.analysis.advice.advise import advise
 from spectap.analysis.summarise import summarise
 from spectap.config import Config
 from spectap.errors import ConfigError
 from spectap.record import Record
-from tests.bench.sweeps import Sweep
+from tests.bench.sweeps import Roofline, Sweep
 from tests.spectap import samples
 from tests.spectap.analysis import ledgers
 
@@ -251,9 +251,7 @@ def test_a_block_s_window_is_neither_changed_nor_widened() -> None:
 def test_where_steps_cost_the_same_it_is_leviathans_equation() -> None:
     """(1 - a^(g+1)) / (1 - a) / (g c + 1), equation 1 and theorem 3.8 of 2211.17192."""
     cost, acceptance = 0.05, 0.8
-    sweep = Sweep(
-        "leviathan", Constant(), (cost,), {"structured": (acceptance,)}, tokens=4000, round=0.0
-    )
+    sweep = Sweep("leviathan", FREE, (cost,), {"structured": (acceptance,)}, tokens=4000, round=0.0)
     for prospect in advised(sweep).prospects:
         drafts = prospect.window - 1
         expected = (1 - acceptance ** (drafts + 1)) / (1 - acceptance) / (drafts * cost + 1)
