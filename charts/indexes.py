@@ -1,7 +1,5 @@
 """The Job of variants that are measured one by one: an index each, of a sweep or of jobs."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from cdk8s import Chart
@@ -88,13 +86,16 @@ def add_indexes(chart: Chart, experiment: Experiment, deployed: Deployed, script
         (Component.SWEEP, "benchmark") if experiment.sweep else (Component.OFFLINE, "generate")
     )
     count = len(variants(experiment))
+    # Those that its pods run: with others, it is another Job.
+    serves = ("serve-index.sh", *key_scripts(experiment)) if experiment.sweep else ()
+    run = (*_COMMON_SCRIPTS, *serves, *_instruments(experiment))
     job(
         chart,
         "Job",
         name,
         {"app": name, "component": component},
         _pod(experiment, image),
-        {script: scripts[script] for script in _scripts(experiment)},
+        {script: scripts[script] for script in run},
         stable=_pod(experiment, stable),
         completion_mode="Indexed",
         completions=count,
@@ -141,7 +142,6 @@ def generate_command(variant: Variant) -> list[str]:
 
 
 def _program(variant: Variant) -> tuple[list[str], dict[str, str]]:
-    """Command and environment of what is measured."""
     if variant.experiment.sweep:
         return serve_command(variant), serve_environment(variant)
     environment = variant.runtime.generate_environment(variant, paths(variant))
@@ -154,12 +154,6 @@ def _instruments(experiment: Experiment) -> tuple[str, ...]:
         return ()
     # The tree decides what a step yields.
     return ("generate.sh", "benchmark_medusa.py", *medusa_tree_files())
-
-
-def _scripts(experiment: Experiment) -> tuple[str, ...]:
-    """Those that its pods run: with others, it is another Job."""
-    serves = ("serve-index.sh", *key_scripts(experiment)) if experiment.sweep else ()
-    return (*_COMMON_SCRIPTS, *serves, *_instruments(experiment))
 
 
 def _served(variant: Variant) -> str:

@@ -1,7 +1,5 @@
 """The benchmark's pod: measures all services, writes results, publishes metrics, ends."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -63,14 +61,9 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
         volumes=benchmark_volumes(name),
         automount_service_account_token=relaunches,
     )
-    k8s.KubePod(
-        chart,
-        "Pod",
-        metadata=k8s.ObjectMeta(
-            name=name, labels=labels, annotations=acknowledged(measures, ENDS_BY_ITSELF)
-        ),
-        spec=measures,
-    )
+    findings = acknowledged(measures, ENDS_BY_ITSELF)
+    metadata = k8s.ObjectMeta(name=name, labels=labels, annotations=findings)
+    k8s.KubePod(chart, "Pod", metadata=metadata, spec=measures)
 
 
 def _allow_relaunches(chart: Chart, experiment: Experiment, name: str) -> None:
@@ -126,6 +119,7 @@ def benchmark_config(
             mean_output_tokens=load.mean_output_tokens,
             stddev_output_tokens=load.stddev_output_tokens,
             timeout_seconds=load.timeout_seconds,
+            spread_minutes=load.spread_minutes,
             points=load.points,
             rounds=load.rounds,
             launches=load.launches,

@@ -4,10 +4,7 @@ Checkpoints pass through a CPU node, graphs through the disk of the node that co
 idempotent: a second run finds the completion marker and does nothing.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
@@ -147,15 +144,15 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         # A draft that the runtime cannot compile as published. Its image has PyTorch.
         script, *arguments = command
         room = Room(cpu=1, memory=16, memory_limit=64, disk=20, disk_limit=_DISK)
-        steps.append(_neuron(variant, "draft", ["python3", script], arguments, room))
+        steps.append(_neuron(variant, "draft", "python3", script, args=arguments, room=room))
     # The request fits beside the services on a Trainium node, where they idle until this is done
     # and indexes are kept off. No limit of CPU: the compiler uses all cores.
     room = Room(cpu=16, memory=400, memory_limit=600, disk=200, disk_limit=_DISK)
-    variables = {**runtime.compile_environment(variant, places), "HF_HUB_OFFLINE": "1"}
-    arguments = runtime.compile_command(variant, places)
-    steps.append(
-        _neuron(variant, "compile", ["/bin/bash", "compile.sh"], arguments, room, variables)
-    )
+    compiles: dict[str, Any] = {
+        "args": runtime.compile_command(variant, places),
+        "variables": {**runtime.compile_environment(variant, places), "HF_HUB_OFFLINE": "1"},
+    }
+    steps.append(_neuron(variant, "compile", "/bin/bash", "compile.sh", room=room, **compiles))
     on_cpus = experiment.compile_node is CompileNode.CPU
     parts = runtime.artifact_parts(variant)
     return pod(
@@ -223,23 +220,15 @@ def _aws(name: str, script: str, *arguments: str) -> k8s.Container:
 
 
 def _neuron(
-    variant: Variant,
-    name: str,
-    program: list[str],
-    arguments: list[str],
-    room: Room,
-    variables: Mapping[str, str] | None = None,
+    variant: Variant, name: str, interpreter: str, script: str, **settings: Any
 ) -> k8s.Container:
-    """Runs ``program``, an interpreter and a script, in the runtime's own image."""
-    interpreter, script = program
+    """Runs a script in the runtime's own image."""
     return container(
         name,
         pinned(variant.runtime.image),
         command=[interpreter, f"{SCRIPTS_PATH}/{script}", SCRATCH_PATH],
-        args=arguments,
         working_dir="/tmp",
-        variables=variables,
         read_only_root=False,
-        room=room,
+        **settings,
         mounts=[mount("models", MODELS_PATH, read_only=True), *SCRATCH_MOUNTS],
     )

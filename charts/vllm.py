@@ -1,7 +1,5 @@
 """One vLLM service: a Deployment and a Service. All variants are built here, so all are alike."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from cdk8s import Chart
@@ -39,6 +37,7 @@ _POD: Final = reference("POD", "metadata.name")
 def add_vllm(chart: Chart, variant: Variant) -> None:
     """The service of one variant."""
     labels = {"app": variant.service, "component": Component.VLLM}
+    port = k8s.IntOrString.from_number(VLLM_PORT)
     k8s.KubeService(
         chart,
         "Service",
@@ -47,13 +46,7 @@ def add_vllm(chart: Chart, variant: Variant) -> None:
             # The clients' policies select by these labels: the VPC CNI lets a pod reach a
             # ClusterIP only if the policy selects the Service's own selector.
             selector=labels,
-            ports=[
-                k8s.ServicePort(
-                    name="http",
-                    port=VLLM_PORT,
-                    target_port=k8s.IntOrString.from_number(VLLM_PORT),
-                )
-            ],
+            ports=[k8s.ServicePort(name="http", port=VLLM_PORT, target_port=port)],
         ),
     )
     compiles = variant.runtime.preparation is Preparation.FIRST_START

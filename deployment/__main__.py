@@ -43,7 +43,6 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Each command with its options, and the function that runs it with them."""
     parser = argparse.ArgumentParser(prog="python -m deployment", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -55,18 +54,13 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         return added
 
-    def flag(added: argparse.ArgumentParser, name: str, help: str) -> None:
-        added.add_argument(name, action="store_true", help=help)
-
     command("preflight", "preflight:run", "say what would stand in the way; creates nothing")
     command("bootstrap", "lifecycle:bootstrap", "prepare the account's regions for the CDK")
     deploy = command("deploy", "lifecycle:deploy", "create the stacks, or change them", asks=True)
     deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
     help = "from the file to the verdict, in stages"
-    flag(
-        command("experiment", "stages.command:experiment", help, asks=True),
-        *("--again", "measure anew"),
-    )
+    whole = command("experiment", "stages.command:experiment", help, asks=True)
+    whole.add_argument("--again", action="store_true", help="measure anew")
     command("start", "stages.command:start", "start the Trainium nodes, guarded", asks=True)
     command("stop", "stages.command:stop", "scale all groups to 0, now")
     command("status", "status:show", "say how everything is, on one screen")
@@ -82,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     roles = command(
         "delivery", "lifecycle:make_delivery", "make the roles of GitHub's workflows", asks=True
     )
-    flag(roles, "--remove", "remove them")
+    roles.add_argument("--remove", action="store_true", help="remove them")
     changes = command("changes", "lifecycle:compare", "compare with what is deployed")
     changes.add_argument("--markdown", metavar="FILE", help="for a pull request")
     return parser

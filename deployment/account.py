@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
-from botocore.loaders import Loader, create_loader
+from botocore.loaders import create_loader
 from botocore.parsers import ResponseParserError
 
 from charts.names import bucket_name
@@ -20,6 +19,7 @@ from spectap.names import COMPLETE
 
 T = TypeVar("T")
 
+_LOADER: Final = create_loader()
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 _ACTION: Final = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z0-9]+)")
 
@@ -62,7 +62,6 @@ class Deployment:
     account: str
     """Twelve digits."""
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
-    """By service and region: to make one takes longer than most calls."""
 
     @classmethod
     def of(cls, file: str) -> Deployment:
@@ -74,7 +73,6 @@ class Deployment:
 
     @property
     def region(self) -> str:
-        """The experiment's."""
         return self.experiment.aws.region
 
     @property
@@ -84,12 +82,11 @@ class Deployment:
 
     @property
     def headline(self) -> str:
-        """What a command begins with."""
         return f"experiment {self.name} ({self.file}), account {self.account}, {self.region}"
 
     def client(self, service: str, region: str | None = None) -> Any:
-        """A client of ``service`` in the experiment's region, or another."""
         key = service, region or self.region
+        # To make one takes longer than most calls.
         if key not in self._clients:
             self._clients[key] = client(*key)
         return self._clients[key]
@@ -121,11 +118,9 @@ class Bucket:
         self._client = deployment.client("s3")
 
     def incomplete(self, prefixes: Iterable[str]) -> list[str]:
-        """Those that have no marker yet."""
         return [prefix for prefix in prefixes if not self.has(f"{prefix}{COMPLETE}")]
 
     def has(self, key: str) -> bool:
-        """Whether there is such an object."""
         return ask(self._client.head_object, Bucket=self.name, Key=key) is not None
 
     def read(self, key: str) -> bytes | None:
@@ -138,12 +133,10 @@ class Bucket:
         return content
 
     def write(self, key: str, content: bytes) -> None:
-        """Makes an object, or replaces it."""
         with aws_errors():
             self._client.put_object(Bucket=self.name, Key=key, Body=content)
 
     def entries(self, prefix: str) -> list[dict[str, Any]]:
-        """The objects below ``prefix``, as S3 lists them."""
         pages = self._client.get_paginator("list_objects_v2")
         listed = ask(lambda: [*pages.paginate(Bucket=self.name, Prefix=prefix)]) or []
         return [entry for page in listed for entry in page.get("Contents", [])]
@@ -153,7 +146,8 @@ def client(service: str, region: str) -> Any:
     """A client with the credentials that the CDK CLI would use."""
     with aws_errors():
         core = botocore.session.get_session()
-        core.register_component("data_loader", _descriptions())
+        # The services' descriptions, each read once: that takes longer than most calls.
+        core.register_component("data_loader", _LOADER)
         # A session per client: credentials may have been renewed since the last one.
         return core.create_client(service, region_name=region)
 
@@ -185,9 +179,3 @@ def aws_errors() -> Iterator[None]:
         raise DeploymentError(f"AWS: {error}") from None
     except (BotoCoreError, ResponseParserError) as error:  # the latter: a proxy's page, say
         raise DeploymentError(f"AWS: {' '.join(str(error).split())}") from None
-
-
-@functools.cache
-def _descriptions() -> Loader:
-    """The services' descriptions, each read once: that takes longer than most calls."""
-    return create_loader()

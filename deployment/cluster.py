@@ -72,7 +72,12 @@ def connected(deployment: Deployment) -> Iterator[ApiClient]:
     cluster: dict[str, Any] = answer["cluster"]
     if cluster["status"] not in ("ACTIVE", "UPDATING"):
         raise NoCluster(f"cluster {deployment.name} is {cluster['status']}")
-    role, bearer, signed_at = administrator(deployment), "", float("-inf")
+    role = deployment.outputs("cluster").get(ADMINISTRATOR_OUTPUT)
+    if role is None:
+        raise NoCluster(
+            f"stack {deployment.name}-cluster in {deployment.region} is missing or not complete"
+        )
+    bearer, signed_at = "", float("-inf")
 
     def renew(requested: Configuration) -> None:
         """Called before each request."""
@@ -99,16 +104,6 @@ def connected(deployment: Deployment) -> Iterator[ApiClient]:
         configuration.refresh_api_key_hook = renew
         with ApiClient(configuration) as client:
             yield client
-
-
-def administrator(deployment: Deployment) -> str:
-    """ARN of the role that administers the cluster."""
-    role = deployment.outputs("cluster").get(ADMINISTRATOR_OUTPUT)
-    if role is None:
-        raise NoCluster(
-            f"stack {deployment.name}-cluster in {deployment.region} is missing or not complete"
-        )
-    return role
 
 
 def token(deployment: Deployment, role: str) -> str:

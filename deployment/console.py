@@ -42,12 +42,10 @@ class Console:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether a person looks on, and not a log."""
         return self._rich.is_terminal
 
     @property
     def seconds(self) -> float:
-        """Seconds since the first stage began."""
         return time.monotonic() - self._start
 
     @contextlib.contextmanager
@@ -67,14 +65,12 @@ class Console:
         self._print(f"{begin} {result}{stage.seconds:.1f} s")
 
     def say(self, line: str) -> None:
-        """Prints a line below the current stage's title."""
         self._print(f"{' ' * len(f'[{len(self.done) + 1}/{self._total}]')} {line}")
 
     def _print(self, line: str) -> None:
         self._rich.print(printable(line), soft_wrap=True)
 
     def _live(self, title: str, stage: Stage) -> Live:
-        """One line, cut at the terminal's width."""
         start = time.monotonic()
 
         def line() -> Text:
@@ -95,6 +91,14 @@ def rich_console(stream: TextIO) -> rich.console.Console:
         highlight=False,
         emoji=False,
     )
+
+
+def answer(question: str) -> str:
+    """What somebody types; empty where there is nobody."""
+    try:
+        return input(question).strip()
+    except EOFError:
+        return ""
 
 
 def print_table(rows: Iterable[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:

@@ -6,16 +6,20 @@ minutes for days, because EKS refuses while another change of the group goes on.
 A guard is made before nodes are asked for, and no command deletes one: another terminal may be
 starting nodes under it. A stop brings the guard forward before it asks EKS itself, so the guard
 keeps asking even if the stop is interrupted.
+
+Before nodes are paid for, each guard is proved once: a schedule calls EKS under the guard's role,
+for a group without nodes, and is seen in EKS's own list of updates. It stays, switched off, with
+EKS's update in its description, and goes with the stack.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from deployment import clock, nodes
+from deployment import nodes
 from deployment.account import Deployment, DeploymentError, ask, aws_errors
 from deployment.nodes import STACK, Group, Kind
 from experiment.cost import compile_guard_hours, guard_hours
@@ -37,6 +41,11 @@ _ACTION: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 """A universal target: the service as the AWS SDK for Java calls it, and its operation."""
 _ONCE: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0}
 """A call that is tried again later could end nodes of a later start."""
+_SOON: Final = datetime.timedelta(minutes=1)
+_SEEN: Final = "EKS carried out "
+_POLL_SECONDS: Final = 5
+_PATIENCE: Final = datetime.timedelta(minutes=10)
+"""Scheduler acts within a minute of the time, and EKS has up to some minutes."""
 _ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
 
 
@@ -51,13 +60,13 @@ def start(deployment: Deployment, kind: Kind, size: int) -> datetime.datetime:
         nodes.cancel_stopper(deployment)
     # A guard of nodes that has begun to act by now is no missing one: it must not get a later date.
     if not group.size or _schedule(deployment, kind) is None:
-        _write(deployment, group, clock.now() + _limit(deployment, kind))
+        _write(deployment, group, nodes.now() + _limit(deployment, kind))
     size = min(max(size, group.size), group.maximum)
     # A stop brings the guard forward, also while EKS is busy.
     nodes.resize(deployment, group, size, before=lambda: _still_guarded(deployment, kind))
     nodes.await_report(deployment, kind, size)
     if find(deployment, kind) is None:
-        _write(deployment, group, clock.now())
+        _write(deployment, group, nodes.now())
     return _still_guarded(deployment, kind)
 
 
@@ -67,12 +76,12 @@ def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> 
     While capacity is awaited, the guard keeps the date of the start.
     """
     schedule = _schedule(deployment, kind)
-    if schedule is None or _at(schedule) <= clock.now():
+    if schedule is None or _at(schedule) <= nodes.now():
         return
     if schedule.get("Description", "").endswith(_COUNTED):
         return
     if group := nodes.find(deployment, kind):
-        at = min(ready, clock.now()) + _limit(deployment, kind)
+        at = min(ready, nodes.now()) + _limit(deployment, kind)
         _write(deployment, group, max(at, _at(schedule)), is_counted=True)
 
 
@@ -86,11 +95,11 @@ def stop(deployment: Deployment, kind: Kind) -> bool:
     if group is None or group.status in _NO_NODES:
         return False
     has_guard = group.size or _schedule(deployment, kind)
-    forward = _write(deployment, group, clock.now()) if has_guard else None
+    forward = _write(deployment, group, nodes.now()) if has_guard else None
     nodes.resize(deployment, group, 0)
     schedule = _schedule(deployment, kind)
     if forward and schedule and _at(schedule) == forward:
-        _write(deployment, group, clock.now(), interval=_AFTER_STOP)
+        _write(deployment, group, nodes.now(), interval=_AFTER_STOP)
     return True
 
 
@@ -98,13 +107,13 @@ def find(deployment: Deployment, kind: Kind) -> datetime.datetime | None:
     """When the group's guard will begin to act; None if it has begun, or if there is none."""
     schedule = _schedule(deployment, kind)
     at = _at(schedule) if schedule else None
-    return at if at and at > clock.now() else None
+    return at if at and at > nodes.now() else None
 
 
 def is_acting(deployment: Deployment, kind: Kind) -> bool:
     """Whether the group's guard is asking EKS for no nodes."""
     schedule = _schedule(deployment, kind)
-    return schedule is not None and _at(schedule) <= clock.now()
+    return schedule is not None and _at(schedule) <= nodes.now()
 
 
 def _at_rest(deployment: Deployment, kind: Kind) -> Group:
@@ -149,7 +158,7 @@ def _write(
     }
     description = f"Scales the {group.kind} nodes of experiment {deployment.name} to 0"
     description += _COUNTED if is_counted else ""
-    write_schedule(deployment, group, f"{group.kind}-to-zero", description, times)
+    _write_schedule(deployment, group, f"{group.kind}-to-zero", description, times)
     return at
 
 
@@ -164,17 +173,13 @@ def _at(schedule: dict[str, Any]) -> datetime.datetime:
 
 
 def _schedule(deployment: Deployment, kind: Kind) -> dict[str, Any] | None:
-    return find_schedule(deployment, kind, f"{kind}-to-zero")
+    return _find_schedule(deployment, kind, f"{kind}-to-zero")
 
 
-def write_schedule(
+def _write_schedule(
     deployment: Deployment, group: Group, name: str, description: str, times: Mapping[str, Any]
 ) -> None:
-    """Makes the schedule ``name``, or replaces it.
-
-    ``times``: when it acts, and what becomes of it then, as CreateSchedule has it. Raises
-    DeploymentError.
-    """
+    """Makes the schedule ``name``, or replaces it; ``times`` as CreateSchedule has them."""
     # Asked once: a destroy may take the stack away at any time.
     stack = deployment.outputs(STACK)
     call = _call(deployment, group, stack)
@@ -192,7 +197,7 @@ def write_schedule(
             scheduler.create_schedule(**schedule)
 
 
-def find_schedule(deployment: Deployment, kind: Kind, name: str) -> dict[str, Any] | None:
+def _find_schedule(deployment: Deployment, kind: Kind, name: str) -> dict[str, Any] | None:
     """The schedule ``name``; None unless it is for the group that the stack has now."""
     stack = deployment.outputs(STACK)
     if GROUP_OUTPUT not in stack:
@@ -205,12 +210,6 @@ def find_schedule(deployment: Deployment, kind: Kind, name: str) -> dict[str, An
     return schedule if request.get("NodegroupName") == stack.get(kind.output) else None
 
 
-def calls_as_now(deployment: Deployment, group: Group, schedule: Mapping[str, Any]) -> bool:
-    """Whether a schedule that is made now would make the same call, under the same role."""
-    target, call = schedule["Target"], _call(deployment, group, deployment.outputs(STACK))
-    return all(target[key] == value for key, value in call.items())
-
-
 def _call(deployment: Deployment, group: Group, stack: Mapping[str, str]) -> dict[str, str]:
     """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
     nothing = {"MinSize": 0, "DesiredSize": 0}
@@ -219,3 +218,78 @@ def _call(deployment: Deployment, group: Group, stack: Mapping[str, str]) -> dic
     if role is None:
         raise DeploymentError(f"{deployment.name}-{STACK} has no {group.kind} nodes any more")
     return {"Arn": _ACTION, "RoleArn": role, "Input": json.dumps(body)}
+
+
+def is_proved(deployment: Deployment, group: Group) -> bool:
+    """Whether EKS has carried out, for this group, the call that a schedule would make now."""
+    schedule = _find_schedule(deployment, group.kind, f"{group.kind}-proof")
+    if schedule is None or not schedule.get("Description", "").startswith(_SEEN):
+        return False
+    call = _call(deployment, group, deployment.outputs(STACK))
+    return all(schedule["Target"][key] == value for key, value in call.items())
+
+
+def prove(
+    deployment: Deployment, groups: Iterable[Group], waits: Callable[[str], None]
+) -> list[Group]:
+    """Has a schedule act for each, and returns once EKS has carried all out. They have no nodes.
+
+    ``waits`` is told what is awaited. Returns those that were proved: nothing can be seen of one
+    for which EKS makes no update, because it has no nodes already. Raises DeploymentError.
+    """
+    proved = [group for group in groups if nodes.resize(deployment, group, 0)]
+    before = {group: _updates(deployment, group) for group in proved}
+    at = nodes.now() + _SOON
+    for group in before:
+        description = f"Proves that the guard of the {group.kind} nodes acts"
+        _write_proof(deployment, group, at, description, "ENABLED")
+    while before:
+        if nodes.now() > at + _PATIENCE:
+            names = " and ".join(f"{group.kind} nodes" for group in before)
+            raise DeploymentError(
+                f"the guard of the {names} does not act: {_PATIENCE.seconds // 60} minutes after "
+                "its schedule should have called EKS, EKS has no update from it. No node is "
+                "started without a guard. TargetErrorCount of the schedule group "
+                f"{deployment.name}-guard in CloudWatch says whether it was refused, and "
+                "UpdateNodegroupConfig in CloudTrail says why"
+            )
+        waits(f"its schedule calls EKS at {at:%H:%M:%S} UTC; EKS has no update from it yet")
+        nodes.sleep(_POLL_SECONDS)
+        for group, earlier in list(before.items()):
+            if update := _carried_out(deployment, group, _updates(deployment, group) - earlier):
+                # Switched off, it never acts; but Scheduler may refuse a time that has passed.
+                soon = nodes.now() + _SOON
+                _write_proof(deployment, group, soon, f"{_SEEN}{update}", "DISABLED")
+                del before[group]
+    return proved
+
+
+def _write_proof(
+    deployment: Deployment, group: Group, at: datetime.datetime, description: str, state: str
+) -> None:
+    times = {
+        "ScheduleExpression": f"at({at:%Y-%m-%dT%H:%M:%S})",
+        "State": state,
+        "ActionAfterCompletion": "NONE",
+    }
+    _write_schedule(deployment, group, f"{group.kind}-proof", description, times)
+
+
+def _updates(deployment: Deployment, group: Group) -> set[str]:
+    with aws_errors():
+        pages = deployment.client("eks").get_paginator("list_updates")
+        listed = pages.paginate(name=deployment.name, nodegroupName=group.name)
+        return {update for page in listed for update in page["updateIds"]}
+
+
+def _carried_out(deployment: Deployment, group: Group, updates: Iterable[str]) -> str | None:
+    """One of ``updates`` that asked for no nodes, and has succeeded."""
+    for update in updates:
+        with aws_errors():
+            answer: Mapping[str, Any] = deployment.client("eks").describe_update(
+                name=deployment.name, nodegroupName=group.name, updateId=update
+            )["update"]
+        params = {param["type"]: param["value"] for param in answer["params"]}
+        if answer["status"] == "Successful" and params.get("DesiredSize") == "0":
+            return update
+    return None

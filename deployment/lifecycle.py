@@ -51,11 +51,10 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
     for note in notes(deployment.experiment):
         say(f"{deployment.file}: {note}")
     compiles_on_cpus = deployment.experiment.compile_node is CompileNode.CPU
-    kinds = [Kind.TRAINIUM, *([Kind.COMPILE] if compiles_on_cpus else [])]
     approval = ["--require-approval", "never"] if yes else []
     # Always given, because the CLI would go on with what it was given last.
     sizes = []
-    for kind in kinds:
+    for kind in (Kind.TRAINIUM, Kind.COMPILE) if compiles_on_cpus else (Kind.TRAINIUM,):
         # A deploy must not change the number of nodes, which may have been asked for just now. A
         # group that does not exist yet is made without.
         group = nodes.find(deployment, kind)
@@ -103,7 +102,7 @@ def unchanged(deployment: Deployment, stack: Stack) -> bool:
 
 
 def _as_returned(template: object) -> str:
-    """The template as GetTemplate returns it, however many ``?`` a character becomes."""
+    # However many ``?`` a character becomes.
     return _NOT_ASCII.sub("?", json.dumps(template, sort_keys=True, ensure_ascii=False))
 
 
@@ -168,20 +167,14 @@ def compare(deployment: Deployment, markdown: str | None) -> int:
         return cdk(*arguments)
     completed = run(arguments, capture=True)
     say(completed.stdout + completed.stderr)
-    output = completed.stdout or completed.stderr
-    Path(markdown).write_text(_comment(deployment, output), encoding="utf-8")
-    return completed.returncode
-
-
-def _comment(deployment: Deployment, output: str) -> str:
-    """In a fence that nothing in the text can end."""
-    text = output.strip()
+    text = (completed.stdout or completed.stderr).strip()
     cut = f"{text[:_LONGEST]}\n... the log has all of it" if len(text) > _LONGEST else text
-    fence = "`" * 3
-    while fence in cut:
-        fence += "`"
     title = f"Against what is deployed of experiment {deployment.name} in {deployment.region}"
-    return f"<details><summary>{title}</summary>\n\n{fence}\n{cut}\n{fence}\n\n</details>\n"
+    # Nothing in the text can end the fence.
+    fenced = "```\n" + cut.replace("```", "'''") + "\n```"
+    comment = f"<details><summary>{title}</summary>\n\n{fenced}\n\n</details>\n"
+    Path(markdown).write_text(comment, encoding="utf-8")
+    return completed.returncode
 
 
 def owner(stack: dict[str, Any]) -> str | None:

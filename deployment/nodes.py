@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +13,6 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from charts.names import COMPILE_NODES, TRAINIUM_NODES
-from deployment import clock
 from deployment.account import Deployment, DeploymentError, ask, aws_errors
 
 STACK: Final = "trainium"
@@ -33,6 +34,16 @@ _REPORTED_TRIES: Final = 24
 """How often it is asked for a new size once it has: it may report the old one for a while."""
 
 
+def now() -> datetime.datetime:
+    """In UTC, in whole seconds, as schedules have them. Tests let days pass in no time."""
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+
+
+def sleep(seconds: float) -> None:
+    """Waits; replaced in tests, too."""
+    time.sleep(seconds)
+
+
 class Kind(StrEnum):
     """A group, by the label of its nodes."""
 
@@ -41,12 +52,12 @@ class Kind(StrEnum):
 
     @property
     def output(self) -> str:
-        """The output of the stack that names the group."""
+        """Of the stack, which names the group."""
         return {Kind.TRAINIUM: "NodeGroup", Kind.COMPILE: "CompileNodeGroup"}[self]
 
     @property
     def parameter(self) -> str:
-        """The parameter of the stack that keeps the group's size."""
+        """Of the stack, which keeps the group's size."""
         return {Kind.TRAINIUM: "KeepTrainiumNodes", Kind.COMPILE: "KeepCompileNodes"}[self]
 
 
@@ -101,7 +112,7 @@ def resize(
         for attempt in range(_UPDATE_TRIES):
             if update["status"] != "InProgress":
                 break
-            clock.sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
+            sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
             update = deployment.client("eks").describe_update(
                 name=deployment.name, nodegroupName=group.name, updateId=update["id"]
             )["update"]
@@ -120,7 +131,7 @@ def await_report(deployment: Deployment, kind: Kind, size: int) -> bool:
     for _ in range(_REPORTED_TRIES):
         if group is None or group.size == size:
             break
-        clock.sleep(_UPDATE_SECONDS)
+        sleep(_UPDATE_SECONDS)
         group = find(deployment, kind)
     return group is not None and group.size == size
 
@@ -128,23 +139,19 @@ def await_report(deployment: Deployment, kind: Kind, size: int) -> bool:
 def _accepted(
     deployment: Deployment, group: Group, size: int, before: Callable[[], object]
 ) -> Mapping[str, Any]:
-    """The update that EKS has accepted."""
     scaling = {"desiredSize": size} | ({} if size else {"minSize": 0})
-    tries = _BUSY_TRIES
-    while True:
+    for tries_left in itertools.count(_BUSY_TRIES - 1, -1):
         before()
         try:
-            answer = deployment.client("eks").update_nodegroup_config(
+            update: Mapping[str, Any] = deployment.client("eks").update_nodegroup_config(
                 clusterName=deployment.name, nodegroupName=group.name, scalingConfig=scaling
-            )
+            )["update"]
+            break
         except ClientError as error:
-            tries -= 1
-            if not tries or error.response["Error"]["Code"] != "ResourceInUseException":
+            if not tries_left or error.response["Error"]["Code"] != "ResourceInUseException":
                 raise
-            clock.sleep(_BUSY_SECONDS)
-        else:
-            update: Mapping[str, Any] = answer["update"]
-            return update
+            sleep(_BUSY_SECONDS)
+    return update
 
 
 def failures(deployment: Deployment, group: Group) -> list[str]:
@@ -183,7 +190,7 @@ def _group(kind: Kind, described: Mapping[str, Any]) -> Group:
 
 def has_stopper_just_ended(deployment: Deployment) -> bool:
     """Whether the stopper has ended nodes that EKS may still report."""
-    since = clock.now() - _STOPPER_REPORTED
+    since = now() - _STOPPER_REPORTED
     return any(each["stopDate"] >= since for each in _executions(deployment, "SUCCEEDED"))
 
 
@@ -197,7 +204,6 @@ def cancel_stopper(deployment: Deployment) -> None:
 
 
 def _executions(deployment: Deployment, status: str) -> list[dict[str, Any]]:
-    """The newest of a status."""
     machine = deployment.outputs(STACK).get("Stopper")
     if machine is None:
         return []

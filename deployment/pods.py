@@ -142,7 +142,6 @@ def _unready(pod: V1Pod) -> Iterator[Any]:
 
 
 def _container(status: Any, event: CoreV1Event | None, line: str) -> str:
-    """How a container is, and how it ended before."""
     state, last = status.state, status.last_state and status.last_state.terminated
     if state and state.terminated:
         return f"{status.name} {_ended(state.terminated)}"
@@ -167,7 +166,6 @@ def _event(event: CoreV1Event | None) -> str:
 
 
 def _ended(terminated: Any) -> str:
-    """How a container ended, and its last words."""
     signal = f" by signal {terminated.signal}" if terminated.signal else ""
     words = f"ended{signal} with status {terminated.exit_code} ({terminated.reason})"
     lines = (terminated.message or "").strip().splitlines()
@@ -175,7 +173,6 @@ def _ended(terminated: Any) -> str:
 
 
 def _failed(pod: V1Pod) -> str:
-    """A pod's own reason, such as Evicted, or the container that failed."""
     if pod.status.reason:
         return f"failed: {pod.status.reason}: {_short(pod.status.message or '')}".rstrip(": ")
     for status in statuses(pod):
@@ -195,7 +192,6 @@ def _time(event: CoreV1Event) -> datetime.datetime:
 
 
 def _short(message: str) -> str:
-    """One line of a sensible length."""
     line = " ".join(message.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 

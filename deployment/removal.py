@@ -10,6 +10,7 @@ from typing import Final
 
 from deployment import guard, lifecycle, nodes
 from deployment.account import Deployment, DeploymentError, ask, aws_errors
+from deployment.console import answer
 from deployment.lifecycle import say
 from experiment.cost.prices import LOGS, STORAGE
 
@@ -29,7 +30,6 @@ class Retained:
     bytes: int
     usd_per_gib: float
     """A month."""
-    """Of a GiB for a month."""
     type: str
 
     def __str__(self) -> str:
@@ -48,7 +48,17 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
     """
     everything = keep == "none"
     say(f"{deployment.headline}: looking for its stacks")
-    _refuse_without_terminal(deployment, yes=yes, everything=everything, name=name)
+    if name is not None and name != deployment.name:
+        raise DeploymentError(
+            f"NAME = {name!r}: the experiment is {deployment.name}: nothing was deleted"
+        )
+    if not sys.stdin.isatty():
+        without = "there is no terminal to ask on; "
+        if not yes:
+            raise DeploymentError(f"{without}YES=1 deletes without asking")
+        if everything and name is None:
+            wanted = f"KEEP=none wants NAME={deployment.name} as well as YES=1"
+            raise DeploymentError(f"{without}{wanted}")
     stacks = lifecycle.synthesised(deployment)
     deployed = [stack.name for stack in stacks if stack.status]
     remaining = retained(deployment, [stack.name for stack in stacks])
@@ -66,9 +76,9 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
         say(f"  {each} {fate}")
     if everything:
         question = f"All of it goes for good. Type the name, {deployment.name}, to delete it: "
-        agreed = (name or _answer(question)) == deployment.name
+        agreed = (name or answer(question)) == deployment.name
     else:
-        agreed = yes or _answer("Delete these stacks (y/n)? ") in ("y", "yes")
+        agreed = yes or answer("Delete these stacks (y/n)? ") in ("y", "yes")
     if not agreed:
         say("nothing was deleted")
         return 1
@@ -89,31 +99,6 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
     return 0
 
 
-def _refuse_without_terminal(
-    deployment: Deployment, *, yes: bool, everything: bool, name: str | None
-) -> None:
-    if name is not None and name != deployment.name:
-        raise DeploymentError(
-            f"NAME = {name!r}: the experiment is {deployment.name}: nothing was deleted"
-        )
-    if sys.stdin.isatty():
-        return
-    if not yes:
-        raise DeploymentError("there is no terminal to ask on; YES=1 deletes without asking")
-    if everything and name is None:
-        raise DeploymentError(
-            "there is no terminal to ask on; "
-            f"KEEP=none wants NAME={deployment.name} as well as YES=1"
-        )
-
-
-def _answer(question: str) -> str:
-    try:
-        return input(question).strip()
-    except EOFError:
-        return ""
-
-
 def retained(deployment: Deployment, stacks: Iterable[str]) -> list[Retained]:
     """The buckets and logs that these stacks leave, as far as they exist."""
     existing: list[Retained] = []
@@ -131,7 +116,6 @@ def retained(deployment: Deployment, stacks: Iterable[str]) -> list[Retained]:
 
 
 def _bucket(deployment: Deployment, name: str) -> Iterator[Retained]:
-    """With all versions, which are all paid for."""
     pages = deployment.client("s3").get_paginator("list_object_versions")
     listed = ask(lambda: [*pages.paginate(Bucket=name)])
     if listed is not None:

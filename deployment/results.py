@@ -66,12 +66,10 @@ class Run:
 
     @property
     def changed(self) -> datetime.datetime:
-        """When the last of its files was written."""
         return max(each.changed for each in self.objects)
 
     @property
     def measured(self) -> list[Object]:
-        """What is downloaded: all but what ``draw`` makes of it."""
         return [each for each in self.objects if not _DRAWN.fullmatch(each.name)]
 
 

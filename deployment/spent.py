@@ -35,12 +35,10 @@ class Part:
 
     @property
     def usd(self) -> float:
-        """So far."""
         return self.hours * self.usd_each
 
     @property
     def usd_per_hour(self) -> float:
-        """Of those that are running."""
         return self.running * self.usd_each
 
 
@@ -56,18 +54,15 @@ class Spent:
 
     @property
     def usd(self) -> float:
-        """Of all parts: hours x price."""
         return sum(part.usd for part in self.parts)
 
     @property
     def amount(self) -> str:
-        """What is used, e.g. ``43.28 USD``."""
         block = " used (the Capacity Block is paid as a whole)" if self.is_prepaid else ""
         return f"{self.usd:.2f} USD{block}"
 
     @property
     def usd_per_hour(self) -> float:
-        """Of all that is running."""
         return sum(part.usd_per_hour for part in self.parts)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kubernetes.client import ApiClient, CoreV1Api, V1Job, V1Node, V1Pod
 
 from charts.names import NODE_GROUP_LABEL, Component, benchmark_pod
-from deployment import clock, cluster, guard, lifecycle, nodes, pods
+from deployment import cluster, guard, lifecycle, nodes, pods
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import NoCluster, Unreachable, connected, kubernetes_errors
 from deployment.console import print_table
@@ -101,14 +101,12 @@ def _stacks(deployment: Deployment) -> Iterator[Row]:
 
 
 def _groups(deployment: Deployment) -> Iterator[Row]:
-    """The node groups that EKS knows, for who cannot reach the cluster."""
     for group in nodes.groups(deployment):
         yield group.kind.value, f"{group.size} asked for, at most {group.maximum}"
         yield from _troubles(deployment, group)
 
 
 def _troubles(deployment: Deployment, group: nodes.Group) -> Iterator[Row]:
-    """What keeps a group from its size."""
     if group.status not in ("ACTIVE", "UPDATING"):
         yield group.kind.value, f"EKS: {group.status}"
     if group.size:
@@ -117,11 +115,10 @@ def _troubles(deployment: Deployment, group: nodes.Group) -> Iterator[Row]:
 
 
 def _guards(deployment: Deployment) -> Iterator[Row]:
-    """When the nodes are scaled to 0, whatever happens."""
     sizes = {group.kind: group.size for group in nodes.groups(deployment)}
     for kind in Kind:
         if at := guard.find(deployment, kind):
-            hours, minutes = divmod(round((at - clock.now()).total_seconds() / 60), 60)
+            hours, minutes = divmod(round((at - nodes.now()).total_seconds() / 60), 60)
             yield kind.value, f"to 0 at {_moment(at)}, in {hours}:{minutes:02} h"
         elif sizes.get(kind) and guard.is_acting(deployment, kind):
             yield kind.value, "is ending them: it asks EKS every 10 minutes"
@@ -130,7 +127,6 @@ def _guards(deployment: Deployment) -> Iterator[Row]:
 
 
 def _cost(deployment: Deployment) -> Iterator[Row]:
-    """So far, and an hour."""
     costs = spent(deployment)
     if costs.since is None:
         yield "", "nothing is running"
@@ -143,7 +139,6 @@ def _cost(deployment: Deployment) -> Iterator[Row]:
 
 
 def _nodes(deployment: Deployment, joined: list[V1Node]) -> Iterator[Row]:
-    """A row for each group, and what keeps it from its size."""
     members = Counter(_group_name(node) for node in joined)
     ready = Counter(_group_name(node) for node in joined if _since(node, "Ready"))
     for group in nodes.groups(deployment):
@@ -155,7 +150,6 @@ def _nodes(deployment: Deployment, joined: list[V1Node]) -> Iterator[Row]:
 
 
 def _jobs(api: ApiClient) -> Iterator[Row]:
-    """Downloads, compiles, and the indexes of a sweep or of jobs."""
     jobs = cluster.jobs(api)
     for job in sorted(jobs, key=lambda job: str(job.metadata.creation_timestamp)):
         # Its digest tells a person nothing.
@@ -181,7 +175,6 @@ def _job(api: ApiClient, job: V1Job) -> str:
 
 
 def _services(api: ApiClient) -> Iterator[Row]:
-    """Each variant's, ready or why not."""
     services = cluster.services(api, f"component={Component.VLLM}")
     for service in sorted(services, key=lambda each: str(each.metadata.name)):
         name = service.metadata.name
@@ -195,7 +188,6 @@ def _services(api: ApiClient) -> Iterator[Row]:
 
 
 def _run(api: ApiClient, name: str) -> Iterator[Row]:
-    """The benchmark's pod: its run, and its last line."""
     for pod in cluster.pods(api, f"app={name}"):
         yield pod.metadata.uid[:8], _activity(api, pod)
 

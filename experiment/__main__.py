@@ -58,7 +58,6 @@ def main() -> int:
 
 
 def _lines(command: str, path: str) -> Iterator[str]:
-    """What the command prints of one path."""
     if command == "add-model":
         yield add_model(Path(path))
         return

@@ -108,7 +108,6 @@ class _Config:
 
 
 def _figures(config: _Config) -> dict[str, Any]:
-    """The fields of ``Architecture`` that can be read."""
     kind = _kind(config)
     figures = {"kind": kind, **_decoder(config, kind)}
     if kind is ModelKind.DFLASH_DRAFT:

@@ -81,7 +81,6 @@ OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
 
 
 def _public(block: str) -> str:
-    """Raises ValueError for what EKS cannot let in, or ought not to."""
     network = ipaddress.IPv4Network(block)
     if network.prefixlen < WIDEST_API_ACCESS:
         raise ValueError(f"must be /{WIDEST_API_ACCESS} or narrower; list your own addresses")

@@ -65,7 +65,6 @@ def _refuse(file: str, lines: list[str]) -> NoReturn:
 
 
 def _invalid(error: ValidationError, document: Document) -> Iterator[str]:
-    """What pydantic refuses, as ``rules`` would say it."""
     for problem in error.errors(include_url=False):
         kind = problem["type"]
         # A list also counts as too short where some of its items are refused.
@@ -78,7 +77,6 @@ def _invalid(error: ValidationError, document: Document) -> Iterator[str]:
 
 
 def _prompt_files(experiment: Experiment, document: Document) -> dict[str, PromptFile]:
-    """The files of prompts that the test cases name, which lie beside the experiment's."""
     files: dict[str, PromptFile] = {}
     lines: list[str] = []
     for index, case in enumerate(experiment.benchmark.test_cases):
@@ -249,7 +247,6 @@ class _Constructor(SafeConstructor):
     }
 
     def construct_document(self, node: Any) -> tuple[Any, Node]:
-        """The value of the document, and its node with merge keys resolved."""
         self.deep_construct = True  # so that an error in a value has the line of that value
         return super().construct_document(node), node
 

@@ -69,7 +69,6 @@ class PromptFile:
 
     @property
     def has_tools(self) -> bool:
-        """Whether an answer to one of its prompts may be a call of a tool."""
         return any(prompt.tools for prompt in self.prompts)
 
 
@@ -217,6 +216,14 @@ class Benchmark(Strict):
     )
     stddev_output_tokens: Annotated[int, Field(ge=0)] = 0
     timeout_seconds: int = Field(ge=1, description="For one case at one load point in one round.")
+    spread_minutes: float = Field(
+        0,
+        ge=0,
+        le=24 * 60,
+        description="From the first round to the last, at least: rounds wait, evenly, so that what "
+        "slows a service for minutes is in their scatter. With few test cases 10 minutes for each "
+        "round after the first. 0: no pause.",
+    )
     temperature: float = Field(0.0, ge=0, le=2)
     chat_template_kwargs: Mapping[str, JsonValue] = Field(
         default_factory=dict,
@@ -262,7 +269,6 @@ class Benchmark(Strict):
 
     @property
     def points(self) -> tuple[load_points.LoadPoint, ...]:
-        """The load points, as spectap takes them."""
         return tuple(
             load_points.LoadPoint(
                 concurrency=point.concurrency,

@@ -253,7 +253,6 @@ class Experiment(Strict):
 
     @property
     def name_prefix(self) -> str:
-        """What the names of its services, pods and Jobs begin with, e.g. ``qwen``."""
         return name_prefix(self.models.target.id)
 
     @property
@@ -287,13 +286,11 @@ class Experiment(Strict):
         return copy
 
     def prompts_of(self, case: TestCase) -> KnownSet | PromptFile | None:
-        """The set or the file of ``case``; None of a line."""
         if case.set:
             return sets.KNOWN[case.set]
         return self._prompt_files[case.file] if case.file else None
 
     def has_tools(self, case: TestCase) -> bool:
-        """Whether an answer to a prompt of ``case`` may be a call of a tool."""
         prompts = self.prompts_of(case)
         return prompts is not None and prompts.has_tools
 
@@ -310,7 +307,6 @@ class Experiment(Strict):
 
     @property
     def price_of(self) -> str:
-        """Which price the costs use, e.g. ``capacity-block in us-east-2``, and which is missing."""
         price, bought = self.capacity.price, f"{self.capacity.purchase} in {self.aws.region}"
         missing = "" if self.priced_as_bought else f"; no price of {bought} is given"
         return f"{price.purchase} in {price.region}{missing}"

@@ -92,7 +92,6 @@ class Variant:
 
     @property
     def draft(self) -> Model | None:
-        """The draft model; None for a baseline and for a mode that needs none."""
         if self.speculation is None or self.support is None or self.support.draft is None:
             return None
         return self.speculation.draft or self.experiment.models.draft

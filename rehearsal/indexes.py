@@ -6,8 +6,6 @@ alone, or not at all, and one that fails for good stops no other. Kubernetes wai
 more before it retries; here an index that failed waits for all that have not been tried.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -183,14 +181,12 @@ class _Pods:
 
     @property
     def in_cluster(self) -> int:
-        """How many indexes the cluster runs at the same time."""
         if self.servers is None:
             return self.job.parallelism
         return min(self.job.parallelism, estimate(self.setting.experiment).at_once)
 
     @property
     def at_once(self) -> int:
-        """How many run here at the same time."""
         return min(self.in_cluster, self.setting.endpoints.at_once or os.cpu_count() or 1)
 
     def run(self) -> dict[int, str]:
@@ -280,11 +276,9 @@ class _Pods:
         return checks.has_records(self.setting.aws, bucket, self.setting.run_id, folder)
 
     def name(self, index: int) -> str:
-        """An index and its variant."""
         return f"index {index}, {self.job.variant_of(index)}"
 
     def differences(self, first: BenchmarkProcess) -> Iterator[str]:
-        """From the Job's own pods."""
         yield f"{INDEX} and folders: each index has its own; those named here are of index 0"
         yield "folders: empty in each attempt"
         yield from first.differences

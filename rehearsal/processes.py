@@ -1,8 +1,6 @@
 """Child processes, which end with all their children when the code that started them ends, and
 waiting for those that serve."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -16,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 START_SECONDS: Final = 300.0
 """How long a server may take to start."""
@@ -30,6 +28,8 @@ _POLL_SECONDS: Final = 0.05
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 _KILL: Final = 'read _; kill -s KILL -- "$0"'
+"""Kills a group when this process has ended, even by SIGKILL: the shell reads from a pipe that this
+process alone holds open."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Process = subprocess.Popen[bytes]
@@ -88,22 +88,6 @@ def _on_signal(number: int, _frame: FrameType | None) -> None:
     _pending = by
 
 
-def _watch(target: int) -> Process:
-    """Kills a process when this one has ended, even by SIGKILL; until it is killed itself.
-
-    ``target``: a process, or a group by its negative id, as kill(1) takes them. A shell reads from
-    a pipe that this process alone holds open.
-    """
-    return subprocess.Popen(
-        ["/bin/sh", "-c", _KILL, str(target)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        # What is sent to this process's group, such as Ctrl-C, is not for it.
-        start_new_session=True,
-    )
-
-
 @contextlib.contextmanager
 def running(
     command: Sequence[str],
@@ -134,7 +118,14 @@ def running(
                 # does not reach it directly but through here, in the right order.
                 start_new_session=True,
             )
-            watch = _watch(-process.pid)
+            watch = subprocess.Popen(
+                ["/bin/sh", "-c", _KILL, str(-process.pid)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # What is sent to this process's group, such as Ctrl-C, is not for it.
+                start_new_session=True,
+            )
         yield process
     finally:
         with held():
@@ -157,13 +148,8 @@ def run(
     """Runs ``command`` and waits until it ends. Raises ProcessError."""
     # SIGINT, as from a terminal: the wheel starts node from a script that waits for node on this
     # signal only. After another signal, the lock of the CDK CLI can outlive the script.
-    with running(
-        command,
-        environment,
-        log,
-        errors_on_terminal=errors_on_terminal,
-        end_by=end_by,
-    ) as process:
+    options: dict[str, Any] = {"errors_on_terminal": errors_on_terminal, "end_by": end_by}
+    with running(command, environment, log, **options) as process:
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -245,13 +231,13 @@ def _end(process: Process, by: signal.Signals) -> None:
             process.wait(GRACE_SECONDS)
 
 
-def lasting_port(address: str = "127.0.0.1") -> int:
-    """A TCP port of ``address`` that is free now, and that no client's connection is given.
+def lasting_port() -> int:
+    """A port of loopback that is free now, and that no client's connection is given.
 
     So a server can still take it in a minute, and again after an end. Raises OSError.
     """
-    for port in random.sample(_LASTING, min(100, len(_LASTING))):
+    for port in random.sample(_LASTING, 100):
         with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind((address, port))
+            probe.bind(("127.0.0.1", port))
             return port
-    raise OSError(f"no port of {address} from {_LASTING[0]} to {_LASTING[-1]} is free")
+    raise OSError(f"no port from {_LASTING[0]} to {_LASTING[-1]} is free")

@@ -1,7 +1,5 @@
 """The whole experiment on this machine, stage by stage."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import secrets
@@ -82,7 +80,6 @@ def _alone(layout: Layout) -> Iterator[None]:
 
 
 def _synthesise(file: str, layout: Layout, environment: Mapping[str, str]) -> None:
-    """Writes the assembly and ``dist/``, as the Makefile does. Raises ProcessError."""
     cli = layout.root / "node_modules" / ".bin" / "cdk"
     arguments = ["--context", f"experiment={file}", "--output", str(layout.assembly), "--quiet"]
     options = ["--ci", "--no-notices", "--no-lookups"]

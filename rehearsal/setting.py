@@ -12,7 +12,7 @@ from typing import Final
 from deployment.console import Console
 from experiment import Experiment
 from rehearsal.aws.client import Aws
-from rehearsal.pod.manifest import IndexedJob, entry_point
+from rehearsal.pod.manifest import IndexedJob
 from spectap.config import Config, TestCase
 from spectap.load_points import LoadPoint, Rounds
 from spectap.report import terminal
@@ -68,7 +68,6 @@ class Servers:
 
     @property
     def urls(self) -> dict[str, str]:
-        """Base URLs by the name of the variant."""
         return {name: server.url for name, server in self.by_variant.items()}
 
 
@@ -92,7 +91,6 @@ class Caps:
     launches: int | None = None
 
     def applied(self, of_pod: Config) -> Config:
-        """The configuration with nothing above the caps."""
         load, cases = of_pod.load, tuple(map(self._case, of_pod.test_cases))
         rounds, launches = load.rounds, _least(load.launches, self.launches)
         if self.rounds is not None and rounds.at_most > self.rounds:
@@ -102,6 +100,7 @@ class Caps:
         changes = {
             "rounds": rounds,
             "launches": launches,
+            "spread_minutes": 0,
             "mean_output_tokens": _least(load.mean_output_tokens, self.output_tokens),
             "points": tuple(self._points(load.points)),
         }
@@ -172,7 +171,6 @@ class Setting:
 
     @property
     def run_dir(self) -> Path:
-        """The folder of the run's results."""
         return self.layout.mounts["/results"] / self.run_id
 
     @property
@@ -184,11 +182,6 @@ class Setting:
         store = self.aws.client("secretsmanager")
         key = store.get_secret_value(SecretId=secret)["SecretString"]
         return {**self.aws.environment, "VLLM_API_KEY": key}
-
-    @property
-    def entry_point(self) -> tuple[str, ...]:
-        """What the benchmark's image runs."""
-        return entry_point(self.layout.root / "spectap" / "Dockerfile")
 
 
 @dataclass(frozen=True)
@@ -205,13 +198,10 @@ class Outcome:
     """A line for each index that failed for good."""
 
     def summary(self, console: Console) -> str:
-        """The text that is printed at the end."""
         lines = [terminal.render(self.run_dir, terminal.terminal_width())]
         if self.failed:
-            lines += [
-                "Failed for good, and so in no figure:",
-                *(f"  {line}" for line in self.failed),
-            ]
+            lines.append("Failed for good, and so in no figure:")
+            lines += [f"  {line}" for line in self.failed]
         times = ", ".join(f"{stage.title} {stage.seconds:.0f}" for stage in console.done)
         lines += [
             f"Time: {console.seconds:.0f} s ({times})",
@@ -221,7 +211,6 @@ class Outcome:
         return "\n".join(lines)
 
     def write_stand_ins(self) -> None:
-        """Writes what stood in for what into the run's folder."""
         lines = [
             "Not as in the pod:",
             *(f"  {line}" for line in self.differences),

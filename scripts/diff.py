@@ -11,10 +11,10 @@ differs in the manifests; FILE gets the same as a comment for a pull request.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,12 +51,8 @@ class DiffError(Exception):
     """There is nothing to compare; the message is one line."""
 
 
-class Restart(NamedTuple):
-    """A pod, or a maker of pods, that a deploy starts, replaces or ends."""
-
-    kind: str
-    name: str
-    effect: str
+Row = tuple[str, str, str]
+"""Kind and name of a pod, or of a maker of pods, and what a deploy does to it."""
 
 
 class Section(NamedTuple):
@@ -81,17 +77,16 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
     title = f"{options.base} to {options.experiment} in the working tree"
     print(f"{title}\n\nPods: {'what a deploy does' if rows else 'none is replaced'}")
-    for row in rows:
-        print(f"  {row.kind:10} {row.name}: {row.effect}")
+    for kind, name, effect in rows:
+        print(f"  {kind:10} {name}: {effect}")
     for section in sections:
         print(f"\n{section.title}:{chr(10) if section.text else ' '}{section.text or 'unchanged'}")
     if options.markdown:
-        comment = markdown(title, rows, sections, COMMENT_LIMIT)
-        options.markdown.write_text(comment, encoding="utf-8")
+        options.markdown.write_text(markdown(title, rows, sections), encoding="utf-8")
     return 0
 
 
-def compare(base: str, file: str, scratch: Path) -> tuple[list[Restart], list[Section]]:
+def compare(base: str, file: str, scratch: Path) -> tuple[list[Row], list[Section]]:
     """Which pods are replaced, and what differs. Raises DiffError."""
     tree, before, after = (scratch / name for name in ("tree", "before", "after"))
     _extract(base, tree)
@@ -113,7 +108,7 @@ def compare(base: str, file: str, scratch: Path) -> tuple[list[Restart], list[Se
 
 
 def _extract(base: str, tree: Path) -> None:
-    """Writes the files of a revision. Unlike a worktree, it leaves nothing in .git."""
+    # Unlike a worktree, it leaves nothing in .git.
     # A clone of another branch has no branch of this name, but knows that of where it comes from.
     for name in (base, f"origin/{base}"):
         archive = subprocess.run(
@@ -138,7 +133,6 @@ def _synthesise(tree: Path, file: str, output: Path) -> None:
 
 
 def _templates(output: Path) -> dict[str, Path]:
-    """The template's file of each stack, with what it carries as text taken apart."""
     assembly = output / "cdk.out"
     artifacts = json.loads((assembly / "manifest.json").read_text())["artifacts"]
     files = {
@@ -155,32 +149,27 @@ def unfold(value: Any) -> Any:
     """``value`` with the JSON and the lines that it carries as text taken apart.
 
     Manifests, dashboards and scripts are single strings in a template; without this, one changed
-    number would show as two lines of 50 kB.
+    number would show as two lines of 50 kB. A function in such a string is ``${Ref.Account}``.
     """
     if isinstance(value, dict) and "Fn::Join" in value:
         separator, parts = value["Fn::Join"]
-        value = separator.join(part if isinstance(part, str) else _named(part) for part in parts)
-    if isinstance(value, list):
-        return [unfold(item) for item in value]
-    if isinstance(value, dict):
-        return {key: unfold(item) for key, item in value.items()}
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
-            return unfold(json.loads(value))
-        except ValueError:
-            pass
+        words = (".".join(re.findall(r"\w[\w:.-]*", str(part))) for part in parts)
+        texts = zip(parts, words, strict=True)
+        value = separator.join(p if isinstance(p, str) else f"${{{word}}}" for p, word in texts)
+    match value:
+        case list():
+            return [unfold(item) for item in value]
+        case dict():
+            return {key: unfold(item) for key, item in value.items()}
+        case str() if value.lstrip()[:1] in ("{", "["):
+            with contextlib.suppress(ValueError):
+                return unfold(json.loads(value))
     return value.splitlines() if isinstance(value, str) and "\n" in value else value
 
 
-def _named(function: Any) -> str:
-    """A function of CloudFormation in one word, e.g. ``${Ref.Account}``."""
-    words = re.findall(r"\w[\w:.-]*", str(function))
-    return f"${{{'.'.join(words)}}}"
-
-
 def _stack(name: str, old: Path, assembly: Path) -> Section:
-    command = ("--no-color", "--app", assembly, "diff", name, "--exclusively")
-    result = _cdk(*command, "--method=template", "--template", old)
+    options = ("--no-color", "--app", assembly, "--method=template", "--template", old)
+    result = _cdk("diff", name, "--exclusively", *options)
     if result.returncode:
         raise DiffError(f"cdk diff failed for {name}: {' '.join(result.stderr.split())}")
     if "There were no differences" in result.stdout:
@@ -206,7 +195,7 @@ def read(folder: Path) -> Objects:
     return objects
 
 
-def restarts(old: Objects, new: Objects) -> Iterator[Restart]:
+def restarts(old: Objects, new: Objects) -> Iterator[Row]:
     """A row for each pod, or maker of pods, that a deploy starts, replaces or ends."""
     ready = _graphs(old.values())
     compiled = _graphs(manifest for (kind, _), manifest in new.items() if kind == "Job")
@@ -236,33 +225,30 @@ def restarts(old: Objects, new: Objects) -> Iterator[Restart]:
             by_itself = ", once its graph is compiled" if missing & compiled else ", and compiles"
             effect += by_itself if missing else ", its graph is there"
         if effect:
-            yield Restart(kind, name, effect)
+            yield kind, name, effect
 
 
 def _graphs(manifests: Iterable[Manifest]) -> set[str]:
-    """Keys of the compiled artifacts that are named in them."""
     return set(_GRAPH.findall(json.dumps([*manifests])))
 
 
-def markdown(title: str, rows: Sequence[Restart], sections: Sequence[Section], limit: int) -> str:
-    """A comment of at most ``limit`` characters: each section gets an equal part of it."""
+def markdown(title: str, rows: Sequence[Row], sections: Sequence[Section]) -> str:
+    """A comment of at most ``COMMENT_LIMIT`` characters: each section gets an equal part of it."""
     lines = [f"### {title}", "", "| Pods of | | What a deploy does |", "| --- | --- | --- |"]
-    lines += [f"| {' | '.join(row)} |" for row in rows or [Restart("none", "", "")]]
+    lines += [f"| {' | '.join(row)} |" for row in rows or [("none", "", "")]]
     for note, words in NOTICED.items():
         if titles := [s.title for s in sections if any(word in s.text for word in words)]:
             lines += ["", f"> :warning: **{note}** in {', '.join(titles)}"]
     lines += ["", *(f"{section.title}: unchanged  " for section in sections if not section.text)]
     comment = "\n".join(lines)
     differing = [section for section in sections if section.text]
-    room = (limit - len(comment)) // max(len(differing), 1) - 300
-    for section in differing:
+    room = (COMMENT_LIMIT - len(comment)) // max(len(differing), 1) - 300
+    for title, text in differing:
+        cut = "" if len(text) <= room else "Cut to fit here; `make diff` has all.\n"
         # Nothing in the text can end the fence.
-        fence = "`" * max([3, *(len(ticks) + 1 for ticks in re.findall("`+", section.text))])
-        text, cut = section.text, ""
-        if len(text) > room:
-            text, cut = text[:room].rpartition("\n")[0], "Cut to fit here; `make diff` has all.\n"
-        body = f"{fence}diff\n{text}\n{fence}\n{cut}"
-        comment += f"\n<details><summary>{section.title}</summary>\n\n{body}\n</details>\n"
+        shown = text[:room].replace("```", "'''")
+        body = f"```diff\n{shown}\n```\n{cut}"
+        comment += f"\n<details><summary>{title}</summary>\n\n{body}\n</details>\n"
     return comment
 
 
@@ -275,8 +261,6 @@ def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[
 
 def _cdk(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Runs the CDK CLI. Standard error holds what the app prints."""
-    if not shutil.which("cdk"):
-        raise DiffError("no cdk on the PATH: `make diff` brings it")
     return _run("cdk", "--no-lookups", "--no-notices", *arguments, cwd=cwd)
 
 

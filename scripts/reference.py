@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,12 +74,13 @@ def _table(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
     yield from _head("Field", "Value", "Default", "Meaning")
     for field, value in definition["properties"].items():
         default = _literal(value["default"]) if "default" in value else ""
-        yield _row([f"`{field}`", _value(value), default, _meaning(value)])
+        # The description is the field's, or that of the one form that has one.
+        meanings = (form.get("description") for form in (value, *value.get("anyOf", ())))
+        yield _row([f"`{field}`", _value(value), default, next(filter(None, meanings), "")])
     yield ""
 
 
 def _value(field: Mapping[str, Any]) -> str:
-    """What a field may hold: a link to its section, its choices, or its type with its limits."""
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         definition = FIELDS["$defs"][name]
@@ -105,12 +105,6 @@ def _limits(field: Mapping[str, Any], least: str, most: str) -> str:
     return f", {limits}" if limits else ""
 
 
-def _meaning(field: Mapping[str, Any]) -> str:
-    """The field's description, or that of the one form that has one."""
-    descriptions = [form.get("description", "") for form in (field, *field.get("anyOf", ()))]
-    return next((text for text in descriptions if text), "")
-
-
 def _literal(value: object) -> str:
     return f"`{json.dumps(value, ensure_ascii=False)}`"
 
@@ -126,19 +120,14 @@ def _costs(files: Sequence[Path]) -> Iterator[str]:
         hours = experiment.capacity.nodes * estimate.hours_of(CostGroup.TRAINIUM)
         figures = (f"{hours:.1f}", f"{estimate.usd:.0f}", f"{estimate.usd_to_pay:.0f}")
         runs_as = "a sweep" if experiment.sweep else f"{experiment.workload}s"
-        row = [f"`experiments/{file.name}`", _purpose(file), runs_as]
+        # The first sentence of the comment that the file begins with, below its title.
+        _, *lines = file.read_text("utf-8").partition("\n\n")[0].splitlines()
+        text = " ".join(line.lstrip("# ") for line in lines).strip()
+        row = [f"`experiments/{file.name}`", re.split(r"(?<=[.?]) ", text, maxsplit=1)[0], runs_as]
         yield _row([*row, *(f"{most}{figure}" for figure in figures)])
 
 
-def _purpose(file: Path) -> str:
-    """The first sentence of the comment that an experiment begins with."""
-    comments = takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
-    text = " ".join(line.lstrip("# ") for line in islice(comments, 1, None)).strip()
-    return re.split(r"(?<=[.?]) ", text, maxsplit=1)[0]
-
-
 def _modes() -> Iterator[str]:
-    """Who runs a mode and how, and which models are known."""
     columns = ("Mode", "Runtime", "Families", "Draft", "Window k", "Tokens a step", "Limits")
     yield from _head(*columns, "Prepared by", "Measured by", "Documented by")
     for mode in Mode:

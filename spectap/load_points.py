@@ -165,6 +165,13 @@ class Load(Model):
     timeout_seconds: Annotated[
         int, Field(ge=1, description="For one test case at one load point in one round.")
     ]
+    spread_minutes: float = Field(
+        0,
+        ge=0,
+        description="From the first turn of the first round to that of the last, at least: rounds "
+        "wait, evenly. 0: each follows the last at once.",
+        exclude_if=lambda minutes: minutes == 0,
+    )
     sampling: Mapping[str, Any] = Field(
         default_factory=dict, description="Sent with each request as it is."
     )
@@ -196,6 +203,11 @@ class Load(Model):
         if self.launches == 1 or round < 1:
             return 0
         return 1 + (round - 1) * self.launches // self.rounds.at_most
+
+    @property
+    def gap_seconds(self) -> float:
+        """From one round's begin to that of the next, at least."""
+        return 60 * self.spread_minutes / max(1, self.rounds.at_most - 1)
 
     def point(self, name: str) -> LoadPoint:
         """The load point of that name; the first, for an empty name. Raises KeyError."""

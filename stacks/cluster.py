@@ -1,7 +1,5 @@
 """The EKS cluster: control plane, add-ons, a small CPU node group, an administrator role."""
 
-from __future__ import annotations
-
 from typing import Any, Final, cast
 
 from aws_cdk import CfnOutput, CfnResource, RemovalPolicies, RemovalPolicy, Stack
@@ -62,12 +60,8 @@ class ClusterStack(Stack):
         nodes = system_node_group(self, self.cluster, self._system_node_role())
         nodes.node.add_dependency(*networking)
         node_addons(self, self.cluster, self.cluster_name, after=nodes)
-        CfnOutput(
-            self,
-            "AdministratorRole",
-            value=self.administrator.role_arn,
-            description="Role for kubectl",
-        )
+        arn = self.administrator.role_arn
+        CfnOutput(self, "AdministratorRole", value=arn, description="Role for kubectl")
 
     def _cluster(self, experiment: Experiment, vpc: ec2.Vpc) -> eks.ICluster:
         api_access = experiment.aws.api_access
@@ -81,6 +75,10 @@ class ClusterStack(Stack):
             removal_policy=RemovalPolicy.RETAIN,
         )
         skip(log_group, "AWS::Logs::LogGroup", OUTLIVES_ITS_STACK)
+        # EKS's own group admits only its members.
+        description = "Kubernetes API, from within the VPC"
+        from_vpc = ec2.SecurityGroup(self, "ApiSecurityGroup", vpc=vpc, description=description)
+        from_vpc.add_ingress_rule(ec2.Peer.ipv4(VPC_CIDR), ec2.Port.tcp(443), "kubectl in the VPC")
         cluster = eks.Cluster(
             self,
             "Cluster",
@@ -88,7 +86,7 @@ class ClusterStack(Stack):
             version=eks.KubernetesVersion.of(KUBERNETES_VERSION),
             vpc=vpc,
             vpc_subnets=[ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)],
-            security_group=self._api_security_group(vpc),
+            security_group=from_vpc,
             endpoint_access=(
                 eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*api_access)
                 if api_access
@@ -125,30 +123,16 @@ class ClusterStack(Stack):
         reason = "The CDK's own handler: aws-cdk-lib defines its roles and its runtime."
         acknowledge(handler, dict.fromkeys(_KUBECTL_FINDINGS, reason))
         skip(handler, "AWS::Lambda::Function", HANDLER)
-        skip(
-            handler,
-            "AWS::Logs::LogGroup",
-            {
-                "CKV_AWS_158": "CloudWatch Logs encrypts it. It has the manifests, and so each "
-                "test case's line, but no file of prompts and no secret."
-            },
+        encrypted = (
+            "CloudWatch Logs encrypts it. It has the manifests, and so each test case's line, but "
+            "no file of prompts and no secret."
         )
+        skip(handler, "AWS::Logs::LogGroup", {"CKV_AWS_158": encrypted})
         for construct in handler.node.find_all():
             if isinstance(construct, logs.CfnLogGroup):
                 construct.retention_in_days = 30  # as ours have
         # The class implements the interface, but its Python stub lacks one of the properties.
         return cast(eks.ICluster, cluster)
-
-    def _api_security_group(self, vpc: ec2.Vpc) -> ec2.SecurityGroup:
-        """Lets the VPC's own addresses reach the API: EKS's own group admits only its members."""
-        group = ec2.SecurityGroup(
-            self,
-            "ApiSecurityGroup",
-            vpc=vpc,
-            description="Kubernetes API, from within the VPC",
-        )
-        group.add_ingress_rule(ec2.Peer.ipv4(VPC_CIDR), ec2.Port.tcp(443), "kubectl in the VPC")
-        return group
 
     def _system_node_role(self) -> iam.Role:
         """A node's role that also lets Session Manager forward a port to the private API.

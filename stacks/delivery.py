@@ -4,8 +4,6 @@ Condition keys of the token: IAM User Guide, "Available keys for AWS OIDC federa
 (``aud``, ``sub``, ``ref``). Subjects: docs.github.com, "OpenID Connect reference".
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any, Final
 
@@ -185,7 +183,6 @@ class DeliveryStack(Stack):
         return role
 
     def _stacks(self) -> list[str]:
-        """All of the experiment's, but for this one."""
         name, region = self._experiment.name, self._experiment.aws.region
         regions = {f"{name}-{stack}": region for stack in STACKS}
         regions[budget_stack_name(self._experiment)] = budget_region(region)

@@ -1,7 +1,5 @@
 """The VPC: private nodes, one NAT gateway, S3 without NAT."""
 
-from __future__ import annotations
-
 from typing import Any, Final, cast
 
 from aws_cdk import ArnFormat, CfnResource, RemovalPolicy, Stack
@@ -79,19 +77,7 @@ class NetworkStack(Stack):
         skip(handler, "AWS::Lambda::Function", {**HANDLER, "CKV_AWS_117": reason})
 
     def _flow_logs(self) -> None:
-        # An explicit group. One that AWS creates outlives the stack and blocks the next deploy.
-        group = logs.LogGroup(
-            self,
-            "FlowLogs",
-            encryption_key=self._logs_key(),
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
-        destination = ec2.FlowLogDestination.to_cloud_watch_logs(group)
-        self.vpc.add_flow_log("FlowLog", destination=destination)
-
-    def _logs_key(self) -> kms.Key:
-        """A key that only CloudWatch Logs of this account may use: it goes with the stack."""
+        # Only CloudWatch Logs of this account may use it: it goes with the stack.
         key = kms.Key(
             self,
             "LogsKey",
@@ -116,7 +102,16 @@ class NetworkStack(Stack):
                 conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
             )
         )
-        return key
+        # An explicit group. One that AWS creates outlives the stack and blocks the next deploy.
+        group = logs.LogGroup(
+            self,
+            "FlowLogs",
+            encryption_key=key,
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        destination = ec2.FlowLogDestination.to_cloud_watch_logs(group)
+        self.vpc.add_flow_log("FlowLog", destination=destination)
 
     def _interface_endpoints(self, zone: str) -> None:
         services = ec2.InterfaceVpcEndpointAwsService

@@ -4,8 +4,6 @@ It refers to all metrics by name (``spectap.names``, Container Insights). So thi
 other stack, and can be deployed and changed alone.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from aws_cdk import ArnFormat, Aws, CfnOutput, Duration, RemovalPolicy, Stack
@@ -99,7 +97,6 @@ class ObservabilityStack(Stack):
         alarm.add_alarm_action(actions.SnsAction(self._topic))
 
     def _alarms(self, experiment: Experiment) -> None:
-        """On idle nodes, on the calls of a guard, and on memory errors."""
         name = experiment.name
         price = experiment.capacity.price.usd_per_hour * experiment.capacity.nodes
         period = Duration.minutes(IDLE_PERIOD_MINUTES)

@@ -1,7 +1,5 @@
 """Applies the charts to the cluster, and gives their pods identities."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
@@ -90,7 +88,6 @@ class ServingStack(Stack):
         )
 
     def _build(self, directory: str) -> str:
-        """The benchmark image, built from ``directory`` by the CDK CLI when it deploys."""
         asset = ecr_assets.DockerImageAsset(
             self,
             "BenchmarkImage",
@@ -152,7 +149,6 @@ class ServingStack(Stack):
 
 
 def _manifests(chart: Chart) -> Iterator[tuple[str, list[Any]]]:
-    """Name and objects of each manifest resource."""
     objects: list[dict[str, Any]] = chart.to_json()
     if pruned := [manifest for manifest in objects if manifest["kind"] in PRUNED]:
         yield chart.node.id, pruned
@@ -167,7 +163,6 @@ _REPLACE: Final = "kubectl replace --force --save-config -f -"
 
 
 def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:
-    """Name, line and description of commands for variants that stand side by side."""
     pod, job = benchmark_pod(experiment), quality_job(experiment)
     return [
         ("Results", f"{_KUBECTL} logs --follow {pod}", "The benchmark and its table"),

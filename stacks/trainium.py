@@ -1,7 +1,5 @@
 """Trainium nodes, and CPU nodes that compile for them; what ends both; the Neuron DRA driver."""
 
-from __future__ import annotations
-
 from typing import Any, Final, cast
 
 from aws_cdk import Aws, CfnCondition, CfnOutput, CfnParameter, CfnTag, Duration, Fn, Stack
@@ -126,6 +124,9 @@ class TrainiumStack(Stack):
             )
             for card in range(capacity.instance.network_interfaces)
         ]
+        of_template = launch.LaunchTemplateTagSpecificationProperty(
+            resource_type="launch-template", tags=tags
+        )
         disk = launch.EbsProperty(
             volume_type="gp3", volume_size=500, encrypted=True, delete_on_termination=True
         )
@@ -153,11 +154,7 @@ class TrainiumStack(Stack):
                     for kind in ("instance", "volume", "network-interface")
                 ],
             ),
-            tag_specifications=[
-                launch.LaunchTemplateTagSpecificationProperty(
-                    resource_type="launch-template", tags=tags
-                )
-            ],
+            tag_specifications=[of_template],
         )
 
     def _fabric(self, cluster: eks.ICluster) -> ec2.SecurityGroup:

@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from ruamel.yaml import YAML
 
 from experiment import Experiment, load
-from tests.experiment.files import ABSENT
+from tests.experiment import files
 from tests.matrix import MATRIX, SWEEP, THREE_VARIANTS
 
 if TYPE_CHECKING:
     from tests.synthesis import Synthesised
-
-ARTICLE = Path(__file__).parent.parent / "experiments" / "article.yaml"
 
 # Each worker has one core, and V8's four threads for compiling and collecting, on that one, cost
 # a synthesis a sixth of its CPU.
@@ -46,7 +43,7 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.fixture(scope="session")
 def article() -> Experiment:
     """The article's experiment."""
-    return load(ARTICLE)
+    return load(files.ARTICLE)
 
 
 @pytest.fixture(scope="session")
@@ -115,17 +112,6 @@ def side_by_side(
 
 def edited(directory: Path, changes: dict[str, Any]) -> Path:
     """A copy of the article's file in ``directory`` with dotted fields changed."""
-    yaml = YAML(typ="safe", pure=True)
-    data = yaml.load(ARTICLE)
-    for field, value in changes.items():
-        *parents, last = field.split(".")
-        node = data
-        for parent in parents:
-            node = node[parent]
-        if value is ABSENT:
-            del node[last]
-        else:
-            node[last] = value
     path = directory / "mine.yaml"
-    yaml.dump(data, path)
+    path.write_text(files.edited(changes), encoding="utf-8")
     return path

@@ -1,7 +1,5 @@
 """make as a person calls it, and a checkout in which it runs another program than its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,8 +1,6 @@
 """Experiments that must synthesise and rehearse their deploy: what a valid file may say that
 changes the stacks, and the longest and shortest of it. Their names differ, as in one account."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from tests.experiment.files import ABSENT, EAGLE, ON_TRAINIUM, of_file, swept

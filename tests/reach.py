@@ -1,7 +1,5 @@
 """Which connections the network policies of a namespace allow, as data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, Final, NamedTuple

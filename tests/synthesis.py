@@ -1,7 +1,5 @@
 """Synthesises experiments in this process, so that the jsii runtime starts once for all tests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`make diff`: which pods a deploy replaces, and what it prints and writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -16,7 +14,7 @@ from charts.manifests import charts
 from charts.names import Deployed
 from experiment.loader import parse
 from scripts import diff
-from scripts.diff import Restart, Section
+from scripts.diff import Section
 from tests.experiment.files import ARTICLE_TEXT, edited
 
 EXPERIMENT: Final = "experiments/article.yaml"
@@ -37,7 +35,7 @@ def article(tmp_path_factory: pytest.TempPathFactory) -> diff.Objects:
 
 
 def effects(old: diff.Objects, new: diff.Objects) -> dict[str, str]:
-    return {row.name: row.effect for row in diff.restarts(old, new)}
+    return {name: effect for _, name, effect in diff.restarts(old, new)}
 
 
 def test_another_window_compiles_one_graph_and_restarts_both_services(
@@ -54,16 +52,14 @@ def test_another_window_compiles_one_graph_and_restarts_both_services(
 
 
 def test_a_pod_takes_another_image_and_nothing_else(article: diff.Objects, tmp_path: Path) -> None:
-    (row,) = diff.restarts(article, rendered(tmp_path, {}, image="image:2"))
-    assert row == ("Pod", "qwen-llmperf", "restarts with another image, if it still runs")
+    image = effects(article, rendered(tmp_path, {}, image="image:2"))
+    assert image == {"qwen-llmperf": "restarts with another image, if it still runs"}
     pod = article["Pod", "qwen-llmperf"]
     other = {**article, ("Pod", "qwen-llmperf"): {**pod, "spec": pod["spec"] | {"hostname": "a"}}}
     assert "AGAIN=1" in effects(article, other)["qwen-llmperf"]
-
-
-def test_what_one_side_alone_has_starts_or_ends(article: diff.Objects) -> None:
-    services = [name for kind, name in article if kind == "Deployment"]
+    # What one side alone has starts or ends.
     without = {key: each for key, each in article.items() if key[0] != "Deployment"}
+    services = [name for kind, name in article if kind == "Deployment"]
     assert effects(article, without) == dict.fromkeys(services, "ends")
     assert effects(without, article) == dict.fromkeys(services, "starts, its graph is there")
 
@@ -74,14 +70,15 @@ def test_text_inside_a_template_is_taken_apart() -> None:
     assert diff.unfold({"Manifest": manifest}) == {"Manifest": expected}
 
 
-def test_a_comment_has_what_fits_and_warns_first() -> None:
+def test_a_comment_has_what_fits_warns_first_and_ends_its_own_fences() -> None:
     sections = [
         Section("small", "a\nb (requires replacement)"),
-        Section("large", "line\n" * 1000),
+        Section("large", "```\n" * 30_000),
         Section("same", ""),
     ]
-    text = diff.markdown("title", [Restart("Pod", "a", "starts")], sections, 3000)
-    assert len(text) <= 3000
+    text = diff.markdown("title", [("Pod", "a", "starts")], sections)
+    assert len(text) <= diff.COMMENT_LIMIT
+    assert text.count("```") == 4
     assert "| Pod | a | starts |" in text
     assert text.index("> :warning: **replacement** in small") < text.index("<details>")
     assert "same: unchanged" in text

@@ -1,11 +1,8 @@
 """Pinning images by digest, against a registry on this machine that asks for a token."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading
-import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -74,21 +71,6 @@ def test_all_are_pinned_that_a_registry_knows(registry: str, tmp_path: Path) -> 
         assert json.loads(file.read_text()) == {gone: old, known: DIGEST}
         stages = f"FROM {known}@{DIGEST} AS a\nRUN x\nFROM {known}@{DIGEST}\n"
         assert dockerfile.read_text() == f"FROM scratch AS none\n{stages}"
-
-
-@pytest.mark.parametrize(
-    ("image", "url"),
-    [
-        ("python:3.10-slim", "https://registry-1.docker.io/v2/library/python/manifests/3.10-slim"),
-        ("public.ecr.aws/a/b:2.1", "https://public.ecr.aws/v2/a/b/manifests/2.1"),
-    ],
-)
-def test_an_image_names_its_registry(image: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[urllib.request.Request] = []
-    monkeypatch.setattr("urllib.request.urlopen", lambda request, timeout: asked.append(request))
-    with pytest.raises(AttributeError):  # there is no answer
-        digests.digest_of(image)
-    assert [request.full_url for request in asked] == [url]
 
 
 def test_pods_and_keys_have_the_digest_and_people_the_tag(

@@ -1,7 +1,5 @@
 """The pages name only what exists: links, paths, modules, commands, options, tests, assumptions."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -82,7 +80,8 @@ def _anchors(document: Path) -> set[str]:
 
 
 @EACH
-def test_paths_and_modules_exist(document: Path) -> None:
+def test_what_code_names_exists(document: Path) -> None:
+    """Paths, modules, and make's targets and variables."""
     for piece in code(document):
         for path in PATH.findall(piece):
             if WRITTEN_BY_USERS.fullmatch(path) or path in PLACEHOLDERS:
@@ -94,11 +93,6 @@ def test_paths_and_modules_exist(document: Path) -> None:
             path = ROOT / module.replace(".", "/")
             if module.partition(".")[0] in FOLDERS:
                 assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
-
-
-@EACH
-def test_make_has_the_targets_and_reads_the_variables(document: Path) -> None:
-    for piece in code(document):
         for target in re.findall(r"\bmake (?:[A-Z_]+=\S+ )*([a-z][a-z-]*)", piece):
             assert target in TARGETS, f"make {target}"
         for variable in re.findall(r"\bmake [a-z-]+ (?:.* )?([A-Z_]+)=", piece):
@@ -141,13 +135,10 @@ def test_code_names_documents_that_exist() -> None:
     assert [path for path in sorted(named) if not any(ROOT.glob(f"{path}*"))] == []
 
 
-def test_architecture_names_all_folders() -> None:
+def test_architecture_names_all_folders_and_the_reference_is_current() -> None:
     tree = FENCE.findall(text(ROOT / "docs" / "architecture.md"))[0]
     named = {line.split()[0] for line in tree.splitlines()}
     assert {f"{folder}/" for folder in FOLDERS if not folder.startswith(".")} <= named
-
-
-def test_the_reference_is_current() -> None:
     assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run make reference"
 
 

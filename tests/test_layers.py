@@ -1,7 +1,5 @@
 """Imports point one way. Found by reading the source, so that lazy imports count as well."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What make would do, as it says itself."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,11 +1,12 @@
-"""What the workflows on GitHub are allowed to do, and the comments they write."""
-
-from __future__ import annotations
+"""What the workflows on GitHub may do, the comments they write, and the Pythons they try."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,9 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
-FOLDER = Path(__file__).parent.parent / ".github" / "workflows"
+from tests.made import ROOT, make
+
+FOLDER = ROOT / ".github" / "workflows"
 COMMENTING = "pull-request-comment.yml"
 FILES = sorted(FOLDER.glob("*.yml"))
 DELIVERING = ("deploy.yml", "experiment.yml")
@@ -224,7 +227,7 @@ def calls_of(runner: Path, path: str = COMMENTING, **given: Any) -> list[dict[st
 def artifact(folder: Path, name: str, text: str) -> Path:
     """A file of the runner, as the other workflow has left it."""
     path = folder / name
-    path.parent.mkdir()
+    path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     return path
 
@@ -244,8 +247,7 @@ def test_a_comment_is_made_once_and_then_updated(tmp_path: Path) -> None:
     for head in ({"sha": "later", "repo": {"id": 7}}, {"sha": "abc", "repo": {"id": 8}}):
         assert calls_of(tmp_path, pulls=[{"number": 12, "head": head}]) == []
 
-
-def test_comment_has_what_would_change_in_the_account_calls_nobody_and_fits(tmp_path: Path) -> None:
+    # It calls nobody, and fits.
     artifact(tmp_path, "diff/diff.md", "@everyone " * 10_000)
     artifact(tmp_path, "changes/changes.md", "against what is deployed @them\n")
     (call,) = calls_of(tmp_path)
@@ -271,3 +273,45 @@ def test_table_of_a_run_is_a_comment(tmp_path: Path) -> None:
     assert call["issue_number"] == 12
     assert "Variant\n'''escape" in call["body"]
     assert call["body"].startswith("Experiment `experiments/x.yaml`: failure ([log and report](")
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+NAMED = re.findall(r"3\.\d+", README.partition("\nNeeded: Python ")[2].partition(", `make`")[0])
+OLDEST, NEWEST = NAMED[0], NAMED[-1]
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "message"),
+    [
+        (int(OLDEST[2:]) - 1, 2, f"Python {OLDEST} or newer is needed; Python"),
+        *((int(version[2:]), 0, "") for version in (OLDEST, NEWEST)),
+        (int(NEWEST[2:]) + 1, 0, f"Python {NEWEST} is the newest that was tried; Python"),
+    ],
+)
+def test_make_says_what_it_takes(tmp_path: Path, version: int, status: int, message: str) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/bin/sh\n"
+        'case "$1" in\n'
+        f'-c) exec {sys.executable} -c "import sys; sys.version_info = (3, {version}, 0); $2";;\n'
+        f"--version) echo Python 3.{version}.0;;\n"
+        "esac\n"
+    )
+    python.chmod(0o755)
+    result = make(tmp_path, {}, ".venv/bin/pip", f"PYTHON={python}")
+    assert result.returncode == status
+    assert result.stderr.startswith(message)
+    assert bool(result.stderr) is bool(message)
+
+
+def test_the_oldest_and_the_newest_are_tried_and_checks_are_for_the_oldest() -> None:
+    job = load(FOLDER / "main.yml")["jobs"]["make"]
+    matrix = job["strategy"]["matrix"]
+    assert matrix["python"] == [OLDEST]
+    assert matrix["include"] == [{"target": "test", "python": NEWEST}]
+    (setup,) = (s["with"] for s in job["steps"] if "setup-python" in s.get("uses", ""))
+    assert setup["python-version"] == "${{ matrix.python }}"
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    assert tool["mypy"]["python_version"] == OLDEST
+    assert tool["ruff"]["target-version"] == f"py{OLDEST.replace('.', '')}"

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from deployment.account import Deployment, DeploymentError
+from deployment.account import Denied, Deployment, DeploymentError, aws_errors
 from deployment.console import print_table
 from deployment.preflight import account, capacity, software
-from deployment.preflight.check import Check, Finding, Status, findings, refused
+from deployment.preflight.check import Check, Finding, Status, refused, warning
 from experiment import load
 
 __all__ = ["Finding", "Status", "checks", "run"]
@@ -72,9 +72,20 @@ def checks(
     deployment: Deployment, table: Mapping[str, Check] = {**ACCOUNT_CHECKS, **FILE_CHECKS}
 ) -> list[Finding]:
     """All findings, in the order of ``table``. Makes no change, and raises nothing."""
+
+    def rows(subject: str, check: Check) -> list[Finding]:
+        try:
+            with aws_errors():
+                findings = [*check(deployment)]
+        except Denied as error:
+            text = f"not known: these credentials may not call {error.action}"
+            findings = [warning(text, f"allow {error.action}, which only reads")]
+        except DeploymentError as error:
+            findings = [warning(f"not known: {error}", "repair this, and ask again")]
+        return [row if row.subject else row._replace(subject=subject) for row in findings]
+
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        rows = threads.map(lambda check: findings(check[0], check[1], deployment), table.items())
-        return [finding for each in rows for finding in each]
+        return [row for each in threads.map(rows, table, table.values()) for row in each]
 
 
 def _cells(rows: Iterable[Finding]) -> Iterable[tuple[str, str, str]]:

@@ -44,7 +44,7 @@ def bootstrap(deployment: Deployment) -> Iterator[Finding]:
             text = f"version {version}; the stacks need {BOOTSTRAP_VERSION}"
             yield refused(text, remedy, subject)
         else:
-            yield ok(f"version {version}", subject)
+            yield ok(f"version {version}", subject=subject)
 
 
 def stack_names(deployment: Deployment) -> Iterator[tuple[str, str]]:

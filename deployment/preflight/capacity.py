@@ -143,7 +143,7 @@ def offerings(deployment: Deployment) -> Iterator[Finding]:
         )
         offered = sorted(o["Location"] for page in listed for o in page["InstanceTypeOfferings"])
         if having := [zone for zone in candidates if zone in offered]:
-            yield ok(f"offered in {', '.join(having)}", instance)
+            yield ok(f"offered in {', '.join(having)}", subject=instance)
             continue
         remedy = f"{region} has it in no zone: set aws.region to one that does"
         if offered:

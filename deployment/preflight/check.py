@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from deployment.account import Denied, Deployment, DeploymentError, aws_errors
+from deployment.account import Deployment
 
 
 class Status(StrEnum):
@@ -23,38 +24,15 @@ class Finding(NamedTuple):
     """A row of the preflight. Without a subject it has the check's."""
 
     status: Status
-    subject: str
     text: str
-    remedy: str
+    remedy: str = ""
+    subject: str = ""
 
 
 Check = Callable[[Deployment], Iterable[Finding]]
 """A question to the account, to this machine or to the file."""
 
 
-def ok(text: str, subject: str = "") -> Finding:
-    """Nothing to do."""
-    return Finding(Status.OK, subject, text, "")
-
-
-def warning(text: str, remedy: str, subject: str = "") -> Finding:
-    """May go on."""
-    return Finding(Status.WARNING, subject, text, remedy)
-
-
-def refused(text: str, remedy: str, subject: str = "") -> Finding:
-    """May not."""
-    return Finding(Status.REFUSED, subject, text, remedy)
-
-
-def findings(subject: str, check: Check, deployment: Deployment) -> list[Finding]:
-    """All rows of a check; raises nothing."""
-    try:
-        with aws_errors():
-            rows = [*check(deployment)]
-    except Denied as error:
-        text = f"not known: these credentials may not call {error.action}"
-        rows = [warning(text, f"allow {error.action}, which only reads")]
-    except DeploymentError as error:
-        rows = [warning(f"not known: {error}", "repair this, and ask again")]
-    return [row if row.subject else row._replace(subject=subject) for row in rows]
+ok = functools.partial(Finding, Status.OK)
+warning = functools.partial(Finding, Status.WARNING)
+refused = functools.partial(Finding, Status.REFUSED)

@@ -125,7 +125,6 @@ def access(allowed: Sequence[str], find_address: Callable[[], str | None]) -> Fi
 
 
 def _address() -> str | None:
-    """This machine's public address, if it can be asked."""
     try:
         with urllib.request.urlopen(_ADDRESS_SERVICE, timeout=_SECONDS) as answer:
             return str(ipaddress.ip_address(answer.read(64).decode("ascii").strip()))

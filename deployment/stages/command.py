@@ -3,61 +3,62 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 import sys
 from collections.abc import Callable
 
 from deployment import guard
 from deployment.account import Deployment, DeploymentError
-from deployment.console import Console
+from deployment.console import Console, answer
 from deployment.nodes import Kind
 from deployment.preflight.software import NOBODY_IS_TOLD
 from deployment.spent import spent
 from deployment.stages.measure import Benchmark, Results, Serve, measured_run
 from deployment.stages.nodes import Start, Stop, end_nodes
 from deployment.stages.setup import Check, Compile, Deploy, Download, Prove, Restore
-from deployment.stages.stage import Context, Progress, Stage, StageFailed
+from deployment.stages.stage import Progress, Stage, StageFailed
 from deployment.status import print_sections, running
 from experiment.cost import cost, guard_hours
 from experiment.schema import CompileNode, Then
 from spectap.printing import printable_lines
 
 
-def stages(context: Context) -> list[Stage]:
+def stages(deployment: Deployment) -> list[Stage]:
     """Those of an experiment, in their order. Trainium nodes run only for those that need them."""
-    experiment = context.deployment.experiment
-    prepared: tuple[Callable[[Context], Stage], ...] = (Start,)
+    experiment = deployment.experiment
+    prepared: tuple[Callable[[Deployment], Stage], ...] = (Start,)
     if experiment.compile_node:
         on_cpus = experiment.compile_node is CompileNode.CPU
         prepared = (Compile, Start) if on_cpus else (Start, Compile)
-    order: list[Callable[[Context], Stage]] = [
+    order: list[Callable[[Deployment], Stage]] = [
         *(Check, Deploy, Prove, Restore, Download),
         *prepared,
         *(() if experiment.isolated else (Serve,)),
         *(Benchmark, Stop, Results),
     ]
-    return [stage(context) for stage in order]
+    return [stage(deployment) for stage in order]
 
 
 def experiment(deployment: Deployment, *, yes: bool, again: bool) -> int:
     """From the file to the verdict; returns the exit status."""
-    context = Context(deployment, again)
-    return _left_in_order(context, lambda: _perform_all(context, yes=yes))
+    perform = functools.partial(_perform_all, deployment, yes=yes, again=again)
+    return _left_in_order(deployment, perform, again=again)
 
 
 def start(deployment: Deployment, *, yes: bool) -> int:
     """Trainium nodes and their guard, for those who measure by hand; returns the exit status."""
-    context, capacity = Context(deployment), deployment.experiment.capacity
+    capacity = deployment.experiment.capacity
     usd, hours = capacity.nodes * capacity.price.usd_per_hour, guard_hours(deployment.experiment)
 
     def perform() -> None:
         instances = f"{capacity.nodes} x {capacity.instance_type}"
         _ask(f"{instances}: {usd:.2f} USD an hour, for {hours:.1f} hours at most", yes=yes)
         console = Console(2, sys.stdout)
-        for stage in (Prove(context), Start(context)):
+        for stage in (Prove(deployment), Start(deployment)):
             _perform(stage, console)
 
-    return _left_in_order(context, perform)
+    return _left_in_order(deployment, perform)
 
 
 def stop(deployment: Deployment) -> int:
@@ -71,12 +72,12 @@ def stop(deployment: Deployment) -> int:
     return 0
 
 
-def _perform_all(context: Context, *, yes: bool) -> None:
-    deployment, every = context.deployment, stages(context)
+def _perform_all(deployment: Deployment, *, yes: bool, again: bool) -> None:
+    every = stages(deployment)
     console = Console(len(every), sys.stdout)
-    run = measured_run(context)
+    run = measured_run(deployment, again=again)
     confirmed = run is not None
-    if run and context.again:
+    if run and again:
         setting = "sweep.run" if deployment.experiment.sweep else "load, such as benchmark.rounds,"
         raise DeploymentError(
             f"run {run} is complete, and its variants are not measured twice: another {setting} "
@@ -86,7 +87,7 @@ def _perform_all(context: Context, *, yes: bool) -> None:
         if stage.costs and run is None:
             # One that an earlier call began may end unattended, and its end stops the nodes: they
             # are not to be started again for it.
-            run = measured_run(context)
+            run = measured_run(deployment, again=again)
             confirmed = confirmed or run is not None
         if stage.costs and not confirmed:
             estimate = cost(deployment.experiment)
@@ -112,27 +113,24 @@ def _perform(stage: Stage, console: Console) -> None:
 
 
 def _ask(question: str, *, yes: bool) -> None:
-    """Raises DeploymentError unless somebody has agreed."""
     print(question, flush=True)
     if yes:
         return
     if not sys.stdin.isatty():
         raise DeploymentError("there is no terminal to ask on; YES=1 begins without asking")
-    try:
-        answer = input("Go on? [y/N] ")
-    except EOFError:
-        answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
+    if answer("Go on? [y/N] ").lower() not in ("y", "yes"):
         raise DeploymentError("nothing was begun")
 
 
-def _left_in_order(context: Context, perform: Callable[[], None]) -> int:
+def _left_in_order(
+    deployment: Deployment, perform: Callable[[], None], *, again: bool = False
+) -> int:
     """On early exit, prints what still runs; returns the exit status."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    print(context.deployment.headline, flush=True)
+    print(deployment.headline, flush=True)
     try:
-        _perform_or_end_nodes(context.deployment, perform)
+        _perform_or_end_nodes(deployment, perform)
         return 0
     except KeyboardInterrupt:
         status = 130
@@ -140,7 +138,14 @@ def _left_in_order(context: Context, perform: Callable[[], None]) -> int:
     except DeploymentError as error:
         status = 1
         print(printable_lines(str(error)), file=sys.stderr, flush=True)
-    _print_ways_on(context)
+    # What still runs, what it costs, and how to go on; a second Ctrl-C skips the first two.
+    file = f"EXPERIMENT={deployment.file}"
+    with contextlib.suppress(KeyboardInterrupt):
+        print_sections(running(deployment))
+    if_none = "AGAIN=1 only if no new run has begun: otherwise it begins another"
+    print(f"To go on:         make experiment {file}{f' ({if_none})' if again else ''}")
+    print(f"To end the nodes: make stop {file}")
+    print(f"To remove all:    make destroy {file}", flush=True)
     return status
 
 
@@ -154,16 +159,3 @@ def _perform_or_end_nodes(deployment: Deployment, perform: Callable[[], None]) -
             raise
         print(printable_lines(str(error)), file=sys.stderr, flush=True)
         raise DeploymentError(end_nodes(deployment)) from None
-
-
-def _print_ways_on(context: Context) -> None:
-    """What still runs, what it costs, and how to go on; a second Ctrl-C skips the first two."""
-    file = f"EXPERIMENT={context.deployment.file}"
-    with contextlib.suppress(KeyboardInterrupt):
-        print_sections(running(context.deployment))
-    again = ""
-    if context.again:
-        again = " (AGAIN=1 only if no new run has begun: otherwise it begins another)"
-    print(f"To go on:         make experiment {file}{again}")
-    print(f"To end the nodes: make stop {file}")
-    print(f"To remove all:    make destroy {file}", flush=True)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kubernetes.client import ApiClient, CoreV1Api, V1Deployment, V1Job, V1Pod
+from kubernetes.client import ApiClient, CoreV1Api, V1Job, V1Pod
 from pydantic import ValidationError
 
 from charts.indexes import indexed_config, run_id
@@ -17,7 +17,7 @@ from deployment import cluster, pods, results
 from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors
 from deployment.stages.nodes import STOPPED, are_stopped, not_ready
-from deployment.stages.stage import Context, Progress, Stage, StageFailed
+from deployment.stages.stage import Progress, Stage, StageFailed
 from experiment.variants import variants
 from spectap.config import Config
 from spectap.names import (
@@ -50,12 +50,17 @@ class Serve(Stage):
     name = "serve"
 
     def perform(self, progress: Progress) -> str:
-        """Waits for them."""
         names = [variant.service for variant in variants(self.deployment.experiment)]
 
         def look() -> bool | None:
             services = cluster.services(api, f"component={Component.VLLM}")
-            ready = {service.metadata.name for service in services if _is_ready(service)}
+            # A change that the controller has not seen yet would be taken for carried out.
+            ready = {
+                service.metadata.name
+                for service in services
+                if service.status.ready_replicas
+                and (service.status.observed_generation or 0) >= service.metadata.generation
+            }
             missing = [name for name in names if name not in ready]
             if not missing:
                 return True
@@ -79,12 +84,11 @@ class Serve(Stage):
 
 
 class Benchmark(Stage):
-    """A complete run in the bucket."""
+    """A complete run in the bucket: one that goes on, or a new one."""
 
     name = "benchmark"
 
     def perform(self, progress: Progress) -> str:
-        """Waits for it, and begins a new one where none goes on."""
         measure = _by_indexes if self.deployment.experiment.isolated else _by_pod
         with connected(self.deployment) as api:
             run = measure(self.deployment, api, progress)
@@ -191,12 +195,6 @@ def last_progress(log: str) -> str:
     return next((line for line in log.splitlines()[::-1] if _PROGRESS.match(line)), "")
 
 
-def _is_ready(service: V1Deployment) -> bool:
-    status, generation = service.status, service.metadata.generation
-    # A change that the controller has not seen yet would be taken for carried out.
-    return bool(status.ready_replicas and (status.observed_generation or 0) >= generation)
-
-
 class Results(Stage):
     """The downloaded run, with its report and its table."""
 
@@ -205,7 +203,6 @@ class Results(Stage):
     shows_itself = True
 
     def perform(self, progress: Progress) -> str:
-        """What is downloaded already is not downloaded again."""
         run = complete_run(self.deployment)
         if run is None:
             raise DeploymentError("the bucket has no complete run of this experiment")
@@ -242,20 +239,24 @@ def complete_run(deployment: Deployment) -> str | None:
     for entry in sorted(entries, key=lambda entry: entry["LastModified"], reverse=True):
         run, _, name = str(entry["Key"]).removeprefix(RESULTS_PREFIX).partition("/")
         if name == COMPLETE and RUN_ID.fullmatch(run):
-            config = _config(bucket, run)
-            if config and _measured_settings(config) == _measured_settings(expected):
+            try:
+                written = bucket.read(results_key(run, CONFIG)) or b""
+                config = Config.model_validate_json(written)
+            except ValidationError:  # of another version, which this one does not read
+                continue
+            if _measured_settings(config) == _measured_settings(expected):
                 return run
     return None
 
 
-def measured_run(context: Context) -> str | None:
+def measured_run(deployment: Deployment, *, again: bool) -> str | None:
     """The complete run that makes all that costs unnecessary; None if there is none.
 
     A run that was begun after it, on nodes that are running, is not to be given up for it. Variants
     that are measured one by one are not measured twice in a run.
     """
-    deployment, is_isolated = context.deployment, context.deployment.experiment.isolated
-    run = None if context.again and not is_isolated else complete_run(deployment)
+    is_isolated = deployment.experiment.isolated
+    run = None if again and not is_isolated else complete_run(deployment)
     if run is None or is_isolated or are_stopped(deployment):
         return run
     with connected(deployment) as api:
@@ -285,11 +286,3 @@ def _measured_settings(config: Config) -> list[object]:
     """Of variants what they are, and not where they answer."""
     variants = [variant.model_copy(update={"endpoint": None}) for variant in config.variants]
     return [*(getattr(config, name) for name in _MEASURED), variants]
-
-
-def _config(bucket: Bucket, run: str) -> Config | None:
-    """None for a run of another version, which this one does not read."""
-    try:
-        return Config.model_validate_json(bucket.read(results_key(run, CONFIG)) or b"")
-    except ValidationError:
-        return None

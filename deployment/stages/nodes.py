@@ -29,7 +29,6 @@ class Start(Stage):
     name = "start"
 
     def perform(self, progress: Progress) -> str:
-        """The guard first, then the nodes; of those that are running the guard stays."""
         capacity = self.deployment.experiment.capacity
         until = guard.start(self.deployment, Kind.TRAINIUM, capacity.nodes)
         progress.say(f"the guard scales them to 0 at {until:%Y-%m-%d %H:%M} UTC")
@@ -83,11 +82,13 @@ def closed_devices(api: ApiClient) -> str | None:
     Raises StageFailed if a pod may not open them, because then neither a graph nor a service is
     worth the nodes; or DeploymentError.
     """
-    codes = [
-        (pod, _exit_code(pod))
-        for pod in cluster.pods(api)
-        if any(each.name == DEVICES for each in pod.spec.init_containers or [])
-    ]
+    codes: list[tuple[V1Pod, int | None]] = []
+    for pod in cluster.pods(api):
+        if any(each.name == DEVICES for each in pod.spec.init_containers or []):
+            statuses = pod.status.init_container_statuses or []
+            states = [(s.state, s.last_state) for s in statuses if s.name == DEVICES]
+            ended = (s.terminated.exit_code for pair in states for s in pair if s and s.terminated)
+            codes.append((pod, next(ended, None)))
     # Before all others: devices that one pod has opened are no help to another that may not.
     for pod, code in codes:
         if code == NEVER:
@@ -128,19 +129,7 @@ def are_stopped(deployment: Deployment) -> bool:
     return group is None or not group.size
 
 
-def _exit_code(pod: V1Pod) -> int | None:
-    """What the container that opens the devices ended with last."""
-    for status in pod.status.init_container_statuses or []:
-        if status.name == DEVICES:
-            for state in (status.state, status.last_state):
-                if state and state.terminated:
-                    code: int = state.terminated.exit_code
-                    return code
-    return None
-
-
 def _joined(api: ApiClient) -> list[datetime.datetime]:
-    """When each Trainium node that takes pods joined."""
     with kubernetes_errors():
         selector = f"{NODE_GROUP_LABEL}={TRAINIUM_NODES}"
         listed = CoreV1Api(api).list_node(label_selector=selector).items

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kubernetes.client import V1Job
 
 from charts.names import artifact_prefix, model_prefix
-from deployment import cluster, guard, lifecycle, nodes, pods, proof
+from deployment import cluster, guard, lifecycle, nodes, pods
 from deployment.account import Bucket, DeploymentError
 from deployment.cluster import connected
 from deployment.nodes import Kind
@@ -29,10 +29,8 @@ class Check(Stage):
     costs = False
 
     def perform(self, progress: Progress) -> str:
-        """Raises DeploymentError, also where a check refuses."""
-
         def at_rest() -> bool | None:
-            """CloudFormation goes on with a deploy that was ended, and refuses another then."""
+            # CloudFormation goes on with a deploy that was ended, and refuses another then.
             if changes := changing_stacks(self.deployment):
                 progress.wait("; ".join(changes))
                 return None
@@ -42,9 +40,9 @@ class Check(Stage):
         findings = checks(self.deployment)
         problems = [finding for finding in findings if finding.status is not Status.OK]
         for finding in problems:
-            progress.say(": ".join(finding))
-        refused = sum(finding.status is Status.REFUSED for finding in problems)
-        if refused:
+            parts = (finding.status, finding.subject, finding.text, finding.remedy)
+            progress.say(": ".join(parts))
+        if refused := sum(finding.status is Status.REFUSED for finding in problems):
             raise DeploymentError(
                 f"{refused} of {len(findings)} checks refuse; make preflight lists all"
             )
@@ -58,14 +56,12 @@ class Deploy(Stage):
     shows_itself = True
 
     def existing(self) -> str | None:
-        """Compares what CloudFormation has with what synthesis writes."""
         stacks = lifecycle.synthesised(self.deployment)
         if all(lifecycle.unchanged(self.deployment, stack) for stack in stacks):
             return f"{len(stacks)} stacks, of which none has changed"
         return None
 
     def perform(self, progress: Progress) -> str:
-        """Runs the CLI."""
         if lifecycle.deploy(self.deployment, [], yes=True):
             raise StageFailed("the deploy failed, as the CDK CLI says above")
         return "all stacks are as the file says"
@@ -79,9 +75,9 @@ class Prove(Stage):
     def perform(self, progress: Progress) -> str:
         """Before any node is paid for. Nodes that are running are not ended for a proof."""
         deployment = self.deployment
-        groups = [g for g in nodes.groups(deployment) if not proof.is_proved(deployment, g)]
+        groups = [g for g in nodes.groups(deployment) if not guard.is_proved(deployment, g)]
         idle = [g for g in groups if not g.size and not guard.find(deployment, g.kind)]
-        proved = proof.prove(deployment, idle, progress.wait) if idle else []
+        proved = guard.prove(deployment, idle, progress.wait) if idle else []
         if untried := [group.kind for group in groups if group not in proved]:
             why = "they have nodes, or EKS makes no update of a size that a group has already"
             return f"not tried for {' and '.join(untried)} nodes: {why}"
@@ -97,11 +93,10 @@ class Restore(Stage):
     name = "objects"
 
     def perform(self, progress: Progress) -> str:
-        """Makes those that are gone."""
         manifests, created = lifecycle.manifests(self.deployment), list[str]()
 
         def look() -> bool | None:
-            """One that is being deleted still has its name, so it cannot be made again yet."""
+            # One that is being deleted still has its name, so it cannot be made again yet.
             ending = []
             for manifest in manifests:
                 name = f"{manifest['kind']} {manifest['metadata']['name']}"
@@ -133,7 +128,6 @@ class _Prepare(Stage):
         """Prefixes in the bucket of what it makes, for all variants."""
 
     def existing(self) -> str | None:
-        """Asks the bucket."""
         missing = Bucket(self.deployment).incomplete(self.prefixes)
         return None if missing else f"{self.noun}: {len(self.prefixes)}"
 
@@ -187,7 +181,6 @@ class Download(_Prepare):
 
     @property
     def prefixes(self) -> Sequence[str]:
-        """Of the target, and of each draft."""
         experiment = self.deployment.experiment
         drafts = (variant.draft for variant in variants(experiment))
         models = [model for model in (experiment.models.target, *drafts) if model]
@@ -201,14 +194,12 @@ class Compile(_Prepare):
     noun = "graphs"
 
     def existing(self) -> str | None:
-        """Asks the bucket. Nodes that an earlier attempt has left are no part of it."""
         prepared = super().existing()
-        if prepared:
+        if prepared:  # Nodes that an earlier attempt has left are no part of it.
             self._end()
         return prepared
 
     def perform(self, progress: Progress) -> str:
-        """Starts its nodes, and ends them unless it is interrupted."""
         if self._has_nodes:
             size = compile_nodes(len(Bucket(self.deployment).incomplete(self.prefixes)))
             until = guard.start(self.deployment, Kind.COMPILE, size)
@@ -218,18 +209,16 @@ class Compile(_Prepare):
         except StageFailed:
             self._end()
             raise
-        self._end()
+        self._end()  # but not where it is interrupted
         return prepared
 
     @property
     def prefixes(self) -> Sequence[str]:
-        """Of the compiled graphs."""
         artifacts = (variant.artifact for variant in variants(self.deployment.experiment))
         return [*dict.fromkeys(artifact_prefix(artifact) for artifact in artifacts)]
 
     @property
     def _has_nodes(self) -> bool:
-        """Whether there are nodes that only compile."""
         return self.deployment.experiment.compile_node is CompileNode.CPU
 
     def _end(self) -> None:

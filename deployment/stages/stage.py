@@ -35,15 +35,6 @@ class StageFailed(DeploymentError):
     """
 
 
-@dataclass(frozen=True)
-class Context:
-    """What every stage is given."""
-
-    deployment: Deployment
-    again: bool = False
-    """Whether to measure anew what has been measured."""
-
-
 class Progress:
     """What one stage shows: on a terminal at once, in a log at least once a minute."""
 
@@ -52,12 +43,10 @@ class Progress:
         self._last, self._when = "", float("-inf")
 
     def say(self, text: str) -> None:
-        """Lines that stay."""
         for line in text.splitlines():
             self._console.say(line)
 
     def wait(self, text: str) -> None:
-        """What it waits for now."""
         text = printable(" ".join(text.split()))
         self._line.progress = text
         if self._console.on_terminal:
@@ -97,7 +86,7 @@ class Stage(ABC):
     Both methods raise DeploymentError.
     """
 
-    context: Context
+    deployment: Deployment
 
     name: ClassVar[str]
     """One word, which the terminal shows."""
@@ -106,11 +95,6 @@ class Stage(ABC):
     needed."""
     shows_itself: ClassVar[bool] = False
     """Whether it runs a program that writes to the terminal itself."""
-
-    @property
-    def deployment(self) -> Deployment:
-        """The context's."""
-        return self.context.deployment
 
     def existing(self) -> str | None:
         """What of it exists already, in words; None if it is to be performed."""

@@ -86,7 +86,6 @@ class Cost:
 
     @property
     def amount(self) -> str:
-        """Every total, e.g. ``55.89 USD (870.87 with the whole Capacity Block)``."""
         with_block = f" ({self.usd_to_pay:.2f} with the whole Capacity Block)" if self.block else ""
         return f"{self.usd:.2f} USD{with_block}"
 

@@ -102,16 +102,6 @@ def estimate(experiment: Experiment) -> Estimate:
     return Estimate(min(claims, count), compiling + running, compile_usd, usd)
 
 
-def measuring_seconds(experiment: Experiment) -> float:
-    """How long the measurements take, all graphs being there and all services ready."""
-    if experiment.isolated:
-        return _measuring([*map(index_seconds, variants(experiment))], _claims(experiment))
-    # All at once: a turn takes as long as its slowest service.
-    launches = experiment.benchmark.launches
-    measuring = max(_load_seconds(v, WARM_UPS * launches) for v in variants(experiment))
-    return measuring + (launches - 1) * START_SECONDS
-
-
 def job_deadline_seconds(experiment: Experiment) -> int:
     """How long a Job whose indexes have devices may take, from the deploy to its last index."""
     return PREPARING_SECONDS + math.ceil(GENEROUS * estimate(experiment).hours * 3600)
@@ -138,7 +128,10 @@ def _load_seconds(variant: Variant, waves: int) -> float:
     load = variant.experiment.benchmark
     widest = max((p.concurrency for p in load.points if p.concurrency), default=variant.batch)
     wave = _turn_seconds(variant, LoadPoint(concurrency=widest, requests=widest))
-    return waves * wave + load.rounds.at_most * len(load.test_cases) * sum(_turns(variant))
+    one_round = len(load.test_cases) * sum(_turns(variant))
+    rounds = load.rounds.at_most
+    spread = 60 * load.spread_minutes if rounds > 1 else 0
+    return waves * wave + max(rounds * one_round, spread + one_round)
 
 
 def _claims(experiment: Experiment) -> int:
@@ -226,12 +219,17 @@ def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Cost
         yield "serve", FIRST_START_USUAL_SECONDS, trainium, why
     elif not experiment.isolated:
         yield "serve", START_SECONDS, trainium, "graph and weights to local disk, and loading"
-    yield "benchmark", measuring_seconds(experiment), trainium, _measured(experiment)
+    if experiment.isolated:
+        seconds = _measuring([*map(index_seconds, variants(experiment))], _claims(experiment))
+    else:  # all at once: a turn takes as long as its slowest service
+        launches = experiment.benchmark.launches
+        seconds = max(_load_seconds(v, WARM_UPS * launches) for v in variants(experiment))
+        seconds += (launches - 1) * START_SECONDS
+    yield "benchmark", seconds, trainium, _measured(experiment)
     yield "stop", STOP_SECONDS, trainium, ""
 
 
 def _measured(experiment: Experiment) -> str:
-    """What is measured, and how long each takes."""
     load, measured = experiment.benchmark, variants(experiment)
     if experiment.isolated:
         longest = _minutes(max(map(index_seconds, measured)))
@@ -241,10 +239,10 @@ def _measured(experiment: Experiment) -> str:
     most = load.rounds.at_most
     rounds = str(most) if load.rounds.at_least == most else f"up to {most}"
     cases = len(load.test_cases)
-    again = ""
+    spread = f", spread over {load.spread_minutes:g} min" if load.spread_minutes else ""
     if load.launches > 1:
-        again = f", and {load.launches - 1} more launches of {_minutes(START_SECONDS)}"
-    return f"rounds x test cases x turns: {rounds} x {cases} x ({turns} s), and a warm-up{again}"
+        spread += f", {load.launches - 1} more launches of {_minutes(START_SECONDS)}"
+    return f"rounds x test cases x turns: {rounds} x {cases} x ({turns} s){spread}, and a warm-up"
 
 
 def _minutes(seconds: float) -> str:

@@ -47,7 +47,6 @@ def page(experiment: Experiment, file: str, width: int) -> str:
 
 
 def _by_hour(costs: Cost) -> Rows:
-    """Each part, and the whole: what stands an hour, for how long."""
     yield "", "", "USD an hour", "h", "USD"
     for part in costs.parts:
         hours = costs.hours_of(part.group)
@@ -59,7 +58,6 @@ def _by_hour(costs: Cost) -> Rows:
 
 
 def _by_stage(costs: Cost) -> Rows:
-    """Each stage, and the whole: how long it takes, and what stands meanwhile."""
     yield "", "h", "USD an hour", "USD", "how long"
     for stage in costs.stages:
         figures = (stage.hours, stage.usd_per_hour, stage.usd)
@@ -71,7 +69,6 @@ def _by_stage(costs: Cost) -> Rows:
 
 
 def _to_buy(costs: Cost, block: Block) -> Rows:
-    """What a Capacity Block adds to what is used, and what may cost less."""
     hours = costs.hours_of(CostGroup.TRAINIUM)
     node_hours = block.instances * hours
     used, (low, high) = node_hours * block.usd_per_hour, SPOT_USD
@@ -94,7 +91,6 @@ def _to_buy(costs: Cost, block: Block) -> Rows:
 
 
 def _afterwards(experiment: Experiment, costs: Cost) -> Rows:
-    """What goes on, and until when."""
     yield (
         "between runs",
         f"without Trainium nodes {costs.idle_usd_per_hour:.2f} USD an hour: x {HOURS_PER_MONTH} h "

@@ -73,7 +73,6 @@ class Volume:
 
     @property
     def usd_per_hour(self) -> float:
-        """Storage, and what exceeds the usual throughput and operations."""
         more = (self.mibps - 125) * GP3_MIBPS + (self.iops - 3000) * GP3_IOPS
         return self.gib * GP3_GIB + more
 
@@ -103,7 +102,6 @@ class Part:
 
     @property
     def formula(self) -> str:
-        """E.g. ``2 m7i.xlarge x 0.2016``."""
         return f"{self.count} {self.kind} x {self.usd_each:.4f}"
 
 

@@ -201,7 +201,6 @@ def _distinct(experiment: Experiment) -> Refusals:
 
 
 def _window(experiment: Experiment) -> Refusals:
-    """The runtime takes as many tokens in the mode."""
     for speculation, fields, support in speculating(experiment):
         window, most = speculation.num_speculative_tokens, support.maximum_tokens
         if window < support.minimum_tokens:
@@ -217,7 +216,6 @@ def _window(experiment: Experiment) -> Refusals:
 
 
 def _served(experiment: Experiment) -> Refusals:
-    """The runtime compiles for that length, and its modes for as many cores."""
     runtime, serving = experiment.serving_runtime, experiment.serving
     for speculation, _, support in speculating(experiment):
         cores = support.tensor_parallel

@@ -116,7 +116,6 @@ class CompiledMode(ModeSupport):
         return []
 
     def compiled_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """Flags that say what is compiled, and where to."""
         draft = f"{paths.scratch}/draft" if self.prepared_by else paths.draft
         return (
             *("--model-path", paths.target),

@@ -200,7 +200,6 @@ class Nxdi(Runtime):
 
 
 def _task(variant: Variant) -> tuple[str, ...]:
-    """What ``inference_demo`` is to do, before its flags."""
     family = variant.experiment.models.target.known.family
     return ("--model-type", family, "--task-type", "causal-lm", "run")
 

@@ -1,7 +1,5 @@
 """What a rehearsal left in the embedded AWS: the run in the bucket, and metrics for dashboards."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
@@ -184,7 +182,6 @@ def _objects(aws: Aws, bucket: str, prefix: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _requests(run_dir: Path) -> Counter[str]:
-    """How many requests of each variant are in figures."""
     try:
         records = read_ledger(run_dir / LEDGER)
     except JournalError as error:

@@ -1,7 +1,5 @@
 """The embedded AWS, which is moto's server in a process of its own, and clients for it."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -3,8 +3,6 @@
 It asks clients for the key in VLLM_API_KEY, if there is one. SIGHUP launches it again.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib
@@ -41,21 +39,18 @@ _OPTIONS: Final = (
 """Name, type, default and meaning."""
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="rehearsal.golden", description=__doc__)
-    for name, kind, default, meaning in _OPTIONS:
-        parser.add_argument(f"--{name}", type=kind, default=default, help=meaning)
-    parser.add_argument("--counts-drafts", action="store_true", help="V1's counters of drafts, too")
-    return parser.parse_args()
-
-
 def _launch_again(launch: int) -> None:
     """The same process, port and options: what a service's new pod is."""
     again = [sys.executable, "-m", "rehearsal.golden", *sys.argv[1:], f"--launch={launch + 1}"]
     os.execv(sys.executable, again)
 
 
-async def _serve(arguments: argparse.Namespace) -> None:
+async def _serve() -> None:
+    parser = argparse.ArgumentParser(prog="rehearsal.golden", description=__doc__)
+    for name, kind, default, meaning in _OPTIONS:
+        parser.add_argument(f"--{name}", type=kind, default=default, help=meaning)
+    parser.add_argument("--counts-drafts", action="store_true", help="V1's counters of drafts, too")
+    arguments = parser.parse_args()
     launch = arguments.launch
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _launch_again, launch)
     # Each launch of each variant has a level of its own, the same in each rehearsal.
@@ -89,4 +84,4 @@ async def _serve(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(_arguments()))
+        asyncio.run(_serve())

@@ -4,8 +4,6 @@ Equal prompts get equal answers, whichever variant is asked. An answer that has 
 and valid.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -60,7 +58,6 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """All tokens together."""
         return "".join(self.tokens)
 
 
@@ -111,7 +108,6 @@ def _words(chance: random.Random, count: int) -> str:
 
 
 def _cut(text: str, count: int) -> tuple[str, ...]:
-    """A text in ``count`` pieces of about equal length."""
     ends = [len(text) * index // count for index in range(count + 1)]
     return tuple(text[start:end] for start, end in pairwise(ends))
 

@@ -6,12 +6,9 @@ each counts are vLLM's: V0's at commit b6553be1b, 0.9.1 (``vllm/engine/metrics.p
 (``vllm/v1/metrics/loggers.py``, ``vllm/v1/metrics/stats.py``, ``vllm/v1/spec_decode/metrics.py``).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
@@ -40,12 +37,10 @@ class Sent:
 
     @property
     def tokens(self) -> int:
-        """Tokens sent so far."""
         return sum(count for _, count in self.chunks)
 
     @property
     def ttft(self) -> float:
-        """Seconds from the arrival of the request to its first token."""
         return self.chunks[0][0] - self.received
 
     @property
@@ -75,17 +70,14 @@ def page(
     # V0 counts what its scheduler scheduled: one token a step, however many the step yields.
     generated = sum(len(s.chunks) if v0 else s.tokens for s in sent)
     series.add("counter", "generation_tokens_total", generated)
-    histograms: dict[str, list[float]] = {
-        "time_per_output_token_seconds" if v0 else "inter_token_latency_seconds": _gaps(sent),
-        "request_generation_tokens": [request.tokens for request in complete],
-    }
-    if not v0:
-        times = [_mean_time(request) for request in complete]
-        histograms["request_time_per_output_token_seconds"] = times
-    for name, values in histograms.items():
-        if values or not v0:  # V0 shows a histogram only once it has a value
-            series.add("histogram", f"{name}_count", len(values))
-            series.add("histogram", f"{name}_sum", sum(values))
+    # V0 shows a histogram only once it has a value.
+    if (gaps := sum(len(s.chunks[1:]) for s in sent)) or not v0:
+        name = "time_per_output_token_seconds" if v0 else "inter_token_latency_seconds"
+        series.add("histogram", f"{name}_count", gaps)
+    if complete or not v0:
+        series.add("histogram", "request_generation_tokens_count", len(complete))
+        tokens = sum(request.tokens for request in complete)
+        series.add("histogram", "request_generation_tokens_sum", tokens)
     if drafts and not v0:
         accepted = [count for request in sent for count in _accepted(request)]
         series.add("counter", "spec_decode_num_drafts_total", len(accepted))
@@ -108,19 +100,6 @@ def _accepted(request: Sent) -> list[int]:
     if counts:
         counts[-1] += request.beyond
     return counts
-
-
-def _gaps(sent: Iterable[Sent]) -> list[float]:
-    """Seconds between successive steps of each answer."""
-    return [
-        later - earlier for request in sent for (earlier, _), (later, _) in pairwise(request.chunks)
-    ]
-
-
-def _mean_time(request: Sent) -> float:
-    """V1's mean: over all tokens but the first, and 0 for an answer of one token."""
-    (first, _), (last, _) = request.chunks[0], request.chunks[-1]
-    return (last - first) / max(1, request.tokens - 1)
 
 
 class _Series(Collector):

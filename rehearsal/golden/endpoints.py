@@ -1,7 +1,5 @@
 """Golden endpoints, each a process: one for each variant of the experiment."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping
@@ -9,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from experiment import Experiment
-from experiment.variants import Variant, variants
+from experiment.variants import variants
 from rehearsal.golden.performance import (
     COST,
     OF_STRUCTURE,
@@ -33,17 +31,12 @@ LAUNCH_ERROR: Final = 0.02
 
 def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
     environment, logs = setting.serving_environment, setting.layout.logs
+    first = f"golden, {SPEED} times the article's speed, by this arithmetic"
+    several = setting.experiment.benchmark.launches > 1
+    launched = [f"a launch's times are {LAUNCH_ERROR:.0%} off (standard deviation)"] * several
     return Servers(
         golden_servers(setting.experiment, SPEED, environment, logs),
-        (
-            f"golden, {SPEED} times the article's speed, by this arithmetic",
-            *description(setting.experiment),
-            *(
-                [f"times of one launch are off by {LAUNCH_ERROR:.0%} (standard deviation)"]
-                if setting.experiment.benchmark.launches > 1
-                else []
-            ),
-        ),
+        (first, *description(setting.experiment), *launched),
     )
 
 
@@ -66,33 +59,28 @@ def golden_servers(
     logs.mkdir(parents=True, exist_ok=True)
     servers = {}
     for variant in variants(experiment):
-        draft, port = draft_of(variant), lasting_port()
+        draft, schedule, port = draft_of(variant), decoding(variant, speed), lasting_port()
         acceptance = logs / f"acceptance-{variant.name}.json"
         rates = {text: draft.acceptance(rate) for text, rate in accepted.items()}
         acceptance.write_text(json.dumps(rates), encoding="utf-8")
-        command = _command(variant, speed, acceptance, port)
+        options = {
+            "port": port,
+            "engine": variant.runtime.engine,
+            "model": experiment.models.target.id,
+            "window": schedule.window,
+            "undrafted": schedule.undrafted,
+            "batch": variant.batch,
+            "max-model-len": experiment.serving.length,
+            "speed": speed,
+            "token-cost": COST.slope,
+            "token-seconds": schedule.token_seconds,
+            "draft-cost": schedule.draft_cost,
+            "launch-error": LAUNCH_ERROR if experiment.benchmark.launches > 1 else 0.0,
+            "acceptance": acceptance,
+            "otherwise": draft.acceptance(OF_STRUCTURE[Structure.OPEN_ENDED]),
+        }
+        arguments = [f"--{name}={value}" for name, value in options.items()]
+        counted = ["--counts-drafts"] if variant.runtime.counts_drafts else []
+        command = (sys.executable, "-m", "rehearsal.golden", *arguments, *counted)
         servers[variant.name] = Server(f"http://127.0.0.1:{port}/v1", command, environment)
     return servers
-
-
-def _command(variant: Variant, speed: float, acceptance: Path, port: int) -> tuple[str, ...]:
-    schedule = decoding(variant, speed)
-    options = {
-        "port": port,
-        "engine": variant.runtime.engine,
-        "model": variant.experiment.models.target.id,
-        "window": schedule.window,
-        "undrafted": schedule.undrafted,
-        "batch": variant.batch,
-        "max-model-len": variant.experiment.serving.length,
-        "speed": schedule.speed,
-        "token-cost": COST.slope,
-        "token-seconds": schedule.token_seconds,
-        "draft-cost": schedule.draft_cost,
-        "launch-error": LAUNCH_ERROR if variant.experiment.benchmark.launches > 1 else 0.0,
-        "acceptance": acceptance,
-        "otherwise": draft_of(variant).acceptance(OF_STRUCTURE[Structure.OPEN_ENDED]),
-    }
-    arguments = [f"--{name}={value}" for name, value in options.items()]
-    counted = ["--counts-drafts"] if variant.runtime.counts_drafts else []
-    return (sys.executable, "-m", "rehearsal.golden", *arguments, *counted)

@@ -5,11 +5,9 @@ where it is not. The other rules are ours, and made for a rehearsal. Times are a
 speed unless stated otherwise.
 """
 
-from __future__ import annotations
-
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -125,22 +123,16 @@ def by_text(experiment: Experiment) -> dict[str, float]:
     known: dict[str, float] = {}
     for case in experiment.benchmark.test_cases:
         if not case.is_line:
-            known |= _by_last_message(prompts_of(experiment, case))
+            for prompt in prompts_of(experiment, case):
+                rate = random.Random(prompt.name).gauss(of_class(prompt.prompt_class), _SPREAD)
+                contents = [message.get("content") for message in prompt.messages]
+                texts = [text.strip() for text in contents if isinstance(text, str)]
+                for text in [text for text in texts if text][-1:]:  # others may begin alike
+                    known[text] = min(0.98, max(0.05, rate))
         elif case.line is not None and case.structure is not None:
             text = ("\n" + case.line.rstrip("\n") + "\n")[:_CERTAIN_CHARACTERS]
             known[text] = OF_STRUCTURE[case.structure]
     return {text: known[text] for text in sorted(known, key=len, reverse=True)}
-
-
-def _by_last_message(prompts: Iterable[Prompt]) -> dict[str, float]:
-    rates = {}
-    for prompt in prompts:
-        rate = random.Random(prompt.name).gauss(of_class(prompt.prompt_class), _SPREAD)
-        contents = [message.get("content") for message in prompt.messages]
-        texts = [text.strip() for text in contents if isinstance(text, str) and text.strip()]
-        for text in texts[-1:]:  # prompts may share what they begin with
-            rates[text] = min(0.98, max(0.05, rate))
-    return rates
 
 
 def decoding(variant: Variant, speed: float = 1) -> Decoding:

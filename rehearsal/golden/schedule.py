@@ -1,7 +1,5 @@
 """The schedule of a server that decodes speculatively: how many tokens it sends, and when."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,7 +25,6 @@ class Linear:
     """What each further token adds."""
 
     def __call__(self, tokens: float) -> float:
-        """1 + slope (tokens - 1)."""
         return 1 + self.slope * (tokens - 1)
 
 
@@ -72,11 +69,6 @@ class Decoding:
         """Drafts that a step verifies."""
         return self.window - self.undrafted
 
-    @property
-    def plain(self) -> Decoding:
-        """The same server without speculation."""
-        return replace(self, window=1, undrafted=1)
-
     def step_seconds(self, in_flight: float = 1) -> float:
         """Length of one step while so many sequences are in flight."""
         drafts = self.drafts * self.draft_cost * self.cost(in_flight)
@@ -93,12 +85,11 @@ class Decoding:
         return sum(acceptance**accepted for accepted in range(self.drafts + 1))
 
     def time_per_token(self, acceptance: float, in_flight: float = 1) -> float:
-        """Expected seconds per output token after the first."""
         return self.step_seconds(in_flight) / self.tokens_per_step(acceptance)
 
     def gain(self, acceptance: float, in_flight: float) -> float:
         """Expected speed-up over the same server without speculation."""
-        plain = self.plain.time_per_token(acceptance, in_flight)
+        plain = replace(self, window=1, undrafted=1).time_per_token(acceptance, in_flight)
         return plain / self.time_per_token(acceptance, in_flight)
 
     def steps(self, tokens: int, acceptance: float, seed: object) -> Iterator[Step]:

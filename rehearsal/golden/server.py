@@ -22,7 +22,7 @@ from aiohttp.typedefs import Handler
 from experiment.runtimes import Engine
 from rehearsal.golden import answers, counted, wire
 from rehearsal.golden.counted import Sent
-from rehearsal.golden.faults import FAULT_HEADER, Fault, goes_on, in_pieces
+from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Decoding, Step
 
 MAX_MODEL_LEN: Final = 40_960
@@ -42,7 +42,6 @@ class Acceptance:
     otherwise: float = 0.52
 
     def of(self, prompt: str) -> float:
-        """The probability that a draft for ``prompt`` is accepted, 0 to 1."""
         return next((rate for text, rate in self.by_text.items() if text in prompt), self.otherwise)
 
 
@@ -90,12 +89,10 @@ class Golden:
 
     @property
     def url(self) -> str:
-        """Base URL as OpenAI clients want it."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
         assert self._runner is not None
         return int(self._runner.addresses[0][1])
 
@@ -109,7 +106,6 @@ class Golden:
                 web.get("/v1/models", self._models),
                 web.post("/tokenize", self._tokenize),
                 web.get("/health", self._health),
-                web.get("/version", self._version),
                 web.get("/metrics", self._metrics),
                 web.get("/record", self._record),
             ]
@@ -132,7 +128,6 @@ class Golden:
         return await handler(request)
 
     async def stop(self) -> None:
-        """Drops all connections, like a server that dies."""
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -147,7 +142,7 @@ class Golden:
         chat = request.path.endswith("/chat/completions")
         received = time.monotonic()
         body = json.loads(await request.read())
-        refusal = self._refusal(request, body)
+        refusal = self._refusal(body)
         if refusal is not None:
             return refusal
         prompt = answers.prompt_of(body)
@@ -176,14 +171,9 @@ class Golden:
         content = answer.unstreamed(reply.text, sent.tokens)
         return web.Response(body=content, content_type="application/json")
 
-    def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
-        fault = self._fault_of(request)
-        if fault is Fault.TOO_MANY:
-            refusal = _refused("Too many requests", "rate_limit_error", 429)
-            refusal.headers["Retry-After"] = "1"
-            return refusal
-        if fault is Fault.BROKEN:
-            return _refused("EngineCore encountered an issue", "InternalServerError", 500)
+    def _refusal(self, body: dict[str, Any]) -> web.Response | None:
+        if self.fault is Fault.TOO_MANY:
+            return _refused("Too many requests", "rate_limit_error", 429)
         if body.get("model") != self.model:
             return _no_model(body)
         prompt, answer = answers.tokens_of(answers.prompt_of(body)), answers.length_of(body)
@@ -198,10 +188,6 @@ class Golden:
             )
         return None
 
-    def _fault_of(self, request: web.Request) -> Fault | None:
-        named = request.headers.get(FAULT_HEADER)
-        return Fault(named) if named else self.fault
-
     async def _stream(
         self,
         request: web.Request,
@@ -211,25 +197,18 @@ class Golden:
         steps: list[Step],
         reply: answers.Reply,
     ) -> web.StreamResponse:
-        fault = self._fault_of(request)
         options = body.get("stream_options") or {}
-        usage = bool(options.get("include_usage")) and fault is not Fault.NO_USAGE
+        usage = bool(options.get("include_usage"))
         continuous = usage and bool(options.get("continuous_usage_stats"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
-        continuous = continuous and fault is not Fault.PER_REQUEST
-        write = in_pieces(response) if fault is Fault.SPLIT else response.write
-        until_fault = len(steps) // 2
         async with self._seat():
             async for event in self._events(answer, sent, steps, reply, continuous):
-                if fault and until_fault == 0 and not await goes_on(fault, request, response):
-                    return response
-                until_fault -= 1
-                await write(event)
+                await response.write(event)
         if usage:
-            await write(answer.usage_only(sent.tokens))
+            await response.write(answer.usage_only(sent.tokens))
         sent.whole = True
-        await write(wire.DONE)
+        await response.write(wire.DONE)
         await response.write_eof()
         return response
 
@@ -299,9 +278,6 @@ class Golden:
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response(status=200 if self.healthy else 503)
-
-    async def _version(self, request: web.Request) -> web.Response:
-        return web.json_response({"version": "golden"})
 
     async def _record(self, request: web.Request) -> web.Response:
         return web.json_response([asdict(sent) for sent in self.sent])

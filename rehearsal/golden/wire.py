@@ -1,7 +1,5 @@
 """Answers as vLLM writes them, byte for byte the same shape (vLLM 0.11 and later)."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +51,6 @@ class Answer:
         return self._event([], tokens, usage=True)
 
     def unstreamed(self, text: str, tokens: int) -> bytes:
-        """The answer to a request that is not streamed."""
         choice: dict[str, Any] = {"index": 0}
         if not self.chat:
             choice["text"] = text

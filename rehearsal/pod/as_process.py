@@ -1,7 +1,5 @@
 """The benchmark's pod as a process of this machine, and every difference between the two."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from pydantic import BaseModel
 
 from experiment import ACCOUNT_PLACEHOLDER
 from rehearsal import RehearsalError
-from rehearsal.pod.manifest import Pod
+from rehearsal.pod.manifest import Pod, entry_point
 from rehearsal.setting import RECORDED_OUTPUT, Servers, Setting
 from spectap import config
 from spectap.config import Config, Variant
@@ -38,7 +36,6 @@ class BenchmarkProcess:
     """One line for each difference from the pod."""
 
     def write(self) -> None:
-        """Makes the folders, and writes the files into them. Raises OSError."""
         for folder in self.folders:
             folder.mkdir(parents=True, exist_ok=True)
         for path, content in self.files.items():
@@ -59,9 +56,8 @@ def as_process(
     in addition, or with another value.
     """
     mounts = mounts or setting.layout.mounts
-    python, *options = pod.command or setting.entry_point
-    if not Path(python).name.startswith("python"):
-        raise RehearsalError(f"the pod's command is not Python but {python}")
+    dockerfile = setting.layout.root / "spectap" / "Dockerfile"
+    python, *options = pod.command or entry_point(dockerfile)
     lines = [f"command: {sys.executable} in place of {python}"]
     if not pod.fields.keys() <= {"RUN_ID"}:
         raise RehearsalError(f"variables from the pod's fields: {', '.join(pod.fields)}")
@@ -83,15 +79,11 @@ def as_process(
         name: str(_local_path(value, mounts)) if value.startswith("/") else value
         for name, value in pod.environment.items()
     }
-    path = pod.environment.get("BENCHMARK_CONFIG", "")
-    if path not in pod.files:
-        raise RehearsalError(f"files in the pod: {', '.join(pod.files) or 'none'}")
+    path = pod.environment["BENCHMARK_CONFIG"]
     of_pod = Config.model_validate_json(pod.files[path])
-    if of_pod.bucket is None:
-        raise RehearsalError(f"{path}: names no bucket")
     bucket, prompts_bucket = (
         name.replace(ACCOUNT_PLACEHOLDER, setting.aws.account)
-        for name in (of_pod.bucket, of_pod.prompts_bucket or "")
+        for name in (of_pod.bucket or "", of_pod.prompts_bucket or "")
     )
     changes = {
         "bucket": bucket,
@@ -138,8 +130,6 @@ def differences(before: object, after: object, path: str = "") -> Iterator[str]:
 def _local(variant: Variant, setting: Setting, servers: Servers | None) -> Variant:
     if servers is None or variant.endpoint is None:
         return variant
-    if variant.name not in servers.urls:
-        raise RehearsalError(f"no endpoint stands in for the variant {variant.name}")
     upstream = setting.endpoints.drafts_whole_window
     drafts = variant.window if upstream else variant.drafts_per_step
     changes = {"endpoint": servers.urls[variant.name], "drafts_per_step": drafts}
@@ -147,7 +137,6 @@ def _local(variant: Variant, setting: Setting, servers: Servers | None) -> Varia
 
 
 def _local_path(path: str, mounts: Mapping[str, Path]) -> Path:
-    """Where a path of the pod lies on this machine."""
     for mounted, folder in mounts.items():
         if path == mounted or path.startswith(f"{mounted}/"):
             return folder / path.removeprefix(mounted).lstrip("/")

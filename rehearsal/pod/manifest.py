@@ -1,7 +1,5 @@
 """A pod as Kubernetes would start it, read from rendered manifests."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -50,25 +48,20 @@ class IndexedJob:
     """Statuses after which an index is not retried."""
 
     def variant_of(self, index: int) -> str:
-        """The name of the variant that is measured at an index. Raises RehearsalError."""
         return self._file(f"{index}.variant").strip()
 
     def folder_of(self, index: int) -> str:
-        """The name of the folder that the variant's results are in. Raises RehearsalError."""
         return self._file(f"{index}.folder").strip()
 
     def server_of(self, index: int) -> Pod:
-        """The sidecar as it serves at an index. Raises RehearsalError."""
-        if self.server is None:
-            raise RehearsalError("the Job has no sidecar")
+        """The sidecar as it serves at an index."""
+        assert self.server is not None, "the Job has no sidecar"
         command = tuple(self._file(f"{index}.serve").splitlines())
         return replace(self.server, command=command, arguments=())
 
     def _file(self, name: str) -> str:
-        for path, content in self.pod.files.items():
-            if path.rpartition("/")[2] == name:
-                return content.decode()
-        raise RehearsalError(f"no ConfigMap of the Job has {name}")
+        (content,) = (c for path, c in self.pod.files.items() if path.rpartition("/")[2] == name)
+        return content.decode()
 
 
 def read_pod(directory: Path, kind: str, name: str) -> Pod:
@@ -88,14 +81,12 @@ def read_pod(directory: Path, kind: str, name: str) -> Pod:
 def read_indexed_job(directory: Path) -> IndexedJob:
     """The only Indexed Job of the ``*.k8s.yaml`` of ``directory``. Raises RehearsalError."""
     objects = _objects(directory)
-    jobs = [
-        manifest
-        for (kind, _), manifest in objects.items()
-        if kind == "Job" and manifest["spec"].get("completionMode") == "Indexed"
-    ]
-    if len(jobs) != 1:
-        raise RehearsalError(f"{directory}: {len(jobs)} Indexed Jobs, where one is expected")
-    spec, template = jobs[0]["spec"], jobs[0]["spec"]["template"]["spec"]
+    (spec,) = (
+        manifest["spec"]
+        for manifest in objects.values()
+        if manifest.get("spec", {}).get("completionMode") == "Indexed"
+    )
+    template = spec["template"]["spec"]
     (container,) = template["containers"]
     (server, *_) = [
         *(c for c in template.get("initContainers", ()) if c.get("restartPolicy") == "Always"),

@@ -6,8 +6,6 @@ step takes, and vLLM then sends the tokens of two steps at once: seen beside oth
 steps. Variants are measured in turn, and a server that nobody asks anything takes no time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -126,7 +124,6 @@ def folder(experiment: Experiment, layout: Layout) -> Path:
 
 
 def _make(experiment: Experiment, layout: Layout) -> None:
-    """Makes the pair and shows the progress on the terminal. Raises ProcessError."""
     pair = folder(experiment, layout)
     unfinished = pair.with_suffix(f".{os.getpid()}")
     trained_on = layout.work / "pair-cases.json"

@@ -1,7 +1,5 @@
 """Turns the chart's vLLM command into one that runs here, and lists every difference."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -119,7 +117,6 @@ def server_command(pod: Pod, served: Served) -> tuple[Server, list[str]]:
 
 
 def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """Flags with their values, None where there is none."""
     remaining = list(arguments)
     while remaining:
         flag, equals, value = remaining.pop(0).partition("=")

@@ -130,6 +130,17 @@ UNCONTROLLED: Final = Verdict(
 )
 
 
+def sequential(cell: Cell, baseline: Cell, shared: float) -> Verdict:
+    """No verdict, because only this part of the shorter recording overlaps with the other."""
+    return Verdict(
+        Finding.SEQUENTIAL,
+        f"No verdict: {baseline.variant} and {cell.variant} were recorded at different times "
+        f"({100 * shared:.0f} % of the shorter recording overlaps). What changed in between may be "
+        "all that differs. Record both at the same time, or measure them with spectap measure, "
+        "which loads both at once, or by turns with --alternate.",
+    )
+
+
 def too_few(rounds: int, *, planned: bool = True, unit: str = "round") -> Verdict:
     """No verdict, though both sides were measured in this many rounds, or launches.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from statistics import fmean, median
+from typing import Final
 
 from spectap.analysis import claims, grouping, stopping
 from spectap.analysis.cells import cell
@@ -21,6 +22,9 @@ from spectap.ledger import last_attempts
 from spectap.load_points import LoadPoint
 from spectap.names import CONTROL, WARM_UP
 from spectap.record import Record
+
+_SHARED: Final = 0.5
+"""Of the shorter recording: in strict turns of two each, two thirds are time of both sides."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +225,7 @@ def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness 
         for key, baseline in plan.pairs
         if (obstacle := claims.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
         or (obstacle := claims.UNCONTROLLED if plan.apart and not unsteadiness else None)
+        or (obstacle := None if plan.known else _recorded_apart(by_cell, cells, key, baseline))
     }
     evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, unsteadiness)
     contrasts = {
@@ -231,6 +236,27 @@ def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness 
         if key not in obstacles
     }
     return replace(evidence, contrasts=contrasts)
+
+
+def _recorded_apart(
+    by_cell: Cells, cells: Mapping[CellKey, Cell], key: CellKey, baseline: CellKey
+) -> Verdict | None:
+    """Why nothing can be said of sides of which nobody knows how they were loaded, if so.
+
+    The shorter span counts: at once, a side that is three times as fast ends after a third.
+    """
+    begins, ends = zip(
+        *(
+            (min(r.sent for r in s), max(r.sent + r.end for r in s))
+            for s in (by_cell[key], by_cell[baseline])
+        ),
+        strict=True,
+    )
+    shorter = min(end - begin for begin, end in zip(begins, ends, strict=True))
+    shared = max(0.0, min(ends) - max(begins))
+    if shared >= _SHARED * shorter:
+        return None
+    return claims.sequential(cells[key], cells[baseline], shared / shorter)
 
 
 def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TypeVar
 
 from spectap.analysis import caveats, claims, contrasts, grouping
@@ -109,7 +112,21 @@ def _summary(evidence: Evidence) -> Summary:
         notes=(),
         not_run=plan.not_run,
         launches=plan.launches,
+        round_gap_seconds=_round_gap(records),
     )
+
+
+def _round_gap(records: Iterable[Record]) -> float | None:
+    begins = defaultdict[tuple[str, str, str], dict[int, float]](dict)
+    for record in records:
+        rounds = begins[record.run, record.case, record.load]
+        rounds[record.round] = min(record.sent, rounds.get(record.round, math.inf))
+    gaps = [
+        after - before
+        for rounds in begins.values()
+        for before, after in pairwise(sorted(rounds.values()))
+    ]
+    return statistics.median(gaps) if gaps else None
 
 
 def _ladders(

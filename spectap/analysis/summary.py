@@ -82,6 +82,7 @@ class Finding(Enum):
     FAILED = "failed"
     NOT_MEASURED = "not measured"
     UNCONTROLLED = "no controls"
+    SEQUENTIAL = "at different times"
 
     @property
     def decided(self) -> bool:
@@ -321,6 +322,10 @@ class Summary:
     """Turns after the end of a run that ended early: what was measured before stands for itself."""
     launches: int = 1
     """How often each server was to be launched; with one, no interval has what launches differ in.
+    """
+
+    round_gap_seconds: float | None = None
+    """From the begin of a test case's round to that of its next, the median; None with one round.
     """
 
     @property

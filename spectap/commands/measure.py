@@ -182,6 +182,15 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N | AT_LEAST-AT_MOST",
         help="in a range, a test case ends as soon as it is decided, or known to 5 %% either way",
     )
+    add(
+        "--spread",
+        type=positive,
+        default=0,
+        metavar="MINUTES",
+        help="from the first round to the last, at least: rounds wait, so that what slows an "
+        "endpoint for minutes is in their scatter; 10 for each round after the first are enough; "
+        "default: no pause",
+    )
 
     add(
         "--launches",
@@ -335,6 +344,7 @@ def _config(
                 points=points,
                 rounds=arguments.rounds,
                 timeout_seconds=timeout,
+                spread_minutes=arguments.spread,
                 sampling=sampling,
                 launches=arguments.launches or 1,
             ),

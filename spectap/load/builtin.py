@@ -3,6 +3,7 @@
 It makes the load where llmperf is not installed, for the prompts of a set, and for request rates.
 It writes each response by llmperf's formulas with their faults: events are taken for tokens, and
 the "inter-token latency" includes the time to first token. It estimates four characters a token.
+A closed loop stays full until standard input ends: until the other variants' loads have, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -99,6 +101,9 @@ async def _load(options: argparse.Namespace, url: str, key: str) -> list[_Finish
     ) as session:
         send = functools.partial(_send, session, url)
         if options.rate is None:
+            # A read that needs no lock: the process may end before it does.
+            others = threading.Thread(target=os.read, args=(0, 1), daemon=True)
+            others.start()
             return await closed(
                 itertools.chain(requests, endless),
                 lambda request, counts: send(request, {} if counts else {BEYOND_HEADER: "1"}),
@@ -106,6 +111,7 @@ async def _load(options: argparse.Namespace, url: str, key: str) -> list[_Finish
                 count=count,
                 concurrency=options.num_concurrent_requests,
                 deadline=deadline,
+                others_run=others.is_alive,
             )
         return await opened(
             requests,
@@ -166,8 +172,10 @@ async def closed(
     count: int,
     concurrency: int,
     deadline: float,
+    others_run: Callable[[], bool],
 ) -> list[Result]:
-    """Keeps ``concurrency`` of ``items`` in flight until the first ``count`` have ended.
+    """Keeps ``concurrency`` of ``items`` in flight until the first ``count`` have ended, and as
+    long as ``others_run``: loads of other variants, which this one may slow.
 
     Further items take the slots of those that have ended: otherwise the last of the ``count`` would
     meet a lighter load than the first. ``send`` gets whether an item counts. Where one that does
@@ -179,7 +187,8 @@ async def closed(
     async def worker() -> None:
         for number, item in queue:
             counts = number < count
-            if time.monotonic() >= deadline or (not counts and len(results) == count):
+            ended = len(results) == count and not others_run()
+            if time.monotonic() >= deadline or (not counts and ended):
                 return
             result = await send(item, counts)
             if counts:

@@ -50,12 +50,14 @@ class Driver:
         endpoint: str,
         results: Path,
         answers: Path | None = None,
+        until: asyncio.Future[None] | None = None,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         """Drives one endpoint with one case at one load point; ``results`` takes the files.
 
         ``prompts`` are sent in turn; without any, the case's line is. ``seed`` gives the times of
         an open loop. ``answers`` takes the whole answers to ``prompts``, an ``Answer`` a line.
+        The built-in driver keeps a closed loop full ``until`` then; llmperf ends by itself.
         Cancelling it ends the load's processes. Raises LoadError.
         """
         # One folder for all rounds: a copy of llmperf for each of them would add up.
@@ -73,7 +75,7 @@ class Driver:
                     command += ["--rate", str(point.rate), "--seed", seed]
                 extra = {"PYTHONPATH": str(Path(spectap.__file__).parents[1])}
             else:
-                name = llmperf.NAME
+                name, until = llmperf.NAME, None  # and Ray's processes would hold the pipe
                 command = self.installation.private_copy(scratch, case.line)
                 extra = self.installation.environment(scratch, point.concurrency)
             command += llmperf.arguments(shape, point, model=model, results=results, driver=name)
@@ -86,7 +88,7 @@ class Driver:
             "OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY") or "none",
         }
         status = await _execute(
-            command, environment, results / LOG, shape.timeout_seconds + grace_seconds
+            command, environment, results / LOG, shape.timeout_seconds + grace_seconds, until
         )
         if status is None:
             raise LoadError(f"{name} did not end and was stopped")
@@ -111,18 +113,25 @@ def _builtin(scratch: Path, case: TestCase, prompts: Sequence[Prompt]) -> list[s
 
 
 async def _execute(
-    command: list[str], environment: Mapping[str, str], log: Path, timeout: float
+    command: list[str],
+    environment: Mapping[str, str],
+    log: Path,
+    timeout: float,
+    until: asyncio.Future[None] | None,
 ) -> int | None:
-    """The exit status, or None if it had to be stopped."""
+    """The exit status, or None if it had to be stopped. Its standard input ends at ``until``."""
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *command,
             env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.DEVNULL if until is None else asyncio.subprocess.PIPE,
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,  # so that it can be ended with all it started
         )
+        stdin = process.stdin
+        if stdin is not None and until is not None:
+            until.add_done_callback(lambda _: stdin.close())
         try:
             return await asyncio.wait_for(process.wait(), timeout)
         except TimeoutError:

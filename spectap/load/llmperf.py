@@ -1,7 +1,8 @@
 """llmperf, unchanged: its command line, its text for a test case, its result files.
 
 Everything here follows ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py`` and
-``src/llmperf/utils.py``.
+``src/llmperf/utils.py``. It ends by itself: where one variant is faster, the slower one runs partly
+alone, and where they slow each other, its last requests are faster than the others'.
 """
 
 from __future__ import annotations

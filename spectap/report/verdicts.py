@@ -7,7 +7,7 @@ the figures are worth.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -38,6 +38,13 @@ TOGETHER: Final = Question("cost", "all together", "more tokens/s", "fewer token
 LAUNCHED_ONCE: Final = (
     "1 launch of each server was measured: what differs between launches is in no interval."
 )
+
+_FEW_CASES: Final = 3
+_SPREAD_SECONDS: Final = 600.0
+"""In simulations of a neighbour that slows one side by 10 % for 1 to 10 minutes, intervals of one
+test case hold in 90 to 96 % where its rounds are so far apart, and in 89 to 30 % half a minute
+apart (tests.bench.servers). Of more test cases, each one's rounds are further apart by themselves.
+"""
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,20 @@ def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
     decided = (each.verdict.finding.decided for of in compared.values() for each in of)
     if summary.launches == 1 and any(decided):
         below += (LAUNCHED_ONCE,)
+    below += tuple(_on_close_rounds(summary))
     return f"Rehearsal: {text}" if summary.rehearsal else text, below
+
+
+def _on_close_rounds(summary: Summary) -> Iterator[str]:
+    gap = summary.round_gap_seconds
+    decided = any(c.verdict.finding.decided for case in summary.cases for _, c in case.compared)
+    few = decided and not summary.rehearsal and len(summary.cases) <= _FEW_CASES
+    if few and gap is not None and gap < _SPREAD_SECONDS:
+        yield (
+            f"Rounds of a test case began {wording.duration(gap)} apart: what slows one side for "
+            "minutes is in no interval. Rounds that begin 10 minutes apart have it in them "
+            "(--spread, benchmark.spread_minutes)."
+        )
 
 
 def _conclusions(

@@ -97,7 +97,7 @@ def seconds(
     answers = [max(of_variant) for of_variant in ends.values()]
     together = sum if config.alternate else max
     beyond = max(0.0, warm_up_seconds - together(answers))
-    total = 0.0
+    total, rounds = 0.0, len({turn.round for turn in turns})
     for point in (config.load.point(turn.load) for turn in turns):
         if point.concurrency is None:
             lengths = [point.requests / point.amount + answer for answer in answers]
@@ -105,4 +105,4 @@ def seconds(
             waves = -(-point.requests // point.concurrency)
             lengths = [waves * answer for answer in answers]
         total += beyond + together(lengths)
-    return total
+    return max(total, (rounds - 1) * config.load.gap_seconds + total / max(1, rounds))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -172,6 +173,8 @@ class Run:
                 turns = [turn for turn in self._attempts.pending if turn.round == number]
                 if turns and not await self._launched(number, taps):
                     return
+                if turns:
+                    await self._until_due(number)
                 for turn in turns:
                     if not await self._serving(self._patience.recovery):
                         return
@@ -196,6 +199,21 @@ class Run:
         if not silent:
             await self._compare_answers()
 
+    async def _until_due(self, number: int) -> None:
+        """Waits where rounds are spread, and less than a gap has passed since those before."""
+        earlier = [record for record in self._records if 0 < record.round < number]
+        if not earlier or not self._config.load.gap_seconds:
+            return
+        last = max(record.round for record in earlier)
+        begun = min(record.sent for record in earlier if record.round == last)
+        due = begun + (number - last) * self._config.load.gap_seconds
+        if (wait := due - time.time()) > 0:
+            at = f"{datetime.fromtimestamp(due, UTC):%H:%M:%S} UTC"
+            minutes = f"{self._config.load.spread_minutes:g} minutes"
+            spread = f"rounds are spread over {minutes}"
+            self._say(f"round {number} begins at {at}, in {wording.duration(wait)}: {spread}")
+            await asyncio.sleep(wait)
+
     async def _warm_up(self, taps: Taps) -> None:
         """Sends the servers' first requests, which take many times as long as others.
 
@@ -204,10 +222,12 @@ class Run:
         """
         pending = self._attempts.pending
         requests, tokens_in, tokens_out = progress.amounts(self._config, pending, self._prompts)
+        together = len(self._config.variants) > 1 and not self._config.alternate
+        full = ", and more that keep each load full until the slowest ends" if together else ""
         self._say(
             f"to send: {self._at_most(requests)} requests in "
             f"{self._at_most(len(pending))} {'turn' if len(pending) == 1 else 'turns'}, "
-            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out"
+            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out{full}"
         )
         self._say("warming up")
         start = time.monotonic()

@@ -17,7 +17,7 @@ from spectap.errors import LoadError
 from spectap.journal import Journal
 from spectap.load.driver import GRACE_SECONDS, Driver
 from spectap.load_points import LoadPoint
-from spectap.names import load_results
+from spectap.names import WARM_UP, load_results
 from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run.turns import Turn, rotated
@@ -70,6 +70,8 @@ class Taps:
         self._drives: dict[str, asyncio.Future[None]] = {}
         self.launch = 0
         """Which launch of the servers is running, from 1; 0 where there is but one."""
+        self._round = WARM_UP
+        self._left: dict[str, int] = {}
         self.silent: set[str] = set()
         """The variants whose servers sent nothing for so long that the last turn on them ended."""
 
@@ -97,20 +99,21 @@ class Taps:
     ) -> tuple[list[Record], str | None]:
         """Drives all variants at this load point and with these prompts, if there are any.
 
-        They run at once, or one after another where they alternate. Returns the records of the turn
-        and what went wrong, None if nothing did.
+        They run at once, and stay full until the slowest ends; or one after another where they
+        alternate. Returns the records of the turn and what went wrong, None if nothing did.
         """
         records = self._records = []
-        self.silent = set()
+        self.silent, self._round = set(), turn.round
         for tap in self._taps.values():
             tap.label(turn.case, turn.round, attempt, turn.load, self.launch)
         collect_garbage()
         in_order = rotated(tuple(self._taps), turn.round)
-        drives = (self._drive(turn, attempt, variant, point, prompts) for variant in in_order)
-        if self._config.alternate:
-            ended = [await drive for drive in drives]
-        else:
-            ended = await asyncio.gather(*drives)
+        ended = list[str | None]()
+        for group in [[name] for name in in_order] if self._config.alternate else [in_order]:
+            self._left = dict.fromkeys(group, point.requests)
+            self._all_ended = asyncio.get_running_loop().create_future()
+            drives = (self._drive(turn, attempt, variant, point, prompts) for variant in group)
+            ended += await asyncio.gather(*drives)
         problems = dict(zip(in_order, ended, strict=True))
         needed = self._config.needed(point)
         failures = []
@@ -151,6 +154,7 @@ class Taps:
                 endpoint=self._taps[variant].url,
                 results=self._folder / results,
                 answers=self._answers(variant) if prompts else None,
+                until=self._all_ended,
                 grace_seconds=self._grace_seconds,
             )
         )
@@ -161,7 +165,15 @@ class Taps:
         except asyncio.CancelledError:
             if variant not in self.silent:
                 raise
+        finally:
+            self._end(variant, point.requests)
         return None
+
+    def _end(self, variant: str, requests: int) -> None:
+        """Notes that so many have ended. The loads end when all that count have, on each side."""
+        self._left[variant] = self._left.get(variant, 0) - requests
+        if max(self._left.values()) <= 0 and not self._all_ended.done():
+            self._all_ended.set_result(None)
 
     def _answers(self, variant: str) -> Path:
         """Outside the run's folder: whether texts are kept there is the experiment's to say."""
@@ -170,6 +182,8 @@ class Taps:
     def _note(self, record: Record) -> None:
         self._records.append(record)
         self._on_record(record)
+        if record.round == self._round:
+            self._end(record.variant, 1)
         tap = self._taps[record.variant]
         if record.stalled and tap.silent and record.variant not in self.silent:
             # Its further requests would each wait as long. What is in flight has waited, too.

@@ -5,8 +5,6 @@ Waits at the Unix socket ADDRESS for calls of the program that ``installed`` wri
 arguments, environment, folder and files of who called, and ends when the caller does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json

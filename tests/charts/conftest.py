@@ -1,7 +1,5 @@
 """The scripts of pods, run for real with the AWS CLI against an embedded S3."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ usage: first_starts.py ROOT PORT MODEL GATES GRAPH...
 A graph that is not in the cache is compiled as soon as a file of its name is in GATES.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

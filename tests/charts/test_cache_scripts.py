@@ -1,7 +1,5 @@
 """The cache of a first start: the real scripts and the AWS CLI, against an embedded S3."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -171,7 +169,7 @@ def test_starts_share_a_cache(store: Any, pods: Pods, tmp_path: Path) -> None:
     await_words(keeper, f"s3://{BUCKET}/{KEY} is complete")
     marked = {LOCK, MARKER, f"{CHECKPOINT}_COMPLETE", f"{draft}_COMPLETE"}
     assert set(keys(store)) == entry("one") | entry("two") | marked
-    assert_released(store)
+    assert store.head_object(Bucket=BUCKET, Key=LOCK)["ContentLength"] == 0
 
     third, before = pods("third"), versions(store)
     assert_ends(third.fetch(KEY, CHECKPOINT))
@@ -202,7 +200,6 @@ def test_a_pod_is_ready_once_its_cache_is_complete(store: Any, pods: Pods, tmp_p
     keeper.terminate()
     assert keeper.wait(SECONDS) == 0
     assert MARKER not in keys(store)
-    assert_released(store)
     kill(server)
 
     empty = pods("empty")
@@ -276,10 +273,6 @@ def assert_ends(process: Process) -> None:
     assert process.stdout is not None
     output = process.stdout.read()
     assert process.wait(SECONDS) == 0, output
-
-
-def assert_released(store: Any) -> None:
-    assert store.head_object(Bucket=BUCKET, Key=LOCK)["ContentLength"] == 0
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -1,7 +1,5 @@
 """The Indexed Job of a sweep and of jobs; its whole manifest is a snapshot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -58,14 +56,6 @@ def sweep() -> list[Manifest]:
     return render(parsed())
 
 
-@pytest.fixture(scope="module")
-def service(article: Experiment) -> dict[str, Any]:
-    """The container of the article's baseline."""
-    deployment = by_name(render(article))["Deployment", "qwen-vllm"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    return dict(container)
-
-
 @either
 def test_each_variant_is_an_index(experiment: Experiment) -> None:
     objects = render(experiment)
@@ -82,9 +72,11 @@ def test_each_variant_is_an_index(experiment: Experiment) -> None:
 
 
 def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
-    sweep: list[Manifest], service: dict[str, Any]
+    sweep: list[Manifest], article: Experiment
 ) -> None:
     """Both containers of an index take no more of the node than a service."""
+    deployment = by_name(render(article))["Deployment", "qwen-vllm"]
+    (service,) = deployment["spec"]["template"]["spec"]["containers"]
     *_, sidecar = pod_of(sweep)["initContainers"]
     (benchmark,) = pod_of(sweep)["containers"]
     differs = {path.partition("[")[0] for path, _ in difference(service, sidecar)}
@@ -94,34 +86,8 @@ def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
     resources = [c["resources"] for c in (sidecar, benchmark)]
     memory = [int(r["limits"]["memory"].removesuffix("Gi")) for r in resources]
     assert f"{sum(memory)}Gi" == service["resources"]["limits"]["memory"]
-    cpus = [int(r["requests"]["cpu"]) for r in resources]
-    assert sum(cpus) == int(service["resources"]["requests"]["cpu"])
     *_, generate = pod_of(render(JOBS_EXPERIMENT))["initContainers"]
     assert generate["resources"] == service["resources"]
-    # Ray and vLLM each fill their own volumes.
-    mounts = {m["mountPath"]: m["name"] for m in sidecar["volumeMounts"]}
-    for mount in benchmark["volumeMounts"]:
-        if mount["mountPath"] in ("/tmp", "/dev/shm"):
-            assert mounts[mount["mountPath"]] != mount["name"]
-
-
-@either
-def test_compiles_and_indexes_keep_away_from_each_other(experiment: Experiment) -> None:
-    """Each by one term that selects the other (docs/decisions/0021)."""
-    objects = render(experiment)
-    assert _kept_away(pod_of(objects)) == {"matchLabels": {"step": "compile"}}
-    component = job_of(objects)["metadata"]["labels"]["component"]
-    for job in (o for o in objects if o["metadata"]["name"].startswith("compile-")):
-        template = job["spec"]["template"]
-        (expression,) = _kept_away(template["spec"])["matchExpressions"]
-        assert set(expression["values"]) == {component, template["metadata"]["labels"]["component"]}
-        assert template["metadata"]["labels"]["step"] == "compile"
-
-
-def _kept_away(pod: dict[str, Any]) -> dict[str, Any]:
-    (term,) = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    selector: dict[str, Any] = term["labelSelector"]
-    return selector
 
 
 def test_waiting_has_an_end(sweep: list[Manifest]) -> None:
@@ -193,17 +159,14 @@ def test_the_job_is_another_when_it_would_do_something_else(
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("instrument", ["benchmark_medusa.py", "medusa-tree-4.json"])
-def test_what_measures_a_job_decides_its_folder(
-    monkeypatch: pytest.MonkeyPatch, instrument: str
-) -> None:
+def test_what_measures_a_job_decides_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """What another instrument has measured is not merged with its own."""
-    jobs = JOBS_EXPERIMENT
-    before, named = folders(jobs), name(jobs)
-    read = scripts.read()
-    monkeypatch.setattr(scripts, "read", lambda: {**read, instrument: "other"})
-    assert not {*before.values()} & {*folders(jobs).values()}
-    assert name(jobs) != named
+    before, named, read = folders(JOBS_EXPERIMENT), name(JOBS_EXPERIMENT), scripts.read()
+    for instrument in ("benchmark_medusa.py", "medusa-tree-4.json"):
+        changed = {**read, instrument: "other"}
+        monkeypatch.setattr(scripts, "read", lambda changed=changed: changed)
+        assert not {*before.values()} & {*folders(JOBS_EXPERIMENT).values()}
+        assert name(JOBS_EXPERIMENT) != named
 
 
 def test_jobs_run_with_the_flags_that_they_were_compiled_with(

@@ -1,7 +1,5 @@
 """What commands and pods install: all of it, and all of it pinned by version and hash."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -22,7 +20,7 @@ from tests.synthesis import ROOT, Synthesised, render
 
 PACKAGE = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?: \\\n    --hash=sha256:[0-9a-f]{64})+"
-    r"\n    # via (?P<why>.+)\n"
+    r"\n    # via .+\n"
 )
 each_lock = pytest.mark.parametrize("name", ["download", "quality"])
 
@@ -49,6 +47,7 @@ def test_a_lock_has_what_its_script_asks_for_and_what_that_needs(name: str) -> N
     """A changed line of requirements-*.txt or constraints.txt needs ``make locks``."""
     header, _, packages = pod_scripts.read()[f"{name}.lock"].partition("make locks\n")
     assert all(line.startswith("#") for line in header.splitlines())
+    assert f"/python:{lock.PYTHON}-" in PYTHON
     assert PACKAGE.sub("", packages) == ""
     locked = {match["name"]: match["version"] for match in PACKAGE.finditer(packages)}
     lines = (SCRIPTS / f"requirements-{name}.txt").read_text().splitlines()
@@ -58,10 +57,6 @@ def test_a_lock_has_what_its_script_asks_for_and_what_that_needs(name: str) -> N
     assert {canonicalize_name(module) for module in imported} <= asked_for
     for requirement in requirements:
         assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)])
-    for match in PACKAGE.finditer(packages):
-        reasons = {*match["why"].split(", ")} - {"-c constraints.txt"}
-        assert reasons
-        assert reasons - {f"-r charts/scripts/requirements-{name}.txt"} <= set(locked)
     # The pods run what the tests run.
     versions = exact(ROOT / "constraints.txt")
     assert {package: versions.get(package, pin) for package, pin in locked.items()} == locked
@@ -93,18 +88,8 @@ def test_another_script_or_lock_is_another_job(
         assert len(before - jobs({file: "another"})) == 1, file
 
 
-def test_locks_are_for_the_pods_python() -> None:
-    assert f"/python:{lock.PYTHON}-" in PYTHON
-
-
 def test_scripts_and_locks_fit_where_kubectl_keeps_them(synthesised: Synthesised) -> None:
     """As an annotation, which holds 256 KiB: what was applied last, beside the thing itself."""
     config_map = synthesised.object("ConfigMap", "scripts")
     assert config_map["data"] == pod_scripts.read()
     assert len(json.dumps(json.dumps(config_map))) < 128 * 2**10
-
-
-def test_hashes_of_other_platforms_are_dropped() -> None:
-    ours, theirs = (f" \\\n    --hash=sha256:{digit * 64}" for digit in "ab")
-    locked = lock.of_these(["a" * 64], f"x==1{theirs}{ours}{theirs}\n    # via y\n")
-    assert locked == f"x==1{ours}\n    # via y\n"

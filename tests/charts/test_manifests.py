@@ -1,19 +1,16 @@
 """What holds for every manifest: its schema, Pod Security, and what pods may not do."""
 
-from __future__ import annotations
-
-import copy
 from collections.abc import Callable
 from typing import Any
 
 import kubernetes_validate
 import pytest
 
-from charts.names import DEVICES, NAMESPACE, VLLM_PORT, Component
+from charts.names import NAMESPACE, VLLM_PORT, Component
 from experiment import Experiment
 from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import MATRIX
-from tests.reach import Rule, allowed, intended
+from tests.reach import allowed, intended
 from tests.synthesis import Synthesised, containers, pods, render
 
 VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
@@ -74,19 +71,6 @@ def test_pods_reach_what_they_need_and_nothing_else(each: Synthesised) -> None:
         assert (port["port"], port["targetPort"]) == (VLLM_PORT, VLLM_PORT)
 
 
-def test_a_policy_that_is_missing_or_too_wide_is_seen(synthesised: Synthesised) -> None:
-    policies = {p["metadata"]["name"]: p for p in synthesised.objects("NetworkPolicy")}
-    wide = copy.deepcopy(policies["allow-aws"])
-    wide["spec"]["egress"][0]["ports"][0]["port"] = 22
-    more = allowed([*policies.values(), wide], {}) - intended(None)
-    assert more == {Rule("Egress", "0.0.0.0/0", 22)}
-    del policies["allow-dns"]
-    assert intended(None) > allowed([*policies.values()], {})
-    del policies["default-deny"]
-    with pytest.raises(AssertionError):
-        allowed([*policies.values()], {})
-
-
 def test_pods_may_fill_the_volumes_that_they_have(each: Synthesised) -> None:
     """Kubelet evicts a pod whose volumes and containers together exceed its limit, which is the
     sum of those of the containers that stay, or that of a greater one before them."""
@@ -110,19 +94,6 @@ def limit(pod: dict[str, Any]) -> int:
 def gibibytes(quantity: str) -> int:
     assert quantity.endswith("Gi")
     return int(quantity.removesuffix("Gi"))
-
-
-def test_a_pod_with_a_claim_opens_its_devices_before_anything_else(each: Synthesised) -> None:
-    """As the user that serves: what the pod says of its user holds for all of its containers."""
-    claiming = [pod for _, pod in each.pods() if pod.get("resourceClaims")]
-    assert claiming
-    for pod in claiming:
-        first, *rest = containers(pod)
-        assert first["name"] == DEVICES
-        assert first["args"] == [str(each.experiment.serving.devices), "/dev"]
-        serves = [c for c in rest if c["resources"].get("claims") == first["resources"]["claims"]]
-        assert [c["image"] for c in serves] == [first["image"]]
-        assert not any("runAsUser" in c["securityContext"] for c in (first, *serves))
 
 
 def test_what_pods_refer_to_is_there(each: Synthesised) -> None:

@@ -1,7 +1,5 @@
 """A new runtime is one class and one entry: all that asks for runtimes has it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

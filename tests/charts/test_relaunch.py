@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from charts.scripts.relaunch import Deployments, relaunch
+from charts.llmperf import CONFIG_PATH
+from charts.scripts.relaunch import Deployments, relaunch, services
+from experiment import Experiment
+from tests.synthesis import by_name, render
 
 
 class Api(HTTPServer):
@@ -92,3 +95,46 @@ def test_it_says_what_was_not_restarted(api: Api, deployments: Deployments) -> N
     ]
     (problem,) = relaunch(["another"], deployments)
     assert problem == "another was not restarted: HTTP Error 403: Forbidden"
+
+
+Vary = Callable[[dict[str, Any]], Experiment]
+
+
+def test_a_pod_that_launches_its_services_may_patch_these_alone(variation: Vary) -> None:
+    objects = by_name(render(variation({"benchmark.rounds": 6, "benchmark.launches": 3})))
+    name = "qwen-llmperf-launches"
+    pod, settings = objects["Pod", name], objects["ConfigMap", name]["data"]
+    assert json.loads(settings["config.json"])["load"]["launches"] == 3
+    assert pod["spec"]["automountServiceAccountToken"] is True
+    account = pod["spec"]["serviceAccountName"]
+    others = [
+        spec
+        for (kind, of), manifest in objects.items()
+        if kind in ("Pod", "Job", "Deployment") and of != name
+        for spec in [manifest["spec"]["template"]["spec"]]
+    ]
+    assert account not in {spec["serviceAccountName"] for spec in others}
+    assert {spec["automountServiceAccountToken"] for spec in others} == {False}
+    assert objects["Role", name]["rules"] == [
+        {
+            "apiGroups": ["apps"],
+            "resources": ["deployments"],
+            "resourceNames": ["qwen-vllm", "qwen-sd-vllm"],
+            "verbs": ["get", "patch"],
+        }
+    ]
+    binding = objects["RoleBinding", name]
+    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", name)
+    assert [subject["name"] for subject in binding["subjects"]] == [account]
+    (container,) = pod["spec"]["containers"]
+    variables = {variable["name"]: variable.get("value") for variable in container["env"]}
+    command, _, path = (variables["RELAUNCH"] or "").partition(" ")
+    folder, _, script = path.rpartition("/")
+    assert (command, folder, script in settings) == ("python", CONFIG_PATH, True)
+    assert services(json.loads(settings["config.json"])) == ["qwen-vllm", "qwen-sd-vllm"]
+
+
+def test_a_pod_of_one_launch_has_no_rights(article: Experiment) -> None:
+    objects = by_name(render(article))
+    assert not {kind for kind, _ in objects} & {"Role", "RoleBinding"}
+    assert objects["Pod", "qwen-llmperf"]["spec"]["automountServiceAccountToken"] is False

@@ -1,7 +1,5 @@
 """Whole manifests, as they are written to ``dist/``: what a change of code changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

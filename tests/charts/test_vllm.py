@@ -1,16 +1,17 @@
-"""Services of one comparison and the Jobs that compile for them: what they differ in, and fit."""
-
-from __future__ import annotations
+"""Services of one comparison and the Jobs that compile for them: what they differ in; and what the
+benchmark is told of them."""
 
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from charts import scripts
 from charts.llmperf import benchmark_config
+from charts.names import bucket_name, stopper_arn
 from charts.pods import digest
 from charts.server import serve_command
 from experiment import Experiment, ExperimentError
@@ -19,9 +20,10 @@ from experiment.loader import parse
 from experiment.runtimes.inference_demo import PREPARATIONS
 from experiment.runtimes.nxdi import Nxdi, ServedMode
 from experiment.variants import Variant, variants
-from tests.experiment.files import ON_TRAINIUM, QWEN3_HEAD, edited, swept
+from spectap import config
+from tests.experiment.files import EAGLE, QWEN3_HEAD, edited, swept
 from tests.matrix import LADDER, MATRIX
-from tests.synthesis import ACCOUNT, Manifest, Synthesised, containers, pods, render
+from tests.synthesis import ACCOUNT, Manifest, Synthesised, by_name, pods, render
 
 EAGLE3: dict[str, Any] = {
     "runtime": "vllm-neuron-1.x",
@@ -125,27 +127,6 @@ def test_all_services_can_call_tools_where_prompts_have_some(
             assert tools & {*serve_command(variant)} == expected
 
 
-def test_the_services_of_a_node_and_a_compile_fit_it(side_by_side: Synthesised) -> None:
-    instance = side_by_side.experiment.capacity.instance
-    pods = dict(side_by_side.pods())
-    compiles = next(name for name in pods if name.startswith("compile-"))
-    services = [variant.service for variant in variants(side_by_side.experiment)]
-    of_a_node = services[: instance.devices // side_by_side.experiment.serving.devices]
-    cpus, memory = zip(*(largest(pods[name]) for name in (*of_a_node, compiles)), strict=True)
-    # Eight vCPUs are for the node's own pods.
-    assert sum(cpus) <= instance.vcpus - 8
-    assert sum(memory) <= instance.memory_gib * 0.95
-
-
-def largest(pod: dict[str, Any]) -> tuple[int, int]:
-    """The most CPUs that a container of the pod asks for, and GiB that one may take."""
-    resources = [container["resources"] for container in containers(pod)]
-    return (
-        max(int(each["requests"]["cpu"]) for each in resources),
-        max(int(each["limits"]["memory"].removesuffix("Gi")) for each in resources),
-    )
-
-
 @pytest.fixture(scope="module")
 def experiment() -> Experiment:
     """A baseline and EAGLE3 on vllm-neuron."""
@@ -157,17 +138,6 @@ def served(experiment: Experiment) -> list[dict[str, Any]]:
     """The pods of both services."""
     pod_specs = dict(pods(render(experiment)))
     return [pod_specs["qwen-vllm"], pod_specs["qwen-sd-vllm"]]
-
-
-def test_the_services_of_a_node_compile_side_by_side(
-    experiment: Experiment, served: list[dict[str, Any]]
-) -> None:
-    instance = experiment.capacity.instance
-    # What runs at the same time: the server and its sidecar.
-    running = [c for pod in served for c in (pod["initContainers"][-1], *pod["containers"])]
-    cpus, memory = zip(*(largest({"containers": [c]}) for c in running), strict=True)
-    assert sum(cpus) <= instance.vcpus - 8
-    assert sum(memory) <= instance.memory_gib * 0.95
 
 
 def test_variants_differ_in_their_key_their_checkpoints_and_the_mode(
@@ -221,15 +191,6 @@ PREPARED_BY = {"prepare_draft.py": (1, "83d1129a"), "prepare_medusa.py": (1, "db
 """The version of each script that prepares a draft, and its digest."""
 
 
-def test_variants_are_compiled_on_trainium_nodes_where_the_experiment_says() -> None:
-    jobs = [o for o in render(parse(edited(ON_TRAINIUM), "mine.yaml")) if o["kind"] == "Job"]
-    compiles = [job for job in jobs if "compile" in job["metadata"]["name"]]
-    assert len(compiles) == 2
-    for pod in (job["spec"]["template"]["spec"] for job in compiles):
-        assert pod["nodeSelector"] == {"speculative-decoding/node-group": "trainium"}
-        assert [each["key"] for each in pod["tolerations"]] == ["aws.amazon.com/neuron"]
-
-
 @pytest.mark.parametrize("name", PREPARED_BY)
 def test_a_changed_preparation_makes_another_artifact(name: str) -> None:
     """If this fails: raise the version if the drafts differ from before, and write both here.
@@ -241,7 +202,6 @@ def test_a_changed_preparation_makes_another_artifact(name: str) -> None:
 
 
 def test_variants_are_compiled_alike_but_for_speculation(each: Synthesised) -> None:
-    serving = each.experiment.serving
     for baseline, variant in compared(each):
         assert isinstance(variant.support, ServedMode)
         base, speculating = (
@@ -252,14 +212,7 @@ def test_variants_are_compiled_alike_but_for_speculation(each: Synthesised) -> N
             )
             for v in (baseline, variant)
         )
-        shape = {
-            "--tp-degree": str(serving.tensor_parallel),
-            "--logical-nc-config": str(serving.logical_core_size),
-            "--batch-size": str(variant.batch),
-            "--seq-len": str(serving.length),
-            "--on-device-sampling": True,
-        }
-        assert shape.items() <= base.items() <= speculating.items()
+        assert base.items() <= speculating.items()
         modes = {f"--{key.replace('_', '-')}" for key in variant.support.overrides}
         speculation = {"--draft-model-path", "--speculation-length"} | modes
         assert set(speculating) - set(base) == speculation
@@ -274,3 +227,76 @@ def test_a_changed_job_is_a_new_job_with_a_new_name(article: Experiment) -> None
     assert len(names ^ changed_names) == 2
     assert all(name.startswith("compile-qwen-sd-vllm-") for name in names ^ changed_names)
     assert not any(ACCOUNT in str(job) for job in before)
+
+
+Vary = Callable[[dict[str, Any]], Experiment]
+
+
+def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
+    article: Experiment, variation: Vary
+) -> None:
+    """A pod can be changed in nothing else."""
+    changes = {
+        "name": "other",
+        "aws.region": "eu-north-1",
+        "aws.availability_zones": ["eu-north-1a", "eu-north-1b"],
+        "capacity.availability_zone": "eu-north-1a",
+        "speculation.num_speculative_tokens": 3,
+        "benchmark.rounds": 9,
+        "benchmark.image": "registry.example.com/benchmark:1",
+    }
+    before, after = (
+        by_name(render(e))["Pod", "qwen-llmperf"] for e in (article, variation(changes))
+    )
+    assert [path for path, _ in difference(before, after)] == ["spec.containers[0].image"]
+
+
+def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(side_by_side.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
+    experiment = side_by_side.experiment
+    names = bucket_name(experiment, ACCOUNT), stopper_arn(experiment, ACCOUNT)
+    assert config.read(path) == benchmark_config(experiment, *names)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "settings"),
+    [
+        ({"enable_thinking": False}, {"Thinking": "off"}),
+        # Only false keeps Qwen3's template from it.
+        ({"enable_thinking": "false"}, {"Thinking": "on"}),
+        ({"a": 1}, {"Thinking": "on, the model's default", "Chat template": '{"a": 1}'}),
+    ],
+)
+def test_what_the_chat_template_is_told_is_sent_and_said(
+    variation: Vary, kwargs: Any, settings: dict[str, str]
+) -> None:
+    assert "Thinking" not in benchmark_config(variation(EAGLE), "bucket").settings
+    written = benchmark_config(variation({"benchmark.chat_template_kwargs": kwargs}), "bucket")
+    assert written.load.sampling == {"temperature": 0.0, "chat_template_kwargs": kwargs}
+    listed = {key: written.settings.get(key) for key in ("Thinking", "Chat template")}
+    assert {key: value for key, value in listed.items() if value} == settings
+
+
+def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
+    rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
+    often = {"benchmark.rounds": rounds, "benchmark.spread_minutes": 90}
+    experiment = variation(MATRIX[LADDER] | often)
+    written = json.loads(config.dump(benchmark_config(experiment, "bucket")))
+    assert written["load"]["rounds"].items() >= rounds.items()
+    assert written["load"]["spread_minutes"] == 90
+    assert [point["requests"] for point in written["load"]["points"]] == [4, 16, 30]
+    assert written["objectives"] == {"ttft_p90_ms": 2000, "tpot_p90_ms": 50, "e2e_p90_ms": None}
+    assert written["keep_answers"] is True
+    cases = written["test_cases"]
+    assert [{key: value for key, value in case["prompts"].items() if value} for case in cases] == [
+        {"known": "mt-bench", "classes": ["coding", "math"]},
+        {"known": "bfcl", "limit": 12},
+    ]
+
+
+def test_a_concurrency_gets_at_least_a_full_wave(variation: Vary) -> None:
+    ladder = [{"concurrency": 2}, {"concurrency": 6}, {"concurrency": 8, "requests": 20}]
+    changes = {"benchmark.concurrency": None, "benchmark.load": ladder, "benchmark.requests": 4}
+    points = benchmark_config(variation(changes), "bucket").load.points
+    assert [point.requests for point in points] == [4, 6, 20]

@@ -1,7 +1,5 @@
 """A cluster as the tests speak to it: kubectl for what a person does, the API for the rest."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +24,6 @@ _VERSIONS: Final = {
     "Deployment": "apps/v1",
     "DeviceClass": "resource.k8s.io/v1",
     "Job": "batch/v1",
-    "NetworkPolicy": "networking.k8s.io/v1",
     "Node": "v1",
     "Pod": "v1",
     "ResourceClaim": "resource.k8s.io/v1",

@@ -1,17 +1,16 @@
 """One control plane for all tests of this folder, with the article's nodes in it."""
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from experiment import Experiment
 from rehearsal.processes import interruptible
 from tests.cluster.api import Cluster
-from tests.cluster.deployment import Manifests, deployed, render
+from tests.cluster.deployment import deployed
 from tests.cluster.hardware import (
     compile_nodes,
     csi_driver,
@@ -23,7 +22,8 @@ from tests.cluster.hardware import (
 from tests.cluster.kubelets import Kubelets
 from tests.control_plane.programs import ControlPlaneError, NoPrograms, programs
 from tests.control_plane.servers import ControlPlane, control_plane
-from tests.synthesis import Synthesised
+from tests.rehearsal.conftest import write_deployed
+from tests.synthesis import ACCOUNT, Synthesised
 
 
 @functools.cache
@@ -82,19 +82,25 @@ def add_trainium(
 
 
 @pytest.fixture(scope="session")
-def rendered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Experiment], Manifests]:
-    """Renders an experiment into a ``dist/`` of its own."""
-    return lambda experiment: render(experiment, tmp_path_factory.mktemp("dist"))
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Experiment], Path]:
+    """Renders an experiment, as ``app.py`` does for an account, into a ``dist/`` of its own."""
+
+    def render(experiment: Experiment) -> Path:
+        folder = tmp_path_factory.mktemp("dist")
+        write_deployed(experiment, ACCOUNT, folder)
+        return folder
+
+    return render
 
 
 @pytest.fixture(scope="session")
-def manifests(article: Experiment, rendered: Callable[[Experiment], Manifests]) -> Manifests:
+def manifests(article: Experiment, rendered: Callable[[Experiment], Path]) -> Path:
     """The article's."""
     return rendered(article)
 
 
 @pytest.fixture(scope="module")
-def deployment(cluster: Cluster, kubelets: Kubelets, manifests: Manifests) -> Iterator[Manifests]:
+def deployment(cluster: Cluster, kubelets: Kubelets, manifests: Path) -> Iterator[Path]:
     """The article's manifests, applied; gone after the tests of a module."""
     with deployed(cluster, manifests):
         yield manifests

@@ -1,105 +1,40 @@
 """The charts in a cluster: rendered, applied, placed, removed again."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
-import time
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from ruamel.yaml import YAML
 
 from charts.names import NAMESPACE
-from experiment import Experiment
 from tests.cluster.api import SECONDS, Cluster, Manifest
-from tests.rehearsal.conftest import write_deployed
-from tests.synthesis import ACCOUNT
 
-SETTLED_SECONDS: Final = 5.0
-"""The scheduler's word counts once it has stood for so long: nodes may just have come."""
 _GROUP: Final = "resource.aws.com/devicegroup8_id"
-_NOT_YET: Final = "unbound immediate PersistentVolumeClaims"
-"""No word about a place: the volume's controller looks every fifteen seconds."""
 
 
-class Unschedulable(Exception):
-    """The scheduler's own words about a pod that it has no place for."""
-
-
-@dataclass(frozen=True)
-class Manifests:
-    """A folder of manifests, as ``make synth ACCOUNT=...`` leaves them in ``dist/``."""
-
-    directory: Path
-
-    def objects(self) -> list[Manifest]:
-        """All objects, in the order in which kubectl applies them."""
-        yaml = YAML(typ="safe", pure=True)
-        return [o for path in sorted(self.directory.iterdir()) for o in yaml.load_all(path)]
-
-    def named(self, kind: str, name: str) -> Manifest:
-        """The one whose name is or starts with ``name``."""
-        of_kind = (o for o in self.objects() if o["kind"] == kind)
-        matches = [o for o in of_kind if o["metadata"]["name"].startswith(name)]
-        assert len(matches) == 1, f"{len(matches)} objects {kind}/{name}"
-        return matches[0]
-
-
-def without(manifests: Manifests, names: Collection[str], into: Path) -> Manifests:
-    """The same below ``into``, but for the objects of these names."""
+def objects(manifests: Path) -> list[Manifest]:
+    """All objects of a folder, in the order in which kubectl applies them."""
     yaml = YAML(typ="safe", pure=True)
-    into.mkdir()
-    for path in sorted(manifests.directory.iterdir()):
-        objects = [o for o in yaml.load_all(path) if o["metadata"]["name"] not in names]
-        yaml.dump_all(objects, into / path.name)
-    return Manifests(into)
-
-
-def render(experiment: Experiment, directory: Path) -> Manifests:
-    """What ``app.py`` writes for ``experiment`` and an account."""
-    write_deployed(experiment, ACCOUNT, directory)
-    return Manifests(directory)
+    return [o for path in sorted(manifests.iterdir()) for o in yaml.load_all(path)]
 
 
 @contextlib.contextmanager
-def deployed(cluster: Cluster, manifests: Manifests, *, server_side: bool = True) -> Iterator[None]:
+def deployed(cluster: Cluster, manifests: Path, *, server_side: bool = True) -> Iterator[None]:
     """Applies ``manifests``; on leaving, what runs and what it claims by is gone. Raises Refused.
 
     The namespace stays, with what is the same for all tests: to end, it takes ten seconds.
     """
     try:
-        cluster.apply(manifests.directory, server_side=server_side)
+        cluster.apply(manifests, server_side=server_side)
         yield
     finally:
         cluster.kubectl(
             *("delete", "deployments,jobs,pods,resourceclaims,resourceclaimtemplates", "--all"),
             *("--namespace", NAMESPACE, f"--timeout={SECONDS:.0f}s"),
         )
-
-
-def node_of(cluster: Cluster, find: Callable[[], Manifest | None], description: str) -> str:
-    """Where the scheduler places a pod. Raises Unschedulable if it has no place for it."""
-    reason, since = "", time.monotonic()
-
-    def look() -> str | None:
-        nonlocal reason, since
-        pod = find()
-        if pod is None:
-            return None
-        if node := pod["spec"].get("nodeName"):
-            return str(node)
-        if (current := refusal(pod)) != reason:
-            reason, since = current, time.monotonic()
-        final = reason and _NOT_YET not in reason
-        if final and time.monotonic() - since > SETTLED_SECONDS:
-            raise Unschedulable(reason)
-        return None
-
-    return cluster.until(look, f"a node for {description}; said last: {reason}")
 
 
 def refusal(pod: Manifest) -> str:
@@ -121,34 +56,22 @@ def pods(cluster: Cluster, label: str, value: str) -> list[Manifest]:
 
 
 def node_with_label(cluster: Cluster, label: str, value: str) -> str:
-    """The node of the one pod with a label. Raises Unschedulable."""
-    return node_of(
-        cluster, lambda: next(iter(pods(cluster, label, value)), None), f"{label}={value}"
-    )
+    """The node of the one pod with a label."""
+
+    def look() -> str | None:
+        nodes = (pod["spec"].get("nodeName") for pod in pods(cluster, label, value))
+        return next(filter(None, nodes), None)
+
+    return cluster.until(look, f"a node for {label}={value}")
 
 
 def service_devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
-    """Pool and name of each device that a service was given. Raises Unschedulable."""
+    """Pool and name of each device that a service was given."""
     node_with_label(cluster, "app", service)
     (pod,) = pods(cluster, "app", service)
     device_claim = claim(cluster, pod)
     assert device_claim is not None
     return devices(device_claim)
-
-
-def compile_jobs(manifests: Manifests) -> list[str]:
-    """Names of the Jobs that compile."""
-    return [
-        manifest["metadata"]["name"]
-        for manifest in manifests.objects()
-        if manifest["kind"] == "Job" and manifest["metadata"]["labels"].get("step") == "compile"
-    ]
-
-
-def succeeded(cluster: Cluster, job: str) -> bool:
-    """Whether a Job has."""
-    manifest = cluster.get("Job", job)
-    return bool(manifest and manifest["status"].get("succeeded"))
 
 
 def claim(cluster: Cluster, pod: Manifest) -> Manifest | None:

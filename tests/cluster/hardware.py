@@ -1,7 +1,5 @@
 """The nodes of the stacks as EKS makes them, their devices, and what drivers install."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, TRAINIUM_NODES

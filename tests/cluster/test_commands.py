@@ -1,52 +1,48 @@
-"""What the API server says to the manifests, and to the commands that a stack puts out."""
+"""What the API server says to the manifests, to the commands that a stack puts out, and to us."""
 
-from __future__ import annotations
-
-import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from kubernetes.client import CoreV1Api
 
 from charts.names import NAMESPACE
-from stacks.cluster import KUBERNETES_VERSION
+from deployment.pods import reason as reason_of
 from tests.cluster.api import Cluster, Manifest
-from tests.cluster.deployment import Manifests, deployed, node_with_label, typed
+from tests.cluster.deployment import deployed, node_with_label, objects, typed
 from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
 
 
 @pytest.fixture
-def by_the_handler(
-    cluster: Cluster, kubelets: Kubelets, manifests: Manifests
-) -> Iterator[Manifests]:
+def by_the_handler(cluster: Cluster, kubelets: Kubelets, manifests: Path) -> Iterator[Path]:
     """The article's manifests, applied as the CDK's handler applies them."""
     with deployed(cluster, manifests, server_side=False):
         yield manifests
 
 
-def test_a_second_deploy_changes_nothing(cluster: Cluster, by_the_handler: Manifests) -> None:
-    output = cluster.apply(by_the_handler.directory, server_side=False)
+def test_a_second_deploy_changes_nothing(cluster: Cluster, by_the_handler: Path) -> None:
+    output = cluster.apply(by_the_handler, server_side=False)
     assert [line for line in output if not line.endswith(" unchanged")] == []
-    assert len(output) == len(by_the_handler.objects())
+    assert len(output) == len(objects(by_the_handler))
 
 
 def test_another_run_is_another_pod(
-    cluster: Cluster, by_the_handler: Manifests, synthesised: Synthesised
+    cluster: Cluster, by_the_handler: Path, synthesised: Synthesised
 ) -> None:
     node_with_label(cluster, "app", "qwen-llmperf")
     outputs = synthesised.template("serving")["Outputs"]
     before = _benchmark(cluster)
-    for _ in range(2):
-        typed(cluster, outputs["Command5Again"]["Value"])
-        node_with_label(cluster, "app", "qwen-llmperf")
-        after = _benchmark(cluster)
-        assert after["metadata"]["uid"] != before["metadata"]["uid"]
-        assert after["spec"]["containers"] == before["spec"]["containers"]
-        before = after
+    typed(cluster, outputs["Command5Again"]["Value"])
+    node_with_label(cluster, "app", "qwen-llmperf")
+    after = _benchmark(cluster)
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert after["spec"]["containers"] == before["spec"]["containers"]
 
 
 def test_quality_is_started(
-    cluster: Cluster, by_the_handler: Manifests, synthesised: Synthesised
+    cluster: Cluster, by_the_handler: Path, synthesised: Synthesised
 ) -> None:
     assert not cluster.kubectl(
         *("--namespace", NAMESPACE, "get", "pods", "--selector=app=qwen-lmeval", "--output=name")
@@ -61,12 +57,54 @@ def _benchmark(cluster: Cluster) -> Manifest:
     return pod
 
 
-def test_is_the_clusters_own_version(cluster: Cluster) -> None:
-    version = json.loads(cluster.kubectl("version", "--output", "json"))
-    for side in ("clientVersion", "serverVersion"):
-        assert version[side]["gitVersion"].startswith(f"v{KUBERNETES_VERSION}."), side
+TRAINIUM = {
+    "nodeSelector": {"speculative-decoding/node-group": "trainium"},
+    "tolerations": [{"key": "aws.amazon.com/neuron", "operator": "Exists"}],
+}
 
 
-def test_every_object_is_admitted(cluster: Cluster, deployment: Manifests) -> None:
-    got = cluster.kubectl("get", "--filename", str(deployment.directory), "--output", "json")
-    assert len(json.loads(got)["items"]) == len(deployment.objects()) > 20
+def _restricted(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {"name": "c", "image": "any", "securityContext": security, "resources": resources}
+    return {"containers": [container], **spec}
+
+
+@pytest.fixture
+def reason(cluster: Cluster, deployment: Path) -> Iterator[Any]:
+    """Makes a pod and says why it waits."""
+    created: list[Manifest] = []
+
+    def ask(spec: dict[str, Any], word: str) -> str:
+        metadata = {"name": f"asked-{len(created)}", "namespace": NAMESPACE}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        created.append(cluster.create(pod, NAMESPACE))
+        api = cluster.client.client
+
+        def look() -> str | None:
+            read = CoreV1Api(api).read_namespaced_pod(metadata["name"], NAMESPACE)
+            explanation = reason_of(api, read)
+            return explanation if explanation and word in explanation else None
+
+        return cluster.until(look, f"{word!r} as the reason")
+
+    yield ask
+    for pod in created:
+        cluster.delete(pod)
+
+
+def test_the_newest_event_says_why(reason: Any) -> None:
+    volume = [{"name": "v", "persistentVolumeClaim": {"claimName": "absent"}}]
+    claims = [{"name": "d", "resourceClaimTemplateName": "absent"}]
+    for memory, spec, event, words in (
+        ("9Ti", TRAINIUM, "FailedScheduling", "Insufficient memory"),
+        ("1Mi", {"volumes": volume}, "FailedScheduling", '"absent" not found'),
+        ("1Mi", {"resourceClaims": claims}, "FailedResourceClaimCreation", 'template "absent"'),
+    ):
+        amount = {"memory": memory}
+        resources = {"requests": amount, "limits": amount}
+        assert words in reason(_restricted(resources, **spec), event)

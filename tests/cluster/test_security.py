@@ -1,17 +1,15 @@
 """What the namespace lets in, what its service accounts may do, and who reaches whom."""
 
-from __future__ import annotations
-
 import copy
 import json
+from pathlib import Path
 
 import pytest
 from kubernetes.client import ApiException
 
-from charts.names import NAMESPACE, Component, ServiceAccount
+from charts.names import NAMESPACE, ServiceAccount
 from tests.cluster.api import Cluster, Manifest
-from tests.cluster.deployment import Manifests
-from tests.reach import allowed, intended
+from tests.cluster.deployment import objects
 
 EVERYONES = [
     "selfsubjectaccessreviews.authorization.k8s.io",
@@ -32,8 +30,8 @@ def _dry_run(cluster: Cluster, template: Manifest) -> None:
     cluster.create(pod, NAMESPACE, dry_run="All")
 
 
-def test_every_pod_is_let_in_and_none_as_root(cluster: Cluster, deployment: Manifests) -> None:
-    made_by = [o for o in deployment.objects() if o["kind"] in ("Deployment", "Job", "Pod")]
+def test_every_pod_is_let_in_and_none_as_root(cluster: Cluster, deployment: Path) -> None:
+    made_by = [o for o in objects(deployment) if o["kind"] in ("Deployment", "Job", "Pod")]
     assert len(made_by) == 7
     for manifest in made_by:
         name = manifest["metadata"]["name"]
@@ -51,7 +49,7 @@ def test_every_pod_is_let_in_and_none_as_root(cluster: Cluster, deployment: Mani
 
 @pytest.mark.parametrize("account", [*ServiceAccount, "default"])
 def test_an_account_may_do_what_everyone_may(
-    account: str, cluster: Cluster, deployment: Manifests
+    account: str, cluster: Cluster, deployment: Path
 ) -> None:
     """Its pods ask the API for nothing, so it has no rights of its own."""
     user = f"system:serviceaccount:{NAMESPACE}:{account}"
@@ -64,18 +62,3 @@ def test_an_account_may_do_what_everyone_may(
         assert {line.rpartition(" ")[2] for line in listed.splitlines()} == {"[create]", "[get]"}
         # What is only read is no resource, but a page of the server's own.
         assert all(line.startswith(" ") for line in listed.splitlines() if line.endswith("[get]"))
-
-
-def test_pods_reach_what_they_need_and_nothing_else(
-    cluster: Cluster, deployment: Manifests
-) -> None:
-    """By what a real API server holds: labels of the pods it made, and defaults."""
-
-    def labels() -> list[dict[str, str]] | None:
-        of_pods = [pod["metadata"]["labels"] for pod in cluster.all("Pod")]
-        components = {each.get("component") for each in of_pods}
-        return of_pods if {Component.VLLM, Component.BENCHMARK} <= components else None
-
-    policies = cluster.all("NetworkPolicy")
-    for pod in cluster.until(labels, "a pod of each service and its benchmark"):
-        assert allowed(policies, pod) == intended(pod["component"])

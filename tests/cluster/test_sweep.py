@@ -1,30 +1,27 @@
 """A sweep's Indexed Job: which indexes run, on which devices, and what follows when one ends."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final
 
 import pytest
+from ruamel.yaml import YAML
 
 from charts.indexes import NEVER, NOT_YET
 from experiment import Experiment
 from tests.cluster.api import Cluster, Manifest
 from tests.cluster.conftest import add_trainium
 from tests.cluster.deployment import (
-    Manifests,
     claim,
-    compile_jobs,
     deployed,
     devices,
     group,
+    objects,
     pods,
     refusal,
     typed,
     uid,
-    without,
 )
 from tests.cluster.kubelets import Kubelets
 from tests.cluster.test_rolling import Timeline
@@ -33,9 +30,7 @@ from tests.matrix import SWEEP
 from tests.synthesis import Synthesised
 
 JOB: Final = "batch.kubernetes.io"
-INDEX_LABEL: Final = f"{JOB}/job-completion-index"
 _APP: Final = "qwen-sweep"
-_Item = TypeVar("_Item")
 INDEXES: Final = 6
 _NUMBERS: Final = itertools.count(100)
 """Of nodes, each of which has another name."""
@@ -43,20 +38,21 @@ _NUMBERS: Final = itertools.count(100)
 
 @pytest.fixture(scope="module")
 def manifests_of_a_sweep(
-    variation: Callable[..., Experiment], rendered: Callable[[Experiment], Manifests]
-) -> Manifests:
+    variation: Callable[..., Experiment], rendered: Callable[[Experiment], Path]
+) -> Path:
     """A baseline and five windows, under the name that the cluster's volume has."""
     return rendered(variation(swept(windows=[3, 5, 7, 11, 15])))
 
 
 @pytest.fixture
 def sweep(
-    cluster: Cluster, kubelets: Kubelets, manifests_of_a_sweep: Manifests, tmp_path: Path
-) -> Iterator[Manifests]:
+    cluster: Cluster, kubelets: Kubelets, manifests_of_a_sweep: Path, tmp_path: Path
+) -> Iterator[Path]:
     """Applied as the CDK's handler applies it. All graphs are compiled, and their Jobs are over."""
     compiled = compile_jobs(manifests_of_a_sweep)
-    manifests = without(manifests_of_a_sweep, compiled, tmp_path / "dist")
-    with deployed(cluster, manifests, server_side=False):
+    remaining = [o for o in objects(manifests_of_a_sweep) if o["metadata"]["name"] not in compiled]
+    YAML(typ="safe", pure=True).dump_all(remaining, tmp_path / "dist.yaml")
+    with deployed(cluster, tmp_path / "dist.yaml", server_side=False):
         yield manifests_of_a_sweep
 
 
@@ -75,7 +71,7 @@ def test_a_node_measures_nothing_while_it_compiles(
     cluster: Cluster,
     kubelets: Kubelets,
     variation: Callable[..., Experiment],
-    rendered: Callable[[Experiment], Manifests],
+    rendered: Callable[[Experiment], Path],
 ) -> None:
     """One compile after another. The last one fails for good, which stops no index."""
     changes = swept(windows=[3, 5]) | {**ON_TRAINIUM, "serving.length": 2048}
@@ -87,7 +83,7 @@ def test_a_node_measures_nothing_while_it_compiles(
             cluster.until(lambda: len(refused(cluster)) == 3, "a word about all indexes")
             assert all("anti-affinity" in reason for reason in refused(cluster))
             assert not running(cluster)
-            job = cluster.get("Job", labels(compiler)[f"{JOB}/job-name"])
+            job = cluster.get("Job", compiler["metadata"]["labels"][f"{JOB}/job-name"])
             assert job is not None
             jobs.add(job["metadata"]["name"])
             if len(jobs) == 3:
@@ -95,12 +91,12 @@ def test_a_node_measures_nothing_while_it_compiles(
             else:
                 kubelets.finish([job["metadata"]["name"]])
             _until_gone(cluster, compiler, _compilers)
-        assert jobs == {*compile_jobs(manifests)}
+        assert jobs == compile_jobs(manifests)
         until_running(cluster, 2)
 
 
 def test_two_run_on_one_node_and_four_on_two(
-    cluster: Cluster, kubelets: Kubelets, sweep: Manifests, synthesised: Synthesised
+    cluster: Cluster, kubelets: Kubelets, sweep: Path, synthesised: Synthesised
 ) -> None:
     until_running(cluster, 2)
     cluster.until(lambda: len(refused(cluster)) == INDEXES - 2, "a word about the other four")
@@ -115,7 +111,7 @@ def test_two_run_on_one_node_and_four_on_two(
 
 
 def test_an_index_that_ends_makes_room_for_the_next(
-    cluster: Cluster, kubelets: Kubelets, sweep: Manifests
+    cluster: Cluster, kubelets: Kubelets, sweep: Path
 ) -> None:
     timeline, ended = Timeline(cluster), set[str]()
     while len(ended) < INDEXES:
@@ -130,15 +126,15 @@ def test_an_index_that_ends_makes_room_for_the_next(
 
 
 def test_a_failed_index_is_tried_again_alone_and_the_others_go_on(
-    cluster: Cluster, kubelets: Kubelets, sweep: Manifests, room_for_all: None
+    cluster: Cluster, kubelets: Kubelets, sweep: Path, room_for_all: None
 ) -> None:
     survivors = {index(pod): uid(pod) for pod in until_running(cluster, INDEXES)}
     del survivors["2"]
     for tries in range(1, 4):
         (pod,) = (p for p in until_running(cluster, INDEXES) if index(p) == "2")
         kubelets.end(pod, "benchmark", 1)
-        until_failed(cluster, tries)
-    assert "Failed" not in conditions(until_given_up(cluster, "2"))
+        until_status(cluster, "failed", tries)
+    assert "Failed" not in conditions(until_status(cluster, "failedIndexes", "2"))
     others = until_running(cluster, INDEXES - 1)
     assert {index(pod): uid(pod) for pod in others} == survivors
     for pod in others:
@@ -150,10 +146,7 @@ def test_a_failed_index_is_tried_again_alone_and_the_others_go_on(
 
 
 def test_an_index_without_a_graph_has_not_failed_and_gives_its_devices_to_another(
-    cluster: Cluster,
-    kubelets: Kubelets,
-    sweep: Manifests,
-    request: pytest.FixtureRequest,
+    cluster: Cluster, kubelets: Kubelets, sweep: Path, request: pytest.FixtureRequest
 ) -> None:
     """It is made again more often than it may fail, and its containers know how often."""
     before = until_running(cluster, 2)
@@ -178,17 +171,17 @@ def test_an_index_without_a_graph_has_not_failed_and_gives_its_devices_to_anothe
 
 @pytest.mark.parametrize("container", ["fetch", "benchmark"])
 def test_an_index_that_another_try_would_not_help_fails_at_once(
-    cluster: Cluster, kubelets: Kubelets, sweep: Manifests, container: str
+    cluster: Cluster, kubelets: Kubelets, sweep: Path, container: str
 ) -> None:
     (pod, _) = until_running(cluster, 2)
     kubelets.end(pod, container, NEVER)
-    until_given_up(cluster, index(pod))
-    until_failed(cluster, 1)  # counted a moment later
+    until_status(cluster, "failedIndexes", index(pod))
+    until_status(cluster, "failed", 1)  # counted a moment later
     assert index(pod) not in map(index, until_running(cluster, 2))
 
 
 def test_a_node_that_is_taken_away_is_no_failure(
-    cluster: Cluster, kubelets: Kubelets, sweep: Manifests, synthesised: Synthesised
+    cluster: Cluster, kubelets: Kubelets, sweep: Path, synthesised: Synthesised
 ) -> None:
     second = add_trainium(cluster, kubelets, synthesised, next(_NUMBERS))
     try:
@@ -203,16 +196,12 @@ def test_a_node_that_is_taken_away_is_no_failure(
 
 
 def test_the_commands_that_the_stack_puts_out(
-    cluster: Cluster,
-    kubelets: Kubelets,
-    sweep: Manifests,
-    of_matrix: Callable[[str], Synthesised],
+    cluster: Cluster, kubelets: Kubelets, sweep: Path, of_matrix: Callable[[str], Synthesised]
 ) -> None:
     outputs = of_matrix(SWEEP).template("serving")["Outputs"]
     for pod in until_running(cluster, 2):
         kubelets.end(pod, "benchmark", 0)
-    cluster.until(lambda: job_of(cluster)["status"].get("succeeded") == 2, "two complete ones")
-    before = job_of(cluster)
+    before = until_status(cluster, "succeeded", 2)
     heads, row = typed(cluster, outputs["Command4Indexes"]["Value"]).splitlines()
     assert heads.split() == ["NAME", "ALL", "COMPLETE", "FAILED"]
     assert row.split()[1:] == [str(INDEXES), before["status"]["completedIndexes"]]
@@ -222,6 +211,12 @@ def test_the_commands_that_the_stack_puts_out(
     assert uid(after) != uid(before)
     assert "completedIndexes" not in after["status"]
     until_running(cluster, 2)
+
+
+def compile_jobs(manifests: Path) -> set[str]:
+    """Names of the Jobs that compile."""
+    of_kind = (o["metadata"] for o in objects(manifests) if o["kind"] == "Job")
+    return {job["name"] for job in of_kind if job["labels"].get("step") == "compile"}
 
 
 def _compilers(cluster: Cluster) -> list[Manifest]:
@@ -247,7 +242,7 @@ def _let_one_compile(cluster: Cluster) -> Manifest:
 
 def job_of(cluster: Cluster) -> Manifest:
     """The one Job of a sweep."""
-    (job,) = (job for job in cluster.all("Job") if labels(job).get("app") == _APP)
+    (job,) = (j for j in cluster.all("Job") if j["metadata"]["labels"].get("app") == _APP)
     return job
 
 
@@ -272,27 +267,20 @@ def refused(cluster: Cluster) -> list[str]:
     return [reason for reason in map(refusal, unfinished(cluster)) if "0/" in reason]
 
 
-def until_failed(cluster: Cluster, times: int) -> None:
-    """Returns once so many pods have."""
-    cluster.until(lambda: job_of(cluster)["status"].get("failed") == times, f"{times} failures")
+def until_status(cluster: Cluster, field: str, value: Any) -> Manifest:
+    """The Job, once a field of its status has a value."""
 
+    def look() -> Manifest | None:
+        job = job_of(cluster)
+        return job if job["status"].get(field) == value else None
 
-def until_given_up(cluster: Cluster, failed_indexes: str) -> Manifest:
-    """The Job, once it has given up these indexes."""
-    return _until(cluster, lambda job: job["status"].get("failedIndexes") == failed_indexes)
+    return cluster.until(look, f"{field} {value}")
 
 
 def until_ended(cluster: Cluster, how: str) -> Manifest:
     """The Job, once it is ``Complete`` or ``Failed``."""
-    return _until(cluster, lambda job: how in conditions(job))
-
-
-def _until(cluster: Cluster, holds: Callable[[Manifest], bool]) -> Manifest:
-    def look() -> Manifest | None:
-        job = job_of(cluster)
-        return job if holds(job) else None
-
-    return cluster.until(look, "another state of the Job")
+    cluster.until(lambda: how in conditions(job_of(cluster)), how)
+    return job_of(cluster)
 
 
 def check_devices(cluster: Cluster, nodes: set[str], count: int) -> None:
@@ -323,7 +311,7 @@ def until_without_devices(cluster: Cluster, pod: Manifest) -> None:
     cluster.until(look, "the end of its claim")
 
 
-def as_many(number: int, items: list[_Item]) -> list[_Item] | None:
+def as_many(number: int, items: list[Manifest]) -> list[Manifest] | None:
     """The items, if they are as many."""
     return items if len(items) == number else None
 
@@ -335,9 +323,4 @@ def conditions(job: Manifest) -> dict[str, Manifest]:
 
 def index(pod: Manifest) -> str:
     """Of a pod, which index it is."""
-    return labels(pod)[INDEX_LABEL]
-
-
-def labels(manifest: Manifest) -> dict[str, str]:
-    """Of any object."""
-    return dict(manifest["metadata"]["labels"])
+    return str(pod["metadata"]["labels"][f"{JOB}/job-completion-index"])

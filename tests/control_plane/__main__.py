@@ -5,8 +5,6 @@ nothing to build them with (the tests then say so); 1 if they cannot be made rea
 signal n ended the command.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -4,8 +4,6 @@
 name is a hash of everything they were built from. So a second run builds nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,10 +1,7 @@
 """Finding or building the control plane's programs, and what is said if that cannot be."""
 
-from __future__ import annotations
-
 import io
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -12,15 +9,12 @@ import pytest
 from stacks.cluster import KUBERNETES_VERSION
 from tests.control_plane.__main__ import main
 from tests.control_plane.programs import (
-    MODULE,
     PROGRAMS,
     ControlPlaneError,
     NoPrograms,
     kubernetes_version,
     programs,
 )
-
-GO_MOD = (MODULE / "go.mod").read_text()
 
 # Stands in for go: counts its builds, compiles two packages, links five programs.
 GO = """#!/bin/sh
@@ -64,20 +58,6 @@ def with_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def test_version_is_the_clusters() -> None:
     assert kubernetes_version().rpartition(".")[0] == KUBERNETES_VERSION
-
-
-def test_staging_modules_are_of_the_same_release() -> None:
-    """What go.mod of k8s.io/kubernetes replaces by folders of its own, released as v0."""
-    release = kubernetes_version().partition(".")[2]
-    replaced = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", GO_MOD, re.M)
-    assert len(replaced) > 20
-    assert {(name, version) for name, _, version in replaced} == {
-        (target, f"v0.{release}") for _, target, _ in replaced
-    }
-    required = re.findall(r"^\t(k8s\.io/\S+) v0\.\d+\.\d+(?: // indirect)?$", GO_MOD, re.M)
-    ours = {name for name, _, _ in replaced}
-    # These two are released on their own.
-    assert not set(required) - ours - {"k8s.io/klog/v2", "k8s.io/kube-openapi"}
 
 
 def test_builds_once_outside_the_tree_and_again_with_another_go(

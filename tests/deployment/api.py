@@ -1,9 +1,7 @@
-"""An API server for lists of objects, for logs, and for what is made.
+"""Kubernetes objects as an API server answers with them, and one for lists, logs and what is made.
 
 ``tests/cluster`` asks a real one. This one answers what kubelets would have written, too.
 """
-
-from __future__ import annotations
 
 import contextlib
 import json
@@ -11,8 +9,105 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
+
+from kubernetes.client import ApiClient, CoreV1Event, V1Pod
+
+RUNNING: Final = {"running": {"startedAt": "2026-11-22T10:00:00Z"}}
+
+
+def meta(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "namespace": "speculative-decoding",
+        "uid": f"{name}-uid",
+        "labels": labels or {},
+        "creationTimestamp": "2026-11-22T10:00:00Z",
+    }
+
+
+def pod(
+    name: str,
+    labels: dict[str, str],
+    phase: str,
+    *containers: dict[str, Any],
+    init: tuple[dict[str, Any], ...] = (),
+    node: str | None = "t-0",
+    **status: Any,
+) -> dict[str, Any]:
+    """A service's pod with a sidecar. It is ready if all of its containers are."""
+    is_ready = phase == "Running" and all(each["ready"] for each in (*containers, *init))
+    condition = {
+        "type": "Ready",
+        "status": str(is_ready),
+        "lastTransitionTime": "2026-11-22T10:20:00Z",
+    }
+    spec: dict[str, Any] = {
+        "initContainers": [
+            {"name": "fetch-artifact"},
+            {"name": "keep-cache", "restartPolicy": "Always"},
+        ],
+        "containers": [{"name": "vllm"}],
+    }
+    return {
+        "metadata": meta(name, labels),
+        "spec": spec | ({"nodeName": node} if node else {}),
+        "status": {
+            "phase": phase,
+            "initContainerStatuses": [*init],
+            "containerStatuses": [*containers],
+            "conditions": [condition, *status.pop("conditions", [])],
+        }
+        | status,
+    }
+
+
+def typed(manifest: dict[str, Any], kind: str = "V1Pod") -> Any:
+    return ApiClient().deserialize(SimpleNamespace(data=json.dumps(manifest)), kind)
+
+
+def typed_pod(phase: str, *containers: dict[str, Any], **options: Any) -> V1Pod:
+    return typed(pod("qwen-vllm-1", {}, phase, *containers, **options))
+
+
+def container(
+    name: str = "vllm",
+    state: dict[str, Any] | None = None,
+    *,
+    last: dict[str, Any] | None = None,
+    restarts: int = 0,
+    started: bool | None = None,
+    ready: bool = False,
+) -> dict[str, Any]:
+    """A container's status as a kubelet writes it."""
+    status: dict[str, Any] = {
+        "name": name,
+        "image": "any",
+        "imageID": "",
+        "ready": ready,
+        "restartCount": restarts,
+        "state": state or {},
+        "lastState": {"terminated": last} if last else {},
+    }
+    return status if started is None else status | {"started": started}
+
+
+def ended(code: int, **fields: Any) -> dict[str, Any]:
+    usual = {"exitCode": code, "reason": "Error" if code else "Completed"}
+    return usual | {"finishedAt": "2026-11-22T10:00:00Z"} | fields
+
+
+def event(reason: str, message: str, minute: int = 0, uid: str = "qwen-vllm-1-uid") -> CoreV1Event:
+    manifest = {
+        "metadata": {"name": "e", "namespace": "speculative-decoding"},
+        "involvedObject": {"kind": "Pod", "uid": uid},
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": f"2026-11-22T10:{minute:02}:00Z",
+    }
+    return typed(manifest, "CoreV1Event")
 
 
 @dataclass
@@ -31,6 +126,8 @@ class Objects:
     """Lists that nobody may read."""
     requests: list[str] = field(default_factory=list)
     """Methods and paths."""
+    on_read: Callable[[str], object] = lambda kind: None
+    """Called with the last part of the path before each answer."""
     on_created: Callable[[dict[str, Any]], object] = lambda manifest: None
     on_deleted: Callable[[str], object] = lambda name: None
 
@@ -49,6 +146,7 @@ def serving() -> Iterator[Objects]:
             objects.requests.append(f"GET {url.path}")
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             *_, kind, last = url.path.split("/")
+            objects.on_read(last)
             if last in objects.refused:
                 self._answer(403, "{}")
             elif f"{kind}/{last}" in objects.named:

@@ -1,7 +1,5 @@
 """An account in memory, a deployment in it, and an API server for its cluster."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import io
@@ -14,20 +12,19 @@ import pytest
 
 from charts.manifests import charts
 from charts.names import Deployed, bucket_name
-from deployment import account, clock, cluster
+from deployment import account, cluster, nodes
 from deployment.account import Deployment
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.console import Console
 from deployment.stages.stage import Progress, Stage
 from experiment import Experiment, load
 from experiment.loader import parse
-from tests.conftest import ARTICLE
 from tests.conftest import edited as edited_file
 from tests.deployment.api import Objects, serving
 from tests.deployment.fake_aws import ACCOUNT, MINUTE, FakeAws
 from tests.deployment.fake_aws.cloudformation import Template
 from tests.deployment.operators import Operator, add_cluster, experiment_operator, node_operator
-from tests.experiment.files import edited
+from tests.experiment.files import ARTICLE, edited
 
 IMAGE = {"benchmark.image": "registry.example/benchmark:1"}
 
@@ -36,8 +33,8 @@ IMAGE = {"benchmark.image": "registry.example/benchmark:1"}
 def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
     aws = FakeAws("article")
     monkeypatch.setattr(account, "client", aws.client)
-    monkeypatch.setattr(clock, "now", aws.clock.now)
-    monkeypatch.setattr(clock, "sleep", aws.sleep)
+    monkeypatch.setattr(nodes, "now", aws.clock.now)
+    monkeypatch.setattr(nodes, "sleep", aws.sleep)
     monkeypatch.setattr(cluster, "token", lambda deployment, role: "a-token")
     return aws
 

@@ -1,8 +1,6 @@
 """Whoever calls ``deployment`` in the fake AWS, at one terminal or two: its commands are the real
 ones, and the CDK's CLI is played."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import functools
@@ -22,19 +20,19 @@ import pytest
 
 from charts.names import bucket_name
 from deployment import __main__ as commands
-from deployment import account, clock, cluster, guard, lifecycle, nodes, proof, removal, results
+from deployment import account, cluster, guard, lifecycle, nodes, removal, results
 from deployment.account import Deployment, DeploymentError
 from deployment.nodes import Kind
 from experiment import Experiment, load
 from experiment.cost import compile_guard_hours, guard_hours
 from experiment.schema import CompileNode, Compiling
 from tests.deployment.api import serving
-from tests.deployment.fake_aws.account import FakeAws
-from tests.deployment.fake_aws.clock import HOUR, MINUTE
+from tests.deployment.fake_aws import FakeAws
 from tests.deployment.fake_aws.cloudformation import Stack, Template
 from tests.deployment.fake_aws.cluster import Cluster, Manifest
 from tests.deployment.fake_aws.eks import NodeGroup
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION
+from tests.deployment.fake_aws.service import HOUR, MINUTE
 from tests.made import ROOT
 
 SLACK: Final = 45 * MINUTE
@@ -110,7 +108,7 @@ class Operator:
             for group in nodes.groups(deployment)
             if not group.size and not guard.find(deployment, group.kind)
         ]
-        proof.prove(deployment, groups, lambda _: None)
+        guard.prove(deployment, groups, lambda _: None)
 
     def start(self, kind: Kind, waits: float = 0.0) -> None:
         """As the stages do it: with the guard, and then waiting for the first node."""
@@ -124,7 +122,7 @@ class Operator:
                 if kind is Kind.TRAINIUM:
                     guard.count_from(self.deployment, kind, self.aws.clock.moment(actual.nodes[0]))
                 return
-            clock.sleep(_POLL)
+            nodes.sleep(_POLL)
 
     def stop(self) -> None:
         for kind in Kind:
@@ -230,7 +228,7 @@ class Operator:
                 return 1
             change(label)
             while (stack := self._stack(label)) and stack.status.endswith("_IN_PROGRESS"):
-                clock.sleep(_POLL)
+                nodes.sleep(_POLL)
             if stack and "ROLLBACK" in stack.status:
                 return 1
         return 0
@@ -319,8 +317,8 @@ def _operating(
     operator = Operator(aws, experiment, file, assembly, stacks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(account, "client", aws.client)
-        patch.setattr(clock, "now", aws.clock.now)
-        patch.setattr(clock, "sleep", aws.sleep)
+        patch.setattr(nodes, "now", aws.clock.now)
+        patch.setattr(nodes, "sleep", aws.sleep)
         patch.setattr(guard, "compile_guard_hours", lambda _: compile_hours)
         patch.setattr(lifecycle, "notes", lambda _: ())
         patch.setattr(lifecycle, "run", operator.cdk)

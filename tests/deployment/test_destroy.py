@@ -1,7 +1,5 @@
 """Destroying: what goes, what stays and is taken back, and what has to be typed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

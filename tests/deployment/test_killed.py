@@ -1,7 +1,5 @@
 """``make experiment`` through all of its stages: called, killed, and called again."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 What kubelets write is modelled on Kubernetes 1.35.4. ``tests/cluster`` asks a real scheduler.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest
@@ -13,15 +11,13 @@ from kubernetes.client import CoreV1Event, V1Pod
 from deployment import pods
 from deployment.account import Deployment, DeploymentError
 from deployment.pods import why, working
-from tests.deployment import kube
-from tests.deployment.api import Objects
+from tests.deployment import api as kube
+from tests.deployment.api import RUNNING, Objects, container, ended, event, typed_pod
 from tests.deployment.conftest import with_cluster
 from tests.deployment.fake_aws import FakeAws
-from tests.deployment.kube import RUNNING, container, ended, event, typed_pod
 
 WAITING = {"waiting": {"reason": "PodInitializing"}}
 BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting"}}
-NO_IMAGE = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling: 403"}}
 CRASHED = ended(1, message="Traceback\nRuntimeError: nrt_init failed")
 FETCHED = container("fetch-artifact", {"terminated": ended(0)}, ready=True)
 KEEPING = container("keep-cache", RUNNING, started=True, ready=True)
@@ -48,12 +44,6 @@ CASES: Final[dict[str, tuple[V1Pod, list[CoreV1Event], str, str]]] = {
         [event("Scheduled", "assigned"), event("FailedMount", "no mount-s3", 1)],
         "",
         "FailedMount: no mount-s3",
-    ),
-    "image": (
-        typed_pod("Pending", container("vllm", NO_IMAGE), init=STARTED),
-        [],
-        "",
-        "vllm ImagePullBackOff: Back-off pulling: 403",
     ),
     "graph": (
         typed_pod("Pending", container("vllm", WAITING), init=(FETCHING,)),

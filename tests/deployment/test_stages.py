@@ -1,19 +1,36 @@
-"""Which stages there are, and what they show."""
-
-from __future__ import annotations
+"""Which stages there are, what they show, and which runs in the bucket are complete."""
 
 import io
+import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from deployment.account import Deployment, DeploymentError
+from charts.indexes import run_id
+from charts.llmperf import benchmark_config
+from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.console import Console
 from deployment.stages.command import stages
-from deployment.stages.measure import last_progress
-from deployment.stages.stage import Context, Progress, StageFailed
+from deployment.stages.measure import (
+    Benchmark,
+    complete_indexes,
+    complete_run,
+    index_config,
+    last_progress,
+    measured_run,
+)
+from deployment.stages.stage import Progress, StageFailed
 from experiment import load
-from tests.deployment.conftest import at
+from spectap import config
+from spectap.names import COMPLETE, MERGED, results_key, variant_run
+from tests.conftest import edited as edited_file
+from tests.deployment.api import Objects, meta
+from tests.deployment.conftest import at, performed, put, sizes, with_nodes
+from tests.deployment.fake_aws import FakeAws
+from tests.deployment.test_stages_failures import called
+from tests.experiment.files import swept
 from tests.made import ROOT
 
 ALL = [
@@ -37,7 +54,7 @@ ALL = [
 def test_an_experiment_has_the_stages_that_it_needs(
     deployment: Deployment, names: list[str]
 ) -> None:
-    every = stages(Context(deployment))
+    every = stages(deployment)
     assert [stage.name for stage in every] == names
     # What goes on once a run is complete.
     assert [s.name for s in every if not s.costs] == ["preflight", "stop", "results"]
@@ -93,3 +110,89 @@ def test_a_wait_outlives_an_api_that_is_out_of_reach_and_nothing_else() -> None:
             progress.until(look)
     # A log has once, and in one line, what is waited for.
     assert stream.getvalue().count("0 of 2 are ready\n") == 1
+
+
+SWEEP = swept(windows=[3, 7])
+
+
+def measured(aws: FakeAws, deployment: Deployment, run: str, **changes: Any) -> None:
+    """A complete run, asked what ``deployment`` asks but for ``changes`` of its configuration."""
+    written = benchmark_config(deployment.experiment, Bucket(deployment).name)
+    body = config.dump(written.model_copy(update=changes))
+    put(aws, f"results/{run}/config.json", body=body)
+    put(aws, f"results/{run}/_COMPLETE")
+
+
+def test_the_newest_complete_run_of_the_same_load_counts(
+    aws: FakeAws, deployment: Deployment
+) -> None:
+    assert complete_run(deployment) is None  # without a bucket
+    put(aws, "results/ended/ledger.jsonl", "results/quality/qwen-vllm/_COMPLETE")
+    measured(aws, deployment, "`touch ran`")  # no name of a run
+    put(aws, "results/old/config.json", body='{"experiment": "of another version"}')
+    put(aws, "results/old/_COMPLETE")
+    assert complete_run(deployment) is None
+    measured(aws, deployment, "first")
+    assert complete_run(deployment) == "first"
+    assert measured_run(deployment, again=False) == "first"
+    assert measured_run(deployment, again=True) is None
+    assert complete_run(at({"capacity.price.usd_per_hour": 1.5})) == "first"
+    assert complete_run(at({"benchmark.rounds": 7})) is None
+    assert complete_run(at({"serving.length": 2048})) is None
+
+
+def test_a_sweep_is_complete_once_all_its_variants_are_in_one_run(aws: FakeAws) -> None:
+    sweep = at(SWEEP)
+    indexes, folder = index_config(sweep), f"results/{run_id(sweep.experiment)}"
+    marks = {v.name: f"{folder}/variants/{v.folder}/_COMPLETE" for v in indexes.variants}
+    first, *rest = indexes.names
+    put(aws, *(marks[name] for name in rest))
+    assert complete_indexes(sweep) == rest
+    put(aws, f"{folder}/merged.json", body=json.dumps({"complete": rest}))
+    assert complete_run(sweep) is None
+    put(aws, marks[first])
+    assert complete_run(sweep) is None  # the last is still being merged
+    put(aws, f"{folder}/merged.json", body=json.dumps({"complete": [*indexes.names]}))
+    assert complete_run(sweep) == run_id(sweep.experiment)
+
+
+def complete(aws: FakeAws, deployment: Deployment) -> None:
+    """All variants of a sweep are, and the merged run has them."""
+    indexes, run = index_config(deployment), run_id(deployment.experiment)
+    merged = json.dumps({"complete": [*indexes.names]})
+    put(aws, results_key(run, MERGED), body=merged)
+    folders = (variant_run(run, variant.folder) for variant in indexes.variants)
+    put(aws, *(results_key(folder, COMPLETE) for folder in folders))
+
+
+def test_a_run_is_over_when_no_index_merges_any_more(aws: FakeAws, api: Objects) -> None:
+    """Its nodes are ended then: what an index still uploads would be lost, or half of it."""
+    deployment = at(SWEEP)
+    with_nodes(aws, 1)
+    job = {"metadata": meta("qwen-sweep", {"app": "qwen-sweep"}), "status": {"active": 1}}
+    api.lists["jobs"] = [job]
+    looks = []
+
+    def look(kind: str) -> None:
+        looks.extend([kind] if kind == "jobs" else [])
+        if len(looks) == 3:
+            complete(aws, deployment)
+        job["status"] = {"active": int(len(looks) < 6)}
+
+    api.on_read = look
+    output = performed(Benchmark(deployment))
+    assert f"run {run_id(deployment.experiment)} is complete" in output
+    assert len(looks) == 6
+
+
+def test_measuring_a_complete_sweep_anew_is_refused_before_anything_costs(
+    aws: FakeAws, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployment = Deployment.of(str(edited_file(tmp_path, SWEEP)))
+    with_nodes(aws)
+    complete(aws, deployment)
+    assert called("experiment", deployment, "--yes", "--again") == 1
+    refusal = capsys.readouterr().err
+    assert refusal.startswith(f"run {run_id(deployment.experiment)} is complete")
+    assert "another sweep.run makes another run" in refusal
+    assert sizes(aws) == [0, 0]

@@ -1,7 +1,5 @@
 """A stage that cannot reach its end says why, and ends only what is of no more use."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Callable
@@ -21,29 +19,14 @@ from deployment.stages import command
 from deployment.stages.measure import Serve
 from deployment.stages.nodes import Start, closed_devices, why_no_nodes
 from deployment.stages.setup import Compile
-from deployment.stages.stage import Context, Progress, Stage, StageFailed
-from tests.deployment.api import Objects
-from tests.deployment.conftest import at, performed, put, sizes, with_cluster, with_nodes
+from deployment.stages.stage import Progress, Stage, StageFailed
+from tests.deployment.api import RUNNING, Objects, container, ended, meta, pod
+from tests.deployment.conftest import at, performed, put, scale, sizes, with_cluster, with_nodes
 from tests.deployment.fake_aws import FakeAws
-from tests.deployment.kube import RUNNING, container, ended, meta, pod
 
 JOB: Final = "compile-qwen-vllm-1"
 POD: Final = f"{JOB}-x"
 BACK_OFF: Final = {"waiting": {"reason": "CrashLoopBackOff"}}
-
-
-class Changing(dict[str, list[dict[str, Any]]]):
-    """A Job that runs when it is first looked at, and has failed later."""
-
-    looks = 0
-
-    def get(self, key: str, default: Any = None) -> Any:
-        if key != "jobs":
-            return super().get(key, default)
-        self.looks += 1
-        reason = {"reason": "BackoffLimitExceeded", "message": "Job has reached the limit"}
-        given_up = [{"type": "Failed", "status": "True", **reason}] if self.looks > 3 else []
-        return [{"metadata": meta(JOB, {"step": "compile"}), "status": {"conditions": given_up}}]
 
 
 def test_a_compile_that_failed_has_its_last_words_and_no_node(
@@ -52,10 +35,21 @@ def test_a_compile_that_failed_has_its_last_words_and_no_node(
     with_nodes(aws)
     died = container("compile", {"terminated": ended(1)})
     labels = {"step": "compile", "batch.kubernetes.io/job-name": JOB}
-    api.lists = Changing(pods=[pod(POD, labels, "Failed", died)])
+    status: dict[str, Any] = {}
+    job = {"metadata": meta(JOB, {"step": "compile"}), "status": status}
+    api.lists = {"pods": [pod(POD, labels, "Failed", died)], "jobs": [job]}
+    looks = iter(range(100))
+
+    def fail(kind: str) -> None:
+        """It runs when it is first looked at."""
+        if kind == "jobs" and next(looks) == 3:
+            reason = {"reason": "BackoffLimitExceeded", "message": "Job has reached the limit"}
+            status["conditions"] = [{"type": "Failed", "status": "True", **reason}]
+
+    api.on_read = fail
     api.logs[f"{POD}/compile"] = "loading\nthe compiler left no model.pt\n"
     with pytest.raises(StageFailed, match=f"{JOB} failed: BackoffLimitExceeded"):
-        performed(Compile(Context(deployment)), sys.stdout)
+        performed(Compile(deployment), sys.stdout)
     output = capsys.readouterr().out
     assert f"{POD}, container compile, ended with status 1" in output
     assert "the compiler left no model.pt" in output
@@ -69,7 +63,7 @@ def test_nodes_that_can_never_start_are_not_left_to_start_later(
     reason = "VcpuLimitExceeded: you have requested more vCPU capacity"
     aws.facts.activities = [{"StatusCode": "Failed", "StatusMessage": reason}]
     with pytest.raises(StageFailed, match=f"the trainium nodes cannot start: {reason}"):
-        performed(Start(Context(deployment)))
+        performed(Start(deployment))
     assert (sizes(aws), api.created) == ([0, 0], [])
 
 
@@ -100,36 +94,25 @@ def nodes_with_devices(*states: dict[str, Any]) -> dict[str, list[dict[str, Any]
 OPENED: Final = {"state": {"terminated": ended(0)}}
 
 
-@pytest.mark.parametrize(
-    ("states", "log"),
-    [
-        ([OPENED, {"state": {"terminated": ended(NEVER)}}], f"qwen-vllm-1/{DEVICES}"),
-        ([{"state": BACK_OFF, "last": ended(NEVER)}], f"qwen-vllm-0/{DEVICES}/previous"),
-    ],
-    ids=["refused beside one that opened them", "restarted"],
-)
-def test_devices_that_a_pod_may_not_open_fail_the_start(
-    aws: FakeAws, deployment: Deployment, api: Objects, states: list[dict[str, Any]], log: str
-) -> None:
-    with_nodes(aws)
-    api.lists = nodes_with_devices(*states)
-    api.logs[log] = "neuron-ls\nuser 10001 cannot open 8 of 8 devices\n"
-    with pytest.raises(StageFailed, match=r"user 10001 cannot open 8 of 8 devices$"):
-        performed(Start(Context(deployment)))
-
-
-def test_nodes_are_started_once_a_pod_has_opened_their_devices(
+def test_nodes_are_started_once_a_pod_has_opened_their_devices_and_none_may_not(
     aws: FakeAws, deployment: Deployment, api: Objects
 ) -> None:
     with_nodes(aws, 1)
     api.lists = nodes_with_devices(OPENED)
-    assert "1 x trn2.48xlarge, until " in performed(Start(Context(deployment)))
+    assert "1 x trn2.48xlarge, until " in performed(Start(deployment))
     assert guard.find(deployment, Kind.TRAINIUM)
     api.lists = nodes_with_devices({"state": RUNNING})
     with connected(deployment) as client:
-        reason = closed_devices(client)
-    assert reason
+        reason = closed_devices(client) or ""
     assert reason.startswith(f"qwen-vllm-0 is to open its devices: {DEVICES} runs")
+    for states, log in (
+        ([OPENED, {"state": {"terminated": ended(NEVER)}}], f"qwen-vllm-1/{DEVICES}"),
+        ([{"state": BACK_OFF, "last": ended(NEVER)}], f"qwen-vllm-0/{DEVICES}/previous"),
+    ):
+        api.lists = nodes_with_devices(*states)
+        api.logs = {log: "neuron-ls\nuser 10001 cannot open 8 of 8 devices\n"}
+        with pytest.raises(StageFailed, match=r"user 10001 cannot open 8 of 8 devices$"):
+            performed(Start(deployment))
 
 
 def test_a_service_that_never_serves_is_given_up_and_its_node_stays(
@@ -140,7 +123,7 @@ def test_a_service_that_never_serves_is_given_up_and_its_node_stays(
     api.lists["pods"] = [pod("qwen-vllm-1", {"app": "qwen-vllm"}, "Running", crashed)]
     api.logs["qwen-vllm-1/vllm/previous"] = "nrt_init failed\n"
     with pytest.raises(StageFailed) as failure:
-        performed(Serve(Context(deployment)))
+        performed(Serve(deployment))
     assert str(failure.value).splitlines() == [
         "qwen-vllm does not come to serve: 3 restarts",
         "qwen-vllm-1, container vllm, ended with status 3",
@@ -159,10 +142,10 @@ def test_a_service_is_ready_once_its_newest_change_is_carried_out(
         return {"metadata": metadata, "status": {"readyReplicas": 1, "observedGeneration": 2}}
 
     api.lists["deployments"] = [service("qwen-vllm", 2), service("qwen-sd-vllm", 2)]
-    assert "qwen-vllm, qwen-sd-vllm are ready" in performed(Serve(Context(deployment)))
+    assert "qwen-vllm, qwen-sd-vllm are ready" in performed(Serve(deployment))
     api.lists["deployments"] = [service("qwen-vllm", 2), service("qwen-sd-vllm", 3)]
     with pytest.raises(StageFailed, match="were scaled to 0 meanwhile"):
-        performed(Serve(Context(deployment)))
+        performed(Serve(deployment))
     assert api.created == []
 
 
@@ -177,7 +160,7 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
             def perform(self, progress: Progress) -> str:
                 raise error
 
-        monkeypatch.setattr(command, "stages", lambda context: [Failing(context)])
+        monkeypatch.setattr(command, "stages", lambda deployment: [Failing(deployment)])
         monkeypatch.setattr(signal, "signal", lambda *_: None)
         monkeypatch.setattr(sys.stdin, "isatty", lambda: terminal, raising=False)
         return command.experiment(deployment, yes=True, again=False)
@@ -185,36 +168,26 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     return fails
 
 
-@pytest.mark.parametrize(
-    ("after_failure", "terminal", "error", "remaining"),
-    [
+def test_nodes_stay_only_for_somebody_who_wants_to_look(
+    aws: FakeAws, api: Objects, fails: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_nodes(aws)
+    api.refused.add("pods")  # logs that cannot be stored keep no node
+    for after_failure, terminal, error, remaining in (
         ("stop", True, StageFailed, 0),
         ("keep", False, StageFailed, 0),
         ("keep", True, StageFailed, 1),
         # A run in the cluster goes on without who is out of reach, and ends its nodes itself.
         ("stop", False, DeploymentError, 1),
-    ],
-)
-@pytest.mark.usefixtures("deployment")
-def test_nodes_stay_only_for_somebody_who_wants_to_look(
-    aws: FakeAws,
-    api: Objects,
-    fails: Callable[..., int],
-    after_failure: str,
-    terminal: bool,
-    error: type[DeploymentError],
-    remaining: int,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with_nodes(aws, 1)
-    api.refused.add("pods")  # logs that cannot be stored keep no node
-    deployment = at({"capacity.after_failure": after_failure})
-    assert fails(deployment, error("it never serves"), terminal=terminal) == 1
-    assert sizes(aws) == [remaining, 0]
-    printed = capsys.readouterr()
-    assert "it never serves" in printed.err
-    assert ("logs are not stored: " in printed.err) is (remaining == 0)
-    assert "Warning: alerts.emails is empty: no alarm reaches anybody" in printed.out
+    ):
+        scale(aws, 1)
+        deployment = at({"capacity.after_failure": after_failure})
+        assert fails(deployment, error("it never serves"), terminal=terminal) == 1
+        assert sizes(aws) == [remaining, 0]
+        printed = capsys.readouterr()
+        assert "it never serves" in printed.err
+        assert ("logs are not stored: " in printed.err) is (remaining == 0)
+        assert "Warning: alerts.emails is empty: no alarm reaches anybody" in printed.out
 
 
 def test_the_logs_are_in_the_bucket_first(
@@ -247,10 +220,7 @@ def test_the_logs_are_in_the_bucket_first(
 def called(name: str, deployment: Deployment, *options: str) -> int:
     """As a person calls a command; returns the exit status."""
     words = ["deployment", name, *options, "--experiment", deployment.file]
-    with (
-        mock.patch.object(sys, "argv", words),
-        mock.patch.object(signal, "signal"),
-    ):
+    with mock.patch.object(sys, "argv", words), mock.patch.object(signal, "signal"):
         return main()
 
 

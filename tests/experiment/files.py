@@ -1,7 +1,5 @@
 """Experiment files made from the article's by editing one thing or a few."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

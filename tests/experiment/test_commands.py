@@ -3,8 +3,6 @@
 A mode, a runtime or a family that commands.txt does not know fails here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import product

@@ -1,7 +1,5 @@
 """What an experiment takes and costs is estimated before it is deployed, and follows its fields."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
@@ -43,7 +41,7 @@ def costs(changes: Mapping[str, Any]) -> Cost:
     return cost(Experiment.model_validate_json(edited(changes)))
 
 
-@pytest.mark.parametrize("shape", [{}, SWEEP, VANILLA, SWEEP | ON_TRAINIUM])
+@pytest.mark.parametrize("shape", [{}, SWEEP, VANILLA])
 def test_a_total_is_the_sum_of_its_parts_and_more_rounds_take_longer(shape: dict[str, Any]) -> None:
     costed = costs(shape)
     by_part = [part.usd_per_hour * costed.hours_of(part.group) for part in costed.parts]
@@ -80,6 +78,9 @@ FOUR: Final = {"concurrency": 4, "requests": 8}
         (load_of(FOUR, FOUR | {"concurrency": 8}), 3 * (10 + 2 * 27) + 60 * 2 * (10 + 2 * 27)),
         # An open loop lasts as long as it sends, and an answer longer.
         (load_of({"rate": 0.5, "seconds": 60}), 3 * 37 + 60 * (10 + 60 + 27)),
+        # Spread rounds: the last of six begins when it is due, and has its ten turns.
+        ({"benchmark.spread_minutes": 90}, 3 * 37 + 5400 + 10 * 37),
+        ({"benchmark.spread_minutes": 9}, 3 * 37 + 60 * 37),
         ({"benchmark.requests": 400, "benchmark.timeout_seconds": 100}, 3 * 37 + 60 * 110),
     ],
 )
@@ -157,6 +158,10 @@ def test_the_page_fits_the_terminal_and_has_the_figures() -> None:
         assert part.formula in text
     assert re.search(f"in all +{costed.hours:.2f} +{costed.usd:.2f}", text)
     assert f"{730 * costed.idle_usd_per_hour:.0f} USD a month" in text
+    for hours, usd, is_early in ((3, "107.45", False), (1, "35.82", True)):
+        text = page(of({"capacity.max_hours": hours}), "mine.yaml", 400)
+        assert f"at most {hours} h x 35.82 = {usd} USD" in text
+        assert ("so the guard ends them before the run ends" in text) is is_early
 
 
 BLOCK: Final = {
@@ -171,7 +176,6 @@ BLOCK: Final = {
         ({}, True),
         (BLOCK, True),
         ({"capacity.purchase": "spot"}, False),
-        (BLOCK | {"capacity.purchase": "reservation"}, False),
         ({"capacity.price.purchase": "on-demand"}, False),
     ],
 )
@@ -192,25 +196,13 @@ def test_a_capacity_block_is_paid_by_the_day_in_every_total(
     assert "try first       capacity.purchase: spot, seen in us-east-2 at 8.60 to 15.34" in text
 
 
-@pytest.mark.parametrize(
-    ("hours", "days"),
-    # EKS takes the nodes 40 minutes before the end.
-    [(23.33, 1), (23.34, 2), (13 * 24, 14), (14 * 24, 21), (28 * 24, 35), (181 * 24, 182)],
-)
-def test_a_capacity_block_holds_the_hours_and_lasts_whole_days_or_weeks(
-    hours: float, days: int
-) -> None:
-    block = smallest(of(BLOCK), hours)
-    assert block is not None
-    assert block.hours == days * 24
-    assert block.usd == pytest.approx(days * 858.2592)
-
-
-def test_a_guard_before_the_end_is_named() -> None:
-    for hours, usd, is_early in ((3, "107.45", False), (1, "35.82", True)):
-        text = page(of({"capacity.max_hours": hours}), "mine.yaml", 400)
-        assert f"at most {hours} h x 35.82 = {usd} USD" in text
-        assert ("so the guard ends them before the run ends" in text) is is_early
+def test_a_capacity_block_holds_the_hours_and_lasts_whole_days_or_weeks() -> None:
+    """EKS takes the nodes 40 minutes before the end."""
+    for hours, days in ((23.33, 1), (23.34, 2), (14 * 24, 21), (181 * 24, 182)):
+        block = smallest(of(BLOCK), hours)
+        assert block is not None
+        assert block.hours == days * 24
+        assert block.usd == pytest.approx(days * 858.2592)
 
 
 def test_the_documentation_has_each_duration() -> None:

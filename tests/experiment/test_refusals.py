@@ -1,8 +1,9 @@
 """Bad experiment files: each is refused in one line, with the field, its line and a key word."""
 
-from __future__ import annotations
-
+import hashlib
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -210,15 +211,51 @@ def test_files_that_cannot_be_read(
     assert str(caught.value) == f"{file}: {why}"
 
 
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes an experiment with a file of prompts beside it; returns the experiment's path."""
+
+    def write(*lines: Any, **case: Any) -> Path:
+        text = "".join(f"{each if isinstance(each, str) else json.dumps(each)}\n" for each in lines)
+        (tmp_path / "prompts.jsonl").write_text(text, encoding="utf-8")
+        path, own = tmp_path / "mine.yaml", {"name": "own", "file": "prompts.jsonl"}
+        path.write_text(edited({"benchmark.test_cases.3": own | case}), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_an_experiment_carries_its_file_of_prompts_as_it_is(write: Write, tmp_path: Path) -> None:
+    function = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+    tools = [{"type": "function", "function": function}]
+    short = {"prompt": "Hello", "class": "short"}
+    experiment = load(write(short, {"prompt": "Goodbye", "tools": tools}))
+    content = (tmp_path / "prompts.jsonl").read_bytes()
+    file = experiment.prompts_of(experiment.benchmark.test_cases[3])
+    assert file is experiment.prompt_files["prompts.jsonl"]
+    assert (file.content, file.digest) == (content, hashlib.sha256(content).hexdigest())
+    assert file.classes == {"short": 1, "": 1}
+    assert experiment.calls_tools
+    assert not load(write(short)).calls_tools
+    with pytest.raises(ExperimentError, match=r"classes\[0\] = .* must be one of short$"):
+        load(write(short, classes=["long"]))
+    with pytest.raises(ExperimentError) as caught:
+        load(write({"prompt": "fine"}, "no JSON", {"prompt": " "}, {"prompt": "x", "tools": [{}]}))
+    lines = str(caught.value).split("\n")
+    named = {f"{tmp_path / 'prompts.jsonl'}:{number}" for number in (2, 3, 4)}
+    assert {line.partition(": ")[0] for line in lines} == named
+
+
 @pytest.mark.parametrize(
     "text",
     [
         f"\ufeff{ARTICLE_TEXT}".replace("\n", "\r\n"),
-        f"---\n{ARTICLE_TEXT}...\n",
         replaced("2026-05-21", "'2026-05-21'").replace("35.7608", "36"),
         replaced("us-east-2c]", "&z us-east-2c]").replace("e: us-east-2c", "e: *z"),
     ],
-    ids=["byte order mark and CRLF", "document markers", "quoted date, integer", "alias"],
 )
 def test_what_is_good_is_let_through(text: str) -> None:
     parse(text, "mine.yaml")

@@ -1,7 +1,5 @@
 """The small experiment tries out what the large one rests on, and nothing that takes hours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -20,21 +18,13 @@ def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment, str]:
     return large, parse(text, "mine-smoke.yaml"), text
 
 
-TWO = [
-    {"name": "k3", "mode": "fused", "num_speculative_tokens": 3},
-    {"name": "k7", "mode": "fused", "num_speculative_tokens": 7, "batch": 8},
-]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"speculation.num_speculative_tokens": 15, "serving.batch": 16},
-        {"speculation": TWO, "serving.devices": 4, "serving.tensor_parallel": 16},
-    ],
-)
-def test_it_has_the_same_stacks_node_claims_and_mode(changes: dict[str, Any]) -> None:
-    large, little, text = small(changes)
+def test_it_has_the_same_stacks_node_claims_and_mode() -> None:
+    two = [
+        {"name": "k3", "mode": "fused", "num_speculative_tokens": 3},
+        {"name": "k7", "mode": "fused", "num_speculative_tokens": 7, "batch": 8},
+    ]
+    claims = {"serving.devices": 4, "serving.tensor_parallel": 16}
+    large, little, text = small({"speculation": two} | claims)
     for field in ("name", "aws", "capacity", "runtime", "speculation", "alerts"):
         assert getattr(little, field) == getattr(large, field)
     unchanged = large.serving.model_copy(update={"length": little.serving.length})
@@ -43,24 +33,14 @@ def test_it_has_the_same_stacks_node_claims_and_mode(changes: dict[str, Any]) ->
     assert "Not tried" not in text
 
 
-@pytest.mark.parametrize(
-    ("changes", "nodes", "names"),
-    [
-        (swept(drafts=[SMALL_DRAFT]) | {"capacity.nodes": 4}, 2, ["Base", "k15"]),
-        (
-            swept(batches=[4, 8]) | {"capacity.nodes": 3},
-            3,
-            ["Base", "k15-b4", "Base-batch-8", "k15-b8"],
-        ),
-    ],
-)
-def test_of_a_sweep_it_tries_the_widest_window(
-    changes: dict[str, Any], nodes: int, names: list[str]
-) -> None:
-    large, little, _ = small(changes)
-    assert [variant.name for variant in variants(little)] == names
-    assert little.capacity == large.capacity.model_copy(update={"nodes": nodes})
+def test_of_a_sweep_it_tries_the_widest_window_at_each_batch() -> None:
+    large, little, _ = small(swept(drafts=[SMALL_DRAFT]) | {"capacity.nodes": 4})
+    assert [variant.name for variant in variants(little)] == ["Base", "k15"]
+    assert little.capacity == large.capacity.model_copy(update={"nodes": 2})
     assert {v.draft.id for v in variants(little) if v.draft} == {"Qwen/Qwen3-0.6B"}
+    _, little, _ = small(swept(batches=[4, 8]) | {"capacity.nodes": 3})
+    names = [variant.name for variant in variants(little)]
+    assert (names, little.capacity.nodes) == (["Base", "k15-b4", "Base-batch-8", "k15-b8"], 3)
 
 
 def test_of_a_ladder_it_tries_one_load_point() -> None:
@@ -90,6 +70,5 @@ def test_a_mode_without_a_small_head_is_tried_with_a_draft_model(
 
 
 def test_a_runtime_without_a_small_pair_is_refused_in_one_line() -> None:
-    large = parse(edited(of_file("dflash")), "mine.yaml")
     with pytest.raises(ExperimentError, match=r"^mine\.yaml: runtime = .*vllm-0\.9\.1-nxdi.*$"):
-        smoke_experiment(large, "mine.yaml")
+        small(of_file("dflash"))

@@ -1,7 +1,5 @@
 """An embedded AWS, empty, and rehearsals in it without the CDK's CLI."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -1,12 +1,7 @@
 """Which processes are left. One that has ended counts as gone, whoever has yet to take note."""
 
-from __future__ import annotations
-
-import contextlib
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 
@@ -46,24 +41,11 @@ def left_in_group(group: int, seconds: float = 2.0) -> set[int]:
 
 
 def _entries() -> list[Entry]:
-    rows = _rows_of_proc() if Path("/proc/self/stat").exists() else _rows_of_ps()
+    command = ["ps", "-axo", "pid=,stat=,ppid=,pgid="]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = map(str.split, listing.stdout.splitlines())
     return [
         Entry(int(pid), int(parent), int(group))
         for pid, state, parent, group in rows
         if not state.startswith("Z")
     ]
-
-
-def _rows_of_proc() -> Iterator[list[str]]:
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # "pid (name) state parent group ...", and a name may hold anything.
-            pid, _, fields = stat.read_text().partition(" (")
-            yield [pid, *fields.rpartition(") ")[2].split()[:3]]
-
-
-def _rows_of_ps() -> Iterator[list[str]]:
-    listing = subprocess.run(
-        ["ps", "-axo", "pid=,stat=,ppid=,pgid="], capture_output=True, text=True, check=True
-    )
-    return (line.split() for line in listing.stdout.splitlines())

@@ -1,7 +1,5 @@
 """Rehearsals of a sweep, of jobs, and of services, on golden endpoints and an embedded AWS."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The command: what it prints, how it ends, and that nothing is left."""
 
-from __future__ import annotations
-
 import fcntl
 import re
 import signal

@@ -78,6 +78,9 @@ class InProcess(Driver):
             url = f"{turn['endpoint']}/chat/completions"
             requests = turn["point"].requests
             await asyncio.gather(*(_send(session, url, body) for _ in range(requests)))
+        # The real one sends more until then.
+        if not (await asyncio.wait([turn["until"]], timeout=5))[0]:
+            raise LoadError("closed-loop did not end")
 
 
 async def _send(session: aiohttp.ClientSession, url: str, body: dict[str, object]) -> None:

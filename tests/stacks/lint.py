@@ -1,7 +1,5 @@
 """What cfn-lint finds in the templates of an experiment."""
 
-from __future__ import annotations
-
 import functools
 import json
 

@@ -1,7 +1,5 @@
 """What several tests look up in templates."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The roles of GitHub's workflows: who gets them, and that neither can do more than it must."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

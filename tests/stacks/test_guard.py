@@ -1,7 +1,5 @@
 """What scales nodes to 0: the guard's group and roles, the stopper, and who may start it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,20 +1,12 @@
 """What the serving stack applies, in which order, and the image that it builds."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from charts.indexes import run_id
-from charts.names import indexed_job
 from stacks.serving import PRUNED
-from tests.matrix import SWEEP, VANILLA, WHOLE_NODES
-from tests.stacks.templates import outputs, resolved
+from tests.stacks.templates import resolved
 from tests.synthesis import ACCOUNT, ROOT, Manifest, Synthesised
 
 
@@ -59,14 +51,6 @@ def test_what_kubectl_would_never_prune_has_a_resource_to_be_deleted_by(each: Sy
     assert kinds == {"NetworkPolicy", "ResourceClaimTemplate", "ServiceAccount"}
 
 
-def test_a_ready_image_is_used_as_it_is(of_matrix: Callable[[str], Synthesised]) -> None:
-    image = "registry.example.com/benchmark:1"
-    result = of_matrix(WHOLE_NODES)
-    assert result.object("Pod", "qwen-llmperf")["spec"]["containers"][0]["image"] == image
-    assets = json.loads((result.directory / "whole-nodes-serving.assets.json").read_text())
-    assert not assets.get("dockerImages")
-
-
 def test_the_image_is_built_from_the_benchmark_and_nothing_besides(
     synthesised: Synthesised,
 ) -> None:
@@ -80,17 +64,6 @@ def test_the_image_is_built_from_the_benchmark_and_nothing_besides(
     files = {path for path in _files(ROOT / "spectap") if "__pycache__" not in path.parts}
     assert _files(synthesised.directory / image["source"]["directory"]) == files
     assert Path("Dockerfile") in files
-
-
-@pytest.mark.parametrize("name", [SWEEP, VANILLA])
-def test_commands_are_about_indexes(name: str, of_matrix: Callable[[str], Synthesised]) -> None:
-    isolated = of_matrix(name)
-    commands = {k: json.dumps(v) for k, v in outputs(isolated, "serving").items() if "Command" in k}
-    names = ("Kubeconfig", "Watch", "Preparation", "Indexes", "Index", "Results", "Again")
-    assert [*commands] == [f"Command{number}{name}" for number, name in enumerate(names, 1)]
-    for command in ("Command4Indexes", "Command5Index", "Command7Again"):
-        assert f"--selector app={indexed_job(isolated.experiment)}" in commands[command]
-    assert f"/results/{run_id(isolated.experiment)}/" in commands["Command6Results"]
 
 
 def _files(folder: Path) -> set[Path]:

@@ -1,7 +1,5 @@
 """Whole templates, asset hashes masked: what a change of code changes, in the pull request."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ What it began goes on without whoever asked. The guard's schedules and roles are
 node groups and deleted after them, as the template says (tests/stacks/test_guard.py).
 """
 
-from __future__ import annotations
-
 import datetime
 import functools
 import json
@@ -15,11 +13,9 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from tests.deployment.fake_aws.clock import MINUTE, Clock
-from tests.deployment.fake_aws.eks import Eks
+from tests.deployment.fake_aws.eks import Eks, Scheduler
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION
-from tests.deployment.fake_aws.scheduler import Scheduler
-from tests.deployment.fake_aws.service import Answer, refused
+from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
 
 _OUTPUTS: Final = {"trainium": "NodeGroup", "compile": "CompileNodeGroup"}
 _ROLES: Final = {"trainium": "GuardRole", "compile": "CompileGuardRole"}

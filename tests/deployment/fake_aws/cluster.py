@@ -5,8 +5,6 @@ server of ``tests/cluster`` is a real one; this one has the stages see a pod wai
 node.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections import Counter
@@ -28,8 +26,8 @@ from experiment.variants import variants
 from spectap import config
 from spectap.names import COMPLETE, CONFIG, MERGED, results_key, variant_run
 from tests.deployment.api import Objects
-from tests.deployment.fake_aws.account import FakeAws
-from tests.deployment.fake_aws.clock import MINUTE
+from tests.deployment.fake_aws import FakeAws
+from tests.deployment.fake_aws.service import MINUTE
 
 Manifest = dict[str, Any]
 

@@ -1,7 +1,5 @@
 """What an account just answers: who asks, quotas, capacity, versions, and objects in buckets."""
 
-from __future__ import annotations
-
 import datetime
 import io
 from collections.abc import Callable

@@ -1,8 +1,9 @@
-"""What all services have in common: errors, and a client that calls them as boto3's do."""
+"""What all services have in common: time, errors, and a client that calls them as boto3's do."""
 
-from __future__ import annotations
-
+import datetime
 import functools
+import heapq
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +13,10 @@ from botocore.exceptions import ClientError, ParamValidationError
 from botocore.model import OperationModel, ServiceModel
 from botocore.session import get_session
 from botocore.validate import ParamValidator
+
+MINUTE: Final = 60.0
+HOUR: Final = 3600.0
+_EPOCH: Final = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
 
 Answer = dict[str, Any]
 """Of an operation."""
@@ -76,3 +81,37 @@ def _judge(value: object, shape: Any, *, is_complete: bool) -> None:
 def _operations(service: str) -> dict[str, OperationModel]:
     model: ServiceModel = get_session().get_service_model(service)
     return {xform_name(name): model.operation_model(name) for name in model.operation_names}
+
+
+class Clock:
+    """Seconds since a moment that means nothing; events happen when the time comes to them."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.watch: Callable[[], None] = lambda: None
+        """Called after each event."""
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = itertools.count()
+
+    def now(self) -> datetime.datetime:
+        return self.moment(self.seconds)
+
+    def moment(self, seconds: float) -> datetime.datetime:
+        """A number of this clock in UTC, in whole seconds."""
+        return _EPOCH + datetime.timedelta(seconds=int(seconds))
+
+    def seconds_of(self, moment: datetime.datetime) -> float:
+        return (moment - _EPOCH).total_seconds()
+
+    def after(self, seconds: float, event: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self.seconds + seconds, next(self._count), event))
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass, with all that happens meanwhile. An event may let time pass, too."""
+        end = self.seconds + seconds
+        while self._events and self._events[0][0] <= end:
+            when, _, event = heapq.heappop(self._events)
+            self.seconds = max(self.seconds, when)
+            event()
+            self.watch()
+        self.seconds = max(self.seconds, end)

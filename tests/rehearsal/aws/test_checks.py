@@ -1,7 +1,5 @@
 """The embedded AWS, and what must be in it after a rehearsal."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -60,15 +58,6 @@ def test_a_run_is_brought_as_it_is_and_the_bucket_has_to_hold_it(aws: Aws, tmp_p
     put(aws, bucket, stale="")
     with pytest.raises(RehearsalError, match=r"config\.json differs.*; report\.html .*; stale "):
         checks.bucket_holds(aws, bucket, run)
-
-
-def test_a_variant_has_records_once_a_turn_is_over(aws: Aws) -> None:
-    put(aws, "records", variants__SD__ledger_jsonl="{}")
-    assert not checks.has_records(aws, "records", RUN, "SD")
-    for round, has_records in ((-1, False), (1, True)):
-        note = json.dumps({"round": round, "case": "counting", "failure": None}) + "\n"
-        put(aws, "records", variants__SD__progress_jsonl=note)
-        assert checks.has_records(aws, "records", RUN, "SD") is has_records
 
 
 def ledger(*rounds: int, variant: str) -> str:

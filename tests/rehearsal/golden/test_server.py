@@ -1,7 +1,5 @@
 """The golden endpoint: what it answers, in vLLM's bytes, and what its counters say of that."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json
@@ -52,12 +50,12 @@ def test_with_a_key_it_answers_those_who_send_it() -> None:
         golden = Golden(lambda prompt, number, length: [Step(0.002, 1)], api_key="sesame")
         async with golden, aiohttp.ClientSession(headers=headers) as session:
             root = golden.url.removesuffix("/v1")
-            paths = ("/v1/models", "/v1/nothing", "/health", "/version", "/metrics")
+            paths = ("/v1/models", "/v1/nothing", "/health", "/metrics")
             return [(await session.get(f"{root}{path}")).status for path in paths]
 
-    assert asyncio.run(statuses({})) == [401, 401, 200, 200, 200]
+    assert asyncio.run(statuses({})) == [401, 401, 200, 200]
     assert asyncio.run(statuses({"Authorization": "Bearer other"}))[:2] == [401, 401]
-    assert asyncio.run(statuses({"Authorization": "Bearer sesame"})) == [200, 404, 200, 200, 200]
+    assert asyncio.run(statuses({"Authorization": "Bearer sesame"})) == [200, 404, 200, 200]
 
 
 def events(stream: bytes) -> list[Any]:
@@ -173,20 +171,6 @@ def test_requests_beyond_the_batch_wait_their_turn() -> None:
     asyncio.run(scenario())
 
 
-def test_a_step_takes_as_long_as_all_that_are_in_flight_make_it() -> None:
-    async def scenario(streams: int) -> list[float]:
-        steps = [Step(0.05 * (index + 1), 1) for index in range(4)]
-        async with Golden(lambda *_: steps, slowdown=lambda count: 1 + count) as golden:
-            await asyncio.gather(
-                *(post(golden, "chat/completions", {"stream": True}) for _ in range(streams))
-            )
-            return [sent.time_per_output_token for sent in golden.sent]
-
-    # 0.1 and 0.2 s, less what the first token is late.
-    assert min(asyncio.run(scenario(1))) > 0.075
-    assert min(asyncio.run(scenario(3))) > 0.15
-
-
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -265,14 +249,10 @@ def test_either_engine_counts_in_its_way() -> None:
     assert samples(page(Engine.V0, "m", SENT, running=1)) == BOTH | {
         "generation_tokens_total": 5,  # those that it scheduled: one a step
         "time_per_output_token_seconds_count": 3,
-        "time_per_output_token_seconds_sum": 1.75,
     }
     assert samples(page(Engine.V1, "m", SENT, running=1, drafts=4)) == BOTH | {
         "generation_tokens_total": 11,
         "inter_token_latency_seconds_count": 3,
-        "inter_token_latency_seconds_sum": 1.75,
-        "request_time_per_output_token_seconds_count": 1,
-        "request_time_per_output_token_seconds_sum": 0.125,
         "spec_decode_num_drafts_total": 3,
         "spec_decode_num_draft_tokens_total": 12,
         # What is accepted counts, though the answer ends before it.

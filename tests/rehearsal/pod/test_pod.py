@@ -1,10 +1,7 @@
 """The rehearsal runs what the pod runs, asks for less, and lists every difference."""
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +15,7 @@ from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
 from rehearsal.golden.endpoints import GOLDEN
 from rehearsal.pod.as_process import BenchmarkProcess, as_process, differences
-from rehearsal.pod.manifest import Pod, read_indexed_job, read_pod
+from rehearsal.pod.manifest import Pod, read_pod
 from rehearsal.setting import Caps, Layout, Server, Servers, Setting
 from spectap.config import Config, PromptSource, TestCase
 from spectap.load_points import LoadPoint
@@ -41,15 +38,6 @@ def setting(article: Experiment, tmp_path: Path) -> Setting:
     aws = Aws("http://localhost:3", "us-east-2", "123456789012", environment)
     (tmp_path / "spectap").symlink_to(ROOT / "spectap")
     return Setting(article, "rehearsal-1", Layout(tmp_path), aws, GOLDEN, Console(1))
-
-
-def adapted(pod: Pod, setting: Setting) -> BenchmarkProcess:
-    return as_process(pod, setting, SERVERS)
-
-
-def with_config(pod: Pod, **changes: Any) -> Pod:
-    content = json.loads(pod.files[CONFIG]) | changes
-    return replace(pod, files={CONFIG: json.dumps(content).encode()})
 
 
 def config_of(benchmark: BenchmarkProcess) -> Config:
@@ -83,7 +71,7 @@ def test_command_and_environment_are_the_pod_s_with_the_way_to_aws(
     pod: Pod, setting: Setting
 ) -> None:
     assert pod.command is None
-    benchmark = adapted(pod, setting)
+    benchmark = as_process(pod, setting, SERVERS)
     assert benchmark.command == (sys.executable, "-m", "spectap", "run")
     assert benchmark.environment == {
         "AWS_ENDPOINT_URL": "http://localhost:3",
@@ -99,7 +87,7 @@ def test_command_and_environment_are_the_pod_s_with_the_way_to_aws(
 def test_the_configuration_differs_in_what_is_listed_and_nothing_else(
     pod: Pod, setting: Setting
 ) -> None:
-    benchmark = adapted(pod, setting)
+    benchmark = as_process(pod, setting, SERVERS)
     mounts = setting.layout.mounts
     assert [*benchmark.files] == [mounts["/etc/benchmark"] / "config.json"]
     before, after = Config.model_validate_json(pod.files[CONFIG]), config_of(benchmark)
@@ -123,80 +111,22 @@ def test_the_configuration_differs_in_what_is_listed_and_nothing_else(
     assert after.model_copy(update=same | {"bucket": before.bucket}) == before
 
 
-def test_buckets_are_of_the_embedded_account_and_drafts_of_who_serves(
+def test_buckets_are_of_the_embedded_account_and_drafts_and_load_of_who_serves(
     pod: Pod, setting: Setting
 ) -> None:
-    names = {"bucket": "b-${AWS_ACCOUNT_ID}", "prompts_bucket": "a-${AWS_ACCOUNT_ID}"}
-    upstream = replace(setting, endpoints=replace(GOLDEN, drafts_whole_window=True))
-    benchmark = adapted(with_config(pod, **names), upstream)
+    load = json.loads(pod.files[CONFIG])["load"]
+    load["points"] = [{"concurrency": count, "requests": 40} for count in (1, 4, 16, 32)]
+    buckets = {"bucket": "b-${AWS_ACCOUNT_ID}", "prompts_bucket": "a-${AWS_ACCOUNT_ID}"}
+    content = json.loads(pod.files[CONFIG]) | buckets | {"load": load}
+    pod = replace(pod, files={CONFIG: json.dumps(content).encode()})
+    served = replace(GOLDEN, drafts_whole_window=True, caps=Caps(concurrency=4))
+    benchmark = as_process(pod, replace(setting, endpoints=served), SERVERS)
+    assert benchmark.left_out == ("concurrency-16", "concurrency-32")
     config = config_of(benchmark)
     assert benchmark.bucket == config.bucket == "b-123456789012"
     assert config.prompts_bucket == "a-123456789012"
     assert [variant.drafts_per_step for variant in config.variants] == [None, 7]
     assert "variants.SD.drafts_per_step: 7 in place of 6" in benchmark.differences
-
-
-def test_load_points_that_are_left_out_are_named(pod: Pod, setting: Setting) -> None:
-    load = json.loads(pod.files[CONFIG])["load"]
-    load["points"] = [{"concurrency": count, "requests": 40} for count in (1, 4, 16, 32)]
-    few = replace(setting, endpoints=replace(GOLDEN, caps=Caps(concurrency=4)))
-    process = adapted(with_config(pod, load=load), few)
-    assert process.left_out == ("concurrency-16", "concurrency-32")
-
-
-def a_job(rules: Sequence[Any]) -> dict[str, Any]:
-    mounts = [{"name": "config", "mountPath": "/etc/benchmark"}]
-    server = {"name": "vllm", "restartPolicy": "Always", "volumeMounts": mounts}
-    template = a_pod(args=["index"], volumeMounts=mounts)["spec"] | {
-        "initContainers": [
-            {"name": "fetch", "envFrom": [], "volumeMounts": []},
-            server | {"env": [{"name": "A", "value": "1"}]},
-        ],
-        "volumes": [{"name": "config", "configMap": {"name": "m"}}],
-    }
-    spec = {
-        "completionMode": "Indexed",
-        "completions": 2,
-        "parallelism": 2,
-        "backoffLimitPerIndex": 3,
-    }
-    job = spec | {"podFailurePolicy": {"rules": rules}, "template": {"spec": template}}
-    return {"kind": "Job", "metadata": {"name": "j"}, "spec": job}
-
-
-INDEXES: Final = {
-    "kind": "ConfigMap",
-    "metadata": {"name": "m"},
-    "data": {
-        **{"0.variant": "Base\n", "1.variant": "k3\n", "1.folder": "k3-0a1b2c3d\n"},
-        "1.serve": "vllm\nserve\na b\n",
-    },
-}
-
-
-def test_a_job_of_indexes_is_read_with_its_sidecar(tmp_path: Path) -> None:
-    def rule(action: str, container: str, *values: int) -> dict[str, Any]:
-        codes = {"containerName": container, "operator": "In", "values": [*values]}
-        return {"action": action, "onExitCodes": codes}
-
-    rules = [
-        rule("Ignore", "c", 75),
-        rule("FailIndex", "fetch", 70),
-        rule("FailIndex", "c", 69, 71),
-        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
-    ]
-    other_job = {"kind": "Job", "metadata": {"name": "compile"}, "spec": {"template": {}}}
-    job = read_indexed_job(write(tmp_path, a_job(rules), INDEXES, other_job))
-    assert (job.indexes, job.parallelism, job.retries) == (2, 2, 3)
-    assert job.final == {69, 71}
-    assert job.pod.arguments == ("index",)
-    assert [job.variant_of(index) for index in (0, 1)] == ["Base", "k3"]
-    assert job.folder_of(1) == "k3-0a1b2c3d"
-    server = job.server_of(1)
-    assert server.command == ("vllm", "serve", "a b")
-    assert server.environment == {"A": "1"}
-    with pytest.raises(RehearsalError, match=r"no ConfigMap of the Job has 0\.serve$"):
-        job.server_of(0)
 
 
 Points = tuple[tuple[str, float, int], ...]
@@ -216,6 +146,7 @@ def of_pod(points: Points = LADDER) -> Config:
             LoadPoint.model_validate({kind: x, "requests": count}) for kind, x, count in points
         ),
         "mean_output_tokens": 600,
+        "spread_minutes": 50,
     }
     return config.model_copy(
         update={"load": config.load.model_copy(update=load), "test_cases": (case,)}
@@ -229,13 +160,10 @@ def concurrencies(*counts: int) -> Points:
 @pytest.mark.parametrize(
     ("caps", "points", "expected"),
     [
-        # A rate remains, and lasts less long.
-        ({"rate_seconds": 2}, LADDER[2:], {"rate-0.2": 1, "rate-5": 10}),
         # A concurrency that is too high is left out.
         ({"concurrency": 4}, LADDER[:3], {"concurrency-1": 4, "rate-0.2": 12}),
         # A ladder stays a ladder, and a rate alone is none.
         ({"concurrency": 4}, concurrencies(16, 8, 32), {"concurrency-16": 16, "concurrency-8": 8}),
-        ({"concurrency": 4}, concurrencies(8, 2, 16), {"concurrency-8": 8, "concurrency-2": 20}),
         # A single one is lowered.
         ({"concurrency": 4}, concurrencies(16), {"concurrency-4": 20}),
     ],
@@ -255,8 +183,6 @@ def test_every_difference_is_listed() -> None:
         "load.points.rate-5.requests: 10 in place of 300",
         f"load.rounds.at_least: 1 in place of {of_pod().load.rounds.at_least}",
         f"load.rounds.at_most: 1 in place of {of_pod().load.rounds.at_most}",
+        "load.spread_minutes: 0 in place of 50",
         "test_cases.set.prompts.limit: 12 in place of 40",
     ]
-    (gone, new) = differences(of_pod(LADDER[:1]), of_pod(LADDER[1:2]))
-    assert gone == "load.points.concurrency-1: left out"
-    assert new.startswith("load.points.concurrency-16: added, ")

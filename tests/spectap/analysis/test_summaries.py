@@ -34,6 +34,19 @@ def test_a_ledger_of_one_round_is_cut_into_blocks_of_time(snapshot: SnapshotAsse
     assert summarise_ledgers([r for r in records if r.round == 0]).cases == ()
 
 
+@pytest.mark.parametrize(("later", "judged"), [(0.4, True), (0.6, False), (5.0, False)])
+def test_ledgers_of_different_times_get_no_verdict(later: float, judged: bool) -> None:
+    records = [r for r in ledgers.ledger(requests=80, rounds=1)[1] if r.round > 0]
+    ends = {v: max(r.sent + r.end for r in records if r.variant == v) for v in ("Base", "SD")}
+    shorter = min(ends.values()) - min(r.sent for r in records)
+    # Both begin at once, so the faster side, which is the one that is moved, ends first.
+    move = max(ends.values()) - min(ends.values()) + later * shorter
+    moved = [replace(r, sent=r.sent + move) if r.variant == "SD" else r for r in records]
+    ((_, compared),) = summarise_ledgers(moved).cases[0].compared
+    assert (compared.speed is not None) == judged
+    assert judged or "measure them with spectap measure" in compared.verdict.sentence
+
+
 @pytest.fixture(scope="module")
 def article() -> Summary:
     return summarise(*ledgers.LEDGERS["article"]())

@@ -1,7 +1,5 @@
 """An AWS that refuses, fails and comes back: moto behind a loopback port."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator

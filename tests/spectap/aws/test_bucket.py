@@ -1,7 +1,5 @@
 """What goes into a bucket and comes back; calls of an AWS that refuses and fails."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable
@@ -112,11 +110,9 @@ def test_what_the_folder_lacks_comes_back(
     assert brought == [f"/{BUCKET}/results/run-1/report.html"]
 
 
-@pytest.mark.parametrize("name", ["../../elsewhere", "a//b", "folder/"])
-def test_a_key_that_leads_elsewhere_is_passed_over(
-    bucket: Bucket, tmp_path: Path, name: str
-) -> None:
-    put(f"results/run-1/{name}")
+def test_a_key_that_leads_elsewhere_is_passed_over(bucket: Bucket, tmp_path: Path) -> None:
+    for name in ("../../elsewhere", "a//b", "folder/"):
+        put(f"results/run-1/{name}")
     bucket.fetch("run-1", tmp_path / "runs" / "back")
     assert [*tmp_path.rglob("*")] == []
 
@@ -207,7 +203,7 @@ def test_a_run_reads_its_prompts_from_the_bucket(tmp_path: Path, clock: Clock) -
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [(500, "InternalError"), (400, "RequestTimeout"), (429, "TooManyRequests")],
+    [(500, "InternalError"), (400, "RequestTimeout")],
 )
 def test_an_outage_of_a_minute_is_waited_for(
     store: Aws, clock: Clock, status: int, code: str

@@ -1,7 +1,5 @@
 """Values into CloudWatch, each at most once, whatever happens: moto behind a loopback port."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

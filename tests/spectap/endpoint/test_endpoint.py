@@ -1,7 +1,5 @@
 """What is asked of a server besides the load: health, models, lengths, counters, greedy answers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence
@@ -48,7 +46,6 @@ def answering(**answers: int | str) -> Handler:
     ("answers", "state"),
     [
         ({"health": 404, "models": 200}, None),
-        ({"health": 405, "models": 503}, "HTTP 503"),
         ({"health": 503, "models": 200}, "HTTP 503"),
     ],
 )
@@ -159,14 +156,13 @@ REFUSED = Refused("roles must alternate")
         (["long refused", "one"], [Refused("no " * 40), Counted(4, 100)]),
         # A failure at one prompt says nothing of the others.
         (["500", "one", "404", "one"], [None, Counted(4, 100), None, Counted(4, 100)]),
-        (["word " * n for n in range(1, 30)], [Counted(n + 3, 100) for n in range(1, 30)]),
     ],
 )
 def test_each_prompt_is_counted_or_refused_in_order(texts: list[str], expected: list[Any]) -> None:
     assert count(vllm([]), [prompt(text) for text in texts]) == expected
 
 
-@pytest.mark.parametrize(("status", "text"), [(404, ""), (200, "<html>"), (200, '{"count": 4}')])
+@pytest.mark.parametrize(("status", "text"), [(404, ""), (200, '{"count": 4}')])
 def test_a_server_that_does_not_count_is_asked_for_two_prompts(status: int, text: str) -> None:
     paths: list[str] = []
 
@@ -201,8 +197,7 @@ vllm:inter_token_latency_seconds_sum{engine="0",model_name="m"} 1.9
 
 
 def parse(page: str) -> Counters | None:
-    parsed = counters.parse(page)
-    return None if parsed is None else parsed.counters
+    return parsed.counters if (parsed := counters.parse(page)) else None
 
 
 OF_VLLM = Counters(120, 16, 112, 19, (12, 7), 120, 2, 17)
@@ -225,7 +220,6 @@ SECOND_ENGINE = "".join(
         (PAGE + OLD_NAME, OF_VLLM),
         (PAGE + SECOND_ENGINE, Counters(240, 32, 224, 38, (24, 14), 240, 4, 34)),
         ("not metrics {", None),
-        ("process_cpu_seconds_total 3\n", None),
     ],
 )
 def test_a_page(page: str, expected: Counters | None) -> None:
@@ -283,10 +277,10 @@ def test_counters_are_taken_when_every_answer_has_ended(pages: list[str]) -> Non
 
 
 class Answering:
-    """An endpoint that always gives the same answer."""
+    """An endpoint that always gives the same answer, by default this text."""
 
-    def __init__(self, **choice: Any) -> None:
-        self.choice = choice
+    def __init__(self, text: str = "", **choice: Any) -> None:
+        self.choice = choice or {"message": {"content": text}}
         self.asked: list[dict[str, Any]] = []
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -310,10 +304,6 @@ def compared(**answering: Answering | None) -> list[Divergence]:
     return asyncio.run(scenario())
 
 
-def reply(text: str) -> Answering:
-    return Answering(message={"content": text})
-
-
 @pytest.mark.parametrize(
     ("base", "speculative", "length", "first"),
     [
@@ -324,17 +314,13 @@ def reply(text: str) -> Answering:
 )
 def test_the_first_difference(base: str, speculative: str, length: int, first: int | None) -> None:
     expected = [Divergence("SD", name, "word", length, first) for name in ("counting", "sonnets")]
-    assert compared(Base=reply(base), SD=reply(speculative)) == expected
-
-
-@pytest.mark.parametrize("choice", [{"message": None}, {"message": {"content": [{"text": "a"}]}}])
-def test_an_answer_of_another_shape_is_left_out(choice: dict[str, Any]) -> None:
-    assert compared(Base=reply("one"), SD=Answering(**choice)) == []
+    assert compared(Base=Answering(base), SD=Answering(speculative)) == expected
 
 
 def test_each_variant_gets_the_same_and_is_compared_with_its_baseline() -> None:
-    base, k7 = reply("one two"), reply("one three")
-    divergences = compared(Base=base, k3=reply("one two"), k5=None, k7=k7)
+    base, k7 = Answering("one two"), Answering("one three")
+    other = Answering(message={"content": [{"text": "a"}]})
+    divergences = compared(Base=base, k3=Answering("one two"), k5=None, k6=other, k7=k7)
     assert [(each.variant, each.case, each.first) for each in divergences] == [
         ("k3", "counting", None),
         ("k7", "counting", 2),

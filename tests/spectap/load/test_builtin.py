@@ -1,7 +1,5 @@
 """The built-in driver: when it sends, and what it makes of servers, in a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -69,25 +67,18 @@ async def test_an_open_loop_waits_for_no_answer_and_ends_at_the_deadline() -> No
     assert wall <= dues[0] - 0.01 <= time.time()
 
 
-async def test_a_late_request_delays_no_other() -> None:
-    late: dict[str, float] = {}
-
-    async def send(item: str, due: float) -> None:
-        late[item] = time.time() - due
-        if item == "a":
-            time.sleep(0.2)
-
-    await builtin.opened("abc", send, offsets=[0.0, 0.05, 0.4], deadline=float("inf"))
-    assert late["b"] > 0.14
-    assert late["c"] < 0.1
-
-
 async def closed_loop(
-    send: Callable[[int, bool], Awaitable[Any]], count: int, concurrency: int, seconds: float = 60
+    send: Callable[[int, bool], Awaitable[Any]],
+    count: int,
+    concurrency: int,
+    others_run: Callable[[], bool] = lambda: False,
 ) -> list[Any]:
-    deadline = time.monotonic() + seconds
     return await builtin.closed(
-        itertools.count(), send, bool, count=count, concurrency=concurrency, deadline=deadline
+        *(itertools.count(), send, bool),
+        count=count,
+        concurrency=concurrency,
+        deadline=time.monotonic() + 60,
+        others_run=others_run,
     )
 
 
@@ -109,6 +100,18 @@ async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -
     assert sorted(results) == [(0, True), (1, True), (2, True)]
     # A slot may be empty for the moment between two of its items.
     assert sum(number == 3 for number in levels) >= 17
+
+
+async def test_a_closed_loop_stays_full_while_others_run() -> None:
+    sent: list[tuple[int, bool]] = []
+
+    async def send(item: int, counts: bool) -> bool:
+        sent.append((item, counts))
+        await asyncio.sleep(0)
+        return True
+
+    assert await closed_loop(send, 2, 1, lambda: len(sent) < 5) == [True, True]
+    assert sent == [(0, True), (1, True), (2, False), (3, False), (4, False)]
 
 
 async def test_a_server_that_refuses_is_not_asked_without_end() -> None:

@@ -1,7 +1,5 @@
 """The load's command line and requests, and how replies and results are read."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json
@@ -173,35 +171,23 @@ def test_a_reply_is_measured_as_llmperf_does(monkeypatch: pytest.MonkeyPatch) ->
     }
 
 
-@pytest.mark.parametrize("reason", [None, 3, ["stop"]])
+@pytest.mark.parametrize("reason", [None, ["stop"]])
 def test_an_answer_without_a_reason_to_finish_is_whole_if_it_ended(reason: Any) -> None:
     assert answer(reply_of([{"content": "a"}], finish=reason)).finish is None
     assert reply_of([{"content": "a"}], finish=reason, done=False).answer("p") is None
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A checkout as far as the code looks at it."""
-    package = tmp_path / "llmperf" / "src" / "llmperf"
+def test_each_case_has_its_own_text_and_the_installed_one_stays(tmp_path: Path) -> None:
+    home = tmp_path / "llmperf"
+    package = home / "src" / "llmperf"
     package.mkdir(parents=True)
     (package / "sonnet.txt").write_text("Shall I compare thee\n", encoding="utf-8")
-    (package / "utils.py").write_text("", encoding="utf-8")
-    (tmp_path / "llmperf" / llmperf.SCRIPT).write_text("", encoding="utf-8")
-    return tmp_path / "llmperf"
-
-
-@pytest.mark.parametrize("missing", [None, "LLMPERF_HOME", "LLMPERF_PYTHON", llmperf.SCRIPT])
-def test_is_the_installation_that_the_environment_names(home: Path, missing: str | None) -> None:
+    (package / "utils.py").touch()
     environment = {"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3.10"}
-    if missing is not None:
-        environment.pop(missing, None)
-        (home / missing).unlink(missing_ok=True)
-    expected = None if missing else llmperf.Installation("python3.10", home)
-    assert llmperf.find(environment) == expected
-
-
-def test_each_case_has_its_own_text_and_the_installed_one_stays(home: Path, tmp_path: Path) -> None:
-    installation = llmperf.Installation("python3.10", home)
+    assert llmperf.find(environment) is None
+    (home / llmperf.SCRIPT).touch()
+    installation = llmperf.find(environment)
+    assert installation == llmperf.Installation("python3.10", home)
     first, second = tmp_path / "one", tmp_path / "two"
     for _ in range(2):
         command = installation.private_copy(first, "counting ")
@@ -213,13 +199,12 @@ def test_each_case_has_its_own_text_and_the_installed_one_stays(home: Path, tmp_
     for untouched in (home / "src", second):
         text = (untouched / "llmperf" / "sonnet.txt").read_text(encoding="utf-8")
         assert text == "Shall I compare thee\n"
-    environment = installation.environment(first, concurrency=4)
-    assert environment["PYTHONPATH"] == str(first)
-    assert environment["RAY_OVERRIDE_RESOURCES"] == '{"CPU": 4}'
-    assert environment["RAY_AUTH_MODE"] == "token"
+    variables, others = (dict(installation.environment(first, concurrency=4)) for _ in range(2))
     # Two at once do not share a token.
-    second_environment = installation.environment(first, concurrency=4)
-    assert environment["RAY_AUTH_TOKEN"] != second_environment["RAY_AUTH_TOKEN"]
+    assert variables.pop("RAY_AUTH_TOKEN") != others["RAY_AUTH_TOKEN"]
+    cpus = '{"CPU": 4}'
+    assert variables.items() >= {("PYTHONPATH", str(first)), ("RAY_OVERRIDE_RESOURCES", cpus)}
+    assert variables["RAY_AUTH_MODE"] == "token"
 
 
 def test_the_command_line() -> None:
@@ -256,6 +241,5 @@ def test_reads_its_results(tmp_path: Path) -> None:
 def test_results_that_are_missing_or_not_whole(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "m_individual_responses.json").write_text(content, encoding="utf-8")
-    with pytest.raises(LoadError) as refusal:
+    with pytest.raises(LoadError, match=r"^[^\n]+$"):
         llmperf.latencies(tmp_path)
-    assert "\n" not in str(refusal.value)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from spectap.report import advice, page, run_view, terminal
+from spectap.report import advice, page, run_view, terminal, verdicts
 from spectap.report.results import Results
 from tests.spectap import generated_runs as generated
 from tests.spectap.generated_runs import Line
@@ -91,6 +92,20 @@ def test_a_lagging_load_and_a_missing_verdict(tmp_path: Path, snapshot: Snapshot
 def test_ledgers_without_a_configuration(comparison: Results, snapshot: SnapshotAssertion) -> None:
     assert terminal.text(run_view.of_ledgers(comparison.ledger), 120) == snapshot
     assert run_view.of_ledgers([]).title.startswith("There is no request")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "cases", "warned"), [(9.9, 1, True), (10, 1, False), (9.9, 2, False)]
+)
+def test_close_rounds_of_few_cases_are_in_the_verdict(
+    minutes: float, cases: int, warned: bool, comparison: Results
+) -> None:
+    """Of six test cases, each one's rounds are further apart by themselves."""
+    summary = comparison.summary
+    assert len(summary.cases) == 3
+    changed = replace(summary, round_gap_seconds=60 * minutes, cases=summary.cases * cases)
+    _, below = verdicts.headline(changed)
+    assert any("began 10 min apart" in sentence for sentence in below) == warned
 
 
 def test_advice(sweep: Results, snapshot: SnapshotAssertion) -> None:

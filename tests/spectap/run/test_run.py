@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 from unittest.mock import Mock
 
 import pytest
@@ -25,6 +25,7 @@ from spectap.endpoint.counters import COUNTERS
 from spectap.errors import RunError
 from spectap.journal import Journal
 from spectap.ledger import last_attempts, read_ledger
+from spectap.load.driver import Driver
 from spectap.names import CONTROL, LEDGER, PROGRESS
 from spectap.record import Record
 from spectap.run.run import Run
@@ -210,6 +211,53 @@ async def test_without_a_command_somebody_is_asked_for_each_launch(tmp_path: Pat
         assert await run.execute() == []
         assert run.request is not None
         assert run.request.startswith("launch 1 of 3 is measured")
+
+
+async def test_rounds_are_spread_but_a_resumed_run_does_not_wait_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = samples.load(rounds=3, spread_minutes=2 * 0.4 / 60)
+    async with Setup(tmp_path, load=load, test_cases=ONE_TURN["test_cases"]) as setup:
+        assert await setup.execute() == []
+        path = setup.folder / PROGRESS
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+        assert await setup.execute() == []
+    said = [line for line in capsys.readouterr().err.splitlines() if "rounds are spread" in line]
+    assert [line.split("] ")[1][:15] for line in said] == ["round 2 begins ", "round 3 begins "]
+    begins = [min(r.sent for r in setup.records() if r.round == number) for number in (1, 2, 3)]
+    assert min(after - before for before, after in pairwise(begins)) >= 0.4
+
+
+ONE_TURN: Final[dict[str, Any]] = {
+    "load": samples.load(rounds=1),
+    "test_cases": samples.settings()["test_cases"][:1],
+}
+
+
+async def test_a_driver_that_fails_ends_the_other_loads(tmp_path: Path) -> None:
+    async with Setup(tmp_path, **ONE_TURN) as setup:
+        setup.driver.fail.add(("counting", "SD"))
+        failed = await setup.execute()
+    assert failed == ["counting, round 1: SD: llmperf ended with status 1: out of memory"]
+
+
+async def test_the_faster_side_stays_loaded_until_the_slower_one_ends(tmp_path: Path) -> None:
+    """With the real driver: two in flight, but for moments."""
+    setup = Setup(tmp_path, **ONE_TURN)
+    setup.base, setup.speculative = golden(gap=0.1), golden(gap=0.01)
+    async with setup:
+        run = Run(setup.config(), setup.folder, driver=Driver(None, tmp_path), patience=QUICK)
+        assert await run.execute() == []
+    counted = [record for record in setup.records() if record.round == 1]
+    assert Counter(record.variant for record in counted) == {"Base": 2, "SD": 2}
+    begin, end = (
+        max(record.sent + record.end for record in counted if record.variant == name)
+        for name in ("SD", "Base")
+    )
+    filler = [r for r in setup.records() if (r.variant, r.round) == ("SD", 0)]
+    in_flight = [min(r.sent + r.end, end) - max(r.sent, begin) for r in filler]
+    assert sum(seconds for seconds in in_flight if seconds > 0) > 0.6 * 2 * (end - begin)
+    assert max(record.sent for record in filler) < end + 5, "it ends long before its timeout"
 
 
 async def test_a_server_that_answers_nothing_ends_the_turn_and_then_the_run(tmp_path: Path) -> None:

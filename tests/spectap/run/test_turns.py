@@ -204,5 +204,9 @@ def test_a_turn_takes_its_waves_or_its_schedule(
     assert progress.seconds(settings, [OPEN], answers, warm_up_seconds) == open
     both = progress.seconds(settings, [CLOSED, OPEN], answers, warm_up_seconds + 1)
     assert both == closed + open + 2
+    spread = settings.load.model_copy(update={"spread_minutes": 2})  # over two rounds
+    settings = settings.model_copy(update={"load": spread})
+    turns = [turn._replace(round=number) for number in (1, 2) for turn in (CLOSED, OPEN)]
+    assert progress.seconds(settings, turns, answers, warm_up_seconds) == 120 + closed + open
     # Nobody knows where one answers nothing.
     assert progress.seconds(settings, [CLOSED], answers[:1], warm_up_seconds) is None

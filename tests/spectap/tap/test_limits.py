@@ -1,7 +1,5 @@
 """What the tap refuses or breaks off: messages without end, and requests from elsewhere."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
@@ -66,9 +64,6 @@ async def discard(b: Bench) -> None:
         async with b.client.post(f"{b.tap.url}/chat/completions", json=chat()) as response:
             async for _ in response.content.iter_chunked(64 * KIB):
                 pass
-
-
-EARLY = b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n" * 99
 
 
 @pytest.mark.parametrize(

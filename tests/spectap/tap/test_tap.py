@@ -1,7 +1,5 @@
 """The tap between real clients and golden servers: it changes nothing and records everything."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource
@@ -15,7 +13,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from rehearsal.golden.faults import FAULT_HEADER, Fault
+from rehearsal.golden import wire
+from rehearsal.golden.faults import Fault
 from spectap import metrics, names
 from tests.spectap.tapped import (
     Bench,
@@ -134,36 +133,55 @@ def test_a_line_says_what_the_server_s_own_record_says(tmp_path: Path) -> None:
     assert any(error < 0.005 and late < 0.02 for error, late in tries)
 
 
+ANSWER = wire.Answer("id", "m", 1, chat=True, prompt_tokens=2)
+CHUNK = ANSWER.chunk("one", False, 1, usage=True)
+UNCOUNTED = ANSWER.chunk("one", False, 1, usage=False)
+FAILED = wire.error("out of memory", "InternalServerError", 500)
+
+
 @pytest.mark.parametrize(
-    ("fault", "status", "error"),
+    ("sent", "end", "error"),
     [
-        (Fault.RESET, 200, "reset: "),
-        (Fault.TRUNCATED, 200, "truncated: the stream ended without [DONE]"),
-        (Fault.MALFORMED, 200, 'malformed event: b\'{"choices": [{"delta"\''),
-        (Fault.ERROR_EVENT, 200, "error in the stream: out of memory"),
-        (Fault.STALL, 200, "stalled: nothing came for 0.3 s"),
-        (Fault.TOO_MANY, 429, "HTTP 429: Too many requests"),
-        (Fault.PER_REQUEST, 200, None),
-        (Fault.NO_USAGE, 200, None),
+        (CHUNK, "reset", "reset: "),
+        (CHUNK, "", "truncated: the stream ended without [DONE]"),
+        (b'data: {"choices": [{"delta"\n\n' + wire.DONE, "", "malformed event: b'{"),
+        (CHUNK + b"data: " + FAILED + b"\n\n", "", "error in the stream: out of memory"),
+        (CHUNK, "stall", "stalled: nothing came for 0.3 s"),
+        (UNCOUNTED + ANSWER.usage_only(1) + wire.DONE, "", None),
+        (UNCOUNTED + wire.DONE, "", None),
     ],
 )
 async def test_a_bad_upstream_gives_a_line_and_leaves_the_tap_serving(
-    tmp_path: Path, fault: Fault, status: int, error: str | None
+    tmp_path: Path, sent: bytes, end: str, error: str | None
 ) -> None:
-    async with golden(1, 4, 8, 2) as endpoint, bench(endpoint.url, tmp_path, 0.3) as b:
-        broken = fault in (Fault.RESET, Fault.STALL)
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(sent if not b.records() else CHUNK + wire.DONE)
+        if end and not b.records():
+            assert request.transport
+            await asyncio.sleep(60 if end == "stall" else 0)
+            request.transport.abort()
+        return response
+
+    async with server(answer) as url, bench(url, tmp_path, 0.3) as b:
         try:
-            answered, _ = await b.post(chat(), headers={FAULT_HEADER: fault.value})
-            assert answered == status
-            assert not broken
+            assert (await b.post(chat()))[0] == 200
+            assert not end
         except aiohttp.ClientError:
-            assert broken, "a stream that ended well must not look broken"
+            assert end, "a stream that ended well must not look broken"
         record = b.only()
-        assert record.status == status
         assert (record.error or "").startswith(error or "")
         assert (record.error is None) is (error is None)
         assert (await b.post(chat()))[0] == 200
         assert b.records()[1].error is None
+
+
+async def test_a_refusal_is_a_line_with_its_status(tmp_path: Path) -> None:
+    async with golden(1) as endpoint, bench(endpoint.url, tmp_path) as b:
+        endpoint.fault = Fault.TOO_MANY
+        assert (await b.post(chat()))[0] == b.only().status == 429
+        assert b.only().error == "HTTP 429: Too many requests"
 
 
 OPTIONS = {"stream_options": {USAGE: True, STATS: True}}

@@ -1,0 +1,240 @@
+"""What each pod may do, and could if someone else ran in it (docs/security.md); and who reads
+a user's own file of prompts."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from experiment import load
+from tests.experiment.files import edited, swept
+from tests.matrix import FIRST_START, SWEEP, THREE_VARIANTS, VANILLA
+from tests.stacks.templates import granted, listed, resolved, statements
+from tests.synthesis import ACCOUNT, Synthesised, containers, synthesise
+
+WRITES: Final = ("PutObject", "AbortMultipartUpload")
+
+
+def may(account: str, actions: tuple[str, ...], *prefixes: str) -> set[tuple[str, str, str]]:
+    """Service account, action, prefix."""
+    return {(account, f"s3:{action}", f"{prefix}/*") for action in actions for prefix in prefixes}
+
+
+PREPARE: Final = may("Prepare", ("GetObject", *WRITES), "models", "compiled")
+SERVICES: Final = (
+    PREPARE
+    | may("Serve", ("GetObject",), "models", "compiled")
+    | may("Benchmark", ("GetObject", *WRITES), "results")
+    | may("Quality", WRITES, "results")
+)
+
+
+def isolated(account: str) -> set[tuple[str, str, str]]:
+    """One role fetches, serves and measures."""
+    reads = may(account, ("GetObject",), "models", "compiled", "results")
+    return PREPARE | reads | may(account, WRITES, "results")
+
+
+def test_bucket_refuses_plain_http_and_old_tls(synthesised: Synthesised) -> None:
+    ((_, policy),) = synthesised.resources("AWS::S3::BucketPolicy")
+    conditions = [
+        statement["Condition"]
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Deny"
+    ]
+    assert {"Bool": {"aws:SecureTransport": "false"}} in conditions
+    assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in conditions
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("article", SERVICES),
+        # A service that compiles at its first start fills the cache.
+        (FIRST_START, SERVICES | may("Serve", WRITES, "compiled")),
+        (SWEEP, isolated("Sweep")),
+        (VANILLA, isolated("Offline")),
+    ],
+)
+def test_each_consumer_may_touch_its_own_objects_and_no_others(
+    name: str, expected: set[tuple[str, str, str]], of_matrix: Callable[[str], Synthesised]
+) -> None:
+    synthesised = of_matrix(name)
+    assert granted(synthesised) == expected
+    roles = {account.lower() for account, _, _ in expected}
+    assert {o["metadata"]["name"] for o in synthesised.objects("ServiceAccount")} == roles
+    identities = synthesised.resources("AWS::EKS::PodIdentityAssociation")
+    assert {each["Properties"]["ServiceAccount"] for _, each in identities} == roles
+    confined = {"StringEquals": {"cloudwatch:namespace": "Qwen/LLMPerf"}}
+    assert {
+        account: statement["Condition"]
+        for account, statement in statements(synthesised)
+        if "cloudwatch:PutMetricData" in listed(statement["Action"])
+    } == {account: confined for account in ("Benchmark", "Sweep") if account.lower() in roles}
+
+
+def test_listing_is_confined_to_prefixes(synthesised: Synthesised) -> None:
+    listing = {
+        account: set(listed(statement["Condition"]["StringLike"]["s3:prefix"]))
+        for account, statement in statements(synthesised)
+        if "s3:ListBucket" in listed(statement["Action"])
+    }
+    store = {"models/*", "compiled/*"}
+    assert listing == {"Prepare": store, "Serve": store, "Benchmark": {"results/*"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "readers"),
+    [
+        (THREE_VARIANTS, {"Serve", "Benchmark", "Quality"}),
+        (SWEEP, {"Sweep"}),
+        ("article", set()),
+    ],
+)
+def test_the_services_key_is_read_by_those_who_serve_and_those_who_ask(
+    name: str, readers: set[str], of_matrix: Callable[[str], Synthesised]
+) -> None:
+    synthesised = of_matrix(name)
+    secrets = dict(synthesised.resources("AWS::SecretsManager::Secret"))
+    reading = {
+        account: statement
+        for account, statement in statements(synthesised)
+        if any(action.startswith("secretsmanager:") for action in listed(statement["Action"]))
+    }
+    assert reading.keys() == readers
+    for statement in reading.values():
+        ((logical_id, secret),) = secrets.items()
+        assert statement["Action"] == "secretsmanager:GetSecretValue"
+        assert statement["Resource"] == {"Ref": logical_id}
+        # It is made by Secrets Manager: no template has it.
+        assert "SecretString" not in secret["Properties"]
+        assert secret["Properties"]["GenerateSecretString"]["PasswordLength"] >= 32
+
+
+POD_IDENTITY = "pods.eks.amazonaws.com"
+POD_TAGS = ("kubernetes-namespace", "kubernetes-service-account")
+
+ALL_THAT_PODS_MAY = {
+    "cloudwatch:PutMetricData",
+    "s3:AbortMultipartUpload",
+    "s3:GetObject",
+    "s3:ListBucket",
+    "s3:PutObject",
+    "secretsmanager:GetSecretValue",
+    "states:StartExecution",
+}
+
+
+def test_no_pod_may_start_a_node_delete_an_object_or_give_rights(each: Synthesised) -> None:
+    granted = {
+        action for _, statement in statements(each) for action in listed(statement["Action"])
+    }
+    assert granted <= ALL_THAT_PODS_MAY
+    # And by no other way: a role of a pod has no policies but these.
+    roles = each.template("model-store")["Resources"]
+    for logical_id, role in roles.items():
+        if role["Type"] == "AWS::IAM::Role":
+            assert POD_IDENTITY in json.dumps(role["Properties"]["AssumeRolePolicyDocument"])
+            assert not {"ManagedPolicyArns", "Policies"} & set(role["Properties"]), logical_id
+    for _, identity in each.resources("AWS::EKS::PodIdentityAssociation"):
+        reference = identity["Properties"]["RoleArn"]["Fn::GetStackOutput"]
+        assert reference["StackName"] == f"{each.experiment.name}-model-store"
+
+
+def test_a_role_is_for_the_pods_of_one_service_account_of_this_cluster(each: Synthesised) -> None:
+    """EKS sets the tags itself, so no other cluster and no other pod can take the role."""
+    name = each.experiment.name
+    service_accounts = {
+        (identity["Properties"]["Namespace"], identity["Properties"]["ServiceAccount"])
+        for _, identity in each.resources("AWS::EKS::PodIdentityAssociation")
+    }
+    addons = {("kube-system", "aws-node"), ("amazon-cloudwatch", "cloudwatch-agent")}
+    trusted = set()
+    for _, role in each.resources("AWS::IAM::Role"):
+        for statement in role["Properties"]["AssumeRolePolicyDocument"]["Statement"]:
+            if statement["Principal"] == {"Service": POD_IDENTITY}:
+                tags = statement["Condition"]["StringEquals"]
+                cluster, *account = (
+                    tags[f"aws:RequestTag/{tag}"] for tag in ("eks-cluster-arn", *POD_TAGS)
+                )
+                assert json.dumps(cluster).endswith(f':cluster/{name}"]]}}')
+                trusted.add(tuple(account))
+    assert trusted == service_accounts | addons
+
+
+def test_what_pods_may_start_only_scales_to_zero(each: Synthesised) -> None:
+    ((_, machine),) = each.resources("AWS::StepFunctions::StateMachine")
+    definition = json.loads(resolved(machine["Properties"]["DefinitionString"]))
+    tasks = [state for state in definition["States"].values() if state["Type"] == "Task"]
+    sizes = [state["Parameters"]["ScalingConfig"] for state in tasks]
+    assert sizes == [{"MinSize": 0, "DesiredSize": 0}]
+
+
+def test_nothing_outside_the_cluster_can_reach_a_pod(each: Synthesised) -> None:
+    for service in each.objects("Service"):
+        assert service["spec"].get("type", "ClusterIP") == "ClusterIP"
+        assert not {"externalIPs", "loadBalancerIP"} & set(service["spec"])
+    assert not [*each.objects("Ingress"), *each.objects("Gateway")]
+    for name, pod in each.pods():
+        for container in containers(pod):
+            assert not any("hostPort" in port for port in container.get("ports", [])), name
+
+
+SECRET = "Überaus geheim"
+BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-us-east-2"
+
+
+@pytest.fixture(scope="module", params=[{}, swept()], ids=["services", "sweep"])
+def with_file(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Synthesised:
+    """An experiment with a test case of a file."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "own.jsonl").write_text(json.dumps({"prompt": SECRET}, ensure_ascii=False) + "\n")
+    case = {"benchmark.test_cases.3": {"name": "own", "file": "own.jsonl"}}
+    (folder / "mine.yaml").write_text(edited(request.param | case), encoding="utf-8")
+    return synthesise(load(folder / "mine.yaml"), folder)
+
+
+def digest(with_file: Synthesised) -> str:
+    return with_file.experiment.prompt_files["own.jsonl"].digest
+
+
+def test_a_deploy_uploads_the_file_under_its_digest(with_file: Synthesised) -> None:
+    (path,) = with_file.directory.glob("*-model-store.assets.json")
+    asset = json.loads(path.read_text())["files"][digest(with_file)]
+    (destination,) = asset["destinations"].values()
+    assert destination["objectKey"] == digest(with_file)
+    assert destination["bucketName"].startswith("cdk-hnb659fds-assets-")
+    content = (with_file.directory / asset["source"]["path"]).read_bytes()
+    assert SECRET.encode() in content
+    assert hashlib.sha256(content).hexdigest() == digest(with_file)
+
+
+def test_templates_and_manifests_have_the_digest_and_no_prompt(with_file: Synthesised) -> None:
+    (config,) = (
+        json.loads(config_map["data"]["config.json"])
+        for config_map in with_file.objects("ConfigMap")
+        if "config.json" in config_map["data"]
+    )
+    assert config["prompts_bucket"] == BUCKET
+    source = config["test_cases"][3]["prompts"]
+    assert (source["file"], source["digest"]) == ("own.jsonl", digest(with_file))
+    dist = with_file.directory.parent / "dist"
+    for path in (*with_file.directory.glob("*.template.json"), *dist.iterdir()):
+        text = path.read_text(encoding="utf-8")
+        assert "geheim" not in text
+        assert "binaryData" not in text
+
+
+def test_only_what_measures_may_read_it(with_file: Synthesised) -> None:
+    ((name, statement),) = (
+        (name, statement)
+        for name, statement in statements(with_file)
+        if digest(with_file) in json.dumps(statement)
+    )
+    assert name in ("Benchmark", "Sweep")
+    assert statement["Action"] == "s3:GetObject"
+    assert json.dumps(statement["Resource"]).count("arn:") == 1

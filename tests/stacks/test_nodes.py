@@ -1,0 +1,204 @@
+"""The cluster, its nodes, and that `make cost` counts what the stacks make."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from importlib.metadata import distributions
+from typing import Any, Final
+
+import pytest
+
+from charts.preparation import compile_pod
+from experiment.cost.prices import VOLUMES, CostGroup, most_nodes, parts
+from experiment.runtimes import RUNTIMES, Runtime
+from experiment.schema import CompileNode
+from experiment.variants import variants
+from stacks.addons import VERSIONS
+from stacks.cluster import KUBERNETES_VERSION
+from stacks.nodes import VOLUME_GIB
+from tests.matrix import FIRST_START, MATRIX, RESERVATION, WHOLE_NODES
+from tests.stacks.templates import node_group, outputs
+from tests.synthesis import Synthesised
+
+Of = Callable[[str], Synthesised]
+
+
+def test_api_is_reachable_from_the_vpc_only_by_default(synthesised: Synthesised) -> None:
+    access = _cluster(synthesised)["ResourcesVpcConfig"]
+    assert access["EndpointPrivateAccess"] is True
+    assert access["EndpointPublicAccess"] is False
+    # EKS's own security group admits only itself.
+    template = synthesised.template("cluster")["Resources"]
+    (group,) = access["SecurityGroupIds"]
+    (rule,) = template[group["Fn::GetAtt"][0]]["Properties"]["SecurityGroupIngress"]
+    ((_, vpc),) = synthesised.resources("AWS::EC2::VPC")
+    assert rule["CidrIp"] == vpc["Properties"]["CidrBlock"]
+
+
+def test_api_opens_to_the_named_addresses_only(of_matrix: Of) -> None:
+    access = _cluster(of_matrix(WHOLE_NODES))["ResourcesVpcConfig"]
+    assert access["EndpointPublicAccess"] is True
+    assert access["PublicAccessCidrs"] == ["203.0.113.0/24", "198.51.100.7/32"]
+    assert access["EndpointPrivateAccess"] is True
+
+
+def test_authenticates_by_access_entries_for_cdk_and_one_role(synthesised: Synthesised) -> None:
+    bootstrap = {"BootstrapClusterCreatorAdminPermissions": False}
+    assert _cluster(synthesised)["AccessConfig"] == {"AuthenticationMode": "API"} | bootstrap
+    assert len([*synthesised.resources("AWS::EKS::AccessEntry")]) == 2
+
+
+def test_add_ons_and_libraries_follow_the_cluster_s_version(synthesised: Synthesised) -> None:
+    assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", v) for v in VERSIONS.values())
+    assert VERSIONS["kube-proxy"].startswith(f"v{KUBERNETES_VERSION}.")
+    assert _cluster(synthesised)["Version"] == KUBERNETES_VERSION
+    minor = KUBERNETES_VERSION.rpartition(".")[2]
+    installed = {distribution.name for distribution in distributions()}
+    assert {f"aws-cdk.lambda-layer-kubectl-v{minor}", f"cdk8s-plus-{minor}"} <= installed
+
+
+def _cluster(synthesised: Synthesised) -> dict[str, Any]:
+    ((_, cluster),) = synthesised.resources("AWS::EKS::Cluster")
+    return dict(cluster["Properties"])
+
+
+def test_capacity_is_bought_as_the_experiment_says(of_matrix: Of) -> None:
+    reserved = {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
+    names = {c.get("capacity.purchase", "on-demand"): name for name, c in MATRIX.items()}
+    for purchase, kind, target, market in (
+        ("on-demand", "ON_DEMAND", None, None),
+        ("spot", "SPOT", None, None),
+        ("reservation", "ON_DEMAND", reserved, None),
+        ("capacity-block", "CAPACITY_BLOCK", reserved, {"MarketType": "capacity-block"}),
+    ):
+        synthesised = of_matrix("article" if purchase == "on-demand" else names[purchase])
+        template = _template(synthesised, "trainium")
+        assert node_group(synthesised, "trainium")["CapacityType"] == kind
+        assert template.get("CapacityReservationSpecification") == target
+        assert template.get("InstanceMarketOptions") == market
+        # A Capacity Block accepts no placement group, and a reservation only its own.
+        assert ("Placement" in template) == (target is None)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
+def test_the_ami_is_of_the_clusters_kubernetes(runtime: Runtime) -> None:
+    assert re.fullmatch(rf"{re.escape(KUBERNETES_VERSION)}\.\d+-\d{{8}}", runtime.ami_release)
+
+
+def test_no_node_stands_after_a_deploy(each: Synthesised) -> None:
+    """And an update takes away none that stands, if whoever deploys says that one does."""
+    template, experiment = each.template("trainium"), each.experiment
+    groups = {"trainium": ("KeepTrainiumNodes", experiment.capacity.nodes)}
+    if experiment.compile_node is CompileNode.CPU:
+        groups["compile"] = "KeepCompileNodes", min(4, len(variants(experiment)))
+    for label, (parameter, most) in groups.items():
+        assert template["Parameters"][parameter]["AllowedValues"] == ["true", "false"]
+        assert template["Parameters"][parameter]["Default"] == "false"
+        size = node_group(each, label)["ScalingConfig"]
+        condition, *sizes = size.pop("DesiredSize")["Fn::If"]
+        assert template["Conditions"][condition] == {"Fn::Equals": [{"Ref": parameter}, "true"]}
+        assert sizes == [{"Ref": "AWS::NoValue"}, 0]
+        assert size == {"MinSize": 0, "MaxSize": most}
+
+
+def test_metadata_needs_a_token_and_reaches_no_pod(synthesised: Synthesised) -> None:
+    options = [
+        template["Properties"]["LaunchTemplateData"]["MetadataOptions"]
+        for _, template in synthesised.resources("AWS::EC2::LaunchTemplate")
+    ]
+    assert options == [{"HttpTokens": "required", "HttpPutResponseHopLimit": 1}] * 3
+
+
+def test_compile_nodes_exist_only_where_cpus_compile(of_matrix: Of) -> None:
+    assert not {"CompileNodeGroup", "CompileGuardRole"} & {
+        *outputs(of_matrix(FIRST_START), "trainium")
+    }
+
+
+def test_their_disk_holds_what_a_compile_may_fill(synthesised: Synthesised) -> None:
+    (mapping,) = _template(synthesised, "compile")["BlockDeviceMappings"]
+    assert mapping["Ebs"]["VolumeSize"] == VOLUME_GIB
+    (baseline, _) = variants(synthesised.experiment)
+    limits = [
+        str(volume.empty_dir.size_limit.value)
+        for volume in compile_pod(baseline).volumes or ()
+        if volume.empty_dir and volume.empty_dir.size_limit
+    ]
+    images = 40
+    assert sum(int(limit.removesuffix("Gi")) for limit in limits) + images <= 0.9 * VOLUME_GIB
+    # As amazon-eks-ami asks for images that are pulled in parts (nodeadm/doc/examples.md).
+    assert mapping["Ebs"]["Throughput"] >= 600
+
+
+def _template(synthesised: Synthesised, label: str) -> dict[str, Any]:
+    reference = node_group(synthesised, label)["LaunchTemplate"]["Id"]["Ref"]
+    resource = synthesised.template("trainium")["Resources"][reference]
+    return dict(resource["Properties"]["LaunchTemplateData"])
+
+
+GROUPS: Final = {
+    "SystemNodes": (CostGroup.CLUSTER, "SystemNodeTemplate"),
+    "CompileNodes": (CostGroup.COMPILE, "CompileNodes"),
+    "Nodes": (CostGroup.TRAINIUM, "LaunchTemplate"),
+}
+"""How the logical ids begin of each node group, and of its launch template."""
+
+
+def of_type(synthesised: Synthesised, type_: str) -> list[dict[str, Any]]:
+    return [resource["Properties"] for _, resource in synthesised.resources(type_)]
+
+
+def test_what_stands_always_is_counted(each: Synthesised) -> None:
+    counts: Counter[str] = Counter()
+    for part in parts(each.experiment):
+        counts[part.name] += part.count
+    gateways = len(of_type(each, "AWS::EC2::NatGateway"))
+    assert (counts["NAT gateway"], counts["its address"]) == (gateways, gateways)
+    interfaces = [
+        len(endpoint["SubnetIds"])  # each is billed once in each zone
+        for endpoint in of_type(each, "AWS::EC2::VPCEndpoint")
+        if endpoint["VpcEndpointType"] == "Interface"
+    ]
+    assert counts["interface endpoints"] == sum(interfaces)
+    assert counts["EKS control plane"] == len(of_type(each, "AWS::EKS::Cluster"))
+    assert counts["keys"] == len(of_type(each, "AWS::KMS::Key"))
+
+
+def test_each_node_group_is_counted_with_its_instances_and_volumes(each: Synthesised) -> None:
+    nodes = most_nodes(each.experiment)
+    instances = {part.group: part.kind for part in parts(each.experiment) if " nodes" in part.name}
+    groups = 0
+    for logical_id, group in each.resources("AWS::EKS::Nodegroup"):
+        begin = next(begin for begin in GROUPS if logical_id.startswith(begin))
+        cost_group, template = GROUPS[begin]
+        sizes = group["Properties"]["ScalingConfig"]
+        # Of system nodes, so many stand; of the others at most so many.
+        most = "MinSize" if cost_group is CostGroup.CLUSTER else "MaxSize"
+        assert nodes[cost_group] == sizes[most]
+        (data,) = (
+            launch["Properties"]["LaunchTemplateData"]
+            for name, launch in each.resources("AWS::EC2::LaunchTemplate")
+            if name.startswith(template)
+        )
+        (instance,) = group["Properties"].get("InstanceTypes", [data.get("InstanceType")])
+        assert instances[cost_group] == instance
+        (disk,) = (mapping["Ebs"] for mapping in data["BlockDeviceMappings"])
+        volume = VOLUMES[cost_group]
+        assert disk["VolumeType"] == "gp3"
+        speed = disk.get("Iops", 3000), disk.get("Throughput", 125)
+        assert (disk["VolumeSize"], *speed) == (volume.gib, volume.iops, volume.mibps)
+        assert disk["DeleteOnTermination"] is True  # or it is paid for when its node has gone
+        groups += 1
+    assert groups == sum(count > 0 for count in nodes.values())
+
+
+def test_nothing_else_is_billed_by_the_hour(each: Synthesised) -> None:
+    """Types of which each resource costs something an hour, whatever becomes of it."""
+    dear = (
+        *("AWS::EC2::Instance", "AWS::EC2::EIP", "AWS::EC2::NatGateway", "AWS::EC2::Volume"),
+        *("AWS::ElasticLoadBalancing", "AWS::RDS", "AWS::Elasti", "AWS::OpenSearch", "AWS::FSx"),
+        *("AWS::EFS", "AWS::EC2::TransitGateway", "AWS::EC2::VPNGateway", "AWS::AutoScaling"),
+        *("AWS::Kinesis", "AWS::MSK", "AWS::APS", "AWS::EMR"),
+    )
+    billed = Counter(r["Type"] for _, r in each.resources() if r["Type"].startswith(dear))
+    assert billed == {"AWS::EC2::NatGateway": 1, "AWS::EC2::EIP": 1}
