@@ -124,9 +124,10 @@ read: $(READY_DEV) ## Print the table of FILES, any ledgers or folders of runs
 	@python -m spectap read -- $$FILES
 
 .PHONY: compare
-compare: $(READY_DEV) ## Say what changed between two RUNS; FAIL_BELOW=0.95 fails where too much is lost
-	@set -- $${RUNS:-}; test $$# -eq 2 || { echo 'RUNS is needed: make compare RUNS="OLD NEW"' >&2; exit 2; }
-	@python -m spectap compare $${FAIL_BELOW:+--fail-below="$$FAIL_BELOW"} -- $$RUNS
+compare: $(READY_DEV) ## Say what changed between two RUNS, or OLD="A B C" and NEW="D E F"; FAIL_BELOW=0.95 fails where too much is lost
+	@set -- $${RUNS:-}; test $$# -eq 2 || test -n "$${OLD:+$${NEW:-}}" || { echo 'RUNS is needed: make compare RUNS="OLD NEW"' >&2; exit 2; }
+	@python -m spectap compare $${FAIL_BELOW:+--fail-below="$$FAIL_BELOW"} $${LAUNCH_ERROR:+--launch-error="$$LAUNCH_ERROR"} \
+		$${OLD:+--old $$OLD} $${NEW:+--new $$NEW} -- $${RUNS:-}
 
 .PHONY: measure
 measure: $(READY_DEV) ## Measure endpoints that you have: BASE=URL SD=URL, or VARIANTS="NAME=URL ..."

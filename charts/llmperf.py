@@ -7,6 +7,7 @@ from typing import Final
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
+from charts import scripts
 from charts.names import NAMESPACE, VLLM_PORT, Component, Deployed, ServiceAccount, benchmark_pod
 from charts.pods import (
     ENDS_BY_ITSELF,
@@ -35,26 +36,60 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
     """A bare pod, as in the article: it runs once.
 
     Kubernetes lets only the image of a pod be changed. So nothing else in the specification depends
-    on the experiment, and all inputs come from the ConfigMap. A new run is a new pod.
+    on the experiment, and all inputs come from the ConfigMap. A new run is a new pod, and so is one
+    that launches the services again: it has another name.
     """
     name = benchmark_pod(experiment)
     labels = {"app": name, "component": Component.BENCHMARK}
     settings = benchmark_config(
         experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
     )
-    data = {"config.json": config.dump(settings)}
-    k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name), data=data)
+    files, references = {"config.json": config.dump(settings)}, [RUN_ID]
+    relaunches = experiment.benchmark.launches > 1
+    if relaunches:
+        files[scripts.RELAUNCH] = scripts.read_relaunch()
+        command = f"python {CONFIG_PATH}/{scripts.RELAUNCH}"
+        references.append(k8s.EnvVar(name="RELAUNCH", value=command))
+        _allow_relaunches(chart, experiment, name)
+    k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name), data=files)
     image = deployed.benchmark_image
     measures = pod(
         ServiceAccount.BENCHMARK,
         # A restarted container resumes the run that it finds in the results volume.
         restart_policy="OnFailure",
-        containers=[benchmark_container(image, "llmperf", "run", references=[RUN_ID])],
+        containers=[benchmark_container(image, "llmperf", "run", references=references)],
         volumes=benchmark_volumes(name),
+        automount_service_account_token=relaunches,
     )
     findings = acknowledged(measures, ENDS_BY_ITSELF)
     metadata = k8s.ObjectMeta(name=name, labels=labels, annotations=findings)
     k8s.KubePod(chart, "Pod", metadata=metadata, spec=measures)
+
+
+def _allow_relaunches(chart: Chart, experiment: Experiment, name: str) -> None:
+    """Lets the benchmark read and patch the Deployments of the services, and nothing else."""
+    services = [variant.service for variant in variants(experiment)]
+    k8s.KubeRole(
+        chart,
+        "Role",
+        metadata=k8s.ObjectMeta(name=name),
+        rules=[
+            k8s.PolicyRule(
+                api_groups=["apps"],
+                resources=["deployments"],
+                resource_names=services,
+                verbs=["get", "patch"],
+            )
+        ],
+    )
+    account = k8s.Subject(kind="ServiceAccount", name=ServiceAccount.BENCHMARK, namespace=NAMESPACE)
+    k8s.KubeRoleBinding(
+        chart,
+        "RoleBinding",
+        metadata=k8s.ObjectMeta(name=name),
+        role_ref=k8s.RoleRef(api_group="rbac.authorization.k8s.io", kind="Role", name=name),
+        subjects=[account],
+    )
 
 
 def benchmark_config(
@@ -87,6 +122,7 @@ def benchmark_config(
             spread_minutes=load.spread_minutes,
             points=load.points,
             rounds=load.rounds,
+            launches=load.launches,
             sampling={"temperature": load.temperature, **template},
         ),
         test_cases=tuple(_test_case(experiment, case) for case in load.test_cases),

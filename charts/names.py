@@ -76,8 +76,12 @@ def service_accounts(experiment: Experiment) -> tuple[ServiceAccount, ...]:
 
 
 def benchmark_pod(experiment: Experiment) -> str:
-    """``qwen-llmperf`` of a Qwen model."""
-    return f"{experiment.name_prefix}-llmperf"
+    """``qwen-llmperf`` of a Qwen model.
+
+    One that launches the services again has another name, for it is another pod: with a token.
+    """
+    launches = "-launches" if experiment.benchmark.launches > 1 else ""
+    return f"{experiment.name_prefix}-llmperf{launches}"
 
 
 def quality_job(experiment: Experiment) -> str:

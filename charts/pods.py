@@ -90,12 +90,13 @@ def pod(
     *,
     containers: Sequence[k8s.Container],
     volumes: Sequence[k8s.Volume],
+    automount_service_account_token: bool = False,
     **settings: Any,
 ) -> k8s.PodSpec:
-    """A pod as Pod Security ``restricted`` asks, without a token for the API server."""
+    """A pod as Pod Security ``restricted`` asks; as a rule without a token for the API server."""
     return k8s.PodSpec(
         service_account_name=account,
-        automount_service_account_token=False,
+        automount_service_account_token=automount_service_account_token,
         # The variables that Kubernetes injects for a Service can clash with vLLM's own, such as
         # VLLM_PORT.
         enable_service_links=False,

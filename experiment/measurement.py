@@ -201,6 +201,12 @@ class Benchmark(Strict):
         description="Passes over all test cases: a number, or a range and a precision.",
         json_schema_extra=_or_a_number,
     )
+    launches: int = Field(
+        1,
+        ge=1,
+        description="How often each service is launched, 1 or at least 3: rounds are split into as "
+        "many blocks. With 1, what differs between launches is in no interval.",
+    )
     mean_input_tokens: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Of a line's prompt, which needs it. Sets and files are sent as they are."
     )
@@ -247,6 +253,12 @@ class Benchmark(Strict):
             for index, name in enumerate(names):
                 if name in names[:index]:
                     raise refused(f"{key}[{index}]", f"{name} is duplicated; list each once")
+        if self.launches > 1:
+            least = load_points.FEWEST_ROUNDS
+            if self.launches < least:
+                raise refused("launches", f"must be 1 or at least {least}")
+            if not self.rounds.fixed or self.rounds.at_most % self.launches:
+                raise refused("launches", "needs rounds that are a multiple of it")
         if self.mean_input_tokens is None and any(case.is_line for case in self.test_cases):
             raise refused("mean_input_tokens", "is required with a line")
         return self

@@ -124,7 +124,9 @@ def compared(setting: Setting) -> Outcome:
                 await_health(name, process, servers.urls[name], logs[name])
             stage.result = ", ".join(f"{name} {url}" for name, url in servers.urls.items())
         pod = read_pod(layout.manifests, "Pod", benchmark_pod(setting.experiment))
-        benchmark = as_process(pod, setting, servers)
+        again = f"kill -HUP {' '.join(str(process.pid) for process in processes.values())}; sleep 2"
+        variables = {"RELAUNCH": again} if "RELAUNCH" in pod.environment else {}
+        benchmark = as_process(pod, setting, servers, variables=variables)
         with console.stage("run the benchmark", shows_itself=True):
             benchmark.write()
             run(

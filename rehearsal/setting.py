@@ -88,14 +88,18 @@ class Caps:
     """How long an open loop lasts in a round."""
     prompts: int | None = None
     """Of a prompt set."""
+    launches: int | None = None
 
     def applied(self, of_pod: Config) -> Config:
         load, cases = of_pod.load, tuple(map(self._case, of_pod.test_cases))
-        rounds = load.rounds
+        rounds, launches = load.rounds, _least(load.launches, self.launches)
         if self.rounds is not None and rounds.at_most > self.rounds:
-            rounds = Rounds.model_validate(self.rounds)
+            # As many in each launch.
+            most = max(1, self.rounds // launches) * launches
+            rounds = Rounds.model_validate(most)
         changes = {
             "rounds": rounds,
+            "launches": launches,
             "spread_minutes": 0,
             "mean_output_tokens": _least(load.mean_output_tokens, self.output_tokens),
             "points": tuple(self._points(load.points)),

@@ -244,6 +244,8 @@ class Config(Model):
             raise ValueError("variants: the first must be a baseline")
         if len(self.endpoints) not in (0, len(self.variants)):
             raise ValueError("variants: all or none must have an endpoint")
+        if self.apart and self.load.launches > 1:
+            raise ValueError("load: launches: must be 1 where variants are measured apart")
         if (self.bucket is None) != (self.region is None):
             raise ValueError("bucket and region: both or neither")
         sources = [case.prompts for case in self.test_cases if case.prompts is not None]

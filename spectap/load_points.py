@@ -175,13 +175,34 @@ class Load(Model):
     sampling: Mapping[str, Any] = Field(
         default_factory=dict, description="Sent with each request as it is."
     )
+    launches: Annotated[int, Field(ge=1)] = Field(
+        1,
+        description="How often the servers are launched: the rounds are split into as many equal "
+        "blocks, and the servers are restarted between two.",
+        exclude_if=lambda value: value == 1,
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Load:
+        if self.launches > 1:
+            if self.launches < FEWEST_ROUNDS:
+                raise ValueError(
+                    f"launches: must be 1 or at least {FEWEST_ROUNDS}, the fewest that an interval "
+                    "needs"
+                )
+            if not self.rounds.fixed or self.rounds.at_most % self.launches:
+                raise ValueError(f"launches: rounds must be a multiple of {self.launches}")
         counts = Counter(point.name for point in self.points)
         if repeated := [name for name, count in counts.items() if count > 1]:
             raise ValueError(f"points: {', '.join(repeated)} is duplicated")
         return self
+
+    def launch(self, round: int) -> int:
+        """Which launch of the servers the round is measured in, from 1; 0 where there is but one,
+        and for what is in no figure."""
+        if self.launches == 1 or round < 1:
+            return 0
+        return 1 + (round - 1) * self.launches // self.rounds.at_most
 
     @property
     def gap_seconds(self) -> float:

@@ -47,6 +47,8 @@ WARM_UP: Final = 0
 """The round whose requests are left out of every figure, as are those of lower ones."""
 CONTROL: Final = -1
 """The round of control loads, which a variant that is measured alone sends first and last."""
+LAUNCH: Final = -2
+"""The round of a line of ``progress.jsonl`` on a launch of the servers, which is its attempt."""
 
 # A run's folder.
 CONFIG: Final = "config.json"

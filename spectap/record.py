@@ -65,6 +65,9 @@ class Record:
     tools: bool = False
     """Whether the request offers tools. A server reads a call before it streams it, so chunks are
     held back and one may bring what several steps yielded."""
+    launch: int = 0
+    """Which launch of the servers it was sent to, from 1; 0 where the run launches them once, and
+    where nobody knows."""
     version: Literal[1] = 1
     """The version of this format."""
 

@@ -64,8 +64,8 @@ def period(started: float, ended: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 request``, ``2 requests``, ``24,000 requests``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    """``1 request``, ``2 launches``, ``24,000 requests``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "es" if noun.endswith("ch") else "s")
 
 
 def listed(items: Sequence[str]) -> str:

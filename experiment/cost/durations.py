@@ -222,7 +222,9 @@ def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Cost
     if experiment.isolated:
         seconds = _measuring([*map(index_seconds, variants(experiment))], _claims(experiment))
     else:  # all at once: a turn takes as long as its slowest service
-        seconds = max(_load_seconds(variant, WARM_UPS) for variant in variants(experiment))
+        launches = experiment.benchmark.launches
+        seconds = max(_load_seconds(v, WARM_UPS * launches) for v in variants(experiment))
+        seconds += (launches - 1) * START_SECONDS
     yield "benchmark", seconds, trainium, _measured(experiment)
     yield "stop", STOP_SECONDS, trainium, ""
 
@@ -238,6 +240,8 @@ def _measured(experiment: Experiment) -> str:
     rounds = str(most) if load.rounds.at_least == most else f"up to {most}"
     cases = len(load.test_cases)
     spread = f", spread over {load.spread_minutes:g} min" if load.spread_minutes else ""
+    if load.launches > 1:
+        spread += f", {load.launches - 1} more launches of {_minutes(START_SECONDS)}"
     return f"rounds x test cases x turns: {rounds} x {cases} x ({turns} s){spread}, and a warm-up"
 
 

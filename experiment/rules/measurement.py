@@ -90,6 +90,12 @@ def _affordable(experiment: Experiment) -> Refusals:
         )
 
 
+def _launches(experiment: Experiment) -> Refusals:
+    if experiment.isolated and experiment.benchmark.launches > 1:
+        why = "a sweep or jobs, whose variants are each measured by themselves"
+        yield Refusal("benchmark.launches", f"must be 1 with {why}")
+
+
 def _temperature(experiment: Experiment) -> Refusals:
     for speculation, _, support in speculating(experiment):
         if support.greedy_only and experiment.benchmark.temperature:
@@ -143,6 +149,7 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _cells: (listed_or_swept,),
     _affordable: (_cells, one_workload),
     _temperature: (mode_served,),
+    _launches: (one_workload,),
     _headlines: (),
     _classes: (),
     _tools: (models_known,),

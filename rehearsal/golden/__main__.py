@@ -1,13 +1,17 @@
 """``python -m rehearsal.golden``: serves one golden endpoint until it is ended.
 
-It asks clients for the key in VLLM_API_KEY, if there is one.
+It asks clients for the key in VLLM_API_KEY, if there is one. SIGHUP launches it again.
 """
 
 import argparse
 import asyncio
 import contextlib
 import json
+import math
 import os
+import random
+import signal
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -28,9 +32,17 @@ _OPTIONS: Final = (
     ("token-seconds", float, Decoding.token_seconds, "length of a pass over one token"),
     ("draft-cost", float, Decoding.draft_cost, "length of a draft's pass, as a share"),
     ("acceptance", Path, None, 'JSON: what a prompt contains -> acceptance, {"counting": 0.97}'),
+    ("launch", int, 1, "how often it was launched, this time included"),
+    ("launch-error", float, 0.0, "standard deviation of the logarithm of a launch's times"),
     ("otherwise", float, Acceptance.otherwise, "acceptance of other prompts"),
 )
 """Name, type, default and meaning."""
+
+
+def _launch_again(launch: int) -> None:
+    """The same process, port and options: what a service's new pod is."""
+    again = [sys.executable, "-m", "rehearsal.golden", *sys.argv[1:], f"--launch={launch + 1}"]
+    os.execv(sys.executable, again)
 
 
 async def _serve() -> None:
@@ -39,12 +51,16 @@ async def _serve() -> None:
         parser.add_argument(f"--{name}", type=kind, default=default, help=meaning)
     parser.add_argument("--counts-drafts", action="store_true", help="V1's counters of drafts, too")
     arguments = parser.parse_args()
+    launch = arguments.launch
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _launch_again, launch)
+    # Each launch of each variant has a level of its own, the same in each rehearsal.
+    level = arguments.launch_error * random.Random(f"{arguments.window}/{launch}").gauss(0, 1)
     decoding = Decoding(
         window=arguments.window,
         undrafted=arguments.undrafted,
         draft_cost=arguments.draft_cost,
         token_seconds=arguments.token_seconds,
-        speed=arguments.speed,
+        speed=arguments.speed * math.exp(level),
         cost=Linear(arguments.token_cost),
     )
     by_text = json.loads(arguments.acceptance.read_bytes()) if arguments.acceptance else {}

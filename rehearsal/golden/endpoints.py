@@ -25,12 +25,18 @@ SPEED: Final = 10
 """How much faster the golden endpoints are than the article's baseline."""
 
 
+LAUNCH_ERROR: Final = 0.02
+"""How far the launches of one endpoint are off each other, where a run has several."""
+
+
 def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
     environment, logs = setting.serving_environment, setting.layout.logs
     first = f"golden, {SPEED} times the article's speed, by this arithmetic"
+    several = setting.experiment.benchmark.launches > 1
+    launched = [f"a launch's times are {LAUNCH_ERROR:.0%} off (standard deviation)"] * several
     return Servers(
         golden_servers(setting.experiment, SPEED, environment, logs),
-        (first, *description(setting.experiment)),
+        (first, *description(setting.experiment), *launched),
     )
 
 
@@ -69,6 +75,7 @@ def golden_servers(
             "token-cost": COST.slope,
             "token-seconds": schedule.token_seconds,
             "draft-cost": schedule.draft_cost,
+            "launch-error": LAUNCH_ERROR if experiment.benchmark.launches > 1 else 0.0,
             "acceptance": acceptance,
             "otherwise": draft.acceptance(OF_STRUCTURE[Structure.OPEN_ENDED]),
         }

@@ -148,7 +148,7 @@ VLLM: Final = Endpoints(
     kind="vLLM servers",
     servers=_servers,
     # The servers have one core: with more sequences at once, a turn takes minutes.
-    caps=Caps(concurrency=4, rate_seconds=8, prompts=12),
+    caps=Caps(concurrency=4, rate_seconds=8, prompts=12, launches=1),
     start_seconds=round(START_SECONDS),
     stages=1,
     drafts_whole_window=True,

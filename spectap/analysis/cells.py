@@ -126,15 +126,16 @@ def _speed(records: Sequence[Record], point: LoadPoint | None) -> float | None:
 
 
 def _sums(records: Sequence[Record], point: LoadPoint | None) -> list[tuple[int, float]]:
-    """Tokens and seconds of each round."""
+    """Tokens and seconds of each round, or launch."""
 
-    def seconds(of_round: Sequence[Record]) -> float:
+    def seconds(of_unit: Sequence[Record]) -> float:
         if point and point.rate is not None:
-            return metrics.open_loop_time(of_round, point.rate)
-        return metrics.request_time(of_round)
+            by_round = grouping.rounds(of_unit, by=grouping.round_of).values()
+            return sum(metrics.open_loop_time(of_round, point.rate) for (of_round,) in by_round)
+        return metrics.request_time(of_unit)
 
-    by_round = [of_round for (of_round,) in grouping.rounds(records).values()]
-    return [(metrics.served_tokens(of_round), seconds(of_round)) for of_round in by_round]
+    by_unit = [of_unit for (of_unit,) in grouping.rounds(records).values()]
+    return [(metrics.served_tokens(of_unit), seconds(of_unit)) for of_unit in by_unit]
 
 
 def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
@@ -242,7 +243,7 @@ def queued(records: Sequence[Record]) -> bool:
 
     turns = [
         np.array([times(record) for record in of_round if record.succeeded])
-        for (of_round,) in grouping.rounds(records).values()
+        for (of_round,) in grouping.rounds(records, by=grouping.round_of).values()
     ]
     turns = [turn for turn in turns if len(turn)]
     if not turns:

@@ -1,17 +1,29 @@
-"""Compares two runs, which are independent samples: what changed, and whether that is real."""
+"""Compares runs before and after a change: what changed, and whether that is more than chance.
+
+Each launch of a server has a level of its own, which no round shows. With three launches a side or
+more, in one run or in several, the launch is the unit. With fewer, a stated error stands for what
+differs between launches.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from spectap import metrics
 from spectap.analysis import cells, claims, contrasts, evidence, grouping, stopping
-from spectap.analysis.estimates.estimate import Estimate
+from spectap.analysis.estimates.estimate import (
+    Component,
+    Estimate,
+    geometric_mean,
+    jackknife,
+    mean,
+)
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import Bounds
 from spectap.analysis.evidence import Evidence
@@ -22,13 +34,24 @@ from spectap.errors import RunError
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record
 
+LAUNCH_ERROR: Final = 0.03
+"""How far the time of one launch of a server is off its mean over launches, if nobody says: the
+standard deviation of its logarithm.
+
+Fresh launches of vLLM gave 83.0 and 85.4 tokens a second on two hosts of one kind, and one of an
+hour 71.6 (vllm-project/vllm 42484). Three restarts of another server were 0.5 % apart without
+speculation and 11 % with it (kekzl/imp 1011), and one that speculates scatters by 0.4 to 20 %
+between executions (vllm-project/vllm 53436)."""
+
 _LONGEST: Final = 60
+_STATED: Final = 1e6
+"""Degrees of freedom of an error that nobody estimated."""
 _LOCATIONS: Final = frozenset({"endpoint", "bucket"})
 """Settings that say where things are, and nothing of what they are."""
 
 
 class Run(NamedTuple):
-    """One of the two that are compared."""
+    """One of those that are compared."""
 
     name: str
     config: Config
@@ -53,17 +76,21 @@ class Figure(Enum):
         """Whether a verdict rests on it. Another node or day can change the others."""
         return self in (Figure.TOKENS_PER_STEP, Figure.SPEED_UP)
 
+    @property
+    def servers(self) -> int:
+        """How many servers' times are in it: none in what a step yields, which is no time."""
+        return {Figure.TOKENS_PER_STEP: 0, Figure.SPEED_UP: 2}.get(self, 1)
+
 
 @dataclass(frozen=True)
 class Change:
-    """One figure of one cell in both runs."""
+    """One figure of one cell on both sides."""
 
     old: float
     new: float
     ratio: Interval
-    real: bool
-    """Whether it is more than chance, among all that is judged of both runs; False where it is not
-    judged."""
+    differs: bool
+    """Whether it is more than chance, among all that is judged; False where it is not judged."""
     detectable: float
     """The smallest change that would probably have been proven: 0.06 is 6 %."""
     below: bool
@@ -98,6 +125,8 @@ class Changes:
 
     old: str
     new: str
+    launch_error: float | None
+    """What stands for the differences between launches; None where both sides show them."""
     cells: tuple[CellChange, ...]
     shares: tuple[ShareChange, ...]
     settings: tuple[tuple[str, str, str], ...]
@@ -126,23 +155,33 @@ class Changes:
 _Estimates = Mapping[tuple[CellKey, Figure], Estimate]
 
 
-def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
-    """What changed from the old run to the new one, by the names of variants, cases and loads.
+def compare(
+    old: Sequence[Run],
+    new: Sequence[Run],
+    threshold: float | None = None,
+    launch_error: float = LAUNCH_ERROR,
+) -> Changes:
+    """What changed from the old runs to the new ones, by the names of variants, cases and loads.
 
     ``threshold`` makes it a gate, which fails where tokens per step or a speed-up is surely less
-    than that part of what it was, and where one of the old run cannot be judged in the new one.
+    than that part of what it was, and where one of the old runs cannot be judged in the new ones.
+    ``launch_error`` stands for what differs between launches, where a side has fewer than three.
     Nothing is judged where loads, lengths or test cases differ. Raises RunError where the runs have
-    nothing in common, and where a gate would hold runs against each other that do not compare.
+    nothing in common, where those of one side differ in what they measure, and where a gate would
+    hold runs against each other that do not compare.
     """
-    runs = f"{old.name}, {new.name}"
-    if threshold is not None and old.summary.rehearsal != new.summary.rehearsal:
+    for first, *others in (old, new):
+        for run in others:
+            _refuse_another(first, run)
+    names = [", ".join(run.name for run in side) for side in (old, new)]
+    runs, first, last = ", ".join(names), old[0], new[0]
+    if threshold is not None and first.summary.rehearsal != last.summary.rehearsal:
         raise RunError(
             f"{runs}: one is a rehearsal and the other is not, so no threshold can be held"
         )
-    differing = tuple(sorted(_incomparable(old.config, new.config)))
-    evidences = [evidence.of_run(run.config, run.records) for run in (old, new)]
-    olds, news = map(_estimates, evidences)
-    common = olds.keys() & news.keys()
+    differing = tuple(sorted(_incomparable(first.config, last.config)))
+    sides = [_Side.of(side, launch_error) for side in (old, new)]
+    common = sides[0].estimates.keys() & sides[1].estimates.keys()
     if differing and (threshold is not None or not common):
         listed = "; ".join(f"{name}: {before} before, {now} now" for name, before, now in differing)
         raise RunError(f"{runs}: they are not comparable: {listed}")
@@ -151,27 +190,90 @@ def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
             f"{runs}: no variant has {FEWEST_ROUNDS} rounds or more in both under the same test "
             "case and load point"
         )
-    alpha = min(stopping.alpha(run.config.load) for run in (old, new))
-    changes = _changes(olds, news, alpha, threshold)
+    alpha = min(stopping.alpha(run.config.load) for run in (*old, *new))
+    changes = _changes(sides[0].estimates, sides[1].estimates, alpha, threshold)
     if differing:
-        changes = {key: replace(change, real=False) for key, change in changes.items()}
+        changes = {key: replace(change, differs=False) for key, change in changes.items()}
+    plan = sides[0].evidences[0].plan
     return Changes(
-        old=old.name,
-        new=new.name,
+        old=names[0],
+        new=names[1],
+        launch_error=None if all(side.launched for side in sides) else launch_error,
         cells=tuple(
-            CellChange(key.variant, key.case, evidences[0].plan.points[key.load], figures)
-            for key in evidences[0].cells
+            CellChange(key.variant, key.case, plan.points[key.load], figures)
+            for key in plan.keys
             if (figures := {f: changes[key, f] for f in Figure if (key, f) in changes})
         ),
-        shares=tuple(_shares((old, new), evidences)),
+        shares=tuple(_shares(*sides)),
         settings=tuple(
-            _differences("", *(run.config.model_dump(mode="json") for run in (old, new)))
+            _differences("", *(run.config.model_dump(mode="json") for run in (first, last)))
         ),
         incomparable=differing,
-        notes=tuple(_notes((old, new), evidences)),
+        notes=tuple(_notes(sides)),
         threshold=threshold,
-        gaps=() if threshold is None else tuple(_gaps(old, new, olds, news)),
+        gaps=() if threshold is None else tuple(_gaps(*sides)),
     )
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The runs before the change, or those after it."""
+
+    runs: Sequence[Run]
+    evidences: Sequence[Evidence]
+    estimates: _Estimates
+    launched: bool
+    """Whether it was launched often enough to show what differs between launches."""
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], launch_error: float) -> _Side:
+        evidences = [evidence.of_run(run.config, run.records) for run in runs]
+        of_runs = [_estimates(each) for each in evidences]
+        several = len(runs) >= FEWEST_ROUNDS
+        shown = [run.config.load.launches > 1 for run in runs]
+        estimates = {}
+        for key in dict.fromkeys(key for of_run in of_runs for key in of_run):
+            if not all(key in of_run for of_run in of_runs):
+                continue
+            known = [of_run[key] for of_run in of_runs]
+            if several:
+                together = jackknife([math.exp(each.log) for each in known], geometric_mean)
+            else:
+                stated = Component(math.sqrt(key[1].servers) * launch_error, _STATED)
+                together = mean(
+                    [
+                        each if launched or not stated.error else each.widened(stated)
+                        for each, launched in zip(known, shown, strict=True)
+                    ]
+                )
+            if together is not None:
+                estimates[key] = together
+        return cls(runs, evidences, estimates, several or all(shown))
+
+    @property
+    def name(self) -> str:
+        """The names of its runs."""
+        return ", ".join(run.name for run in self.runs)
+
+    @property
+    def measured(self) -> list[CellKey]:
+        """The cells that any of its runs has requests of."""
+        return [
+            key
+            for key in self.evidences[0].cells
+            if any(each.cells[key].requests for each in self.evidences if key in each.cells)
+        ]
+
+
+def _refuse_another(first: Run, run: Run) -> None:
+    """Raises RunError where two runs of one side differ in more than where their servers are."""
+    configs = (each.config.model_dump(mode="json") for each in (first, run))
+    if difference := next(_differences("", *configs), None):
+        field, before, now = difference
+        raise RunError(
+            f"{first.name}, {run.name}: runs of one side must be alike, and they differ in "
+            f"{field}: {before} and {now}"
+        )
 
 
 def _estimates(run: Evidence) -> _Estimates:
@@ -209,7 +311,7 @@ def _changes(
             old=math.exp(olds[key].log),
             new=math.exp(news[key].log),
             ratio=ratio.interval(alpha),
-            real=key in changed.decided,
+            differs=key in changed.decided,
             detectable=ratio.detectable(changed.level),
             below=threshold is not None and key in less.decided,
             # A test of one side at a level is one of both sides at twice the level.
@@ -219,38 +321,31 @@ def _changes(
     }
 
 
-def _gaps(old: Run, new: Run, olds: _Estimates, news: _Estimates) -> Iterator[str]:
+def _gaps(old: _Side, new: _Side) -> Iterator[str]:
     """What a gate cannot see, a line each."""
     guarded: dict[CellKey, list[Figure]] = {}
-    for key, figure in olds:
+    for key, figure in old.estimates:
         if figure.judged:
             guarded.setdefault(key, []).append(figure)
     if not guarded:
         yield f"{old.name} has no tokens per step and no speed-up, so there is nothing to guard."
     for key, figures in guarded.items():
-        if lost := [figure.value for figure in figures if (key, figure) not in news]:
+        if lost := [figure.value for figure in figures if (key, figure) not in new.estimates]:
             yield f"{_named(key)}: {new.name} has no {' and no '.join(lost)}."
-    if not new.summary.complete:
-        yield f"{new.name} is not complete: requests are missing in it."
+    yield from _incomplete(new)
 
 
-def _shares(runs: tuple[Run, Run], evidences: list[Evidence]) -> Iterator[ShareChange]:
+def _incomplete(side: _Side) -> Iterator[str]:
+    for run in side.runs:
+        if not run.summary.complete:
+            yield f"{run.name} is not complete: requests are missing in it."
+
+
+def _shares(old: _Side, new: _Side) -> Iterator[ShareChange]:
     """Shares of right answers, and of good requests where the objectives are the same, by
     Newcombe's method 10 for independent proportions (Statistics in Medicine 17, 1998, 873-890)."""
-    same_objectives = evidences[0].plan.objectives == evidences[1].plan.objectives
-    olds, news = dict[str, tuple[float, Bounds]](), dict[str, tuple[float, Bounds]]()
-    for shares, run, measured in zip((olds, news), runs, evidences, strict=True):
-        for key, cell in measured.cells.items():
-            if same_objectives and (goodput := cell.goodput) and goodput.interval:
-                name = f"{key.case}, {key.variant} at {key.load}: goodput"
-                shares[name] = goodput.share, goodput.interval
-        for check in run.summary.correctness:
-            case = f"{check.test_case}, " if check.test_case else ""
-            for variant, rate, bounds in (
-                (check.baseline, check.baseline_rate, check.baseline_interval),
-                (check.variant, check.rate, check.rate_interval),
-            ):
-                shares[f"{case}{variant}: {check.check} that are right"] = rate, bounds
+    same_objectives = old.evidences[0].plan.objectives == new.evidences[0].plan.objectives
+    olds, news = (_shares_of(side, goodput=same_objectives) for side in (old, new))
     for name in olds:
         if name in news:
             (share, (low, high)), (old_share, (old_low, old_high)) = news[name], olds[name]
@@ -262,21 +357,46 @@ def _shares(runs: tuple[Run, Run], evidences: list[Evidence]) -> Iterator[ShareC
             yield ShareChange(name, old_share, share, bounds)
 
 
-def _notes(runs: tuple[Run, Run], evidences: list[Evidence]) -> Iterator[str]:
-    rehearsals = [run.name for run in runs if run.config.stand_in]
+def _shares_of(side: _Side, *, goodput: bool) -> dict[str, tuple[float, Bounds]]:
+    """The shares that all runs of a side have: their means."""
+    by_name: dict[str, list[tuple[float, Bounds]]] = {}
+    for run, measured in zip(side.runs, side.evidences, strict=True):
+        for key, cell in measured.cells.items():
+            if goodput and (good := cell.goodput) and good.interval:
+                name = f"{key.case}, {key.variant} at {key.load}: goodput"
+                by_name.setdefault(name, []).append((good.share, good.interval))
+        for check in run.summary.correctness:
+            case = f"{check.test_case}, " if check.test_case else ""
+            for variant, rate, interval in (
+                (check.baseline, check.baseline_rate, check.baseline_interval),
+                (check.variant, check.rate, check.rate_interval),
+            ):
+                name = f"{case}{variant}: {check.check} that are right"
+                by_name.setdefault(name, []).append((rate, interval))
+    means = {}
+    for name, shares in by_name.items():
+        count = len(shares)
+        if count == len(side.runs):
+            share = fmean(each for each, _ in shares)
+            below = math.hypot(*(each - low for each, (low, _) in shares)) / count
+            above = math.hypot(*(high - each for each, (_, high) in shares)) / count
+            means[name] = share, (share - below, share + above)
+    return means
+
+
+def _notes(sides: Sequence[_Side]) -> Iterator[str]:
+    rehearsals = [side for side in sides if side.runs[0].config.stand_in]
     if len(rehearsals) == 2:
         yield "Both are rehearsals: their times are those of what stood in for the services."
     elif rehearsals:
         yield (
-            f"{rehearsals[0]} is a rehearsal and the other run is not. Their times, speed-ups and "
-            "acceptances have nothing to do with each other."
+            f"{rehearsals[0].name} is a rehearsal and the other run is not. Their times, speed-ups "
+            "and acceptances have nothing to do with each other."
         )
-    measured = [[key for key, cell in run.cells.items() if cell.requests] for run in evidences]
-    for run, keys, other_keys in zip(runs, measured, reversed(measured), strict=True):
-        if alone := [_named(key) for key in keys if key not in other_keys]:
-            yield f"Only in {run.name}: {', '.join(alone)}."
-        if not run.summary.complete:
-            yield f"{run.name} is not complete: requests are missing in it."
+    for side, other in zip(sides, reversed(sides), strict=True):
+        if alone := [_named(key) for key in side.measured if key not in other.measured]:
+            yield f"Only in {side.name}: {', '.join(alone)}."
+        yield from _incomplete(side)
     yield (
         "Another node or another day can change times and tokens a second by more than these "
         "intervals show, so no verdict rests on them. What both sides of a run share is in no "

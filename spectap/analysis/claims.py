@@ -63,12 +63,18 @@ def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_K
 
 
 def claim(
-    estimate: Estimate, alpha: float, family: Family[Any], *, decided: bool, rounds: int
+    estimate: Estimate,
+    alpha: float,
+    family: Family[Any],
+    *,
+    decided: bool,
+    rounds: int,
+    unit: str = "round",
 ) -> Claim:
     """What an estimate of how much better a cell is comes to.
 
     ``alpha`` is that of the interval. ``decided``: whether the difference holds among all claims of
-    the ``family``. ``rounds``: those it rests on.
+    the ``family``. ``rounds``: those it rests on, which are launches where these are the ``unit``.
     """
     # A claim among as many, that can be wrong on one side only.
     slight = estimate.interval(2 * SLIGHT * alpha / family.claims).within(MARGIN)
@@ -87,6 +93,7 @@ def claim(
         detectable=estimate.detectable(level),
         settles=settles,
         more_rounds=more if more > 0 and rounds == estimate.units else None,
+        unit=unit,
     )
 
 
@@ -134,8 +141,8 @@ def sequential(cell: Cell, baseline: Cell, shared: float) -> Verdict:
     )
 
 
-def too_few(rounds: int, *, planned: bool = True) -> Verdict:
-    """No verdict, though both sides were measured in this many rounds.
+def too_few(rounds: int, *, planned: bool = True, unit: str = "round") -> Verdict:
+    """No verdict, though both sides were measured in this many rounds, or launches.
 
     ``planned``: whether they were to be measured in rounds.
     """
@@ -144,9 +151,10 @@ def too_few(rounds: int, *, planned: bool = True) -> Verdict:
         why = "the requests are too few"
         need = f"{FEWEST_ROUNDS} rounds, or as many stretches of two waves of requests"
     elif rounds < FEWEST_ROUNDS:
-        why = f"both were measured in {wording.count(rounds, 'round')}"
+        why = f"both were measured in {wording.count(rounds, unit)}"
     else:
-        why = f"too few of {rounds} rounds have requests that can be timed on both sides"
+        of = wording.count(rounds, unit)
+        why = f"too few of {of} have requests that can be timed on both sides"
     return Verdict(Finding.TOO_FEW, f"No verdict: {why}; an interval needs {need}.")
 
 
@@ -259,7 +267,7 @@ def _limits(claim: Claim) -> str:
         smallest = wording.percent(claim.detectable)
         limits = f"a difference under {smallest} % would probably not have been seen"
     if claim.more_rounds is not None:
-        more = wording.count(claim.more_rounds, "more round")
+        more = wording.count(claim.more_rounds, f"more {claim.unit}")
         this = "this one" if claim.settles > MARGIN else f"{100 * MARGIN:.0f} %"
         limits += f", and about {more} would settle {this}"
     return limits

@@ -43,6 +43,7 @@ def comparison(
             family,
             decided=(key, question) in family.decided,
             rounds=contrast.rounds,
+            unit=plan.unit,
         )
         for question, answer in (contrast.answers if contrast.throughput else {}).items()
     }
@@ -56,7 +57,7 @@ def comparison(
             contrast.together if cost and contrast.answered else None,
         )
     )
-    verdict = claims.too_few(contrast.rounds, planned=plan.known)
+    verdict = claims.too_few(contrast.rounds, planned=plan.known, unit=plan.unit)
     if speed is not None:
         verdict = claims.judge(
             *(cell, baseline, speed, cost),

@@ -60,6 +60,12 @@ class Plan:
     apart: bool = False
     rehearsal: bool = False
     repeated: Sequence[Record] = ()
+    launches: int = 1
+
+    @property
+    def unit(self) -> str:
+        """What intervals are made of."""
+        return "launch" if self.launches > 1 else "round"
 
     @property
     def compared(self) -> dict[str, str]:
@@ -171,6 +177,7 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
         apart=config.apart,
         rehearsal=config.stand_in is not None,
         repeated=repeated,
+        launches=config.load.launches,
     )
     return _evidence(plan, measured, unsteadiness_of(every) if config.apart else None)
 
@@ -189,6 +196,7 @@ def of_ledgers(records: Iterable[Record]) -> Evidence:
         rounds=dict.fromkeys(sorted(points, key=lambda point: cases.index(point[0])), 0),
         alpha=stopping.alpha(None),
         repeated=repeated,
+        launches=max((record.launch for record in counted), default=1) or 1,
     )
     return _evidence(plan, counted, None)
 

@@ -1,14 +1,15 @@
 """Which records belong together: cells, and the units of a comparison within them.
 
-The requests of one wave share every decoding step, and those of one round share its minute. So
-rounds are the unit. Where a ledger has no rounds, blocks of time stand for them.
+The requests of one wave share every decoding step, those of one round its minute, and those of one
+launch of the servers its level. So rounds are the unit, and launches where there are several. Where
+a ledger has no rounds, blocks of time stand for them.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -80,15 +81,27 @@ def recorded_points(records: Iterable[Record]) -> dict[str, LoadPoint | None]:
 
 
 Unit = tuple[Sequence[Record], ...]
-"""What each side did in one round or block."""
+"""What each side did in one round, launch or block."""
 
 
-def rounds(*sides: Iterable[Record]) -> dict[tuple[str, int], Unit]:
-    """The rounds that all ``sides`` have, by run and number, in their order."""
+def unit_of(record: Record) -> tuple[str, int]:
+    """The unit that a request belongs to: the launch, where the run has several, or the round."""
+    return record.run, record.launch or record.round
+
+
+def round_of(record: Record) -> tuple[str, int]:
+    """The round of a request, by run and number."""
+    return record.run, record.round
+
+
+def rounds(
+    *sides: Iterable[Record], by: Callable[[Record], tuple[str, int]] = unit_of
+) -> dict[tuple[str, int], Unit]:
+    """The rounds that all ``sides`` have, or their launches, by run and number, in their order."""
     grouped = [defaultdict[tuple[str, int], list[Record]](list) for _ in sides]
     for of_side, side in zip(grouped, sides, strict=True):
         for record in side:
-            of_side[record.run, record.round].append(record)
+            of_side[by(record)].append(record)
     common = set.intersection(*(set(of_side) for of_side in grouped))
     return {key: tuple(of_side[key] for of_side in grouped) for key in sorted(common)}
 

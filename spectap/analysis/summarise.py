@@ -117,6 +117,7 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
         rehearsal=plan.rehearsal,
         notes=(),
         not_run=plan.not_run,
+        launches=plan.launches,
         round_gap_seconds=_round_gap(records),
     )
 

@@ -66,6 +66,8 @@ class Claim:
     """The difference that more rounds would find: the one seen, but at least ``MARGIN``."""
     more_rounds: int | None
     """How many that takes; None for none, and where no number is enough."""
+    unit: str = "round"
+    """What they are: rounds, or launches of the servers."""
 
 
 class Finding(Enum):
@@ -323,6 +325,9 @@ class Summary:
     notes: tuple[str, ...]
     not_run: int = 0
     """Turns after the end of a run that ended early: what was measured before stands for itself."""
+    launches: int = 1
+    """How often each server was to be launched; with one, no interval has what launches differ in.
+    """
 
     round_gap_seconds: float | None = None
     """From the begin of a test case's round to that of its next, the median; None with one round.

@@ -147,6 +147,7 @@ def _type(allowed: str, accepts: Callable[[float], bool]) -> Callable[[str], flo
 
 positive: Final = _type("of more than 0", lambda value: 0 < value < math.inf)
 threshold: Final = _type("of more than 0 and at most 1", lambda value: 0 < value <= 1)
+launch_error: Final = _type("from 0 to 1", lambda value: 0 <= value <= 1)
 # An experiment file allows as much.
 temperature: Final = _type("from 0 to 2", lambda value: 0 <= value <= 2)
 rate: Final = _type("of more than 0 and at most 1000", lambda value: 0 < value <= 1000)

@@ -60,6 +60,8 @@ class Measured(NamedTuple):
     """The signal that ended it."""
     shipper: Shipper | None
     """None where results stay on this machine."""
+    request: str | None = None
+    """What somebody is asked to do before the run can go on."""
 
 
 def run_folder(results: str) -> Path:
@@ -84,15 +86,22 @@ def prompt_files(config: Config, beside: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def execute(config: Config, folder: Path, patience: Patience, *, files: Path) -> int:
+def execute(
+    config: Config, folder: Path, patience: Patience, *, files: Path, relaunch: str | None = None
+) -> int:
     """Measures, draws, ships what the configuration ships; returns the exit status.
 
     If all is well, it ends the nodes, where the configuration says so. ``files`` is the folder that
-    the user's prompts are in.
+    the user's prompts are in; ``relaunch`` is as in Run. The status is 75 where somebody is asked
+    to restart the servers.
     """
-    measured = measure(config, folder, folder.name, patience, files=files)
+    measured = measure(config, folder, folder.name, patience, files=files, relaunch=relaunch)
     if measured.by is not None:
         return say_ended(measured.by, folder)
+    if measured.request is not None:
+        for line in (*measured.failed, measured.request):
+            print(f"spectap: {printable(line)}", file=sys.stderr)
+        return os.EX_TEMPFAIL
     failed = measured.failed + _fetch_evaluation(config, folder)
     recorded.draw(folder)
     if measured.shipper is not None:
@@ -114,12 +123,19 @@ def execute(config: Config, folder: Path, patience: Patience, *, files: Path) ->
 
 
 def measure(
-    config: Config, folder: Path, run_id: str, patience: Patience, *, files: Path, window: int = 0
+    config: Config,
+    folder: Path,
+    run_id: str,
+    patience: Patience,
+    *,
+    files: Path,
+    window: int = 0,
+    relaunch: str | None = None,
 ) -> Measured:
     """Measures, and ships what the configuration ships.
 
-    ``run_id`` is what the folder is called in the bucket; ``files`` and ``window`` are as in Run.
-    Raises RunError.
+    ``run_id`` is what the folder is called in the bucket; ``files``, ``window`` and ``relaunch``
+    are as in Run. Raises RunError.
     """
     pause = Pause()
     if config.api_key_secret is not None and config.region is not None:
@@ -136,9 +152,10 @@ def measure(
             shipper=shipper,
             patience=patience,
             window=window,
+            relaunch=relaunch,
         )
         failed, by = asyncio.run(_until_ended(run, pause))
-    return Measured(run, failed, by, shipper)
+    return Measured(run, failed, by, shipper, run.request)
 
 
 async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signals | None]:

@@ -54,6 +54,7 @@ _NEEDED: Final = {
     "limit": ("prompts", "set"),
     "keep_answers": ("prompts", "set"),
     "seconds": ("rate",),
+    "relaunch": ("launches",),
 }
 """Options that apply only beside one of the others."""
 
@@ -74,6 +75,9 @@ def measure(arguments: argparse.Namespace) -> int:
     results/RUN_ID. The environment may set RUN_ID (the same name continues the same run),
     RESULTS_DIR (in place of results), OPENAI_API_KEY (sent to the endpoints), and LLMPERF_HOME and
     LLMPERF_PYTHON (llmperf then makes the load in place of the built-in driver).
+
+    With --launches and without --relaunch it ends with status 75 after each launch but the last:
+    restart the servers, and run the same command with the same RUN_ID.
     """
     _check(arguments)
     objectives = _objectives(arguments)
@@ -90,7 +94,9 @@ def measure(arguments: argparse.Namespace) -> int:
     files = arguments.prompts.parent if arguments.prompts else Path()
     status = 128 + signal.SIGINT
     with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C
-        status = execution.execute(config, folder, patience, files=files)
+        status = execution.execute(
+            config, folder, patience, files=files, relaunch=arguments.relaunch
+        )
         if status > 128 and read_attempts(folder):
             recorded.draw(folder)
     if status > 128:
@@ -184,6 +190,19 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="from the first round to the last, at least: rounds wait, so that what slows an "
         "endpoint for minutes is in their scatter; 10 for each round after the first are enough; "
         "default: no pause",
+    )
+
+    add(
+        "--launches",
+        type=count,
+        metavar="N",
+        help="of each server, at least 3: the rounds are split into as many blocks, and intervals "
+        "have what differs between launches; default: 1",
+    )
+    add(
+        "--relaunch",
+        metavar="COMMAND",
+        help="restarts the servers between two launches, and returns once the old ones are gone",
     )
 
     add = parser.add_argument_group("what was promised").add_argument
@@ -327,6 +346,7 @@ def _config(
                 timeout_seconds=timeout,
                 spread_minutes=arguments.spread,
                 sampling=sampling,
+                launches=arguments.launches or 1,
             ),
             objectives=objectives,
             keep_answers=arguments.keep_answers,

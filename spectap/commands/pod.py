@@ -35,13 +35,16 @@ def run(_: argparse.Namespace) -> int:
 
     Its input is the environment: BENCHMARK_CONFIG (the configuration file), RESULTS_DIR (takes the
     run's folder), RUN_ID (the folder's name; the same name continues the same run), LLMPERF_HOME
-    and LLMPERF_PYTHON (llmperf, where it is installed), and what the AWS SDK reads.
+    and LLMPERF_PYTHON (llmperf, where it is installed), RELAUNCH (a command that restarts the
+    servers, where the configuration has several launches), and what the AWS SDK reads.
     """
     path = _config_path()
     folder = execution.run_folder("/results")
-    config = configuration.read(path)
+    config, relaunch = configuration.read(path), os.environ.get("RELAUNCH") or None
+    if config.load.launches > 1 and relaunch is None:
+        raise RunError(f"RELAUNCH is needed: {path} has load.launches: {config.load.launches}")
     with execution.prompt_files(config, path.parent) as files:
-        return execution.execute(config, folder, Patience(), files=files)
+        return execution.execute(config, folder, Patience(), files=files, relaunch=relaunch)
 
 
 def index(_: argparse.Namespace) -> int:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from spectap import config as configuration
 from spectap import sweep, wording
-from spectap.commands.arguments import Command, recorded_path, results_folder, shares, threshold
+from spectap.commands.arguments import (
+    Command,
+    launch_error,
+    recorded_path,
+    results_folder,
+    shares,
+    threshold,
+)
 from spectap.errors import ConfigError, JournalError, RunError
 from spectap.ledger import read_ledger
 from spectap.names import ADVICE, CONFIG, LEDGER, RUN_ID
@@ -85,21 +92,33 @@ def advise(arguments: argparse.Namespace) -> int:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """``compare OLD NEW``: says what changed between two runs, and whether it is real.
+    """``compare OLD NEW``: says what changed between runs, and whether it is more than chance.
 
-    A run is a folder, or the name of one in results/. With --fail-below it is a gate: exit status 3
-    where tokens per step or a speed-up is surely less than that part of what it was, and where the
-    new run does not show what the old one does. Runs with other loads, lengths or test cases are
-    not comparable: that is said first, and a gate on them ends with 2.
+    A run is a folder, or the name of one in results/. Each launch of a server has a level of its
+    own: --old RUN ... --new RUN ... compares several runs a side, and three a side show it. With
+    --fail-below it is a gate: exit status 3 where tokens per step or a speed-up is surely less than
+    that part of what it was, and where a new run does not show what the old ones do. Runs with
+    other loads, lengths or test cases are not comparable: that is said first, and a gate on them
+    ends with 2.
     """
-    old, new = arguments.old, arguments.new
-    if old.resolve() == new.resolve():
-        raise RunError(f"{old}: is compared with itself")
+    sides: tuple[list[Path], list[Path]] = arguments.old, arguments.new
+    if len(arguments.runs) == 2 and not any(sides):
+        sides = arguments.runs[:1], arguments.runs[1:]
+    elif arguments.runs or not all(sides):
+        raise RunError("compare: needs OLD NEW, or --old RUN ... --new RUN ...")
+    paths = [path for side in sides for path in side]
+    for number, path in enumerate(paths):
+        if any(path.resolve() == other.resolve() for other in paths[:number]):
+            raise RunError(f"{path}: is compared with itself")
     from spectap.analysis import changes
     from spectap.report import terminal
     from spectap.report.changes import of_changes
 
-    compared = changes.compare(_run(old), _run(new), arguments.fail_below)
+    old, new = ([*map(_run, side)] for side in sides)
+    error = arguments.launch_error
+    compared = changes.compare(
+        old, new, arguments.fail_below, changes.LAUNCH_ERROR if error is None else error
+    )
     terminal.show(of_changes(compared))
     return _GATE_FAILED if compared.failed else 0
 
@@ -129,8 +148,17 @@ def _add_advise_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_compare_options(parser: argparse.ArgumentParser) -> None:
-    for run in ("old", "new"):
-        parser.add_argument(run, type=recorded_path, metavar=run.upper())
+    parser.add_argument("runs", type=recorded_path, nargs="*", metavar="RUN", help="OLD and NEW")
+    for side in ("old", "new"):
+        subject = f"several {side} runs, each of a launch of its own"
+        parser.add_argument(
+            f"--{side}", type=recorded_path, nargs="+", default=(), metavar="RUN", help=subject
+        )
+    subject = (
+        "standard deviation between launches of a server, in place of what fewer than three "
+        "launches a side cannot show, such as 0.05 (default: 0.03)"
+    )
+    parser.add_argument("--launch-error", type=launch_error, metavar="PART", help=subject)
     subject = "new to old, such as 0.95: of tokens per step and of speed-ups"
     parser.add_argument("--fail-below", type=threshold, metavar="RATIO", help=subject)
 

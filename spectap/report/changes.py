@@ -1,4 +1,4 @@
-"""Two runs against each other: what of their differences is real, and whether a gate holds."""
+"""Runs against each other: which differences are more than chance, and whether a gate holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIGURES: Final[dict[Figure, tuple[str, Callable[[float], str]]]] = {
 
 
 def of_changes(changes: Changes) -> View:
-    """The view of a comparison of two runs."""
+    """The view of a comparison of runs."""
     lead = [f"  {name}: {before} before, {now} now" for name, before, now in changes.incomparable]
     if lead:
         lead = [
@@ -58,7 +58,7 @@ def _table(changes: Changes) -> Table:
 def _texts(figure: Figure, change: Change | None) -> tuple[str, str, str, str]:
     if change is None:
         return "", "", wording.MISSING, ""
-    doubt = "?" if figure.judged and not change.real else ""
+    doubt = "?" if figure.judged and not change.differs else ""
     bounds = (
         wording.change(end).removesuffix(" %") for end in (change.ratio.low, change.ratio.high)
     )
@@ -70,17 +70,22 @@ def _verdict(changes: Changes) -> Iterator[str]:
     if changes.incomparable:
         return
     judged = [*changes.judged]
-    real = [judgement for judgement in judged if judgement[2].real]
+    differing = [judgement for judgement in judged if judgement[2].differs]
     if not judged:
         yield "No figure that a verdict rests on is in both runs: tokens a step or a speed-up."
-    elif real:
-        yield f"Real differences: {len(real)} of {len(judged)}."
+    elif differing and changes.launch_error is None:
+        yield f"Real differences: {len(differing)} of {len(judged)}."
+    elif differing:
+        yield (
+            f"{len(differing)} of {len(judged)} figures differ by more than their rounds scatter "
+            f"and a launch error of {wording.percent(changes.launch_error or 0)} %."
+        )
     else:
         yield (
             f"No difference is proven: the {len(judged)} tokens a step and speed-ups differ by no "
             "more than chance."
         )
-    for cell, figure, change in real:
+    for cell, figure, change in differing:
         low, high = sorted(abs(end - 1) for end in (change.ratio.low, change.ratio.high))
         head, write = _FIGURES[figure]
         old, new = map(write, (change.old, change.new))
@@ -89,7 +94,7 @@ def _verdict(changes: Changes) -> Iterator[str]:
             f"interval {wording.percent(low)}-{wording.percent(high)} %), {old} before and {new} "
             "now."
         )
-    unseen = [change.detectable for *_, change in judged if not change.real]
+    unseen = [change.detectable for *_, change in judged if not change.differs]
     if unseen:
         most = wording.percent(max(unseen))
         yield f'Where there is a "?", a change of {most} % would probably have been seen.'
@@ -111,7 +116,7 @@ def _gate(changes: Changes) -> Iterator[str]:
     seen = [change.seen_below for *_, change in changes.judged if not change.below]
     if noticed := [ratio for ratio in seen if ratio is not None]:
         blunt = min(noticed) < changes.threshold**2
-        more = "; more rounds in both runs make that sharper" if blunt else ""
+        more = "; more launches on both sides make that sharper" if blunt else ""
         yield (
             f"In the least precise row, {min(noticed):.2f} of what it was would probably have been "
             f"noticed{more}."
@@ -134,3 +139,11 @@ def _notes(changes: Changes) -> Iterator[str]:
     for name, old, new in changes.settings:
         yield f"They differ in {name}: {old} before, {new} now."
     yield from changes.notes
+    if changes.launch_error is not None:
+        yield (
+            "Each launch of a server has a level of its own, and fewer than three on a side do not "
+            f"show it. {wording.percent(changes.launch_error)} % are assumed (--launch-error), in "
+            "each server's times, and none in tokens a step, where acceptance that differs between "
+            "launches shows as a difference. Three runs a side, each of a launch of its own, show "
+            "all of it: --old RUN ... --new RUN ..."
+        )

@@ -60,9 +60,10 @@ def _lead(run: Results) -> Iterator[str]:
     lengths = f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
     if all(case.prompts for case in run.config.test_cases):
         lengths = f"prompts as they are, at most {load.mean_output_tokens} tokens out"
+    launches = f" in {load.launches} launches" if load.launches > 1 else ""
     parts = (
         f"Load: {run.driver}",
-        f"{load.rounds} of {requests} per case and variant",
+        f"{load.rounds} of {requests} per case and variant{launches}",
         phrases.arrangement(run.config),
         lengths,
     )

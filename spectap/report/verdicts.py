@@ -35,6 +35,10 @@ COST: Final = Question("cost", "cost", "less", "more")
 TOGETHER: Final = Question("cost", "all together", "more throughput", "less throughput")
 
 
+LAUNCHED_ONCE: Final = (
+    "1 launch of each server was measured: what differs between launches is in no interval."
+)
+
 _FEW_CASES: Final = 3
 _SPREAD_SECONDS: Final = 600.0
 """In simulations of a neighbour that slows one side by 10 % for 1 to 10 minutes, intervals of one
@@ -72,6 +76,9 @@ def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
         below = tuple(". ".join(chain(*parts)) + "." for parts in variants)
     else:
         text = f"{summary.subject} in {cases}"
+    decided = (each.verdict.finding.decided for of in compared.values() for each in of)
+    if summary.launches == 1 and any(decided):
+        below += (LAUNCHED_ONCE,)
     below += tuple(_on_close_rounds(summary))
     return f"Rehearsal: {text}" if summary.rehearsal else text, below
 

@@ -54,14 +54,21 @@ class Run:
         shipper: Shipper | None = None,
         patience: Patience | None = None,
         window: int = 0,
+        relaunch: str | None = None,
     ) -> None:
         """``files`` is the folder of the user's prompts. Without a ``shipper``, results stay here.
+
+        ``relaunch`` is a shell's command that restarts the servers, and returns once the old ones
+        are gone. Without one, a run of several launches ends after each and asks for the next.
 
         ``window`` is the widest of the variants that are measured apart and compared with these.
         Raises RunError where the folder holds something that cannot be continued.
         """
         self._config, self._folder, self._driver = config, folder, driver
         self._files, self._window = files, window
+        self._relaunch = relaunch
+        self.request: str | None = None
+        """What somebody is asked to do before the run can go on."""
         self._prompts: Mapping[str, Sequence[Prompt]] = {}
         self._shipper, self._patience = shipper, patience or Patience()
         self._not_serving: str | None = None
@@ -156,6 +163,7 @@ class Run:
             patience=self._patience,
         )
         async with taps:
+            taps.launch = self._attempts.launch
             await self._warm_up(taps)
             silent = taps.silent
             if self._config.apart and self._attempts.pending and not await self._control(taps):
@@ -163,6 +171,8 @@ class Run:
             # Each turn once: what fails now probably fails again at once, but not after a restart.
             for number in range(1, self._config.load.rounds.at_most + 1):
                 turns = [turn for turn in self._attempts.pending if turn.round == number]
+                if turns and not await self._launched(number, taps):
+                    return
                 if turns:
                     await self._until_due(number)
                 for turn in turns:
@@ -236,6 +246,40 @@ class Run:
         if expected is not None:
             bound = "" if self._config.load.rounds.fixed else "at most "
             self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
+
+    async def _launched(self, round: int, taps: Taps) -> bool:
+        """Restarts the servers where the round is in another launch. Returns whether it may begin.
+
+        A launch is noted once the servers have warmed up, so a run that is killed before restarts
+        them again.
+        """
+        launch = self._config.load.launch(round)
+        if launch <= self._attempts.launch:
+            return True
+        of = f"of {self._config.load.launches}"
+        if self._relaunch is not None:
+            self._say(f"launch {launch} {of}: {self._relaunch}")
+            if status := await _status(self._relaunch):
+                self._not_serving = (
+                    f"launch {launch} {of}: {self._relaunch!r} ended with status {status}"
+                )
+                return False
+            if not await self._serving(self._patience.start):
+                return False
+            self._say("warming up")
+            await self._wave(WARM_UP, taps)
+        elif self._attempts.asked < launch:
+            self.request = (
+                f"launch {launch - 1} {of} is measured: restart the servers, then run the same "
+                f"command with RUN_ID={self._folder.name}"
+            )
+            with writing(self._folder):
+                self._attempts.note_launch(launch, asked=True)
+            return False
+        with writing(self._folder):
+            self._attempts.note_launch(launch)
+        taps.launch = launch
+        return True
 
     async def _control(self, taps: Taps) -> bool:
         """Sends the same load each time, which shows what changes; once more where it fails.
@@ -347,3 +391,13 @@ class Run:
         self._records.append(record)
         if record.round > WARM_UP:
             self._progress.advance()
+
+
+async def _status(command: str) -> int:
+    """Runs a shell's command, whose output is seen; returns its exit status."""
+    process = await asyncio.create_subprocess_shell(command)
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        process.terminate()
+        raise

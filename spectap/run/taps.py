@@ -68,6 +68,8 @@ class Taps:
         self._taps: dict[str, Tap] = {}
         self._records: list[Record] = []
         self._drives: dict[str, asyncio.Future[None]] = {}
+        self.launch = 0
+        """Which launch of the servers is running, from 1; 0 where there is but one."""
         self._round = WARM_UP
         self._left: dict[str, int] = {}
         self.silent: set[str] = set()
@@ -103,7 +105,7 @@ class Taps:
         records = self._records = []
         self.silent, self._round = set(), turn.round
         for tap in self._taps.values():
-            tap.label(turn.case, turn.round, attempt, turn.load)
+            tap.label(turn.case, turn.round, attempt, turn.load, self.launch)
         collect_garbage()
         in_order = rotated(tuple(self._taps), turn.round)
         ended = list[str | None]()

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 from spectap.config import Config
 from spectap.journal import Journal
 from spectap.ledger import Attempt, last_attempts, read_attempts, whole_controls
-from spectap.names import CONTROL, PROGRESS
+from spectap.names import CONTROL, LAUNCH, PROGRESS
 from spectap.record import Record
 
 MAXIMUM_ATTEMPTS: Final = 3
@@ -48,7 +48,7 @@ class Attempts:
     A line is written when the attempt's requests are in the ledger and on the disk. A turn is
     complete when an attempt succeeded and the ledger has its requests. An attempt that was killed
     has no line, but may have requests in the ledger: attempts are numbered by the ledger. Controls
-    have lines, too.
+    have lines, too, and launches of the servers after the first.
     """
 
     def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
@@ -68,12 +68,19 @@ class Attempts:
         self._controls = 0
         self._ends_with_control = False
         self._number: Counter[Turn] = Counter()
+        self.launch = 1 if config.load.launches > 1 else 0
+        """Which launch of the servers is running, from 1; 0 where there is but one."""
+        self.asked = 0
+        """The last launch that somebody was asked for."""
         in_ledger: Counter[tuple[Turn, str]] = Counter()
         for record in last_attempts(records):
             turn = Turn(record.round, record.case, record.load)
             self._number[turn] = record.attempt
             in_ledger[turn, record.variant] += record.succeeded
         for attempt in read_attempts(folder):
+            if attempt.round == LAUNCH:
+                self._count_launch(attempt)
+                continue
             turn = Turn(attempt.round, attempt.case, attempt.load)
             failure = attempt.failure
             if turn.round != CONTROL and failure is None:
@@ -106,6 +113,13 @@ class Attempts:
         self._journal.append(Attempt(turn.round, turn.case, failure, turn.load, number))
         self._journal.flush()
         self._count_attempt(turn, failure)
+
+    def note_launch(self, launch: int, *, asked: bool = False) -> None:
+        """Adds a launch of the servers, or that somebody was ``asked`` for it."""
+        line = Attempt(LAUNCH, "", "asked for" if asked else None, attempt=launch)
+        self._journal.append(line)
+        self._journal.flush()
+        self._count_launch(line)
 
     @property
     def turns(self) -> list[Turn]:
@@ -140,6 +154,12 @@ class Attempts:
     def close(self) -> None:
         """Closes the journal."""
         self._journal.close()
+
+    def _count_launch(self, line: Attempt) -> None:
+        if line.failure is None:
+            self.launch = line.attempt
+        else:
+            self.asked = line.attempt
 
     def _count_attempt(self, turn: Turn, failure: str | None) -> None:
         self._ends_with_control = turn.round == CONTROL and failure is None

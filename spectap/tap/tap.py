@@ -61,6 +61,7 @@ class Label(NamedTuple):
     round: int
     attempt: int = 1
     load: str = ""
+    launch: int = 0
 
 
 class Completion(Exchange):
@@ -266,9 +267,13 @@ class Tap:
         self.failure: OSError | None = None
         self._completions: dict[str, Completion] = {}
 
-    def label(self, case: str, round: int, attempt: int = 1, load: str = "") -> None:
+    def label(
+        self, case: str, round: int, attempt: int = 1, load: str = "", launch: int = 0
+    ) -> None:
         """Sets what the requests that come from now on belong to; ``load`` names a load point."""
-        self._label = self._label._replace(case=case, round=round, attempt=attempt, load=load)
+        self._label = self._label._replace(
+            case=case, round=round, attempt=attempt, load=load, launch=launch
+        )
 
     @property
     def in_flight(self) -> int:

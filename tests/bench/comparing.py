@@ -48,12 +48,12 @@ class Pair:
     def statements(self, number: int) -> Iterator[Statement]:
         """Which figures are claimed to differ, and whether the gate fails."""
         new = self.run(2 * number + 1, lower=self.lower, slower=self.slower)
-        changes = compare(self.run(2 * number), new, GATE)
+        changes = compare([self.run(2 * number)], [new], GATE)
         for _, figure, change in changes.judged:
             if self.lower:
-                yield Statement(figure.value, found=float(change.real))
+                yield Statement(figure.value, found=float(change.differs))
             else:
-                yield stated(figure.value, change.ratio, 1.0, wrong=change.real)
+                yield stated(figure.value, change.ratio, 1.0, wrong=change.differs)
         failed = changes.failed
         yield Statement(f"gate of {GATE}", wrong=failed and not self.lower, found=float(failed))
 

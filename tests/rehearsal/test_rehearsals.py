@@ -158,3 +158,19 @@ def test_a_step_yields_up_to_one_token_more_than_its_drafts(services: Rehearsed)
     assert fmean(structured) > 3 > 2.5 > fmean(open_ended)
     stage = r"compare the bucket with the results\n +\d+ files, all the same"
     assert re.search(stage, services.printed)
+
+
+def test_services_are_launched_again_and_launches_are_the_unit(
+    rehearse: Rehearse, variation: Vary
+) -> None:
+    changes = {"name": "launched", "benchmark.rounds": 3, "benchmark.launches": 3}
+    launched = rehearse(variation(SHORT | changes))
+    records = [record for record in launched.run.records if record.round > 0]
+    assert {(record.round, record.launch) for record in records} == {(n, n) for n in (1, 2, 3)}
+    assert "RELAUNCH: kill -HUP " in launched.stand_ins
+    assert launched.run.summary.launches == 3
+    for case in launched.run.summary.cases:
+        compared = case.cell("SD").comparison
+        assert compared is not None
+        assert compared.speed is not None
+        assert compared.speed.unit == "launch"

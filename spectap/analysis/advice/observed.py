@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from spectap import wording
+from spectap.analysis import grouping
 from spectap.analysis.advice.advice import Acceptance, Position, Series, StepCost
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.proportions import clopper_pearson
@@ -110,10 +111,10 @@ def observe(config: Config, records: Iterable[Record]) -> Observed:
     )
     classes = [record.prompt_class or of_cases[record.case] for record in counted]
     names = [*dict.fromkeys(classes)]
-    rounds = sorted({(record.run, record.round) for record in counted})
+    rounds = sorted({grouping.unit_of(record) for record in counted})
     of_variant: dict[str, list[tuple[Record, _Cell]]] = defaultdict(list)
     for record, prompt_class in zip(counted, classes, strict=True):
-        round_ = rounds.index((record.run, record.round))
+        round_ = rounds.index(grouping.unit_of(record))
         cell = points.index(record.load), round_, names.index(prompt_class)
         of_variant[record.variant].append((record, cell))
     notes: list[str] = []

@@ -135,6 +135,17 @@ def jackknife(
     return Estimate(estimate, math.sqrt(variance), count)
 
 
+def mean(estimates: Sequence[Estimate]) -> Estimate:
+    """The geometric mean of independent estimates of one quantity."""
+    first, *others = estimates
+    if not others:
+        return first
+    count = len(estimates)
+    error, freedom = _sum(*(Component(each.error / count, each.degrees) for each in estimates))
+    log = math.fsum(each.log for each in estimates) / count
+    return Estimate(log, error, min(each.units for each in estimates), freedom=freedom)
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     """Of positive values."""
     return math.exp(math.fsum(map(math.log, values)) / len(values))

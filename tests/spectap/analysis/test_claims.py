@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from spectap.analysis.claims import Family, claim, holm, judge
+from spectap.analysis.claims import Family, claim, holm, judge, too_few
 from spectap.analysis.estimates.estimate import ALPHA, Estimate
 from spectap.analysis.summary import Answer, Claim
 from tests.spectap import samples
@@ -84,3 +84,9 @@ def test_what_is_said(speed: str, cost: str, snapshot: SnapshotAssertion) -> Non
     verdict = judge(SD, BASE, claim_of_speed, CLAIMS[cost])
     in_tokens = judge(SD, BASE, claim_of_speed, CLAIMS[cost], priced=False, name_baseline=True)
     assert (verdict.finding.value, verdict.sentence, in_tokens.sentence) == snapshot
+
+
+def test_a_report_of_launches_counts_launches() -> None:
+    assert too_few(2, unit="launch").sentence == (
+        "No verdict: both were measured in 2 launches; an interval needs at least 3."
+    )

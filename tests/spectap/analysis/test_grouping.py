@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spectap.analysis import grouping
+from spectap.analysis import cells, grouping
+from spectap.load_points import LoadPoint
 from spectap.record import Record
 from tests.spectap import samples
 
@@ -33,6 +34,23 @@ def test_rounds_are_paired() -> None:
     assert numbers(units) == [[{number}, {number}] for number in range(1, 5)]
     assert [len(side) for side in units[0]] == [4, 6]
     assert grouping.rounds(records(4, 4), records(4, 4, run="other")) == {}
+
+
+def test_launches_take_the_place_of_rounds() -> None:
+    sides = [
+        [replace(record, launch=(record.round + 1) // 2) for record in records(6, requests)]
+        for requests in (4, 6)
+    ]
+    units = grouping.units(*sides, planned=True)
+    assert numbers(units) == [[{1, 2}] * 2, [{3, 4}] * 2, [{5, 6}] * 2]
+    assert len(grouping.rounds(*sides, by=grouping.round_of)) == 6
+    # The time of an open loop ends with each round, and so does a queue.
+    point = LoadPoint(rate=2, requests=4)
+    launched, plain = (cells.tokens_per_second(of, point) for of in (sides[0], records(6, 4)))
+    assert launched is not None
+    assert plain is not None
+    assert (launched.units, plain.units) == (3, 6)
+    assert launched.log == plain.log
 
 
 def test_one_round_is_cut_into_blocks_of_time() -> None:

@@ -8,6 +8,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from spectap import config as configuration
 from spectap.aws import bucket, calls
 from spectap.commands import execution, recorded
 from spectap.commands.execution import Ended, Pause
@@ -37,6 +38,19 @@ def test_what_is_expected_to_fail_fails_in_one_line(
     ended = benchmark(*arguments, BENCHMARK_CONFIG="none.json")
     assert ended.status == 2
     assert ended.err.removesuffix(" (--help lists the options)\n").rstrip() == message
+
+
+def test_a_run_of_several_launches_needs_what_restarts_the_servers(
+    benchmark: Benchmark, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.json"
+    load = samples.load(rounds=3, launches=3)
+    path.write_text(configuration.dump(samples.config(load=load)), encoding="utf-8")
+    ended = benchmark("run", BENCHMARK_CONFIG=str(path), RESULTS_DIR=str(tmp_path))
+    assert (ended.status, ended.err) == (
+        2,
+        f"spectap: RELAUNCH is needed: {path} has load.launches: 3\n",
+    )
 
 
 @pytest.mark.parametrize("failures", [[], ["counting, round 1: all requests failed"]])

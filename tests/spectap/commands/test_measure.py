@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -115,7 +116,7 @@ def configured(measure: Benchmark, monkeypatch: pytest.MonkeyPatch) -> Configure
     """What options come to, without the run."""
     calls: list[tuple[Config, Patience, Path]] = []
 
-    def execute(config: Config, folder: Path, patience: Patience, *, files: Path) -> int:
+    def execute(config: Config, folder: Path, patience: Patience, *, files: Path, **_: Any) -> int:
         calls.append((config, patience, files))
         return 0
 
@@ -270,6 +271,22 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, cases: str) -> None:
     assert out == "spectap: the same command with RUN_ID=run-1 continues this run\n"
 
 
+def test_a_launch_by_hand_is_asked_for(measure: Benchmark, cases: str) -> None:
+    with serving(golden()) as (base,):
+        arguments = (f"Base={base.url}", "--cases", cases, *SMALL, "--launches", "3")
+        ended = measure(*arguments)
+        assert (ended.status, ended.err) == (
+            2,
+            "spectap: launches: rounds must be a multiple of 3\n",
+        )
+        ended = measure(*arguments, "--rounds", "3")
+    assert ended.status == 75
+    assert ended.err.splitlines()[-1] == (
+        "spectap: launch 1 of 3 is measured: restart the servers, then run the same command with "
+        "RUN_ID=run-1"
+    )
+
+
 def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
     with serving(golden(), golden(model="another")) as (base, speculative):
         first, second = f"Base={base.url}", f"SD={speculative.url}"
@@ -299,6 +316,7 @@ def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
         ("a=http://h --ttft-p90-ms 500 --e2e-p90-ms 400", "e2e_p90_ms must be more than ttft_p90"),
         ("a=http://h --rounds 2-9", "--rounds: '2-9': at_least: must be at least 3, the"),
         ("a=http://h --cases f --prompts g", "--cases and --prompts: only one of them"),
+        ("a=http://h --relaunch x", "--relaunch: needs --launches"),
         ("a=http://127.0.0.1:9 --wait 0", "not serving after 0 s: a (http://127.0.0.1:9/v1), at "),
     ],
 )

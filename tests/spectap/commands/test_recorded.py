@@ -138,9 +138,10 @@ def test_lost_acceptance_fails_the_gate(benchmark: Benchmark, results: Path) -> 
     assert ended.status == 3
     assert "repetition, SD: tokens a step \N{MINUS SIGN}" in ended.out
     assert "BELOW 0.95: repetition, SD: the new tokens per step is 0." in ended.out
-    without = benchmark("compare", old, less)
+    without = benchmark("compare", "--old", old, "--new", less, "--launch-error", "0.1")
     assert without.status == 0
     assert "BELOW" not in without.out
+    assert "more than their rounds scatter and a launch error of 10 %." in without.out
 
 
 def test_a_gate_on_runs_that_do_not_compare_ends_with_2(
@@ -162,6 +163,7 @@ def test_a_gate_on_runs_that_do_not_compare_ends_with_2(
     [
         (("old", "."), "spectap: .: is not the folder of a run: it has no config.json"),
         (("old", "old"), ": is compared with itself"),
+        (("--old", "old"), "compare: needs OLD NEW, or --old RUN ... --new RUN ..."),
         (("old", "same", "--fail-below", "1.5"), "must be a number of more than 0 and at most 1"),
     ],
 )

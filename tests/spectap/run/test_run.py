@@ -70,13 +70,14 @@ class Setup:
         urls = {name: endpoint.url for name, endpoint in self.endpoints.items()}
         return samples.config(variants=samples.variants(**urls), **self._changes)
 
-    def run(self, patience: Patience = QUICK) -> Run:
+    def run(self, patience: Patience = QUICK, relaunch: str | None = None) -> Run:
         return Run(
             self.config(),
             self.folder,
             driver=self.driver,
             shipper=Shipper(self.bucket.upload, self.publisher.publish),
             patience=patience,
+            relaunch=relaunch,
         )
 
     async def execute(self) -> list[str]:
@@ -156,6 +157,60 @@ async def test_variants_that_alternate_never_overlap(tmp_path: Path) -> None:
     assert len(records) == 2 * 6
     for before, after in pairwise(records):
         assert before.variant == after.variant or before.sent + before.end <= after.sent
+
+
+LAUNCHES = samples.load(rounds=6, launches=3)
+
+
+def launches(records: Sequence[Record]) -> list[tuple[int, int]]:
+    """Each round of the figures with the launch that it was measured in."""
+    return sorted({(record.round, record.launch) for record in records if record.round > 0})
+
+
+async def test_servers_are_launched_again_between_blocks_of_rounds(tmp_path: Path) -> None:
+    async with Setup(tmp_path, load=LAUNCHES) as setup:
+        noted = tmp_path / "launched"
+        run = setup.run(relaunch=f"echo launched >> {noted}")
+        assert await run.execute() == []
+        assert (run.request, run.complete) == (None, True)
+        assert noted.read_text().split() == ["launched"] * 2
+        records = setup.records()
+        assert launches(records) == [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3)]
+        assert sum(record.round == 0 for record in records) == 3 * 2 * 2, "each launch warms up"
+
+
+async def test_a_launch_that_fails_ends_the_run_and_is_tried_again(tmp_path: Path) -> None:
+    async with Setup(tmp_path, load=LAUNCHES) as setup:
+        failed = await setup.run(relaunch="exit 7").execute()
+        assert failed == ["launch 2 of 3: 'exit 7' ended with status 7; 8 of 12 turns were not run"]
+        assert await setup.run(relaunch="true").execute() == []
+        assert launches(setup.records())[2:] == [(3, 2), (4, 2), (5, 3), (6, 3)]
+
+
+async def test_without_a_command_somebody_is_asked_for_each_launch(tmp_path: Path) -> None:
+    """A run that is continued knows whether it had asked."""
+    async with Setup(tmp_path, load=LAUNCHES) as setup:
+        for launch in (1, 2):
+            run = setup.run()
+            assert await run.execute() == []
+            assert run.request == (
+                f"launch {launch} of 3 is measured: restart the servers, then run the same command "
+                "with RUN_ID=run-1"
+            )
+            assert launches(setup.records())[-1] == (2 * launch, launch)
+        run = setup.run()
+        assert (await run.execute(), run.request) == ([], None)
+        assert launches(setup.records())[-1] == (6, 3)
+
+        # One that ended just before it asked has to ask.
+        path = setup.folder / PROGRESS
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if '"round":-2' not in line))
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:4]))
+        run = setup.run()
+        assert await run.execute() == []
+        assert run.request is not None
+        assert run.request.startswith("launch 1 of 3 is measured")
 
 
 async def test_rounds_are_spread_but_a_resumed_run_does_not_wait_again(
