@@ -38,8 +38,8 @@ LAUNCH_ERROR: Final = 0.03
 """How far the time of one launch of a server is off its mean over launches, if nobody says: the
 standard deviation of its logarithm.
 
-Fresh launches of vLLM gave 83.0 and 85.4 tokens a second on two hosts of one kind, and one of an
-hour 71.6 (vllm-project/vllm 42484). Three restarts of another server were 0.5 % apart without
+Fresh launches of vLLM gave 83.0 and 85.4 tokens a second at two providers, and one of an hour
+71.6 (vllm-project/vllm 42484). Three restarts of another server were 0.5 % apart without
 speculation and 11 % with it (kekzl/imp 1011), and one that speculates scatters by 0.4 to 20 %
 between executions (vllm-project/vllm 53436)."""
 

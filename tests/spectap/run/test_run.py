@@ -103,12 +103,15 @@ async def test_a_run_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
     async with setup:
         setup.speculative.healthy = False
         running = asyncio.create_task(setup.execute())
-        await asyncio.sleep(0.2)
+        printed = ""
+        async with asyncio.timeout(60):
+            while "waiting for SD" not in printed:
+                await asyncio.sleep(0.02)
+                printed += capsys.readouterr().err
         assert setup.base.sent == []
         setup.speculative.healthy = True
         assert await running == []
-        printed = capsys.readouterr().err
-        assert "waiting for SD" in printed
+        printed += capsys.readouterr().err
         assert "warm-up: " not in printed
 
         records, names = setup.records(), ["Base", "SD", "k3"]
