@@ -164,7 +164,7 @@ def cost(experiment: Experiment) -> config.Cost:
     devices, capacity = experiment.serving.devices, experiment.capacity
     return config.Cost(
         usd_per_hour=capacity.price.usd_per_hour,
-        price_of=experiment.price_of,
+        price_of=experiment.price_description,
         as_of=capacity.price.as_of.isoformat(),
         share=devices / capacity.instance.devices,
         denominator=f"{devices} of {capacity.instance.devices} devices of one "
@@ -210,7 +210,7 @@ def _settings(experiment: Experiment) -> dict[str, str]:
         **thinking,
         **({"Chat template": json.dumps(arguments)} if arguments else {}),
         "Region": experiment.aws.region,
-        "Price": f"{price.usd_per_hour} USD per hour ({price.price})",
+        "Price": f"{price.usd_per_hour} USD per hour ({price.price_source})",
     }
 
 

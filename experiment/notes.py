@@ -21,7 +21,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
     """The notes, which are shown after synthesis and before a deploy."""
     capacity, rounds = experiment.capacity, experiment.benchmark.rounds
     if not experiment.priced_as_bought:
-        yield f"capacity.price: costs use the price of {experiment.price_of}"
+        yield f"capacity.price: costs use the price of {experiment.price_description}"
     if capacity.purchase is Purchase.ON_DEMAND and not capacity.instance.sold_on_demand:
         yield (
             f"capacity.purchase = on-demand: no on-demand price of {capacity.instance_type} was "

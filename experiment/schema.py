@@ -306,7 +306,7 @@ class Experiment(Strict):
         return any(map(self.has_tools, self.benchmark.test_cases))
 
     @property
-    def price_of(self) -> str:
+    def price_description(self) -> str:
         price, bought = self.capacity.price, f"{self.capacity.purchase} in {self.aws.region}"
         missing = "" if self.priced_as_bought else f"; no price of {bought} is given"
         return f"{price.purchase} in {price.region}{missing}"

@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 from typing_extensions import override
 
 from spectap.commands import measure, pod, recorded, tap
-from spectap.errors import BenchmarkError
+from spectap.errors import SpectapError
 from spectap.printing import printable
 
 _COMMANDS: Final = {
@@ -66,7 +66,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("spectap: ended by SIGINT", file=sys.stderr)
         return 128 + signal.SIGINT
-    except BenchmarkError as error:
+    except SpectapError as error:
         for line in str(error).split("\n"):
             print(f"spectap: {printable(line)}", file=sys.stderr)
         return 2

@@ -172,7 +172,7 @@ class Cost(Model):
     denominator: Text = Field(description="That part in words.")
 
     @property
-    def price(self) -> str:
+    def price_source(self) -> str:
         """When and of what the price was read, in words."""
         return f"as of {self.as_of}" + (f", {self.price_of}" if self.price_of else "")
 

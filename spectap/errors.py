@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
-class BenchmarkError(Exception):
+class SpectapError(Exception):
     """The benchmark cannot do what it was asked to."""
 
 
-class ConfigError(BenchmarkError):
+class ConfigError(SpectapError):
     """The configuration cannot be used."""
 
 
-class JournalError(BenchmarkError):
+class JournalError(SpectapError):
     """A line of a journal cannot be read."""
 
 
-class EndpointError(BenchmarkError):
+class EndpointError(SpectapError):
     """An endpoint does not serve, or not what is needed."""
 
 
-class RunError(BenchmarkError):
+class RunError(SpectapError):
     """The run cannot start, continue or be merged, or its nodes cannot be told to end."""
 
 
-class LoadError(BenchmarkError):
+class LoadError(SpectapError):
     """The load generator could not be run to its end, or left no results."""
 
 
-class ShippingError(BenchmarkError):
+class ShippingError(SpectapError):
     """Results could not leave this machine. They are kept, and can be sent later."""
 
 

@@ -261,9 +261,9 @@ requests in the time range.{hint}
 
 {_ON_TOKENS}
 
-*Cost* is at {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which each service \
-is charged {price.denominator}: the price of the time that requests took, divided by the load \
-point's concurrency and by their output tokens. Over the time range of one run it is the \
+*Cost* is at {price.usd_per_hour:.2f} USD per hour and node ({price.price_source}), of which each \
+service is charged {price.denominator}: the price of the time that requests took, divided by the \
+load point's concurrency and by their output tokens. Over the time range of one run it is the \
 report's figure. At a request rate no token has a cost: waiting is paid for, too."""
 
 

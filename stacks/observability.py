@@ -108,8 +108,8 @@ class ObservabilityStack(Stack):
             experiment.alerts.idle_minutes // IDLE_PERIOD_MINUTES,
             alarm_name=f"{name}-node-idle",
             alarm_description=f"No NeuronCore has worked for {experiment.alerts.idle_minutes} "
-            f"minutes, at {price:.2f} USD an hour ({experiment.price_of}). End the nodes of "
-            f"experiment {name} (make stop EXPERIMENT=its file), or destroy it.",
+            f"minutes, at {price:.2f} USD an hour ({experiment.price_description}). End the nodes "
+            f"of experiment {name} (make stop EXPERIMENT=its file), or destroy it.",
         )
         # On two failed calls in half an hour: one may meet another change of the group. After a
         # stop that EKS has carried out there is one call an hour, and no alarm (EventBridge

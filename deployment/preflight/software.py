@@ -41,7 +41,7 @@ def price(deployment: Deployment) -> Iterator[Finding]:
     text = f"{read.usd_per_hour:g} USD an hour, read on {read.as_of}"
     remedy = f"read the price of {experiment.capacity.purchase} in {deployment.region}"
     if not experiment.priced_as_bought:
-        wrong = f"{text}, is that of {experiment.price_of}"
+        wrong = f"{text}, is that of {experiment.price_description}"
         yield warning(wrong, f"{remedy}, and set capacity.price")
     if age > OLDEST_PRICE:
         remedy += " again, and set capacity.price with its as_of"

@@ -126,8 +126,8 @@ def _sources(experiment: Experiment) -> Rows:
     price = experiment.capacity.price
     yield (
         experiment.capacity.instance_type,
-        f"{price.usd_per_hour:.4f} USD an hour; {experiment.price_of}; read on {price.as_of} in: "
-        f"{price.source}",
+        f"{price.usd_per_hour:.4f} USD an hour; {experiment.price_description}; "
+        f"read on {price.as_of} in: {price.source}",
     )
     yield "others", "list prices of us-east-2 or us-east-1: experiment/cost/prices.py"
     yield "durations", "assumptions, none measured by this project: docs/cost.md"

@@ -17,7 +17,7 @@ from typing import Final
 
 from experiment.runtimes import Engine
 from rehearsal.golden.schedule import Decoding, Linear
-from rehearsal.golden.server import MAX_MODEL_LEN, Acceptance, Golden, speculative
+from rehearsal.golden.server import MAX_MODEL_LEN, Acceptance, GoldenEndpoint, speculative
 
 _OPTIONS: Final = (
     ("engine", Engine, Engine.V1, "whose counters /metrics shows"),
@@ -64,7 +64,7 @@ async def _serve() -> None:
         cost=Linear(arguments.token_cost),
     )
     by_text = json.loads(arguments.acceptance.read_bytes()) if arguments.acceptance else {}
-    endpoint = Golden(
+    endpoint = GoldenEndpoint(
         speculative(decoding, Acceptance(by_text, arguments.otherwise)),
         arguments.model,
         engine=arguments.engine,

@@ -46,7 +46,7 @@ class Acceptance:
 
 
 def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Schedule:
-    """A schedule for ``Golden``. The n-th request of a prompt always gets the same steps."""
+    """A schedule in which the n-th request of a prompt always gets the same steps."""
 
     def schedule(prompt: str, number: int, tokens: int) -> list[Step]:
         return list(decoding.steps(tokens, acceptance.of(prompt), (seed, prompt, number)))
@@ -54,7 +54,7 @@ def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Sc
     return schedule
 
 
-class Golden:
+class GoldenEndpoint:
     """One endpoint, served inside ``async with``.
 
     Its schedule is that of a sequence alone; with more in flight, a step takes ``slowdown`` times
@@ -131,7 +131,7 @@ class Golden:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def __aenter__(self) -> Golden:
+    async def __aenter__(self) -> GoldenEndpoint:
         await self.start()
         return self
 

@@ -62,7 +62,7 @@ def conversations(cases: Sequence[Case], seed: int, characters: int) -> Iterator
 def _turns(chance: random.Random, case: Case) -> Turns:
     if case.prompts:
         return chance.choice(case.prompts)
-    lines = requests.text_lines(None if case.line is None else llmperf.repeated(case.line))
+    lines = requests.text_lines(None if case.line is None else llmperf.repeated_line(case.line))
     prompt = requests.filled_prompt(
         chance, lines, chance.randint(*_CHARACTERS), chance.randint(20, 200)
     )

@@ -22,7 +22,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from spectap.errors import BenchmarkError, RunError
+from spectap.errors import RunError, SpectapError
 
 T = TypeVar("T")
 Sleep = Callable[[float], None]
@@ -74,7 +74,7 @@ class Service:
         sleep: Sleep,
         *,
         subject: str,
-        error: type[BenchmarkError],
+        error: type[SpectapError],
         checks: Mapping[str, str],
     ) -> None:
         self.client: Any = boto3.client(name, region_name=region, config=_ONE_ATTEMPT)
@@ -118,7 +118,7 @@ def read_secret(name: str, region: str, sleep: Sleep = time.sleep) -> str:
     return str(answer["SecretString"])
 
 
-def start_stopper(arn: str, region: str, sleep: Sleep = time.sleep) -> None:
+def start_state_machine(arn: str, region: str, sleep: Sleep = time.sleep) -> None:
     """Starts the state machine that scales the nodes to 0. Twice does no harm. Raises RunError."""
     checks = {
         "AccessDeniedException": "check that the pod's role may start it",

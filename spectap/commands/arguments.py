@@ -30,7 +30,7 @@ class Command(NamedTuple):
     """A command of spectap."""
 
     main: Callable[[argparse.Namespace], int]
-    """Returns the exit status; raises BenchmarkError. Its docstring is the command's help."""
+    """Returns the exit status; raises SpectapError. Its docstring is the command's help."""
     add_options: Callable[[argparse.ArgumentParser], object] = lambda parser: None
 
 

@@ -242,7 +242,7 @@ def stop_nodes(config: Config) -> None:
     from spectap.aws import calls
 
     try:
-        calls.start_stopper(config.stopper, config.region, Pause())
+        calls.start_state_machine(config.stopper, config.region, Pause())
     except RunError as error:
         print(
             f"spectap: the Trainium nodes were not stopped: {error}; make stop stops them, and "

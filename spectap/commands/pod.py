@@ -16,7 +16,7 @@ from spectap import sweep
 from spectap.commands import execution, recorded
 from spectap.commands.arguments import Command
 from spectap.commands.execution import Ended, Pause
-from spectap.errors import BenchmarkError, JournalError, RunError, ShippingError
+from spectap.errors import JournalError, RunError, ShippingError, SpectapError
 from spectap.journal import write_whole
 from spectap.names import INFERENCE_DEMO, SWEEP, VARIANTS, variant_run
 from spectap.printing import printable
@@ -207,7 +207,7 @@ class _IsolatedVariant:
                 merged = complete
             return len(merged)
         except Exception as error:  # a report that fails must not cost what was measured
-            known = isinstance(error, (BenchmarkError, OSError))
+            known = isinstance(error, (SpectapError, OSError))
             reason = " ".join(str(error).split())
             text = reason if known else f"{type(error).__name__}: {reason}"
         print(f"spectap: the variants were not merged: {printable(text)}", file=sys.stderr)

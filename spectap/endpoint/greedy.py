@@ -88,7 +88,7 @@ def read(folder: Path) -> tuple[Divergence, ...]:
 
 
 def _body(config: Config, case: TestCase) -> dict[str, Any]:
-    lines = requests.text_lines(None if case.line is None else llmperf.repeated(case.line))
+    lines = requests.text_lines(None if case.line is None else llmperf.repeated_line(case.line))
     characters = config.load.mean_input_tokens * requests.CHARACTERS_PER_TOKEN
     length = config.load.mean_output_tokens
     prompt = requests.filled_prompt(random.Random(case.name), lines, characters, length)

@@ -105,7 +105,7 @@ def _builtin(scratch: Path, case: TestCase, prompts: Sequence[Prompt]) -> list[s
     if prompts:
         option, text = "prompts", "".join(prompt.model_dump_json() + "\n" for prompt in prompts)
     elif case.line is not None:
-        option, text = "text", llmperf.repeated(case.line)
+        option, text = "text", llmperf.repeated_line(case.line)
     else:
         return command
     (scratch / option).write_text(text, encoding="utf-8")

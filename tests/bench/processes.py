@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from rehearsal.golden.schedule import Step
-from rehearsal.golden.server import Golden
+from rehearsal.golden.server import GoldenEndpoint
 from spectap.journal import Journal
 from spectap.tap.tap import Tap, collect_garbage
 
@@ -73,7 +73,7 @@ def _serve_golden(pipe: Connection, rate: int, sizes: Sequence[int]) -> None:
         return [Step((i + 1) / rate, sizes[i % len(sizes)]) for i in range(chunks)]
 
     async def serve() -> None:
-        async with Golden(schedule) as golden:
+        async with GoldenEndpoint(schedule) as golden:
             await _forever(pipe, golden.url)
 
     asyncio.run(serve())

@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp import web
 
 from rehearsal.golden.schedule import Step
-from rehearsal.golden.server import Golden
+from rehearsal.golden.server import GoldenEndpoint
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
 from spectap.record import Record
@@ -62,9 +62,9 @@ async def bench(endpoint: str, path: Path, stall_seconds: float = 5) -> AsyncIte
             yield Bench(tap, file, client)
 
 
-def golden(*tokens: int, gap: float = 0.005) -> Golden:
+def golden(*tokens: int, gap: float = 0.005) -> GoldenEndpoint:
     steps = [Step(gap * (index + 1), count) for index, count in enumerate(tokens)]
-    return Golden(lambda prompt, number, length: steps)
+    return GoldenEndpoint(lambda prompt, number, length: steps)
 
 
 def chat(**fields: Any) -> dict[str, Any]:

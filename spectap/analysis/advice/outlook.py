@@ -56,7 +56,7 @@ class Outlook:
     """Whether replicates say how sure the figures are."""
 
 
-def windows(series: Series) -> Sequence[int]:
+def considered_windows(series: Series) -> Sequence[int]:
     """The windows considered: of one measured window, that alone."""
     if series.fixed or len(series.windows) < 2:
         return series.windows
@@ -100,7 +100,7 @@ def outlook(
         fields = zip(*(totals[name] for name in variants.values()), strict=True)
         pooled = Totals(*(sum(field) for field in fields))
         requests, squares = list[Array](), list[float]()
-        for window in windows(series):
+        for window in considered_windows(series):
             choice, name = Choice(series.name, window), variants.get(window)
             seconds, tokens = (
                 array[..., window - series.offset - 1]

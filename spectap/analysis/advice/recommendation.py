@@ -13,7 +13,7 @@ import numpy as np
 from spectap import wording
 from spectap.analysis.advice.advice import Choice, Prospect, Recommendation, Series
 from spectap.analysis.advice.observed import Array, Observed
-from spectap.analysis.advice.outlook import USABLE, Figures, Outlook, windows
+from spectap.analysis.advice.outlook import USABLE, Figures, Outlook, considered_windows
 from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import ALPHA, Estimate
 from spectap.analysis.estimates.intervals import Interval
@@ -47,7 +47,10 @@ class Scope:
     def choices(self) -> list[Choice]:
         """Off first, then all windows whose figures are known and can be relied on."""
         known = (
-            (s.name, window) for s in self.lines for window in windows(s) if self.known(s, window)
+            (s.name, window)
+            for s in self.lines
+            for window in considered_windows(s)
+            if self.known(s, window)
         )
         return [_OFF, *(Choice(*choice) for choice in known)]
 
@@ -132,7 +135,7 @@ def prospects(observed: Observed, lines: Sequence[Series], outlook: Outlook) -> 
         scope = Scope(observed, (series,), outlook, load, {number: 1.0})
         if not scope.finite(outlook.measured[series.baseline]):
             continue
-        for window in windows(series):
+        for window in considered_windows(series):
             choice = Choice(series.name, window)
             if not scope.known(series, window):
                 continue

@@ -13,18 +13,18 @@ from experiment.runtimes import Engine
 from rehearsal.golden.answers import reply
 from rehearsal.golden.counted import Sent, page
 from rehearsal.golden.schedule import Step
-from rehearsal.golden.server import Golden
+from rehearsal.golden.server import GoldenEndpoint
 
 USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 
 
-def in_steps(*tokens: int, gap: float = 0.002) -> Golden:
+def in_steps(*tokens: int, gap: float = 0.002) -> GoldenEndpoint:
     """An endpoint that sends these chunks whatever it is asked for."""
     steps = [Step(gap * (index + 1), count) for index, count in enumerate(tokens)]
-    return Golden(lambda prompt, number, length: steps)
+    return GoldenEndpoint(lambda prompt, number, length: steps)
 
 
-async def post(golden: Golden, path: str, body: dict[str, Any]) -> Any:
+async def post(golden: GoldenEndpoint, path: str, body: dict[str, Any]) -> Any:
     messages = {"messages": [{"role": "user", "content": "say it"}], "prompt": "say it"}
     async with (
         aiohttp.ClientSession() as session,
@@ -35,7 +35,7 @@ async def post(golden: Golden, path: str, body: dict[str, Any]) -> Any:
         return response.status, await response.read()
 
 
-def ask(golden: Golden, path: str, body: dict[str, Any]) -> Any:
+def ask(golden: GoldenEndpoint, path: str, body: dict[str, Any]) -> Any:
     async def scenario() -> Any:
         async with golden:
             return await post(golden, path, body)
@@ -47,7 +47,7 @@ def test_with_a_key_it_answers_those_who_send_it() -> None:
     """As vLLM does: whatever is not below /v1 stays open."""
 
     async def statuses(headers: dict[str, str]) -> list[int]:
-        golden = Golden(lambda prompt, number, length: [Step(0.002, 1)], api_key="sesame")
+        golden = GoldenEndpoint(lambda prompt, number, length: [Step(0.002, 1)], api_key="sesame")
         async with golden, aiohttp.ClientSession(headers=headers) as session:
             root = golden.url.removesuffix("/v1")
             paths = ("/v1/models", "/v1/nothing", "/health", "/metrics")
@@ -133,7 +133,7 @@ def test_an_answer_that_is_not_streamed() -> None:
 
 def test_it_counts_the_tokens_of_a_prompt_and_refuses_what_does_not_fit() -> None:
     async def scenario() -> None:
-        golden = Golden(lambda *_: [Step(0, 1)], max_model_len=100)
+        golden = GoldenEndpoint(lambda *_: [Step(0, 1)], max_model_len=100)
         async with golden, aiohttp.ClientSession() as session:
             tokenize = f"{golden.url.removesuffix('/v1')}/tokenize"
             messages = [{"role": "user", "content": "x" * 240}]
@@ -155,7 +155,10 @@ def test_it_counts_the_tokens_of_a_prompt_and_refuses_what_does_not_fit() -> Non
 def test_requests_beyond_the_batch_wait_their_turn() -> None:
     async def scenario() -> None:
         steps = [Step(0.2, 1)]
-        async with Golden(lambda *_: steps, batch=2) as golden, aiohttp.ClientSession() as session:
+        async with (
+            GoldenEndpoint(lambda *_: steps, batch=2) as golden,
+            aiohttp.ClientSession() as session,
+        ):
             requests = [
                 asyncio.create_task(post(golden, "chat/completions", {"stream": True}))
                 for _ in range(3)

@@ -13,10 +13,10 @@ from pydantic import TypeAdapter
 
 from spectap.answer import Evaluation
 from spectap.aws.bucket import Bucket, fetch_prompts
-from spectap.aws.calls import PATIENCE_SECONDS, read_secret, start_stopper
+from spectap.aws.calls import PATIENCE_SECONDS, read_secret, start_state_machine
 from spectap.commands import execution
 from spectap.config import Config, PromptSource, TestCase
-from spectap.errors import BenchmarkError, RunError, ShippingError
+from spectap.errors import RunError, ShippingError, SpectapError
 from spectap.run import prompts as prompt_sets
 from tests.spectap import samples
 from tests.spectap.aws.embedded import ACCOUNT, BUCKET, REGION, Aws, Clock, failure, hang_up
@@ -249,7 +249,7 @@ MACHINE = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:article-stop"
         ),
         (lambda sleep: read_secret("a/b", REGION, sleep), RunError, "secret a/b: .*its stack"),
         (
-            lambda sleep: start_stopper(MACHINE, REGION, sleep),
+            lambda sleep: start_state_machine(MACHINE, REGION, sleep),
             RunError,
             f"{MACHINE}: .*; check that its stack is deployed",
         ),
@@ -257,7 +257,7 @@ MACHINE = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:article-stop"
 )
 @pytest.mark.usefixtures("store")
 def test_what_is_not_there_is_named_at_once_with_what_to_check(
-    clock: Clock, ask: Callable[[object], object], error: type[BenchmarkError], line: str
+    clock: Clock, ask: Callable[[object], object], error: type[SpectapError], line: str
 ) -> None:
     with pytest.raises(error, match=rf"^{line}[^\n]*$"):
         ask(clock.sleep)
@@ -279,5 +279,5 @@ def test_the_state_machine_is_started(aws: Aws, clock: Clock) -> None:
         roleArn=f"arn:aws:iam::{ACCOUNT}:role/stop",
     )["stateMachineArn"]
     aws.before = lambda _: failure(503, "ServiceUnavailable") if clock.now < 20 else None
-    start_stopper(arn, REGION, clock.sleep)
+    start_state_machine(arn, REGION, clock.sleep)
     assert len(client.list_executions(stateMachineArn=arn)["executions"]) == 1

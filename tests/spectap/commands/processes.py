@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from rehearsal.golden.schedule import Decoding
-from rehearsal.golden.server import Acceptance, Golden, speculative
+from rehearsal.golden.server import Acceptance, GoldenEndpoint, speculative
 
 T = TypeVar("T")
 
@@ -66,10 +66,10 @@ def eventually(condition: Callable[[], object], seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-def golden(window: int = 1, *, model: str = MODEL, speed: float = 50) -> Golden:
+def golden(window: int = 1, *, model: str = MODEL, speed: float = 50) -> GoldenEndpoint:
     """An endpoint that accepts most drafts; window 1 is plain decoding."""
     schedule = speculative(Decoding(window=window, speed=speed), Acceptance(otherwise=0.9))
-    return Golden(schedule, model)
+    return GoldenEndpoint(schedule, model)
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def test_a_run_ends_the_nodes_once_all_is_well(
     results = create_autospec(bucket.Bucket)
     results.return_value.fetch_evaluation.return_value = None
     monkeypatch.setattr(bucket, "Bucket", results)
-    monkeypatch.setattr(calls, "start_stopper", lambda arn, *_: stopped.append(arn))
+    monkeypatch.setattr(calls, "start_state_machine", lambda arn, *_: stopped.append(arn))
     config = samples.config(stopper="arn:stop")
     status = execution.execute(config, tmp_path, Patience(), files=tmp_path)
     assert (status, stopped) == ((1, []) if failures else (0, ["arn:stop"]))

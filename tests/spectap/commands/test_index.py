@@ -18,7 +18,7 @@ import boto3
 import pytest
 from moto.cloudwatch.models import cloudwatch_backends
 
-from rehearsal.golden.server import Golden
+from rehearsal.golden.server import GoldenEndpoint
 from spectap.aws import calls
 from spectap.aws.bucket import Bucket
 from spectap.commands import execution, recorded
@@ -36,7 +36,7 @@ RUN_ID = "sweep-1a2b3c4d"
 class Sweep:
     """Its configuration on the disk, and what an index is told."""
 
-    def __init__(self, folder: Path, servers: Mapping[str, Golden], aws: Aws) -> None:
+    def __init__(self, folder: Path, servers: Mapping[str, GoldenEndpoint], aws: Aws) -> None:
         self.folder, self.servers, self.aws = folder, servers, aws
         self.pods = 0
         self.write()
@@ -94,7 +94,7 @@ MARKS = {name: f"variants/{name}/_COMPLETE" for name in NAMES}
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, Golden]]:
+def servers() -> Iterator[dict[str, GoldenEndpoint]]:
     with processes.serving(*map(processes.golden, (1, 3, 7))) as golden:
         yield dict(zip(NAMES, golden, strict=True))
 
@@ -103,7 +103,7 @@ def servers() -> Iterator[dict[str, Golden]]:
 def sweep(
     tmp_path: Path,
     store: Aws,
-    servers: dict[str, Golden],
+    servers: dict[str, GoldenEndpoint],
     monkeypatch: pytest.MonkeyPatch,
     frozen_imports: None,
 ) -> Sweep:
@@ -152,7 +152,7 @@ def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
 ) -> None:
     arns: list[str] = []
     handlers: list[object] = []
-    monkeypatch.setattr(calls, "start_stopper", lambda arn, *_: arns.append(arn))
+    monkeypatch.setattr(calls, "start_state_machine", lambda arn, *_: arns.append(arn))
     monkeypatch.setattr(recorded, "draw", lambda _: handlers.append(signal.getsignal(15)))
     sweep.write(stopper="arn:stop")
     restore(objects, NAMES[1:])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rehearsal.golden.server import Golden
+from rehearsal.golden.server import GoldenEndpoint
 from spectap.endpoint import context, counters, health
 from spectap.endpoint.context import Counted, Refused
 from spectap.endpoint.counters import Counters, scrape
@@ -63,7 +63,7 @@ async def test_a_refusal_ends_the_wait_and_names_where_to_look(
     monkeypatch: pytest.MonkeyPatch, answers: dict[str, int]
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    async with server(answering(**answers)) as url, Golden(lambda *_: []) as base:
+    async with server(answering(**answers)) as url, GoldenEndpoint(lambda *_: []) as base:
         base.healthy = False
         messages: list[str] = []
         (problem,) = await wait({"Base": base.url, "SD": url}, 3600, messages)

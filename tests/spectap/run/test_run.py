@@ -15,7 +15,7 @@ import pytest
 from experiment.runtimes import Engine
 from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Step
-from rehearsal.golden.server import Golden
+from rehearsal.golden.server import GoldenEndpoint
 from spectap.analysis import crosscheck
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Finding
@@ -35,9 +35,9 @@ from tests.spectap import samples
 from tests.spectap.standins import QUICK, Bucket, InProcess, Publisher
 
 
-def golden(gap: float = 0.001, engine: Engine = Engine.V1) -> Golden:
+def golden(gap: float = 0.001, engine: Engine = Engine.V1) -> GoldenEndpoint:
     steps = [Step(gap * (index + 1), 1 + index % 4) for index in range(8)]
-    return Golden(lambda prompt, number, length: steps, engine=engine)
+    return GoldenEndpoint(lambda prompt, number, length: steps, engine=engine)
 
 
 class Setup:
@@ -54,7 +54,7 @@ class Setup:
         self._changes = changes
 
     @property
-    def endpoints(self) -> dict[str, Golden]:
+    def endpoints(self) -> dict[str, GoldenEndpoint]:
         return {"Base": self.base, "SD": self.speculative, **self.others}
 
     async def __aenter__(self) -> Self:
@@ -265,7 +265,7 @@ async def test_the_faster_side_stays_loaded_until_the_slower_one_ends(tmp_path: 
 
 async def test_a_server_that_answers_nothing_ends_the_turn_and_then_the_run(tmp_path: Path) -> None:
     setup = Setup(tmp_path, load=samples.load(rounds=4))
-    setup.speculative = Golden(
+    setup.speculative = GoldenEndpoint(
         lambda prompt, number, length: [Step(0.001 if len(setup.speculative.sent) < 2 else 99, 1)]
     )
     async with setup:
@@ -293,7 +293,7 @@ async def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
         return [Step(0.01 * (index + 1), 2) for index in range(40)]
 
     setup = Setup(tmp_path)
-    setup.speculative = Golden(dies)
+    setup.speculative = GoldenEndpoint(dies)
     async with setup:
         port = setup.speculative.port
         failed = await setup.execute()
