@@ -63,7 +63,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
             {"name": "tools", "set": "bfcl", "limit": 12},
         ],
     },
-    "reservation, larger draft, window of 15, longest name, most test cases": {
+    "reservation, larger draft, window of 15, longest name, most test cases, three launches": {
         "name": "a-name-of-20-letters",
         "capacity.purchase": "reservation",
         "capacity.reservation_id": RESERVATION,
@@ -71,6 +71,8 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "models.draft.id": "Qwen/Qwen3-4B",
         "models.draft.revision": "1cfa9a7208912126459214e8b04321603b3df60c",
         "speculation.num_speculative_tokens": 15,
+        "benchmark.rounds": 6,
+        "benchmark.launches": 3,
         "benchmark.test_cases": _test_cases(50),
     },
     BLOCK_IN_MELBOURNE: {
