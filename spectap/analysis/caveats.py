@@ -101,11 +101,6 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
     if summary.not_run:
         turns = wording.count(summary.not_run, "turn")
         yield f"The run ended early: its last {turns} were not measured and are in no figure."
-    if summary.launches == 1 and summary.compares:
-        yield (
-            "Each server was launched once. What differs between two launches of a server is in no "
-            "interval here. benchmark.launches: 3, or --launches 3, puts it into them."
-        )
     if config.apart and summary.compares:
         measured = "The variants were measured one after another"
         if evidence.unsteadiness is None:

@@ -36,7 +36,8 @@ TOGETHER: Final = Question("cost", "all together", "more throughput", "less thro
 
 
 LAUNCHED_ONCE: Final = (
-    "1 launch of each server was measured: what differs between launches is in no interval."
+    "Each server was launched once: what differs between two launches is in no interval. Several "
+    "launches have it in them (--launches 3, benchmark.launches)."
 )
 
 _FEW_CASES: Final = 3
