@@ -62,7 +62,7 @@ def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(pod: Pod) ->
     for name in {*before, *after} - {"--model"}:
         assert (before.get(name, 0) == after.get(name, 0)) == (name not in listed), name
     assert after.keys() - before.keys() == {
-        *("--model", "--host", "--enforce-eager", "--no-enable-prefix-caching"),
+        *("--model", "--host", "--dtype", "--enforce-eager", "--no-enable-prefix-caching"),
         *("VLLM_CPU_OMP_THREADS_BIND", *ENVIRONMENT_ADDED),
     }
     assert before.keys() - after.keys() <= {*LEFT_OUT, *(n for n in before if "NEURON" in n)}
