@@ -76,8 +76,9 @@ install: $(READY_DEV) $(CLI) ## Install what the commands need; each does so by 
 
 .PHONY: synth
 synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT, with ACCOUNT filled in if given
-	@rm -rf cdk.out dist
-	@$(CDK) synth --quiet $${ACCOUNT:+--context "account=$$ACCOUNT"} 2>&1 | $(WITHOUT_ADVICE)
+	@rm -rf cdk.out dist/*.k8s.yaml
+	@$(CDK) synth --quiet --context "account=$${ACCOUNT:-none}" 2>&1 | $(WITHOUT_ADVICE)
+	@mkdir -p dist && cp cdk.out/dist/*.k8s.yaml dist
 	@echo "cdk.out/: $$(ls cdk.out/*.template.json | wc -l) templates; dist/: $$(ls dist/*.k8s.yaml | wc -l) manifests"
 	@python -m experiment notes "$$EXPERIMENT"
 

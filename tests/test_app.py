@@ -54,7 +54,7 @@ def test_synthesises_the_same_twice_without_an_account(
     assert len(templates) == len(STACKS)
     for name, content in templates.items():
         assert content == template(synthesised.directory / name), name
-    manifests = {path.name: path.read_text() for path in (tmp_path / "dist").iterdir()}
+    manifests = {path.name: path.read_text() for path in (output / "dist").iterdir()}
     assert len(manifests) == len(CHARTS)
     assert "article-models-${AWS_ACCOUNT_ID}-us-east-2" in manifests["0002-model-store.k8s.yaml"]
     for name, text in manifests.items():
