@@ -40,7 +40,9 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
         Path(app.outdir, file.digest).write_bytes(file.content)
     shared = _shared(app, experiment, account)
     network = NetworkStack(app, f"{name}-network", experiment=experiment, **shared())
-    cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=network.vpc, **shared())
+    cluster = ClusterStack(
+        app, f"{name}-cluster", experiment=experiment, vpc=network.vpc, **shared()
+    )
     store = ModelStoreStack(app, f"{name}-model-store", experiment=experiment, **shared())
     trainium = TrainiumStack(
         app, f"{name}-trainium", experiment=experiment, cluster=cluster.cluster, **shared()

@@ -111,7 +111,7 @@ def bucket_name(experiment: Experiment, account: str) -> str:
 
 
 def prompts_bucket_name(experiment: Experiment, account: str, qualifier: str) -> str:
-    """The bucket of the CDK's bootstrap with this qualifier, where a prompt file's key is its digest."""
+    """The bucket of the CDK's bootstrap. Each file of prompts has its digest for a key."""
     return f"cdk-{qualifier}-assets-{account}-{experiment.aws.region}"
 
 

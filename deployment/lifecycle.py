@@ -16,7 +16,7 @@ from deployment.nodes import Kind
 from experiment import Experiment
 from experiment.notes import notes
 from experiment.schema import CompileNode
-from stacks.regions import budget_region
+from stacks.regions import budget_region, zones
 
 ROOT: Final = Path(__file__).parents[1]
 ASSEMBLY: Final = ROOT / "cdk.out"
@@ -44,9 +44,13 @@ class Stack:
 def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
     """Deploys ``stacks`` and what they need, or all; returns the CLI's exit status.
 
+    Raises DeploymentError.
+
     The CLI passes over stacks that have not changed. Synthesis gets the account. So names are
     literal, and CloudFormation can import the bucket and the logs that an earlier deploy left.
     """
+    if conflict := zone_conflict(deployment):
+        raise DeploymentError(conflict)
     say(f"{deployment.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(deployment.experiment):
         say(f"{deployment.file}: {note}")
@@ -63,6 +67,17 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
         sizes += ["--parameters", f"{deployment.name}-{nodes.STACK}:{kind.parameter}={value}"]
     options = ("--import-existing-resources", *approval, *sizes, *context(deployment))
     return cdk("deploy", *(stacks or ["--all"]), *options)
+
+
+def zone_conflict(deployment: Deployment) -> str | None:
+    """Why the stacks that stand cannot become those of the file, in a line, if they cannot."""
+    standing = deployment.outputs("network").get("Zones")
+    if standing in (None, zones(deployment.experiment)):
+        return None
+    return (
+        f"{deployment.file}: capacity.availability_zone of aws.availability_zones = "
+        f"{zones(deployment.experiment)}: must be {standing}, in which its stacks stand"
+    )
 
 
 def synthesised(deployment: Deployment) -> list[Stack]:
@@ -175,6 +190,12 @@ def compare(deployment: Deployment, markdown: str | None) -> int:
     comment = f"<details><summary>{title}</summary>\n\n{fenced}\n\n</details>\n"
     Path(markdown).write_text(comment, encoding="utf-8")
     return completed.returncode
+
+
+def qualifier() -> str:
+    """Of the CDK's bootstrap: that of cdk.json, from which the CLI and the app have it, too."""
+    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return str(context.get("@aws-cdk/core:bootstrapQualifier", "hnb659fds"))
 
 
 def owner(stack: dict[str, Any]) -> str | None:

@@ -35,6 +35,7 @@ _LOOKS: Final = (
     "cloudformation:DescribeStacks",
     "cloudformation:GetTemplate",
     "cloudformation:ListStacks",  # without it no call describes all stacks
+    "cloudwatch:ListDashboards",
     "ec2:DescribeAddresses",
     "ec2:DescribeAvailabilityZones",
     "ec2:DescribeCapacityReservations",

@@ -1,4 +1,4 @@
-"""Where the budget of an experiment can be, and what its stack is called there."""
+"""Where an experiment is, and what of it has a name that all regions share."""
 
 from __future__ import annotations
 
@@ -41,3 +41,18 @@ def budget_stack_name(experiment: Experiment) -> str:
     region = experiment.aws.region
     infix = "" if budget_region(region) == region else f"{region}-"
     return f"{experiment.name}-{infix}budget"
+
+
+def dashboard_name(experiment: Experiment, subject: str) -> str:
+    """Of ``comparison`` or ``nodes``. All regions of an account share the names of dashboards."""
+    return f"{experiment.name}-{experiment.aws.region}-{subject}"
+
+
+def zones(experiment: Experiment) -> str:
+    """In a line: the zone of the Trainium nodes, and all that have subnets, in their order.
+
+    An output of the network. Other zones are other subnets with the addresses of those that stand,
+    in which nodes may run: CloudFormation cannot go from one to the other.
+    """
+    of = ", ".join(experiment.aws.availability_zones)
+    return f"{experiment.capacity.availability_zone} of {of}"

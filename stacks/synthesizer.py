@@ -41,7 +41,7 @@ class Synthesizer(cdk.DefaultStackSynthesizer):
     """
 
     def reusable_bind(self, stack: cdk.Stack) -> cdk.IBoundStackSynthesizer:
-        """This one: a copy would not be of this class, which is Python's. So each stack has its own."""
+        """This one, for a copy would not be of this class. So each stack has its own."""
         self.bind(stack)
         return self
 
@@ -73,7 +73,9 @@ def qualifier(stack: cdk.Stack) -> str:
 def _marked(value: Any, assembly: Path) -> Any:
     match value:
         case {"Fn::GetStackOutput": reference}:
-            template = json.loads((assembly / f"{reference['StackName']}.template.json").read_text())
+            template = json.loads(
+                (assembly / f"{reference['StackName']}.template.json").read_text()
+            )
             output = template["Outputs"][reference["OutputName"]]["Value"]
             # The delimiter of one piece: it is in the text of the property, and not in its value.
             return {"Fn::Join": [digest(template["Resources"], output), [value]]}

@@ -21,6 +21,7 @@ ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
     "instance types": capacity.offerings,
     "capacity": capacity.reservation,
     "stacks": account.stacks,
+    "dashboards": account.dashboards,
     "image": software.image,
     "Kubernetes API": software.kubernetes_api,
     "Kubernetes": software.kubernetes,
