@@ -58,7 +58,7 @@ def run(aws: Aws, cloudformation: CloudFormation, tmp_path: Path) -> Iterator[Ru
     """Runs what has to succeed, with the account's credentials; returns what it printed."""
     path = [str(Path(sys.executable).parent), str(ROOT / "node_modules/.bin"), os.environ["PATH"]]
     with cloudformation.serving() as url:
-        environment = aws.environment | {
+        environment = {**aws.environment} | {
             "PATH": os.pathsep.join(path),
             "HOME": str(tmp_path),
             "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path.home() / ".cache/aws/jsii/package-cache"),

@@ -61,7 +61,7 @@ def write_deployed(experiment: Experiment, account: str, folder: Path) -> None:
         bucket_name(experiment, account),
         "an-image:1",
         stopper_arn(experiment, account),
-        prompts_bucket_name(experiment, account),
+        prompts_bucket_name(experiment, account, "hnb659fds"),
     )
     write_manifests(experiment, deployed, folder)
 
