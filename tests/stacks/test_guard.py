@@ -47,7 +47,7 @@ def test_a_guard_may_change_the_size_of_its_group_and_nothing_else(
 def test_what_guards_nodes_is_made_before_them_and_deleted_after(synthesised: Synthesised) -> None:
     """A deletion that fails half-way leaves no node without its guard."""
     resources = _resources(synthesised)
-    guards = {name: r["Type"] for name, r in resources.items() if name.startswith("Guard")}
+    guards = {n: r["Type"] for n, r in resources.items() if n.startswith("ScaleToZeroGuard")}
     policies_and_roles = [*["AWS::IAM::Policy"] * 2, *["AWS::IAM::Role"] * 2]
     assert sorted(guards.values()) == [*policies_and_roles, "AWS::Scheduler::ScheduleGroup"]
     groups = [r for r in resources.values() if r["Type"] == "AWS::EKS::Nodegroup"]
@@ -61,7 +61,7 @@ def test_the_stopper_may_change_one_size_and_nothing_else(synthesised: Synthesis
     role, _ = machine["RoleArn"]["Fn::GetAtt"]
     (statement,) = _policy(synthesised, role)
     assert listed(statement["Action"]) == ["eks:UpdateNodegroupConfig"]
-    assert statement["Resource"]["Fn::GetAtt"][0].startswith("Nodes")
+    assert statement["Resource"]["Fn::GetAtt"][0].startswith("TrainiumNodes")
     trust = _trust(synthesised, role)
     assert trust["Principal"] == {"Service": "states.amazonaws.com"}
     source = json.dumps(trust["Condition"]["StringEquals"]["aws:SourceArn"])
