@@ -178,7 +178,7 @@ class NeuronNodeGroup(Construct):
             self,
             "Fabric",
             vpc=cluster.vpc,
-            description="Trainium nodes among themselves, EFA",
+            description="Neuron nodes among themselves, EFA",
             allow_all_outbound=True,
         )
         own_id = group.security_group_id

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pytest
 
-from charts.names import NODE_GROUP_LABEL
 from charts.preparation import compile_pod
 from experiment.cost.prices import VOLUMES, CostGroup, most_nodes, parts
 from experiment.runtimes import RUNTIMES, Runtime
@@ -66,19 +65,16 @@ def _cluster(synthesised: Synthesised) -> dict[str, Any]:
 def test_capacity_is_bought_as_the_experiment_says(of_matrix: Of) -> None:
     reserved = {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
     names = {c.get("capacity.purchase", "on-demand"): name for name, c in MATRIX.items()}
-    for purchase, kind, target, market in (
-        ("on-demand", "ON_DEMAND", None, None),
-        ("spot", "SPOT", None, None),
-        ("reservation", "ON_DEMAND", reserved, None),
-        ("capacity-block", "CAPACITY_BLOCK", reserved, {"MarketType": "capacity-block"}),
+    for purchase, kind, target in (
+        ("on-demand", "ON_DEMAND", None),
+        ("spot", "SPOT", None),
+        ("reservation", "ON_DEMAND", reserved),
+        ("capacity-block", "CAPACITY_BLOCK", reserved),
     ):
         synthesised = of_matrix("article" if purchase == "on-demand" else names[purchase])
-        template = _template(synthesised, "trainium")
         assert node_group(synthesised, "trainium")["CapacityType"] == kind
-        assert template.get("CapacityReservationSpecification") == target
-        assert template.get("InstanceMarketOptions") == market
-        # A Capacity Block accepts no placement group, and a reservation only its own.
-        assert ("Placement" in template) == (target is None)
+        launch = _template(synthesised, "trainium")
+        assert launch.get("CapacityReservationSpecification") == target
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
@@ -86,16 +82,21 @@ def test_the_ami_is_of_the_clusters_kubernetes(runtime: Runtime) -> None:
     assert re.fullmatch(rf"{re.escape(KUBERNETES_VERSION)}\.\d+-\d{{8}}", runtime.ami_release)
 
 
-def test_a_new_group_has_no_nodes_and_no_deploy_changes_its_size(each: Synthesised) -> None:
-    """CloudFormation sends sizes that change: not by a file, nor by what the CLI is told."""
-    template, experiment = each.template("trainium"), each.experiment
-    assert template["Parameters"].keys() == {"BootstrapVersion"}
-    most = {"trainium": 8} | ({"compile": 4} if experiment.compile_node is CompileNode.CPU else {})
-    assert {
-        group["Properties"]["Labels"][NODE_GROUP_LABEL]: group["Properties"]["ScalingConfig"]
-        for group in template["Resources"].values()
-        if group["Type"] == "AWS::EKS::Nodegroup"
-    } == {label: {"MinSize": 0, "DesiredSize": 0, "MaxSize": size} for label, size in most.items()}
+def test_a_new_group_has_no_nodes_and_no_deploy_changes_its_size(
+    each: Synthesised, synthesised: Synthesised
+) -> None:
+    """Neither a file nor the CLI, which remembers parameters, changes what goes out with sizes."""
+    assert each.template("trainium")["Parameters"].keys() == {"BootstrapVersion"}
+    most = {"trainium": 8}
+    if each.experiment.compile_node is CompileNode.CPU:
+        most["compile"] = 4
+    for label, size in most.items():
+        group, article = node_group(each, label), node_group(synthesised, label)
+        assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0, "MaxSize": size}
+        # The rest changes by a call without sizes, or makes a new group.
+        version, new = {"LaunchTemplate", "ReleaseVersion", "Tags"}, {"CapacityType", "Subnets"}
+        kept = group.keys() - version - new - {"ClusterName"}
+        assert {key: group[key] for key in kept} == {key: article[key] for key in kept}
 
 
 def test_metadata_needs_a_token_and_reaches_no_pod(synthesised: Synthesised) -> None:
