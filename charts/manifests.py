@@ -10,7 +10,7 @@ from charts import scripts
 from charts.indexes import add_indexes
 from charts.llmperf import add_llmperf
 from charts.names import NAMESPACE, Deployed
-from charts.namespace import add_claims, add_model_store, add_namespace
+from charts.namespace import add_device_claims, add_model_store, add_namespace
 from charts.preparation import add_preparation
 from charts.quality import add_quality
 from charts.vllm import add_vllm
@@ -27,7 +27,7 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
         return ordered[-1]
 
     add_namespace(chart("namespace"), experiment)
-    add_claims(chart("claims"), experiment)
+    add_device_claims(chart("claims"), experiment)
     add_model_store(chart("model-store"), experiment, deployed.bucket)
     add_preparation(chart("preparation"), experiment, read)
     if experiment.isolated:

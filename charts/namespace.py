@@ -98,7 +98,7 @@ def _to(peer: k8s.NetworkPolicyPeer, *ports: k8s.NetworkPolicyPort) -> k8s.Netwo
     return k8s.NetworkPolicyEgressRule(to=[peer], ports=[*ports])
 
 
-def add_claims(chart: Chart, experiment: Experiment) -> None:
+def add_device_claims(chart: Chart, experiment: Experiment) -> None:
     """Connected Neuron devices of one group, at one logical core size, such as ``xl-trn2``."""
     serving, instance = experiment.serving, experiment.capacity.instance_type
     attributes = f"device.attributes['{DRIVER}']"

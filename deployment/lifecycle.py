@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from deployment import guard, nodes
 from deployment.account import Deployment, DeploymentError, aws_errors
-from deployment.nodes import Kind
 from experiment import Experiment
 from experiment.notes import notes
-from experiment.schema import CompileNode
 from stacks.regions import budget_region, zones
 
 ROOT: Final = Path(__file__).parents[1]
@@ -54,18 +51,8 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
     say(f"{deployment.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(deployment.experiment):
         say(f"{deployment.file}: {note}")
-    compiles_on_cpus = deployment.experiment.compile_node is CompileNode.CPU
     approval = ["--require-approval", "never"] if yes else []
-    # Always given, because the CLI would go on with what it was given last.
-    sizes = []
-    for kind in (Kind.TRAINIUM, Kind.COMPILE) if compiles_on_cpus else (Kind.TRAINIUM,):
-        # A deploy must not change the number of nodes, which may have been asked for just now. A
-        # group that does not exist yet is made without.
-        group = nodes.find(deployment, kind)
-        has_nodes = group is not None and (group.size or guard.find(deployment, kind))
-        value = "true" if has_nodes else "false"
-        sizes += ["--parameters", f"{deployment.name}-{nodes.STACK}:{kind.parameter}={value}"]
-    options = ("--import-existing-resources", *approval, *sizes, *context(deployment))
+    options = ("--import-existing-resources", *approval, *context(deployment))
     return cdk("deploy", *(stacks or ["--all"]), *options)
 
 

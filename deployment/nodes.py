@@ -55,11 +55,6 @@ class Kind(StrEnum):
         """Of the stack, which names the group."""
         return {Kind.TRAINIUM: "NodeGroup", Kind.COMPILE: "CompileNodeGroup"}[self]
 
-    @property
-    def parameter(self) -> str:
-        """Of the stack, which keeps the group's size."""
-        return {Kind.TRAINIUM: "KeepTrainiumNodes", Kind.COMPILE: "KeepCompileNodes"}[self]
-
 
 @dataclass(frozen=True)
 class Group:

@@ -102,7 +102,7 @@ def _stacks(deployment: Deployment) -> Iterator[Row]:
 
 def _groups(deployment: Deployment) -> Iterator[Row]:
     for group in nodes.groups(deployment):
-        yield group.kind.value, f"{group.size} asked for, at most {group.maximum}"
+        yield group.kind.value, f"{group.size} asked for"
         yield from _troubles(deployment, group)
 
 

@@ -62,6 +62,8 @@ COMPILE_INSTANCE: Final = CompileInstance(
     usd_per_hour=6.3504,
 )
 
+MOST_TRAINIUM_NODES: Final = 8
+"""Of any experiment: a node group keeps its sizes for life (docs/decisions/0027)."""
 MOST_COMPILE_NODES: Final = 4
 """384 vCPUs of the quota "Running On-Demand Standard instances" (L-1216C47A)."""
 

@@ -23,7 +23,7 @@ from experiment.fields import (
     Zone,
     refused,
 )
-from experiment.hardware import INSTANCE_TYPES, InstanceType
+from experiment.hardware import INSTANCE_TYPES, MOST_TRAINIUM_NODES, InstanceType
 from experiment.known_models import Models
 from experiment.measurement import Benchmark, PromptFile, Quality, TestCase, one_of
 from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
@@ -106,7 +106,7 @@ class Capacity(Strict):
     """The Trainium nodes and how they are paid for."""
 
     instance_type: Literal["trn2.48xlarge"] = Field(description="EC2 instance type.")
-    nodes: int = Field(ge=1, le=8, description="Nodes in the group.")
+    nodes: int = Field(ge=1, le=MOST_TRAINIUM_NODES, description="Nodes in the group.")
     availability_zone: Zone = Field(description="The zone that has the capacity.")
     purchase: Purchase = Field(
         description="on-demand, spot, reservation (an on-demand capacity reservation) or "

@@ -153,7 +153,7 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
         raise RehearsalError(f"no variant is complete with its baseline: {'; '.join(failed)}")
     first = pods.benchmark(Attempt(0))
     with setting.console.stage("bring the merged run from the bucket") as stage:
-        stage.result = checks.bring(setting.aws, first.bucket, setting.run_dir)
+        stage.result = checks.download_run(setting.aws, first.bucket, setting.run_dir)
     with setting.console.stage("compare the merged run with the variants' own") as stage:
         stage.result = checks.merged_holds(setting.run_dir, mergeable)
     absent = {(VARIANT_DIMENSION, name) for name in given_up_variants}

@@ -1,4 +1,4 @@
-"""CPU nodes: those of the system, and those that compile; what any node is told at its start."""
+"""CPU nodes: those of the system, and those that compile."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL
-from experiment.hardware import COMPILE_INSTANCE, compile_nodes
-from experiment.schema import Experiment
-from experiment.variants import variants
-from stacks.guard import TAG
+from experiment.hardware import COMPILE_INSTANCE, MOST_COMPILE_NODES
+from stacks.constructs.node_config import user_data
 from stacks.roles import node_role
 
 SYSTEM_NODES: Final = 2
@@ -22,37 +20,6 @@ SYSTEM_NODES: Final = 2
 VOLUME_GIB: Final = 1024
 """A compile pod may fill 600 GiB, and images take 40. Kubelet evicts pods if less than a tenth is
 free."""
-
-_FRAME = """\
-MIME-Version: 1.0
-Content-Type: multipart/mixed; boundary="BOUNDARY"
-
---BOUNDARY
-Content-Type: application/node.eks.aws
-
----
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  featureGates:
-    FastImagePull: true
-{more}
---BOUNDARY--
-"""
-_LOCAL_DISKS = """\
-  instance:
-    localStorage:
-      strategy: RAID0
-"""
-
-
-def user_data(*, local_disks: bool) -> str:
-    """nodeadm's configuration, to which EKS appends the cluster's address.
-
-    ``local_disks`` makes one file system of the NVMe disks, with kubelet's and containerd's
-    directories on it.
-    """
-    return _FRAME.format(more=_LOCAL_DISKS if local_disks else "")
 
 
 def system_node_group(scope: Construct, cluster: eks.ICluster, role: iam.Role) -> eks.Nodegroup:
@@ -71,7 +38,7 @@ def system_node_group(scope: Construct, cluster: eks.ICluster, role: iam.Role) -
 
 
 def compile_node_group(
-    scope: Construct, construct_id: str, *, experiment: Experiment, cluster: eks.ICluster
+    scope: Construct, construct_id: str, *, cluster: eks.ICluster
 ) -> eks.Nodegroup:
     """A node group without nodes: the stage that compiles starts one for each missing graph."""
     return _node_group(
@@ -85,10 +52,9 @@ def compile_node_group(
         instance_types=[ec2.InstanceType(COMPILE_INSTANCE.name)],
         min_size=0,
         desired_size=0,
-        max_size=compile_nodes(len(variants(experiment))),
+        max_size=MOST_COMPILE_NODES,
         node_role=node_role(scope, f"{construct_id}Role"),
         labels={NODE_GROUP_LABEL: COMPILE_NODES},
-        tags={TAG: COMPILE_NODES},
         taints=[
             eks.TaintSpec(key=COMPILE_NODES, value="present", effect=eks.TaintEffect.NO_SCHEDULE)
         ],

@@ -21,7 +21,7 @@ from experiment.variants import variants
 from spectap.config import Structure
 from stacks import curves
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
-from stacks.guard import schedule_group_name
+from stacks.trainium import schedule_group_name
 
 IDLE_PERIOD_MINUTES: Final = 5
 GUARD_MINUTES: Final = 30

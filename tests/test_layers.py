@@ -40,6 +40,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         "spectap.ledger",
     },
     "scripts": frozenset({"experiment"}),
+    "examples": frozenset({"stacks.constructs"}),
 }
 """Each package of the project, and what it imports of the others."""
 
@@ -109,6 +110,15 @@ def test_every_package_is_in_its_layer() -> None:
         if other in MAY_IMPORT and other != package and not is_allowed:
             wrong.append(f"{module} imports {imported}")
     assert wrong == []
+
+
+def test_constructs_know_no_experiment_and_no_chart() -> None:
+    """Nor does what they import of the stacks. So they fit any cluster."""
+    fit = ("stacks.constructs", "stacks.roles", "stacks.acknowledge")
+    ours = [(module, name) for module, name in IMPORTS if name.partition(".")[0] in MAY_IMPORT]
+    imported = {n for m, n in ours if any(_within(m, each) for each in fit)}
+    assert {name for name in imported if not any(_within(name, each) for each in fit)} == set()
+    assert imported
 
 
 def test_rooms_of_the_benchmark_import_what_is_below_them() -> None:

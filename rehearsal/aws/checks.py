@@ -69,7 +69,7 @@ def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
     return f"{len(files)} files, all the same in s3://{bucket}"
 
 
-def bring(aws: Aws, bucket: str, run_dir: Path) -> str:
+def download_run(aws: Aws, bucket: str, run_dir: Path) -> str:
     """Downloads everything below ``results/<its name>/`` into a folder; returns the count.
 
     Raises RehearsalError if no run was merged.

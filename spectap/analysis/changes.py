@@ -7,16 +7,15 @@ differs between launches.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from statistics import fmean
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from spectap import metrics
-from spectap.analysis import cells, claims, contrasts, evidence, grouping, stopping
+from spectap.analysis import cells, claims, contrasts, evidence, grouping, settings, stopping
 from spectap.analysis.estimates.estimate import (
     Component,
     Estimate,
@@ -29,7 +28,7 @@ from spectap.analysis.estimates.proportions import Bounds
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Summary
-from spectap.config import Config, TestCase
+from spectap.config import Config
 from spectap.errors import RunError
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record
@@ -43,11 +42,8 @@ Fresh launches of vLLM gave 83.0 and 85.4 tokens a second at two providers, and 
 speculation and 11 % with it (kekzl/imp 1011), and one that speculates scatters by 0.4 to 20 %
 between executions (vllm-project/vllm 53436)."""
 
-_LONGEST: Final = 60
 _STATED: Final = 1e6
 """Degrees of freedom of an error that nobody estimated."""
-_LOCATIONS: Final = frozenset({"endpoint", "bucket"})
-"""Settings that say where things are, and nothing of what they are."""
 
 
 class Run(NamedTuple):
@@ -179,7 +175,7 @@ def compare(
         raise RunError(
             f"{runs}: one is a rehearsal and the other is not, so no threshold can be held"
         )
-    differing = tuple(sorted(_incomparable(first.config, last.config)))
+    differing = tuple(sorted(settings.incomparable(first.config, last.config)))
     sides = [_Side.of(side, launch_error) for side in (old, new)]
     common = sides[0].estimates.keys() & sides[1].estimates.keys()
     if differing and (threshold is not None or not common):
@@ -205,9 +201,7 @@ def compare(
             if (figures := {f: changes[key, f] for f in Figure if (key, f) in changes})
         ),
         shares=tuple(_shares(*sides)),
-        settings=tuple(
-            _differences("", *(run.config.model_dump(mode="json") for run in (first, last)))
-        ),
+        settings=tuple(settings.differences(first.config, last.config)),
         incomparable=differing,
         notes=tuple(_notes(sides)),
         threshold=threshold,
@@ -267,8 +261,7 @@ class _Side:
 
 def _refuse_another(first: Run, run: Run) -> None:
     """Raises RunError where two runs of one side differ in more than where their servers are."""
-    configs = (each.config.model_dump(mode="json") for each in (first, run))
-    if difference := next(_differences("", *configs), None):
+    if difference := next(settings.differences(first.config, run.config), None):
         field, before, now = difference
         raise RunError(
             f"{first.name}, {run.name}: runs of one side must be alike, and they differ in "
@@ -406,55 +399,3 @@ def _notes(sides: Sequence[_Side]) -> Iterator[str]:
 
 def _named(key: CellKey) -> str:
     return f"{key.variant} under {key.case} at {key.load}"
-
-
-def _incomparable(old: Config, new: Config) -> Iterator[tuple[str, str, str]]:
-    """What makes the figures of two runs those of different things: lengths, loads, test cases."""
-
-    def sent(case: TestCase) -> dict[str, Any]:
-        source = case.prompts.model_dump(mode="json") if case.prompts else {}
-        if source.get("digest"):
-            source["file"] = None  # a file is what it holds
-        return {"line": case.line, "prompts": source}
-
-    lengths = [name for name in type(old.load).model_fields if name.endswith("_tokens")]
-    olds, news = (
-        {name: getattr(config.load, name) for name in lengths}
-        | {
-            "load points": sorted(point.name for point in config.load.points),
-            "test cases": sorted(case.name for case in config.test_cases),
-            **{case.name: sent(case) for case in config.test_cases},
-        }
-        for config in (old, new)
-    )
-    for name in olds.keys() & news.keys():
-        yield from _differences(name, olds[name], news[name])
-
-
-def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:
-    """Each field that differs, by its path, with both values; not items that only one side has."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in dict.fromkeys([*old, *new]):
-            if key not in _LOCATIONS:
-                yield from _differences(f"{path}.{key}", old.get(key), new.get(key))
-    elif (olds := _by_name(old)) and (news := _by_name(new)):
-        for name in olds.keys() & news.keys():
-            yield from _differences(f"{path}.{name}", olds[name], news[name])
-    elif old != new:
-        yield path.removeprefix("."), _written(old), _written(new)
-
-
-def _by_name(items: Any) -> dict[str, Any]:
-    """Items of a list that have names of their own; load points have what they are."""
-    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
-        return {}
-    kinds = ("concurrency", "rate")
-    return {
-        item.get("name") or next(f"{kind}-{item[kind]:g}" for kind in kinds if kind in item): item
-        for item in items
-    }
-
-
-def _written(value: Any) -> str:
-    text = "-" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -72,7 +72,7 @@ def crosscheck(run: Results) -> Table:
     )
 
 
-def checks_in_short(run: Results) -> Iterator[str]:
+def self_check_sentences(run: Results) -> Iterator[str]:
     """A sentence on the cross-check, and one on greedy answers, where they were made."""
     if run.checks:
         figures = [figure for check in run.checks for figure in check.figures]

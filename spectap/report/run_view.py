@@ -104,7 +104,7 @@ def _remarks(run: Results) -> Iterator[str]:
     # The alarms say it of those that are worse.
     yield from (quality.sentence(check) for check in run.summary.correctness if not check.worse)
     yield from (f"{used.case}: {quality.prompt_set(used, run)}" for used in run.summary.sets)
-    yield from quality.checks_in_short(run)
+    yield from quality.self_check_sentences(run)
     yield from _explanations(run.summary)
     if cost := run.config.cost:
         yield (

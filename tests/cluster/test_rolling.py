@@ -1,4 +1,4 @@
-"""Changing a window: never more claims than the node has devices for."""
+"""A changed window, or another launch: never more claims than the node has devices for."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from ruamel.yaml import YAML
 
+from charts.names import NAMESPACE, ServiceAccount
+from charts.scripts.relaunch import Deployments, relaunch
 from experiment import Experiment
 from tests.cluster.api import Cluster, Manifest
 from tests.cluster.deployment import (
@@ -92,6 +95,43 @@ def test_a_changed_window_replaces_both_pods_without_a_third_claim(
     assert timeline.most() == Most(requested=2, allocated=2)
     (pod,) = pods(cluster, "app", SPECULATIVE)
     assert '"num_speculative_tokens":9' in " ".join(pod["spec"]["containers"][0]["command"])
+
+
+def test_the_benchmarks_account_may_launch_the_services_again_and_no_more(
+    cluster: Cluster,
+    kubelets: Kubelets,
+    variation: Callable[..., Experiment],
+    rendered: Callable[[Experiment], Path],
+    tmp_path: Path,
+) -> None:
+    with deployed(cluster, rendered(variation({"benchmark.launches": 3}))):
+        for service in SERVICES:
+            _ready(cluster, service)
+        before, timeline = _uids(cluster), Timeline(cluster)
+        deployments = Deployments(*_identity(cluster, ServiceAccount.BENCHMARK, tmp_path))
+        assert relaunch(SERVICES, deployments, limit_seconds=60, poll_seconds=0.2) == []
+        # Both pods are new, ready, and have the devices of the old ones.
+        assert not set(before.values()) & set(_uids(cluster).values())
+        assert timeline.most() == Most(requested=2, allocated=2)
+        user = f"system:serviceaccount:{NAMESPACE}:{ServiceAccount.BENCHMARK}"
+        listed = cluster.kubectl("auth", "can-i", "--list", "--as", user, "--namespace", NAMESPACE)
+        rights = [" ".join(line.split()) for line in listed.splitlines() if "deployments" in line]
+        assert sorted(rights) == sorted(
+            f"deployments.apps [] [{service}] [get patch]" for service in SERVICES
+        )
+        assert relaunch(["another"], deployments) == [
+            "another was not restarted: HTTP Error 403: Forbidden"
+        ]
+
+
+def _identity(cluster: Cluster, account: str, folder: Path) -> tuple[str, Path]:
+    """The API server, and what kubelet mounts for the pods of a service account."""
+    (server,) = YAML(typ="safe", pure=True).load(cluster.plane.kubeconfig)["clusters"]
+    token = cluster.kubectl("create", "token", account, "--namespace", NAMESPACE)
+    authority = Path(server["cluster"]["certificate-authority"]).read_text(encoding="utf-8")
+    for name, text in (("namespace", NAMESPACE), ("token", token), ("ca.crt", authority)):
+        (folder / name).write_text(text, encoding="utf-8")
+    return server["cluster"]["server"], folder
 
 
 def _another(cluster: Cluster, service: str, replaced: str) -> bool:

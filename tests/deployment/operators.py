@@ -76,7 +76,6 @@ class Operator:
     """Labels of those that the app has."""
     cluster: Cluster | None = None
     generations: dict[str, int] = field(default_factory=lambda: {"trainium": 1, "compile": 1})
-    maximum: int = 4
     executed: list[str] = field(default_factory=list)
     """Labels of stacks, each time that one was created or changed."""
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
@@ -84,8 +83,6 @@ class Operator:
     _kill: tuple[str, int] | None = None
     _passed: int = 0
     _is_killed: bool = False
-    _parameters: dict[str, str] = field(default_factory=dict)
-    """As the CLI was told them last: it goes on with these."""
     _imports: bool = False
     """Whether the newest deploy takes back what an earlier one left."""
 
@@ -211,12 +208,8 @@ class Operator:
         """In the place of the CDK's CLI, which waits for one stack after another."""
         status = 0
         if words[0] == "deploy":
-            given = (word.rpartition(":")[2].partition("=") for word in words)
-            self._parameters |= {name: value for name, _, value in given if value}
-            values = {kind: self._parameters.get(kind.parameter) for kind in Kind}
-            retained = frozenset(kind.value for kind in Kind if values[kind] == "true")
             self._imports = "--import-existing-resources" in words
-            status = self._each(lambda label: self._deploy(label, retained), self.stacks)
+            status = self._each(self._deploy, self.stacks)
         elif words[0] == "destroy":
             status = self._each(self._destroy, self.stacks[::-1])
         return subprocess.CompletedProcess([*words], status, "", "")
@@ -236,9 +229,9 @@ class Operator:
     def _stack(self, label: str) -> Stack | None:
         return self.aws.cloudformation.stacks.get(f"{self.experiment.name}-{label}")
 
-    def _deploy(self, label: str, retained: frozenset[str]) -> None:
+    def _deploy(self, label: str) -> None:
         stack = self._stack(label)
-        template = Template(dict(self.generations), self.maximum, retained)
+        template = Template(dict(self.generations))
         is_complete = stack and stack.status in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
         if stack and is_complete and (label != _NODES or stack.template == template):
             return

@@ -205,20 +205,18 @@ def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(operator: O
     """Also if they were asked for just now."""
     operator.aws.pace.report = 110
     interrupted_once_asked(operator, 1, lambda: operator.start(Kind.TRAINIUM))
-    operator.generations["compile"], operator.maximum = 2, 5
+    operator.generations["compile"] = 2
     operator.deploy()
     operator.aws.clock.advance(HOUR)
     assert operator.aws.eks.groups.keys() == {"trainium-1", "compile-2"}
-    trainium = operator.group(Kind.TRAINIUM)
-    assert (trainium.maximum, len(trainium.nodes)) == (5, 1)
+    assert len(operator.group(Kind.TRAINIUM).nodes) == 1
 
-    # Once they are stopped, nothing is kept of them: a new group needs all its sizes.
-    operator.stop()
-    operator.aws.clock.advance(HOUR / 4)
+    # One that is replaced goes with its nodes, and the new one has none.
     operator.generations["trainium"] = 2
     operator.deploy()
     operator.aws.clock.advance(HOUR)
     assert operator.aws.eks.groups.keys() == {"trainium-2", "compile-2"}
+    assert operator.group(Kind.TRAINIUM).nodes == []
 
 
 def test_the_guard_is_seen_to_act_once_before_there_are_nodes(operator: Operator) -> None:
@@ -341,14 +339,11 @@ class Commands(RuleBasedStateMachine):
     @rule(
         generation=st.integers(1, 2),
         compiling=st.sampled_from([None, 1, 2]),
-        maximum=st.integers(4, 5),
         fails=st.booleans(),
     )
-    def edit_the_file(
-        self, generation: int, compiling: int | None, maximum: int, fails: bool
-    ) -> None:
+    def edit_the_file(self, generation: int, compiling: int | None, fails: bool) -> None:
         groups = {"trainium": generation} | ({"compile": compiling} if compiling else {})
-        self.operator.generations, self.operator.maximum = groups, maximum
+        self.operator.generations = groups
         self.aws.cloudformation.fails = fails
 
     @rule()

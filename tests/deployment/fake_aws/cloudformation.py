@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from tests.deployment.fake_aws.eks import Eks, Scheduler
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION
 from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
@@ -23,13 +21,10 @@ _ROLES: Final = {"trainium": "GuardRole", "compile": "CompileGuardRole"}
 
 @dataclass
 class Template:
-    """What a deploy wants of the node groups."""
+    """What a deploy wants of the node groups, whose sizes are the same in every template."""
 
     groups: Mapping[str, int]
     """By their kind (``trainium``, ``compile``) the generation: another replaces the group."""
-    maximum: int = 4
-    retained: frozenset[str] = frozenset()
-    """Kinds whose size the template does not have."""
 
 
 @dataclass
@@ -113,39 +108,17 @@ class CloudFormation:
         self._clock.after(2 * MINUTE, functools.partial(self._delete, self.stack))
 
     def _change(self, stack: Stack, before: Template, template: Template) -> None:
-        for kind in template.groups:
-            is_new = before.groups.get(kind) != template.groups[kind]
-            # A new group needs all its sizes.
-            if is_new and (kind in template.retained or self.fails):
-                stack.status = "UPDATE_ROLLBACK_COMPLETE"
-                return
-        changes: dict[str, dict[str, int]] = {}
-        for kind, generation in template.groups.items():
-            if before.groups.get(kind) != generation:
-                self._eks.create(f"{kind}-{generation}")
-                self._remove(stack.node_groups.get(kind))
-                stack.node_groups[kind] = f"{kind}-{generation}"
-            elif sizes := _scaling(before, template, kind):
-                changes[stack.node_groups[kind]] = sizes
+        changed = {k: n for k, n in template.groups.items() if before.groups.get(k) != n}
+        if changed and self.fails:
+            stack.status = "UPDATE_ROLLBACK_COMPLETE"
+            return
+        for kind, generation in changed.items():
+            self._eks.create(f"{kind}-{generation}")
+            self._remove(stack.node_groups.get(kind))
+            stack.node_groups[kind] = f"{kind}-{generation}"
         for kind in before.groups.keys() - template.groups.keys():
             self._remove(stack.node_groups.pop(kind))
-        stack.template = template
-        self._finish(stack, changes)
-
-    def _finish(self, stack: Stack, changes: dict[str, dict[str, int]]) -> None:
-        """Tries again what EKS refuses while it carries out another update."""
-        for name, sizes in [*changes.items()]:
-            try:
-                self._eks.update_nodegroup_config(
-                    clusterName="", nodegroupName=name, scalingConfig=sizes
-                )
-            except ClientError as error:
-                if error.response["Error"]["Code"] != "ResourceInUseException":
-                    break
-                self._clock.after(MINUTE / 2, lambda: self._finish(stack, changes))
-                return
-            del changes[name]
-        stack.status = "UPDATE_COMPLETE"
+        stack.template, stack.status = template, "UPDATE_COMPLETE"
 
     def _remove(self, name: str | None) -> None:
         if name in self._eks.groups:
@@ -164,12 +137,3 @@ class CloudFormation:
             return
         self._scheduler.groups.pop(self._guards, None)
         del self.stacks[stack.name]
-
-
-def _scaling(before: Template, template: Template, kind: str) -> dict[str, int]:
-    """What CloudFormation asks EKS for: nothing if neither size has changed, else all it has."""
-    sizes = {"maxSize": template.maximum} | (
-        {} if kind in template.retained else {"desiredSize": 0}
-    )
-    earlier = {"maxSize": before.maximum} | ({} if kind in before.retained else {"desiredSize": 0})
-    return {} if sizes.items() <= earlier.items() else sizes

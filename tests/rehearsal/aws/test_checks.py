@@ -49,10 +49,10 @@ def test_a_run_is_brought_as_it_is_and_the_bucket_has_to_hold_it(aws: Aws, tmp_p
     run, bucket = tmp_path / RUN, "merged-run"
     put(aws, bucket)
     with pytest.raises(RehearsalError, match=r"no index has left a config\.json$"):
-        checks.bring(aws, bucket, run)
+        checks.download_run(aws, bucket, run)
     put(aws, bucket, config_json="c", variants__SD__ledger_jsonl="l")
     aws.client("s3").put_object(Bucket=bucket, Key="results/another/config.json", Body=b"")
-    assert checks.bring(aws, bucket, run) == f"2 files from s3://{bucket}/results/{RUN}/"
+    assert checks.download_run(aws, bucket, run) == f"2 files from s3://{bucket}/results/{RUN}/"
     assert checks.bucket_holds(aws, bucket, run).startswith("2 files, all the same")
     write(run, config_json="longer by now", report_html="new")
     put(aws, bucket, stale="")

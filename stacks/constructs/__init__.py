@@ -1,0 +1,1 @@
+"""Constructs for any EKS cluster: they know no experiment and no chart."""

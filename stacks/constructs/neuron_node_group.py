@@ -1,0 +1,190 @@
+"""A managed node group of Trainium or Inferentia instances, without nodes until one asks for them.
+
+Sources: EKS User Guide, "Use Capacity Blocks for ML with managed node groups" and "Run machine
+learning training with Elastic Fabric Adapter"; Amazon EC2 User Guide, "Elastic Fabric Adapter".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from aws_cdk import CfnTag, Fn
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from stacks.constructs.node_config import user_data
+from stacks.roles import node_role
+
+VOLUME_GIB: Final = 500
+"""Of the root volume. Images and scratch space are on the instance's own disks."""
+
+
+class NeuronNodeGroup(Construct):
+    """Its nodes run the AL2023 Neuron AMI, with EFA on each network card and NVMe disks as RAID0.
+
+    The group is made with 0 nodes, and a deploy leaves its size alone: CloudFormation sends sizes
+    only when the template's change, and these do not while ``max_nodes`` stays the same. A new
+    ``capacity_type`` or new ``subnets`` replace the group, and its nodes go.
+    """
+
+    nodes: eks.Nodegroup
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        cluster: eks.ICluster,
+        subnets: ec2.SubnetSelection,
+        instance_type: str,
+        network_cards: int,
+        max_nodes: int,
+        capacity_type: eks.CapacityType,
+        reservation_id: str | None,
+        ami_release: str,
+        labels: Mapping[str, str],
+        taint: str,
+        instance_tags: Mapping[str, str],
+    ) -> None:
+        """A group of ``cluster``, whose VPC and security group are known.
+
+        - ``subnets``: private ones, of the one zone that has the capacity.
+        - ``network_cards``: of ``instance_type``, 16 of trn2.48xlarge (EC2 User Guide, "Elastic
+          Fabric Adapter"). Each gets an EFA interface.
+        - ``max_nodes``: the most that may be asked for. A change of it scales the group to 0.
+        - ``reservation_id``: of a Capacity Block (``CAPACITY_BLOCK``) or of an on-demand capacity
+          reservation (``ON_DEMAND``). Without one, nodes are in a cluster placement group.
+        - ``ami_release``: e.g. ``1.35.6-20260714``, for the cluster's Kubernetes (changelog of
+          awslabs/amazon-eks-ami). Its driver must suit the Neuron runtime of the images.
+        - ``taint``: key of the taint ``NoSchedule``; the DRA driver tolerates
+          ``aws.amazon.com/neuron``.
+        - ``instance_tags``: also of their volumes and interfaces, to which EKS passes no tag on.
+
+        Raises ValueError if ``capacity_type`` and ``reservation_id`` do not go together.
+        """
+        super().__init__(scope, construct_id)
+        reserves = {eks.CapacityType.CAPACITY_BLOCK: {True}, eks.CapacityType.SPOT: {False}}
+        if (reservation_id is not None) not in reserves.get(capacity_type, {True, False}):
+            raise ValueError(f"{capacity_type.name} with reservation_id={reservation_id!r}")
+        # EKS adds no security group if the template has interfaces. So they name the cluster's.
+        groups = [cluster.cluster_security_group_id, self._fabric(cluster).security_group_id]
+        template = self._launch_template(
+            instance_type,
+            groups=groups,
+            network_cards=network_cards,
+            is_block=capacity_type is eks.CapacityType.CAPACITY_BLOCK,
+            reservation_id=reservation_id,
+            tags=[CfnTag(key=key, value=value) for key, value in instance_tags.items()],
+        )
+        self.nodes = eks.Nodegroup(
+            self,
+            "Nodes",
+            cluster=cluster,
+            # Without it, the construct silently falls back to AL2.
+            ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
+            release_version=ami_release,
+            capacity_type=capacity_type,
+            # EKS wants all three of a new group.
+            min_size=0,
+            desired_size=0,
+            max_size=max_nodes,
+            subnets=subnets,
+            node_role=node_role(self, "NodeRole"),
+            launch_template_spec=eks.LaunchTemplateSpec(
+                id=template.ref, version=template.attr_latest_version_number
+            ),
+            labels=labels,
+            taints=[eks.TaintSpec(key=taint, value="present", effect=eks.TaintEffect.NO_SCHEDULE)],
+            enable_node_auto_repair=True,
+            max_unavailable=1,
+        )
+        # By default EKS starts a new node before it ends the old one. That second node would exceed
+        # quota, reservation and budget. The construct has no property for this.
+        group = cast(eks.CfnNodegroup, self.nodes.node.default_child)
+        group.add_property_override("UpdateConfig.UpdateStrategy", "MINIMAL")
+
+    def _launch_template(
+        self,
+        instance_type: str,
+        *,
+        groups: list[str],
+        network_cards: int,
+        is_block: bool,
+        reservation_id: str | None,
+        tags: list[CfnTag],
+    ) -> ec2.CfnLaunchTemplate:
+        launch = ec2.CfnLaunchTemplate
+        placement = reservation = None
+        # A Capacity Block accepts no placement group, and a reservation only its own.
+        if reservation_id is None:
+            cluster_strategy = ec2.PlacementGroupStrategy.CLUSTER
+            group = ec2.PlacementGroup(self, "PlacementGroup", strategy=cluster_strategy)
+            placement = launch.PlacementProperty(group_name=group.placement_group_name)
+        else:
+            reservation = launch.CapacityReservationSpecificationProperty(
+                capacity_reservation_target=launch.CapacityReservationTargetProperty(
+                    capacity_reservation_id=reservation_id
+                )
+            )
+        block = launch.InstanceMarketOptionsProperty(market_type="capacity-block")
+        interfaces = [
+            launch.NetworkInterfaceProperty(
+                network_card_index=card,
+                device_index=0 if card == 0 else 1,
+                interface_type="efa",
+                groups=groups,
+                associate_public_ip_address=False,
+                delete_on_termination=True,
+            )
+            for card in range(network_cards)
+        ]
+        of_template = launch.LaunchTemplateTagSpecificationProperty(
+            resource_type="launch-template", tags=tags
+        )
+        disk = launch.EbsProperty(
+            volume_type="gp3", volume_size=VOLUME_GIB, encrypted=True, delete_on_termination=True
+        )
+        return launch(
+            self,
+            "LaunchTemplate",
+            launch_template_data=launch.LaunchTemplateDataProperty(
+                # Here and not in the node group, because aws_eks_v2 refuses the Neuron AMI type
+                # together with instance_types=[trn2.48xlarge].
+                instance_type=instance_type,
+                instance_market_options=block if is_block else None,
+                capacity_reservation_specification=reservation,
+                placement=placement,
+                network_interfaces=interfaces,
+                metadata_options=launch.MetadataOptionsProperty(
+                    http_tokens="required", http_put_response_hop_limit=1
+                ),
+                block_device_mappings=[
+                    launch.BlockDeviceMappingProperty(device_name="/dev/xvda", ebs=disk)
+                ],
+                user_data=Fn.base64(user_data(local_disks=True)),
+                tag_specifications=[
+                    launch.TagSpecificationProperty(resource_type=kind, tags=tags)
+                    for kind in ("instance", "volume", "network-interface")
+                ],
+            ),
+            tag_specifications=[of_template],
+        )
+
+    def _fabric(self, cluster: eks.ICluster) -> ec2.SecurityGroup:
+        """A security group open to its own members in both directions, which EFA needs."""
+        group = ec2.SecurityGroup(
+            self,
+            "Fabric",
+            vpc=cluster.vpc,
+            description="Neuron nodes among themselves, EFA",
+            allow_all_outbound=True,
+        )
+        own_id = group.security_group_id
+        rule: dict[str, Any] = {"group_id": own_id, "ip_protocol": "-1", "description": "EFA"}
+        ec2.CfnSecurityGroupIngress(self, "FabricIngress", source_security_group_id=own_id, **rule)
+        ec2.CfnSecurityGroupEgress(
+            self, "FabricEgress", destination_security_group_id=own_id, **rule
+        )
+        return group
