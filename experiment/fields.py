@@ -71,21 +71,13 @@ DISTINCT: Final = AfterValidator(_distinct)
 WIDEST_API_ACCESS: Final = 8
 """No organisation has more addresses than one /8. The whole internet is also two blocks of /1."""
 
-PRIVATE: Final = (
-    *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8"),
-    *("169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"),
-)
-
 OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
 """Regions with other domains and registries than the manifests name."""
 
 
-def _public(block: str) -> str:
-    network = ipaddress.IPv4Network(block)
-    if network.prefixlen < WIDEST_API_ACCESS:
+def _narrow(block: str) -> str:
+    if ipaddress.IPv4Network(block).prefixlen < WIDEST_API_ACCESS:
         raise ValueError(f"must be /{WIDEST_API_ACCESS} or narrower; list your own addresses")
-    if any(network.overlaps(ipaddress.IPv4Network(private)) for private in PRIVATE):
-        raise ValueError("is private; EKS sees your public address")
     return block
 
 
@@ -131,7 +123,25 @@ Email = Annotated[
 Cidr = Annotated[
     str,
     matching(r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$", "an IPv4 network such as 203.0.113.0/24"),
-    AfterValidator(_public),
+    AfterValidator(_narrow),
+]
+VpcId = Annotated[str, matching(r"^vpc-[0-9a-f]{8,17}$", "a VPC, such as vpc-0123456789abcdef0")]
+SubnetId = Annotated[
+    str, matching(r"^subnet-[0-9a-f]{8,17}$", "a subnet, such as subnet-0123456789abcdef0")
+]
+SecurityGroupId = Annotated[
+    str, matching(r"^sg-[0-9a-f]{8,17}$", "a security group, such as sg-0123456789abcdef0")
+]
+ClusterName = Annotated[
+    str,
+    matching(r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", "an EKS cluster's name: A-Z, a-z, 0-9, - and _"),
+]
+RoleArn = Annotated[
+    str,
+    matching(
+        r"^arn:aws:iam::\d{12}:role/[\w+=,.@/-]+$",
+        "the ARN of a role, such as arn:aws:iam::123456789012:role/name",
+    ),
 ]
 ReservationId = Annotated[
     str,

@@ -39,9 +39,9 @@ class Guard(Construct):
     node group by a tag, not by its ARN.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, name: str, cluster: str) -> None:
         super().__init__(scope, construct_id)
-        self._cluster = name
+        self._cluster = cluster
         self.group = scheduler.CfnScheduleGroup(self, "Schedules", name=schedule_group_name(name))
 
     def role(self, construct_id: str, kind: str) -> iam.Role:
@@ -85,7 +85,7 @@ class Stopper(Construct):
             service="eks",
             action="updateNodegroupConfig",
             parameters={
-                "ClusterName": experiment.name,
+                "ClusterName": experiment.cluster_name,
                 "NodegroupName": nodes.attr_nodegroup_name,
                 "ScalingConfig": {"MinSize": 0, "DesiredSize": 0},
             },

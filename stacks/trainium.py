@@ -31,7 +31,7 @@ class TrainiumStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
         template = self._launch_template(experiment.name, experiment.capacity, cluster)
-        guard = Guard(self, "Guard", name=experiment.name)
+        guard = Guard(self, "Guard", name=experiment.name, cluster=experiment.cluster_name)
         self._output("GuardGroup", guard.group.ref, "Schedules that scale nodes to 0")
         role = guard.role("Role", TRAINIUM_NODES)
         self._output("GuardRole", role.role_arn, "Of their schedule")
@@ -43,7 +43,8 @@ class TrainiumStack(Stack):
         self._output(
             "Stop",
             f"aws eks update-nodegroup-config --region {self.region} "
-            f"--cluster-name {experiment.name} --nodegroup-name {trainium.attr_nodegroup_name} "
+            f"--cluster-name {experiment.cluster_name} "
+            f"--nodegroup-name {trainium.attr_nodegroup_name} "
             "--scaling-config minSize=0,desiredSize=0",
             "Ends the Trainium nodes now",
         )

@@ -97,13 +97,6 @@ def _answers_fit(experiment: Experiment) -> Refusals:
         )
 
 
-def _zone(experiment: Experiment) -> Refusals:
-    zones = experiment.aws.availability_zones
-    if experiment.capacity.availability_zone not in zones:
-        allowed = f"must be in aws.availability_zones: {', '.join(zones)}"
-        yield Refusal("capacity.availability_zone", allowed)
-
-
 def _parallelism(experiment: Experiment) -> Refusals:
     serving, instance = experiment.serving, experiment.capacity.instance
     cores = serving.devices * instance.cores_per_device // serving.logical_core_size
@@ -193,7 +186,6 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _quality: (listed_or_swept, one_workload),
     one_at_a_time: (one_workload,),
     _answers_fit: (one_at_a_time,),
-    _zone: (),
     _parallelism: (runtime_known,),
     _nodes_are_used: (one_workload,),
     _memory: (mode_served, models_known, _parallelism),
