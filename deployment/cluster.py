@@ -72,7 +72,8 @@ def connected(deployment: Deployment) -> Iterator[ApiClient]:
     cluster: dict[str, Any] = answer["cluster"]
     if cluster["status"] not in ("ACTIVE", "UPDATING"):
         raise NoCluster(f"cluster {deployment.cluster_name} is {cluster['status']}")
-    role = deployment.outputs("cluster").get(ADMINISTRATOR_OUTPUT)
+    named = deployment.experiment.aws.administrator_role
+    role = named or deployment.outputs("cluster").get(ADMINISTRATOR_OUTPUT)
     if role is None:
         raise NoCluster(
             f"stack {deployment.name}-cluster in {deployment.region} is missing or not complete"

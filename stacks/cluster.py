@@ -26,6 +26,8 @@ KUBERNETES_VERSION: Final = "1.35"
 """In standard support until 2027-03-27. DRA is generally available since 1.34. The kubectl layer,
 cdk8s-plus and the version that manifests are validated against must be the same; tests check it."""
 
+CLUSTER_OUTPUT: Final = "Cluster"
+
 _KUBECTL_FINDINGS: Final = (
     managed_policy("service-role/AWSLambdaBasicExecutionRole"),
     managed_policy("service-role/AWSLambdaVPCAccessExecutionRole"),
@@ -74,6 +76,7 @@ class ClusterStack(Stack):
             nodes = system_node_group(self, self.cluster, self._system_node_role())
             nodes.node.add_dependency(*networking)
             node_addons(self, self.cluster, self.cluster_name, after=nodes)
+        CfnOutput(self, CLUSTER_OUTPUT, value=self.cluster_name, description="Where nodes join")
         arn = self.administrator.role_arn
         CfnOutput(self, "AdministratorRole", value=arn, description="Role for kubectl")
 

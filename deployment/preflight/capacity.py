@@ -132,7 +132,7 @@ def offerings(deployment: Deployment) -> Iterator[Finding]:
     """Whether any of the zones has each instance type: a node group takes those that have it."""
     experiment, region = deployment.experiment, deployment.region
     zones = [*experiment.aws.availability_zones]
-    zones_by_type = {
+    zones_by_type: dict[str, list[str]] = {
         experiment.capacity.instance_type: [experiment.capacity.availability_zone],
     }
     if experiment.aws.cluster is None:
