@@ -26,7 +26,7 @@ KUBERNETES_VERSION: Final = "1.35"
 """In standard support until 2027-03-27. DRA is generally available since 1.34. The kubectl layer,
 cdk8s-plus and the version that manifests are validated against must be the same; tests check it."""
 
-CLUSTER_OUTPUT: Final = "Cluster"
+CLUSTER_OUTPUT: Final = "ClusterName"
 
 _KUBECTL_FINDINGS: Final = (
     managed_policy("service-role/AWSLambdaBasicExecutionRole"),
