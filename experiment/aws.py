@@ -39,9 +39,8 @@ class Aws(Strict):
     )
     api_access: tuple[Cidr, ...] = Field(
         (),
-        description="CIDR blocks that may reach the Kubernetes API: public ones from outside; "
-        "with vpc also private ones, through it. Empty: from a VPC that is made, and otherwise "
-        "from the cluster's nodes only.",
+        description="CIDR blocks that may reach the Kubernetes API: public ones; with vpc also "
+        "private ones. Empty: from the VPC only, of an existing one from the cluster's nodes only.",
     )
     vpc: VpcId | None = Field(
         None, description="An existing VPC, to be used in place of a new one."

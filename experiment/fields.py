@@ -53,6 +53,10 @@ def matching(pattern: str, words: str) -> Any:
     return Field(pattern=pattern, json_schema_extra=extra)
 
 
+def _id(kind: str, words: str) -> Any:
+    return matching(rf"^{kind}-[0-9a-f]{{8,17}}$", f"{words}, such as {kind}-0123456789abcdef0")
+
+
 def refused(field: str, allowed: str) -> PydanticCustomError:
     """What a validator of a mapping or a list raises, to name the field that it refuses."""
     return PydanticCustomError("refused", "{allowed}", {"field": field, "allowed": allowed})
@@ -125,30 +129,15 @@ Cidr = Annotated[
     matching(r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$", "an IPv4 network such as 203.0.113.0/24"),
     AfterValidator(_narrow),
 ]
-VpcId = Annotated[str, matching(r"^vpc-[0-9a-f]{8,17}$", "a VPC, such as vpc-0123456789abcdef0")]
-SubnetId = Annotated[
-    str, matching(r"^subnet-[0-9a-f]{8,17}$", "a subnet, such as subnet-0123456789abcdef0")
-]
-SecurityGroupId = Annotated[
-    str, matching(r"^sg-[0-9a-f]{8,17}$", "a security group, such as sg-0123456789abcdef0")
-]
+ReservationId = Annotated[str, _id("cr", "the identifier of a reservation")]
+VpcId = Annotated[str, _id("vpc", "a VPC")]
+SubnetId = Annotated[str, _id("subnet", "a subnet")]
+SecurityGroupId = Annotated[str, _id("sg", "a security group")]
 ClusterName = Annotated[
     str,
     matching(r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", "an EKS cluster's name: A-Z, a-z, 0-9, - and _"),
 ]
-RoleArn = Annotated[
-    str,
-    matching(
-        r"^arn:aws:iam::\d{12}:role/[\w+=,.@/-]+$",
-        "the ARN of a role, such as arn:aws:iam::123456789012:role/name",
-    ),
-]
-ReservationId = Annotated[
-    str,
-    matching(
-        r"^cr-[0-9a-f]{8,17}$", "the identifier of a reservation, such as cr-0123456789abcdef0"
-    ),
-]
+RoleArn = Annotated[str, matching(r"^arn:aws:iam::\d{12}:role/[\w+=,.@/-]+$", "the ARN of a role")]
 ModelId = Annotated[
     str,
     matching(

@@ -103,20 +103,15 @@ class ClusterStack(Stack):
         )
         _accept(handler)
         assert handler.role
-        administrators = {"HandlerAccess": handler.role.role_arn}
+        principals = {"HandlerAccess": handler.role.role_arn}
         if aws.administrator_role is None:
-            administrators["AdministratorAccess"] = self.administrator.role_arn
-        for construct_id, principal in administrators.items():
-            policy = eks.AccessPolicy.from_access_policy_name(
-                "AmazonEKSClusterAdminPolicy", access_scope_type=eks.AccessScopeType.CLUSTER
-            )
-            eks.AccessEntry(
-                scope,
-                construct_id,
-                cluster=unmanaged,
-                principal=principal,
-                access_policies=[policy],
-            )
+            principals["AdministratorAccess"] = self.administrator.role_arn
+        policy = eks.AccessPolicy.from_access_policy_name(
+            "AmazonEKSClusterAdminPolicy", access_scope_type=eks.AccessScopeType.CLUSTER
+        )
+        entry: dict[str, Any] = {"cluster": unmanaged, "access_policies": [policy]}
+        for construct_id, principal in principals.items():
+            eks.AccessEntry(scope, construct_id, principal=principal, **entry)
         return eks.Cluster.from_cluster_attributes(
             scope, "Existing", **attributes, kubectl_provider=handler
         )

@@ -26,7 +26,7 @@ _QUALIFIER: Final = "hnb659fds"
 _DEPLOYING: Final = ("deploy", "file-publishing", "image-publishing", "lookup")
 """The bootstrap's roles that the CDK CLI assumes."""
 STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")
-"""Those of an experiment, but for its budget's."""
+"""Those in the experiment's region, after its name. A test compares them with the app's."""
 _JOB: Final = Duration.hours(6)
 """The longest that a job on a runner of GitHub's may take."""
 _LOOKS: Final = (

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from experiment.fields import Refusals
-from experiment.rules import measurement, models, place, serving
+from experiment.rules import measurement, models, serving
 from experiment.rules.models import Rule
 from experiment.schema import Experiment
 
-_RULES: Final = {**models.RULES, **place.RULES, **serving.RULES, **measurement.RULES}
+_RULES: Final = {**models.RULES, **serving.RULES, **measurement.RULES}
 
 
 def refusals(experiment: Experiment) -> Refusals:

@@ -13,7 +13,6 @@ from deployment import account, guard, lifecycle, preflight, removal
 from deployment.account import Deployment
 from deployment.nodes import Kind
 from deployment.preflight import Status, existing, software
-from stacks.addons import VERSIONS
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 from tests.deployment.api import Objects
 from tests.deployment.conftest import at
@@ -30,7 +29,9 @@ VPC, SUBNETS, GROUP = (
 NAMED: Final = {"aws.administrator_role": f"arn:aws:iam::{ACCOUNT}:role/platform/admins"}
 NAT: Final = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1", "State": "active"}
 S3: Final = {"DestinationPrefixListId": "pl-1", "GatewayId": "vpce-1", "State": "active"}
+PUBLIC: Final = NAT | {"GatewayId": "igw-1"}
 MAIN: Final = [{"Main": True}]
+OWN: Final = {"SubnetId": SUBNETS[0]}
 DESCRIBED: Final[dict[str, Any]] = {
     "version": KUBERNETES_VERSION,
     "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"},
@@ -53,7 +54,7 @@ def shared(aws: FakeAws) -> FakeAws:
     aws.facts.route_tables = [{"Associations": MAIN, "Routes": [NAT, S3]}]
     add_cluster(aws, CLUSTER, aws.cloudformation.add("elsewhere"))
     aws.facts.clusters[CLUSTER] |= copy.deepcopy(DESCRIBED)
-    aws.facts.installed = {name: {"addonVersion": VERSIONS[name]} for name in existing._WITHOUT}
+    aws.facts.installed = {name: {} for name in (*existing.NEEDED, *existing.WANTED)}
     aws.facts.installed["vpc-cni"]["configurationValues"] = '{"enableNetworkPolicy": "true"}'
     return aws
 
@@ -93,51 +94,38 @@ def network(**changes: Any) -> dict[str, Any]:
     return {"resourcesVpcConfig": DESCRIBED["resourcesVpcConfig"] | changes}
 
 
+ELSEWHERE: Final = "refused cluster: is not where the file says"
 FAULTS: Final[list[tuple[Callable[[Any], None], str, str]]] = [
-    (lambda f: f.subnets.pop(), f"refused VPC: {VPC} does not have all", "describe-subnets"),
+    (lambda f: f.subnets.pop(), "refused VPC: one of aws.subnets does not", "describe-subnets"),
     (
         lambda f: f.subnets[0].update(AvailabilityZone="us-east-2b"),
         f"refused subnet {SUBNETS[0]}: is in us-east-2b of {VPC}, not us-east-2a",
-        "in the order of",
+        "set aws.subnets",
     ),
     (lambda f: f.route_tables[0].update(Routes=[S3]), "refused subnet", "NAT gateway"),
     (
-        lambda f: f.route_tables.append(
-            {
-                "Associations": [{"SubnetId": SUBNETS[0]}],
-                "Routes": [NAT | {"GatewayId": "igw-1"}, S3],
-            }
-        ),
-        f"refused subnet {SUBNETS[0]}: is public",
-        "private subnet",
+        lambda f: f.route_tables.append({"Associations": [OWN], "Routes": [PUBLIC, S3]}),
+        f"refused subnet {SUBNETS[0]}: has no private way out",
+        "NAT gateway",
     ),
     (lambda f: f.route_tables[0].update(Routes=[NAT]), "warning subnet", "gateway endpoint"),
-    (lambda f: f.subnets[1].update(AvailableIpAddressCount=90), ": 90 addresses", "larger"),
     (lambda f: f.clusters.clear(), f"refused cluster: there is no {CLUSTER}", "list-clusters"),
-    (lambda f: f.clusters[CLUSTER].update(version="1.33"), "has Kubernetes 1.33", "has it"),
-    (lambda f: f.clusters[CLUSTER].update(network(vpcId="vpc-1")), "aws.vpc is", "vpc: vpc-1"),
+    (lambda f: f.clusters[CLUSTER].update(version="1.33"), "has Kubernetes 1.33", "are for 1."),
+    (lambda f: f.clusters[CLUSTER].update(network(vpcId="vpc-1")), ELSEWHERE, "vpc: vpc-1"),
     (
         lambda f: f.clusters[CLUSTER].update(network(clusterSecurityGroupId="sg-1")),
-        f"aws.cluster_security_group is {GROUP}; the cluster's is sg-1",
-        "set aws.cluster_security_group: sg-1",
+        ELSEWHERE,
+        "cluster_security_group: sg-1",
     ),
     (
         lambda f: f.clusters[CLUSTER].update(accessConfig={"authenticationMode": "CONFIG_MAP"}),
         "takes no access entries",
         "authenticationMode=API_AND_CONFIG_MAP",
     ),
-    (lambda f: f.tenants.update(a="other"), "is that of other", "destroy that one first"),
-    (
-        lambda f: f.installed.pop("aws-mountpoint-s3-csi-driver"),
-        "refused add-on aws-mountpoint-s3-csi-driver: is not installed",
-        "create-addon",
-    ),
-    (
-        lambda f: f.installed["vpc-cni"].update(addonVersion="v1.9.1-eksbuild.1"),
-        "warning add-on vpc-cni: v1.9.1-eksbuild.1 is older",
-        "update it",
-    ),
-    (lambda f: f.installed["vpc-cni"].pop("configurationValues"), "does not enforce", "enableNet"),
+    (lambda f: f.tenants.update(a="other"), "is that of other", "destroy that one"),
+    (lambda f: f.installed.pop("eks-pod-identity-agent"), "refused cluster's add", "create-addon"),
+    (lambda f: f.installed.pop("eks-node-monitoring-agent"), "warning cluster's", "create-addon"),
+    (lambda f: f.installed["vpc-cni"].clear(), "network policies do not hold", "enableNetwork"),
 ]
 
 
