@@ -31,7 +31,6 @@ _MISSING: Final = frozenset(
         *("404", "NoSuchKey", "NoSuchBucket", "ParameterNotFound", "NoSuchResourceException"),
         *("ResourceNotFoundException", "RepositoryNotFoundException", "ImageNotFoundException"),
         *("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"),
-        "InvalidSubnetID.NotFound",
     }
 )
 """How services say that there is no such thing."""

@@ -7,24 +7,22 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
-from experiment.fields import (
-    DISTINCT,
-    Cidr,
-    ClusterName,
-    Region,
-    RoleArn,
-    SecurityGroupId,
-    Strict,
-    SubnetId,
-    VpcId,
-    Zone,
-    refused,
-)
+from experiment.fields import DISTINCT, Cidr, Region, Strict, Zone, matching, of_aws, refused
 
 PRIVATE: Final = (
     *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8"),
     *("169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"),
 )
+
+
+VpcId = Annotated[str, of_aws("vpc", "a VPC")]
+SubnetId = Annotated[str, of_aws("subnet", "a subnet")]
+SecurityGroupId = Annotated[str, of_aws("sg", "a security group")]
+ClusterName = Annotated[
+    str,
+    matching(r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", "an EKS cluster's name: A-Z, a-z, 0-9, - and _"),
+]
+RoleArn = Annotated[str, matching(r"^arn:aws:iam::\d{12}:role/[\w+=,.@/-]+$", "the ARN of a role")]
 
 
 class Aws(Strict):

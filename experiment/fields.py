@@ -53,7 +53,8 @@ def matching(pattern: str, words: str) -> Any:
     return Field(pattern=pattern, json_schema_extra=extra)
 
 
-def _id(kind: str, words: str) -> Any:
+def of_aws(kind: str, words: str) -> Any:
+    """An identifier that AWS has given."""
     return matching(rf"^{kind}-[0-9a-f]{{8,17}}$", f"{words}, such as {kind}-0123456789abcdef0")
 
 
@@ -129,15 +130,7 @@ Cidr = Annotated[
     matching(r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$", "an IPv4 network such as 203.0.113.0/24"),
     AfterValidator(_narrow),
 ]
-ReservationId = Annotated[str, _id("cr", "the identifier of a reservation")]
-VpcId = Annotated[str, _id("vpc", "a VPC")]
-SubnetId = Annotated[str, _id("subnet", "a subnet")]
-SecurityGroupId = Annotated[str, _id("sg", "a security group")]
-ClusterName = Annotated[
-    str,
-    matching(r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", "an EKS cluster's name: A-Z, a-z, 0-9, - and _"),
-]
-RoleArn = Annotated[str, matching(r"^arn:aws:iam::\d{12}:role/[\w+=,.@/-]+$", "the ARN of a role")]
+ReservationId = Annotated[str, of_aws("cr", "the identifier of a reservation")]
 ModelId = Annotated[
     str,
     matching(

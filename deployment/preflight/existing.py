@@ -37,17 +37,13 @@ def vpc(deployment: Deployment) -> Iterator[Finding]:
     aws, ec2 = deployment.experiment.aws, deployment.client("ec2")
     if aws.vpc is None:
         return
-    look = f"set aws.subnets: aws ec2 describe-subnets --filters Name=vpc-id,Values={aws.vpc}"
-    answer = ask(ec2.describe_subnets, SubnetIds=[*aws.subnets])
-    if answer is None:
-        yield refused("one of aws.subnets does not exist", look)
-        return
     filters = [{"Name": "vpc-id", "Values": [aws.vpc]}]
+    look = f"set aws.subnets: aws ec2 describe-subnets --filters Name=vpc-id,Values={aws.vpc}"
+    listed = ec2.describe_subnets(Filters=filters)["Subnets"]
     tables = ec2.describe_route_tables(Filters=filters)["RouteTables"]
-    subnets = {subnet["SubnetId"]: subnet for subnet in answer["Subnets"]}
+    zones = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in listed}
     for name, zone in zip(aws.subnets, aws.availability_zones, strict=True):
-        subnet, routes = subnets[name], _routes(tables, name)
-        place = f"{subnet['AvailabilityZone']} of {subnet['VpcId']}"
+        place, routes = zones.get(name, f"no zone of {aws.vpc}"), _routes(tables, name)
         to_s3 = any("DestinationPrefixListId" in route for route in routes)
         # A node has no public address, so an internet gateway is no way out.
         outwards = any(
@@ -58,8 +54,8 @@ def vpc(deployment: Deployment) -> Iterator[Finding]:
         )
         yield from _applying(
             f"subnet {name}",
-            f"in {zone}, with a way out; {subnet['AvailableIpAddressCount']} addresses are free",
-            (place != f"{zone} of {aws.vpc}", refused, f"is in {place}, not {zone}", look),
+            f"in {zone}, with a way out",
+            (place != zone, refused, f"is in {place}, not in {zone}", look),
             (not outwards, refused, "has no private way out", "route 0.0.0.0/0 to a NAT gateway"),
             (not to_s3, warning, "pays for S3 by the GiB", "add a gateway endpoint, which is free"),
         )
