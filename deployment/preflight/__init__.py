@@ -8,7 +8,7 @@ from typing import Final
 
 from deployment.account import Denied, Deployment, DeploymentError, aws_errors
 from deployment.console import print_table
-from deployment.preflight import account, capacity, software
+from deployment.preflight import account, capacity, existing, software
 from deployment.preflight.check import Check, Finding, Status, refused, warning
 from experiment import load
 
@@ -21,6 +21,10 @@ ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
     "instance types": capacity.offerings,
     "capacity": capacity.reservation,
     "stacks": account.stacks,
+    "VPC": existing.vpc,
+    "cluster": existing.cluster,
+    "cluster's add-ons": existing.addons,
+    "pods of others": existing.inside,
     "image": software.image,
     "Kubernetes API": software.kubernetes_api,
     "Kubernetes": software.kubernetes,
