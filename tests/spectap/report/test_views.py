@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from spectap.report import advice, page, run_view, terminal, verdicts
 from spectap.report.results import Results
+from tests.snapshots import TextSnapshot, folded
 from tests.spectap import generated_runs as generated
 from tests.spectap.generated_runs import Line
 from tests.spectap.report import runs
@@ -61,13 +62,13 @@ def test_a_run(name: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     change, settings = RUNS[name]
     lines = [changed for line in LINES if (changed := change(line))]
     run = runs.read(tmp_path, CONFIG | settings, lines)
-    assert terminal.text(run_view.of_run(run), 120) == snapshot
+    assert terminal.text(run_view.of_run(run), 120) == snapshot(extension_class=TextSnapshot)
 
 
 def test_two_baselines(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     configuration = generated.config(variants=generated.TWO_BASELINES, rounds=3)
     run = runs.read(tmp_path, configuration)
-    assert terminal.text(run_view.of_run(run), 120) == snapshot
+    assert terminal.text(run_view.of_run(run), 120) == snapshot(extension_class=TextSnapshot)
 
 
 @pytest.mark.parametrize(("closed", "rates"), [({4: 0.8}, {0.5: 0.8}), ({}, {0.5: 0.8, 4: 4.0})])
@@ -76,7 +77,7 @@ def test_a_load_of_each_kind_and_rates_alone(
 ) -> None:
     """One load has no ladder, and rates have no cost: their throughput is the schedule's."""
     run = runs.ladder(tmp_path, closed, rates, cases=1)
-    assert terminal.text(run_view.of_run(run), 120) == snapshot
+    assert terminal.text(run_view.of_run(run), 120) == snapshot(extension_class=TextSnapshot)
 
 
 def test_a_lagging_load_and_a_missing_verdict(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
@@ -86,11 +87,15 @@ def test_a_lagging_load_and_a_missing_verdict(tmp_path: Path, snapshot: Snapshot
         for line in runs.ladder_lines(content, {4: 1.0, 8: 4.0})
         if (line["case"], line["load"], line["round"]) != ("counting", "concurrency-4", 5)
     ]
-    assert terminal.text(run_view.of_run(runs.read(tmp_path, content, lines)), 120) == snapshot
+    assert terminal.text(run_view.of_run(runs.read(tmp_path, content, lines)), 120) == snapshot(
+        extension_class=TextSnapshot
+    )
 
 
 def test_ledgers_without_a_configuration(comparison: Results, snapshot: SnapshotAssertion) -> None:
-    assert terminal.text(run_view.of_ledgers(comparison.ledger), 120) == snapshot
+    assert terminal.text(run_view.of_ledgers(comparison.ledger), 120) == snapshot(
+        extension_class=TextSnapshot
+    )
     assert run_view.of_ledgers([]).title.startswith("There is no request")
 
 
@@ -110,23 +115,31 @@ def test_close_rounds_of_few_cases_are_in_the_verdict(
 
 def test_advice(sweep: Results, snapshot: SnapshotAssertion) -> None:
     assert sweep.advice
-    assert terminal.text(advice.terminal_view(sweep, sweep.advice), 120) == snapshot
-    assert run_view.of_run(sweep).advice == snapshot
+    assert terminal.text(advice.terminal_view(sweep, sweep.advice), 120) == snapshot(
+        extension_class=TextSnapshot
+    )
+    assert folded("\n".join(run_view.of_run(sweep).advice)) == snapshot(
+        extension_class=TextSnapshot
+    )
 
 
 def of_page(html: str) -> str:
     """The visible text of a page, a line for each block."""
     _, _, body = html.partition("<body>")
-    return "\n".join(filter(None, map(runs.visible, BLOCK.split(body))))
+    return folded("\n".join(filter(None, map(runs.visible, BLOCK.split(body)))))
 
 
 def test_a_page(comparison: Results, snapshot: SnapshotAssertion) -> None:
-    assert terminal.text(run_view.of_run(comparison), 120) == snapshot(name="terminal")
-    assert of_page(page.html(comparison)) == snapshot(name="page")
+    assert terminal.text(run_view.of_run(comparison), 120) == snapshot(
+        name="terminal", extension_class=TextSnapshot
+    )
+    assert of_page(page.html(comparison)) == snapshot(name="page", extension_class=TextSnapshot)
 
 
 def test_a_page_over_loads(ladder: Results, snapshot: SnapshotAssertion) -> None:
     """Its tables are those of a load point and of the terminal."""
-    assert terminal.text(run_view.of_run(ladder), 120) == snapshot(name="terminal")
+    assert terminal.text(run_view.of_run(ladder), 120) == snapshot(
+        name="terminal", extension_class=TextSnapshot
+    )
     html = re.sub(r"<table.*?</table>", "", page.html(ladder), flags=re.DOTALL)
-    assert of_page(html) == snapshot(name="page")
+    assert of_page(html) == snapshot(name="page", extension_class=TextSnapshot)
