@@ -20,7 +20,7 @@ class TextSnapshot(SingleFileSnapshotExtension):
 
 
 class TemplateSnapshot(TextSnapshot):
-    """A CloudFormation template or a part of one, ``readable``: what fits on a line stands on one."""
+    """A ``readable`` template or a part of one: what fits on a line stands on one."""
 
     file_extension = "json"
 
@@ -47,7 +47,7 @@ def masked(text: str) -> str:
 
 
 def readable(value: Any) -> Any:
-    """``value`` with joins as Fn::Sub writes them, JSON in strings parsed, long strings in pieces."""
+    """``value`` with joins as Fn::Sub has them, JSON parsed, and long strings in pieces."""
     if isinstance(value, list):
         return [readable(item) for item in value]
     if isinstance(value, dict):
@@ -55,12 +55,13 @@ def readable(value: Any) -> Any:
         if separator == "" and isinstance(pieces, list):
             return readable("".join(p if isinstance(p, str) else _reference(p) for p in pieces))
         return {key: readable(item) for key, item in value.items()}
-    if isinstance(value, str) and value.startswith(('{"', "[{")):
+    if not isinstance(value, str):
+        return value
+    if value.startswith(('{"', "[{")):
         return readable(json.loads(value))
-    if isinstance(value, str) and len(value) > WIDTH:
-        lines = value.splitlines(keepends=True)
-        return [piece for line in lines for piece in PIECE.findall(line)]
-    return masked(value) if isinstance(value, str) else value
+    text = masked(value)
+    pieces = [piece for line in text.splitlines(keepends=True) for piece in PIECE.findall(line)]
+    return pieces if len(text) > WIDTH else text
 
 
 def _reference(value: dict[str, Any]) -> str:

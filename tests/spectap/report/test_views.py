@@ -57,18 +57,23 @@ RUNS: dict[str, tuple[Change, Line]] = {
 }
 
 
+@pytest.fixture
+def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(TextSnapshot)
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run(name: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     change, settings = RUNS[name]
     lines = [changed for line in LINES if (changed := change(line))]
     run = runs.read(tmp_path, CONFIG | settings, lines)
-    assert terminal.text(run_view.of_run(run), 120) == snapshot(extension_class=TextSnapshot)
+    assert terminal.text(run_view.of_run(run), 120) == snapshot
 
 
 def test_two_baselines(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     configuration = generated.config(variants=generated.TWO_BASELINES, rounds=3)
     run = runs.read(tmp_path, configuration)
-    assert terminal.text(run_view.of_run(run), 120) == snapshot(extension_class=TextSnapshot)
+    assert terminal.text(run_view.of_run(run), 120) == snapshot
 
 
 @pytest.mark.parametrize(("closed", "rates"), [({4: 0.8}, {0.5: 0.8}), ({}, {0.5: 0.8, 4: 4.0})])
@@ -77,7 +82,7 @@ def test_a_load_of_each_kind_and_rates_alone(
 ) -> None:
     """One load has no ladder, and rates have no cost: their throughput is the schedule's."""
     run = runs.ladder(tmp_path, closed, rates, cases=1)
-    assert terminal.text(run_view.of_run(run), 120) == snapshot(extension_class=TextSnapshot)
+    assert terminal.text(run_view.of_run(run), 120) == snapshot
 
 
 def test_a_lagging_load_and_a_missing_verdict(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
@@ -87,15 +92,11 @@ def test_a_lagging_load_and_a_missing_verdict(tmp_path: Path, snapshot: Snapshot
         for line in runs.ladder_lines(content, {4: 1.0, 8: 4.0})
         if (line["case"], line["load"], line["round"]) != ("counting", "concurrency-4", 5)
     ]
-    assert terminal.text(run_view.of_run(runs.read(tmp_path, content, lines)), 120) == snapshot(
-        extension_class=TextSnapshot
-    )
+    assert terminal.text(run_view.of_run(runs.read(tmp_path, content, lines)), 120) == snapshot
 
 
 def test_ledgers_without_a_configuration(comparison: Results, snapshot: SnapshotAssertion) -> None:
-    assert terminal.text(run_view.of_ledgers(comparison.ledger), 120) == snapshot(
-        extension_class=TextSnapshot
-    )
+    assert terminal.text(run_view.of_ledgers(comparison.ledger), 120) == snapshot
     assert run_view.of_ledgers([]).title.startswith("There is no request")
 
 
@@ -115,12 +116,8 @@ def test_close_rounds_of_few_cases_are_in_the_verdict(
 
 def test_advice(sweep: Results, snapshot: SnapshotAssertion) -> None:
     assert sweep.advice
-    assert terminal.text(advice.terminal_view(sweep, sweep.advice), 120) == snapshot(
-        extension_class=TextSnapshot
-    )
-    assert folded("\n".join(run_view.of_run(sweep).advice)) == snapshot(
-        extension_class=TextSnapshot
-    )
+    assert terminal.text(advice.terminal_view(sweep, sweep.advice), 120) == snapshot
+    assert folded("\n".join(run_view.of_run(sweep).advice)) == snapshot
 
 
 def of_page(html: str) -> str:
@@ -130,16 +127,12 @@ def of_page(html: str) -> str:
 
 
 def test_a_page(comparison: Results, snapshot: SnapshotAssertion) -> None:
-    assert terminal.text(run_view.of_run(comparison), 120) == snapshot(
-        name="terminal", extension_class=TextSnapshot
-    )
-    assert of_page(page.html(comparison)) == snapshot(name="page", extension_class=TextSnapshot)
+    assert terminal.text(run_view.of_run(comparison), 120) == snapshot(name="terminal")
+    assert of_page(page.html(comparison)) == snapshot(name="page")
 
 
 def test_a_page_over_loads(ladder: Results, snapshot: SnapshotAssertion) -> None:
     """Its tables are those of a load point and of the terminal."""
-    assert terminal.text(run_view.of_run(ladder), 120) == snapshot(
-        name="terminal", extension_class=TextSnapshot
-    )
+    assert terminal.text(run_view.of_run(ladder), 120) == snapshot(name="terminal")
     html = re.sub(r"<table.*?</table>", "", page.html(ladder), flags=re.DOTALL)
-    assert of_page(html) == snapshot(name="page", extension_class=TextSnapshot)
+    assert of_page(html) == snapshot(name="page")
