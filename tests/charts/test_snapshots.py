@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from experiment import load
 from experiment.loader import parse
-from tests.experiment.files import EXPERIMENTS, edited
+from tests.experiment.files import EXPERIMENTS, edited, swept
 from tests.snapshots import TextSnapshot, digest, masked
 from tests.synthesis import Manifest, Synthesised, render
 
@@ -25,7 +25,7 @@ CHARTS = (
     "quality",
 )
 OF_OTHERS = {
-    "article-sweep": ("ConfigMap", "Job", "ServiceAccount", "NetworkPolicy"),
+    "sweep": ("ConfigMap", "Job", "ServiceAccount", "NetworkPolicy"),
     "vanilla": ("ConfigMap", "Job", "ServiceAccount", "NetworkPolicy"),
     "eagle3-qwen3": ("Deployment", "Service"),
     "eagle3-nxdi": ("Job", "ResourceClaimTemplate"),
@@ -50,13 +50,11 @@ def test_manifests(chart: str, synthesised: Synthesised, snapshot: SnapshotAsser
 
 @pytest.mark.parametrize("name", OF_OTHERS)
 def test_manifests_of_others(name: str, snapshot: SnapshotAssertion) -> None:
-    objects = render(load(EXPERIMENTS / f"{name}.yaml"))
-    chosen = [o for o in objects if o["kind"] in OF_OTHERS[name] and not is_shared(o)]
-    # Of what compiles, a baseline and a variant: test_vllm.py holds that all are compiled alike.
-    further = [o for o in chosen if o["metadata"]["name"].startswith("compile-")][2:]
-    read = text(o for o in chosen if o not in further)
-    rest = f"# and alike: {digest(text(further))}\n" if further else ""
-    assert read + rest == snapshot(extension_class=ManifestSnapshot)
+    sweep = edited(swept(windows=[7]))
+    experiment = parse(sweep, name) if name == "sweep" else load(EXPERIMENTS / f"{name}.yaml")
+    manifests = render(experiment)
+    chosen = [o for o in manifests if o["kind"] in OF_OTHERS[name] and not is_shared(o)]
+    assert text(chosen) == snapshot(extension_class=ManifestSnapshot)
 
 
 def test_manifests_with_a_key(snapshot: SnapshotAssertion) -> None:
