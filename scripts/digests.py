@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Iterable
 from http.client import HTTPResponse
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 from urllib.parse import urlencode
 
 from experiment import images
@@ -92,13 +92,13 @@ def opened(request: urllib.request.Request) -> HTTPResponse:
     Tokens: distribution/distribution v2.8.3, "Token Authentication Specification".
     """
     try:
-        answer = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+        answer: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         if error.code != 401:
             raise
         request.add_header("Authorization", f"Bearer {_token(error.headers['WWW-Authenticate'])}")
         answer = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
-    return cast(HTTPResponse, answer)
+    return answer
 
 
 def _token(challenge: str | None) -> str:

@@ -6,7 +6,6 @@ uv and npm ask for packages, through the mirrors and proxies that they are set u
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import re
 import subprocess
@@ -14,10 +13,9 @@ import sys
 import textwrap
 import time
 import urllib.request
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from types import ModuleType
 from typing import Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
@@ -45,16 +43,12 @@ NPM: Final = ("npm", "view", "--json", "--loglevel=error", "--fetch-retries=0")
 
 
 class Pin(NamedTuple):
-    """A version that this project names, the files to change, and which ones an answer offers.
-
-    The source is ``pypi:`` or ``npm:`` and a requirement, ``oci://`` and a repository, or a URL;
-    empty where AWS tells accounts only.
-    """
+    """A version that this project names, and where the newest one is looked for."""
 
     what: str
     version: str
     files: str
-    source: str
+    source: str  # empty where AWS tells accounts only
     offered: Callable[[str], Collection[str]]
 
 
@@ -72,12 +66,12 @@ def pins() -> Iterator[Pin]:
         # Of the same major version: docs/decisions/0002-dependencies.md says why.
         offered = re.compile(r'"([\d.]+)"').findall
         yield Pin(f"{name}, npm", version, "package.json", f"npm:{name}@^{version}", offered)
-    yield _image("AWS CLI, image", images.AWS_CLI, images)
-    yield _image("Neuron chart", f"{CHART}:{trainium.NEURON_CHART_VERSION}", trainium)
+    yield _image("AWS CLI, image", images.AWS_CLI, images.__name__)
+    yield _image("Neuron chart", f"{CHART}:{trainium.NEURON_CHART_VERSION}", trainium.__name__)
     newest = max((runtime.image for runtime in RUNTIMES.values()), key=_order)
     for name, runtime in RUNTIMES.items():
         # An older generation stays with its vLLM, and its nodes with the driver that it needs.
-        is_older, ami, module = runtime.image != newest, runtime.ami_release, type(runtime)
+        is_older, ami, module = runtime.image != newest, runtime.ami_release, runtime.__module__
         yield _image(f"{name}, image", runtime.image, module, keeps_version=is_older)
         releases = functools.partial(_ami_releases, driver_of=ami if is_older else None)
         yield Pin(f"{name}, AMI", ami, _file(module), AMI_RELEASES, releases)
@@ -85,16 +79,16 @@ def pins() -> Iterator[Pin]:
     latest = re.compile(rf"(?s)\A.*?\|\s*{re.escape(KUBERNETES_VERSION)}\s*\|\s*(v[\w.-]+)")
     for name, version in addons.VERSIONS.items():
         source = ADDON.format(name) if name in DOCUMENTED else ""
-        yield Pin(f"{name}, add-on", version, _file(addons), source, latest.findall)
+        yield Pin(f"{name}, add-on", version, _file(addons.__name__), source, latest.findall)
 
 
-def _image(what: str, image: str, of: ModuleType | type, keeps_version: bool = False) -> Pin:
+def _image(what: str, image: str, module: str, keeps_version: bool = False) -> Pin:
     """Newer tags are written as the pinned one is: no candidates, no aliases."""
     repository, _, tag = image.rpartition(":")
     version, dash, rest = tag.partition("-")
     like = (re.escape(version) if keeps_version else r"[\d.]+") + dash
     like += re.sub(r"[\d.]+", r"[\\d.]+", rest)
-    return Pin(what, tag, _file(of), f"oci://{repository}", re.compile(f'"({like})"').findall)
+    return Pin(what, tag, _file(module), f"oci://{repository}", re.compile(f'"({like})"').findall)
 
 
 def _ami_releases(changelog: str, driver_of: str | None) -> Collection[str]:
@@ -105,8 +99,8 @@ def _ami_releases(changelog: str, driver_of: str | None) -> Collection[str]:
     return [r for r in drivers if driver_of is None or drivers[r] == drivers.get(driver_of)]
 
 
-def _file(of: ModuleType | type) -> str:
-    return str(Path(inspect.getfile(of)).resolve().relative_to(ROOT))
+def _file(module: str) -> str:
+    return f"{module.replace('.', '/')}.py"
 
 
 def _order(version: str) -> Version:
@@ -115,7 +109,10 @@ def _order(version: str) -> Version:
 
 
 def _answer(source: str) -> str:
-    """What is published, as text. Raises OSError where nothing comes, whole and in time."""
+    """What is published. Raises OSError and ValueError where no answer comes in time.
+
+    A source is ``pypi:`` or ``npm:`` and a requirement, ``oci://`` and a repository, or a URL.
+    """
     kind, _, name = source.partition(":")
     if kind not in ("pypi", "npm"):
         return _pages(f"{repository_url(name[2:])}/tags/list?n=1000" if kind == "oci" else source)
@@ -149,33 +146,32 @@ def _pages(url: str) -> str:
 
 
 def _row(pin: Pin, answer: str | BaseException | None) -> tuple[int, str, str, str, str]:
-    """A row of the table, after its rank: what is newer first, then what is not known."""
+    """A row of the table, after its place: what is newer first, then what is not known."""
+    place, newest = 3, "none newer"
     if answer is None:
-        rank, newest = 2, "told to accounts only: make preflight"
+        place, newest = 2, "told to accounts only: make preflight"
     elif isinstance(answer, BaseException):
-        rank, newest = 1, f"not known: {answer}"
+        place, newest = 1, f"not known: {answer}"
     elif not (offered := pin.offered(answer)):
-        rank, newest = 1, "not known: the answer names no version"
-    elif _order(newest := max(offered, key=_order)) > _order(pin.version):
-        rank = 0
-    else:
-        rank, newest = 3, "none newer"
-    return rank, pin.what, pin.version, newest, pin.files
+        place, newest = 1, "not known: the answer names no version"
+    elif _order(latest := max(offered, key=_order)) > _order(pin.version):
+        place, newest = 0, latest
+    return place, pin.what, pin.version, newest, pin.files
 
 
-def main(wanted: Iterable[Pin] | None = None) -> int:
+def main() -> int:
     """Prints the table; returns 1 if nobody answered."""
-    listed = list(wanted or pins())
+    listed = list(pins())
     sources, answers = {pin.source for pin in listed} - {""}, dict[str, str | BaseException]()
-    asking = Console(1).stage(f"asking {len(sources)} registries and pages")
+    asking = Console(1).stage("asking registries and pages")
     with asking as stage, ThreadPoolExecutor(len(sources)) as pool:
         asked = {pool.submit(_answer, source): source for source in sources}
         for future in as_completed(asked):
             answers[asked[future]] = future.exception() or future.result()
-            stage.progress = f"{len(answers)} answered"
+            stage.progress = f"{len(answers)} of {len(sources)}"
     rows = sorted(_row(pin, answers.get(pin.source)) for pin in listed)
     print_table([("what", "pinned", "newest", "change it in"), *(row[1:] for row in rows)])
-    newer, unknown = (sum(row[0] == rank for row in rows) for rank in (0, 1))
+    newer, unknown = (sum(row[0] == place for row in rows) for place in (0, 1))
     print(f"{newer} of {len(rows)} have something newer; {unknown} could not be asked")
     return 0 if any(isinstance(answer, str) for answer in answers.values()) else 1
 
