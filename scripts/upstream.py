@@ -39,6 +39,7 @@ UV: Final = (
     *("uv", "pip", "compile", "-", "--no-deps", "--no-header", "--no-annotate"),
     *("--only-binary=:all:", f"--python-version={OLDEST}", f"--python-platform={PLATFORM}"),
 )
+NUMBER: Final = r"\d+(?:\.\d+)*"
 NPM: Final = ("npm", "view", "--json", "--loglevel=error", "--fetch-retries=0")
 
 
@@ -64,7 +65,7 @@ def pins() -> Iterator[Pin]:
     package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
     for name, version in package["devDependencies"].items():
         # Of the same major version: docs/decisions/0002-dependencies.md says why.
-        offered = re.compile(r'"([\d.]+)"').findall
+        offered = re.compile(f'"({NUMBER})"').findall
         yield Pin(f"{name}, npm", version, "package.json", f"npm:{name}@^{version}", offered)
     yield _image("AWS CLI, image", images.AWS_CLI, images.__name__)
     yield _image("Neuron chart", f"{CHART}:{trainium.NEURON_CHART_VERSION}", trainium.__name__)
@@ -76,7 +77,9 @@ def pins() -> Iterator[Pin]:
         releases = functools.partial(_ami_releases, driver_of=ami if is_older else None)
         yield Pin(f"{name}, AMI", ami, _file(module), AMI_RELEASES, releases)
     # The first of a page's tables is of add-ons.
-    latest = re.compile(rf"(?s)\A.*?\|\s*{re.escape(KUBERNETES_VERSION)}\s*\|\s*(v[\w.-]+)")
+    latest = re.compile(
+        rf"(?s)\A.*?\|\s*{re.escape(KUBERNETES_VERSION)}\s*\|\s*(v{NUMBER}-\w+\.\d+)"
+    )
     for name, version in addons.VERSIONS.items():
         source = ADDON.format(name) if name in DOCUMENTED else ""
         yield Pin(f"{name}, add-on", version, _file(addons.__name__), source, latest.findall)
@@ -86,8 +89,8 @@ def _image(what: str, image: str, module: str, keeps_version: bool = False) -> P
     """Newer tags are written as the pinned one is: no candidates, no aliases."""
     repository, _, tag = image.rpartition(":")
     version, dash, rest = tag.partition("-")
-    like = (re.escape(version) if keeps_version else r"[\d.]+") + dash
-    like += re.sub(r"[\d.]+", r"[\\d.]+", rest)
+    like = (re.escape(version) if keeps_version else NUMBER) + dash
+    like += NUMBER.join(re.split(r"[\d.]+", rest))
     return Pin(what, tag, _file(module), f"oci://{repository}", re.compile(f'"({like})"').findall)
 
 

@@ -32,7 +32,7 @@ class Registry(BaseHTTPRequestHandler):
             following = {"Link": '</v2/tool/tags/list?last=1.9.0>; rel="next"'}
             self.answer(json.dumps({"tags": ["latest", "1.9.0"]}), headers=following)
         elif path == "/v2/tool/tags/list?last=1.9.0":
-            self.answer(json.dumps({"tags": ["1.10.0", "1.11.0-rc1", "1.10.0-debug"]}))
+            self.answer(json.dumps({"tags": ["1.10.0", "1.11.0-rc1", "1..11", "1.10.0-debug"]}))
         elif path == "/simple/tool/":
             names = [f"tool-{version}-py3-none-any.whl" for version in ("1.9.0", "1.10.0", "2.0a1")]
             self.answer("".join(f'<a href="/{name}">{name}</a>' for name in names))
