@@ -26,11 +26,11 @@ from experiment import images
 from experiment.runtimes import RUNTIMES
 from scripts.digests import TIMEOUT_SECONDS, opened, repository_url
 from scripts.lock import OLDEST, PLATFORM
-from stacks import addons, trainium
+from stacks import addons
 from stacks.cluster import KUBERNETES_VERSION
+from stacks.constructs import neuron_dra_driver as driver
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-CHART: Final = "public.ecr.aws/neuron/neuron-helm-chart"
 AMI_RELEASES: Final = "https://raw.githubusercontent.com/awslabs/amazon-eks-ami/main/CHANGELOG.md"
 ADDON: Final = "https://docs.aws.amazon.com/eks/latest/userguide/managing-{}.md"
 DOCUMENTED: Final = frozenset({"coredns", "kube-proxy", "vpc-cni"})
@@ -68,7 +68,7 @@ def pins() -> Iterator[Pin]:
         offered = re.compile(f'"({NUMBER})"').findall
         yield Pin(f"{name}, npm", version, "package.json", f"npm:{name}@^{version}", offered)
     yield _image("AWS CLI, image", images.AWS_CLI, images.__name__)
-    yield _image("Neuron chart", f"{CHART}:{trainium.NEURON_CHART_VERSION}", trainium.__name__)
+    yield _image("Neuron chart", f"{driver.CHART}:{driver.CHART_VERSION}", driver.__name__)
     newest = max((runtime.image for runtime in RUNTIMES.values()), key=_order)
     for name, runtime in RUNTIMES.items():
         # An older generation stays with its vLLM, and its nodes with the driver that it needs.
