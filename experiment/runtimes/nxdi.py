@@ -91,8 +91,8 @@ class Nxdi(Runtime):
     modes: Mapping[Mode, CompiledMode]
     # aws-neuron-sdk, ``announce-eos-nxdi-nxd-core-inference.rst`` of 2026-10-16.
     maintenance: str | None = (
-        "NxDI is in maintenance since SDK 2.30, and AWS ends its support on Trn2 with 2.34; what it "
-        "develops is vllm-neuron, which has eagle3 and dflash"
+        "NxDI is in maintenance since SDK 2.30, and AWS ends its support on Trn2 with 2.34; it "
+        "develops vllm-neuron instead, which has eagle3 and dflash"
     )
     one_family: bool = True
     # Neither 0.6 nor 0.10 knows the word (``models/llama/modeling_llama.py``).

@@ -35,7 +35,8 @@ _DOCUMENTATION: Final = (
 )
 
 _PLUGIN: Final = (
-    "https://github.com/vllm-project/vllm-neuron/blob/cf2a407b6431758f5283f7f121026b3c7b90970b"
+    "https://github.com/vllm-project/vllm-neuron/blob/cf2a407b6431758f5283f7f121026b3c7b90970b/"
+    "docs"
 )
 
 _BLOCK: Final = 32
@@ -161,7 +162,7 @@ RUNTIME: Final = VllmNeuron(
         Mode.DFLASH: HeadMode(
             draft=ModelKind.DFLASH_DRAFT,
             method="dflash",
-            source=f"{_PLUGIN}/docs/guides/features-guide.md#dflash",
+            source=f"{_PLUGIN}/guides/features-guide.md#dflash",
             tensor_parallel=(4, 8),
             flags=("--no-enable-chunked-prefill", "--disable-hybrid-kv-cache-manager"),
             neuron_config={"quantization": "bf16"},

@@ -19,6 +19,8 @@ EAGLE3: Final = f"{DOCS}/tutorials/tutorial-eagle3-speculative-decoding-llama-3-
 FEATURES: Final = f"{DOCS}/guides/features-guide.md"
 START: Final = f"{DOCS}/getting-started/quickstart-online-serving.md"
 DFLASH: Final = "vllm-neuron@fa252127 examples/vllm_neuron/models/llama3/dflash/run_tp4.sh"
+FEATURE: Final = "aws-neuron-sdk@81ce03ae about-neuron/arch/neuron-features"
+FORK: Final = "jinhuang12/vllm-neuron"
 SOURCES: Final = {
     "--served-model-name": f"{DOCS}/tutorials/tutorial-qwen3-vl-32b.md:137",
     "--port": f"{START}:42",
@@ -42,15 +44,12 @@ SOURCES: Final = {
     "method": f"{EAGLE3}:183",
     "model": f"{EAGLE3}:184",
     "num_speculative_tokens": f"{EAGLE3}:185",
-    "VLLM_CACHE_ROOT": "v2.33.0 vllm-neuron/docs/guides/how-to-precompile-cache.html, Prerequisites",
-    "NEURON_LIBTORCH_CACHE_ROOT": "jinhuang12/vllm-neuron@01d4f004 "
-    "docs/design/compilation/kernel_source_digest.md, Manual device check",
-    "NEURON_LOGICAL_NC_CONFIG": "aws-neuron-sdk@81ce03ae "
-    "about-neuron/arch/neuron-features/logical-neuroncore-config.rst:37",
+    "VLLM_CACHE_ROOT": "v2.33.0, how-to-precompile-cache.html, Prerequisites",
+    "NEURON_LIBTORCH_CACHE_ROOT": f"{FORK}@01d4f004, kernel_source_digest.md, Manual device check",
+    "NEURON_LOGICAL_NC_CONFIG": f"{FEATURE}/logical-neuroncore-config.rst:37",
     "NEURON_SKIP_EFA_AFFINITY": f"{DFLASH}:30",
     "NEURON_LIBTORCH_COMPILATION_TIMEOUT": f"{DOCS}/guides/reference-configuration.md:198",
-    "VLLM_NEURON_BARRIER_TIMEOUT": "jinhuang12/vllm-neuron@0bae3e9c vllm_neuron/envs.py, "
-    "environment_variables",
+    "VLLM_NEURON_BARRIER_TIMEOUT": f"{FORK}@0bae3e9c, envs.py, environment_variables",
     "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": f"{START}:31",
     "VLLM_ENGINE_READY_TIMEOUT_S": f"{DOCS}/tutorials/tutorial-di-1p1d-xpyd.md:113",
     "VLLM_NEURON_DISABLE_WARMUP_COMPILE": f"{DOCS}/design/compilation/compilation_cache.md:153",
