@@ -35,8 +35,7 @@ _DOCUMENTATION: Final = (
 )
 
 _PLUGIN: Final = (
-    "https://github.com/vllm-project/vllm-neuron/blob/cf2a407b6431758f5283f7f121026b3c7b90970b/"
-    "docs"
+    "https://github.com/vllm-project/vllm-neuron/blob/cf2a407b6431758f5283f7f121026b3c7b90970b/docs"
 )
 
 _BLOCK: Final = 32
