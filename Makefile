@@ -299,6 +299,10 @@ locks: $(READY_DEV) ## Write the locks of all packages, with their hashes; delet
 digests: $(READY) ## Ask the registries what the images' tags name now, and pin that
 	@python -m scripts.digests
 
+.PHONY: upstream
+upstream: $(READY_DEV) ## Say what is newer than what is pinned: images, AMIs, add-ons, charts, packages
+	@python -m scripts.upstream
+
 .PHONY: snapshots
 snapshots: $(READY_DEV) $(CLI) ## Accept what stacks and charts now render
 	pytest --snapshot-update

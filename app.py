@@ -39,10 +39,10 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
     for file in experiment.prompt_files.values():
         Path(app.outdir, file.digest).write_bytes(file.content)
     shared = _shared(app, experiment, account)
-    network = NetworkStack(app, f"{name}-network", experiment=experiment, **shared())
-    cluster = ClusterStack(
-        app, f"{name}-cluster", experiment=experiment, vpc=network.vpc, **shared()
-    )
+    vpc = None
+    if experiment.aws.vpc is None:
+        vpc = NetworkStack(app, f"{name}-network", experiment=experiment, **shared()).vpc
+    cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=vpc, **shared())
     store = ModelStoreStack(app, f"{name}-model-store", experiment=experiment, **shared())
     trainium = TrainiumStack(
         app, f"{name}-trainium", experiment=experiment, cluster=cluster.cluster, **shared()

@@ -77,8 +77,12 @@ class Deployment:
 
     @property
     def name(self) -> str:
-        """The experiment's, which is also its cluster's."""
+        """The experiment's."""
         return self.experiment.name
+
+    @property
+    def cluster_name(self) -> str:
+        return self.experiment.cluster_name
 
     @property
     def headline(self) -> str:

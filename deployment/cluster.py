@@ -66,13 +66,14 @@ class Unreachable(DeploymentError):
 @contextlib.contextmanager
 def connected(deployment: Deployment) -> Iterator[ApiClient]:
     """A client for the typed APIs of the ``kubernetes`` package. Its token renews itself."""
-    answer = ask(deployment.client("eks").describe_cluster, name=deployment.name)
+    answer = ask(deployment.client("eks").describe_cluster, name=deployment.cluster_name)
     if answer is None:
-        raise NoCluster(f"there is no cluster {deployment.name} in {deployment.region}")
+        raise NoCluster(f"there is no cluster {deployment.cluster_name} in {deployment.region}")
     cluster: dict[str, Any] = answer["cluster"]
     if cluster["status"] not in ("ACTIVE", "UPDATING"):
-        raise NoCluster(f"cluster {deployment.name} is {cluster['status']}")
-    role = deployment.outputs("cluster").get(ADMINISTRATOR_OUTPUT)
+        raise NoCluster(f"cluster {deployment.cluster_name} is {cluster['status']}")
+    named = deployment.experiment.aws.administrator_role
+    role = named or deployment.outputs("cluster").get(ADMINISTRATOR_OUTPUT)
     if role is None:
         raise NoCluster(
             f"stack {deployment.name}-cluster in {deployment.region} is missing or not complete"
@@ -117,7 +118,7 @@ def token(deployment: Deployment, role: str) -> str:
     sts = boto3.Session(*keys, region_name=deployment.region).client("sts")
 
     def name_cluster(request: Any, **_: Any) -> None:
-        request.headers["x-k8s-aws-id"] = deployment.name
+        request.headers["x-k8s-aws-id"] = deployment.cluster_name
 
     sts.meta.events.register("before-sign.sts.GetCallerIdentity", name_cluster)
     signed = sts.generate_presigned_url(

@@ -103,9 +103,11 @@ def answer(question: str) -> str:
 
 def print_table(rows: Iterable[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
     """Columns as wide as their text; ``styles`` colour the cells that have these texts."""
-    table = Table.grid(padding=(0, 2))
+    table, style = Table.grid(padding=(0, 2)), dict(styles or {})
     for row in rows:
-        table.add_row(*(Text(printable(cell), (styles or {}).get(cell, "")) for cell in row))
+        # A name that is wider than its column goes on below: rich would cut it.
+        cells = (Text(printable(cell), style.get(cell, ""), overflow="fold") for cell in row)
+        table.add_row(*cells)
     console = rich_console(sys.stdout)
     with console.capture() as capture:
         console.print(table)

@@ -213,7 +213,11 @@ def _find_schedule(deployment: Deployment, kind: Kind, name: str) -> dict[str, A
 def _call(deployment: Deployment, group: Group, stack: Mapping[str, str]) -> dict[str, str]:
     """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
     nothing = {"MinSize": 0, "DesiredSize": 0}
-    body = {"ClusterName": deployment.name, "NodegroupName": group.name, "ScalingConfig": nothing}
+    body = {
+        "ClusterName": deployment.cluster_name,
+        "NodegroupName": group.name,
+        "ScalingConfig": nothing,
+    }
     role = stack.get(_ROLES[group.kind])
     if role is None:
         raise DeploymentError(f"{deployment.name}-{STACK} has no {group.kind} nodes any more")
@@ -278,7 +282,7 @@ def _write_proof(
 def _updates(deployment: Deployment, group: Group) -> set[str]:
     with aws_errors():
         pages = deployment.client("eks").get_paginator("list_updates")
-        listed = pages.paginate(name=deployment.name, nodegroupName=group.name)
+        listed = pages.paginate(name=deployment.cluster_name, nodegroupName=group.name)
         return {update for page in listed for update in page["updateIds"]}
 
 
@@ -287,7 +291,7 @@ def _carried_out(deployment: Deployment, group: Group, updates: Iterable[str]) -
     for update in updates:
         with aws_errors():
             answer: Mapping[str, Any] = deployment.client("eks").describe_update(
-                name=deployment.name, nodegroupName=group.name, updateId=update
+                name=deployment.cluster_name, nodegroupName=group.name, updateId=update
             )["update"]
         params = {param["type"]: param["value"] for param in answer["params"]}
         if answer["status"] == "Successful" and params.get("DesiredSize") == "0":

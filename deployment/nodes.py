@@ -78,7 +78,7 @@ def find(deployment: Deployment, kind: Kind) -> Group | None:
     if name is None:
         return None
     describe = deployment.client("eks").describe_nodegroup
-    answer = ask(describe, clusterName=deployment.name, nodegroupName=name)
+    answer = ask(describe, clusterName=deployment.cluster_name, nodegroupName=name)
     return _group(kind, answer["nodegroup"]) if answer else None
 
 
@@ -109,7 +109,7 @@ def resize(
                 break
             sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
             update = deployment.client("eks").describe_update(
-                name=deployment.name, nodegroupName=group.name, updateId=update["id"]
+                name=deployment.cluster_name, nodegroupName=group.name, updateId=update["id"]
             )["update"]
     if update["status"] != "Successful":
         reasons = [f": {error.get('errorMessage')}" for error in update.get("errors", [])]
@@ -139,7 +139,7 @@ def _accepted(
         before()
         try:
             update: Mapping[str, Any] = deployment.client("eks").update_nodegroup_config(
-                clusterName=deployment.name, nodegroupName=group.name, scalingConfig=scaling
+                clusterName=deployment.cluster_name, nodegroupName=group.name, scalingConfig=scaling
             )["update"]
             break
         except ClientError as error:

@@ -53,6 +53,11 @@ def matching(pattern: str, words: str) -> Any:
     return Field(pattern=pattern, json_schema_extra=extra)
 
 
+def of_aws(kind: str, words: str) -> Any:
+    """An identifier that AWS has given."""
+    return matching(rf"^{kind}-[0-9a-f]{{8,17}}$", f"{words}, such as {kind}-0123456789abcdef0")
+
+
 def refused(field: str, allowed: str) -> PydanticCustomError:
     """What a validator of a mapping or a list raises, to name the field that it refuses."""
     return PydanticCustomError("refused", "{allowed}", {"field": field, "allowed": allowed})
@@ -71,21 +76,13 @@ DISTINCT: Final = AfterValidator(_distinct)
 WIDEST_API_ACCESS: Final = 8
 """No organisation has more addresses than one /8. The whole internet is also two blocks of /1."""
 
-PRIVATE: Final = (
-    *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8"),
-    *("169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"),
-)
-
 OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
 """Regions with other domains and registries than the manifests name."""
 
 
-def _public(block: str) -> str:
-    network = ipaddress.IPv4Network(block)
-    if network.prefixlen < WIDEST_API_ACCESS:
+def _narrow(block: str) -> str:
+    if ipaddress.IPv4Network(block).prefixlen < WIDEST_API_ACCESS:
         raise ValueError(f"must be /{WIDEST_API_ACCESS} or narrower; list your own addresses")
-    if any(network.overlaps(ipaddress.IPv4Network(private)) for private in PRIVATE):
-        raise ValueError("is private; EKS sees your public address")
     return block
 
 
@@ -131,14 +128,9 @@ Email = Annotated[
 Cidr = Annotated[
     str,
     matching(r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$", "an IPv4 network such as 203.0.113.0/24"),
-    AfterValidator(_public),
+    AfterValidator(_narrow),
 ]
-ReservationId = Annotated[
-    str,
-    matching(
-        r"^cr-[0-9a-f]{8,17}$", "the identifier of a reservation, such as cr-0123456789abcdef0"
-    ),
-]
+ReservationId = Annotated[str, of_aws("cr", "the identifier of a reservation")]
 ModelId = Annotated[
     str,
     matching(

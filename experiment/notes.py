@@ -54,6 +54,8 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"{gated_model} is gated: the download fails until the cluster has a token that may "
             'read it (docs/runbook.md, "Gated models")'
         )
+    if maintenance := experiment.serving_runtime.maintenance:
+        yield f"runtime = {experiment.runtime}: {maintenance} (docs/modes.md)"
     if experiment.serving_runtime.preparation is Preparation.FIRST_START:
         yield (
             f"runtime = {experiment.runtime}: each service compiles when it first starts, on "

@@ -9,9 +9,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
+from experiment.aws import Aws
 from experiment.fields import (
     DISTINCT,
-    Cidr,
     Email,
     Name,
     Ref,
@@ -31,29 +31,6 @@ from experiment.speculation import Fields, Serving, Speculation, Speculations, S
 from spectap.load import sets
 from spectap.load.sets import KnownSet
 from spectap.names import name_prefix
-
-
-class Aws(Strict):
-    """Where the experiment runs."""
-
-    region: Region = Field(description="AWS region that offers the instance type.")
-    availability_zones: Annotated[tuple[Zone, ...], DISTINCT] = Field(
-        min_length=2,
-        max_length=3,
-        description="Zones of the VPC. The EKS control plane needs two; one of them must be "
-        "capacity.availability_zone.",
-    )
-    api_access: tuple[Cidr, ...] = Field(
-        (),
-        description="CIDR blocks that may reach the Kubernetes API. Empty: from the VPC only.",
-    )
-
-    @model_validator(mode="after")
-    def _zones_are_of_the_region(self) -> Self:
-        for index, zone in enumerate(self.availability_zones):
-            if not zone.startswith(self.region):
-                raise refused(f"availability_zones[{index}]", f"must be a zone of {self.region}")
-        return self
 
 
 class Purchase(StrEnum):
@@ -250,6 +227,11 @@ class Experiment(Strict):
     def placed(self) -> tuple[tuple[Speculation, Fields], ...]:
         """The same, and where the file says what each is made of."""
         return self.sweep.placed if self.sweep else placed(self.speculation or ())
+
+    @property
+    def cluster_name(self) -> str:
+        """Of the EKS cluster that it runs in: the existing one's, or its own name."""
+        return self.aws.cluster or self.name
 
     @property
     def name_prefix(self) -> str:

@@ -31,7 +31,7 @@ class Serving(Strict):
         description="Physical NeuronCores in one logical core (LNC)."
     )
     tensor_parallel: Literal[1, 2, 4, 8, 16, 32, 64] = Field(
-        description="Must be devices x cores per device / logical_core_size; with vllm-neuron-1.x "
+        description="Must be devices x cores per device / logical_core_size; with vllm-neuron "
         "a divisor of it."
     )
     batch: Batch = Field(description="Sequences decoded together.")

@@ -15,6 +15,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
@@ -64,28 +65,40 @@ def pin(of_pods: Iterable[str], file: Path, dockerfile: Path) -> list[str]:
 def digest_of(image: str) -> str:
     """What the registry says that a tag names. Raises OSError, and ValueError for no answer.
 
-    The registry's API: opencontainers/distribution-spec v1.1.0, ``spec.md``, "Pull". Tokens:
-    distribution/distribution v2.8.3, "Token Authentication Specification".
+    The registry's API: opencontainers/distribution-spec v1.1.0, ``spec.md``, "Pull".
     """
     path, _, tag = image.rpartition(":")
+    url = f"{repository_url(path)}/manifests/{tag}"
+    answer = opened(urllib.request.Request(url, headers={"Accept": ACCEPTED}, method="HEAD"))
+    digest = str(answer.headers.get("Docker-Content-Digest", ""))
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        raise ValueError(f"{url} names no digest")
+    return digest
+
+
+def repository_url(path: str) -> str:
+    """Where the registry has an image without its tag."""
     host, _, name = path.partition("/")
     if "." not in host and ":" not in host:  # Docker Hub's
         host, name = "registry-1.docker.io", path if name else f"library/{path}"
     # As Docker does, a registry on this machine is asked without TLS.
     scheme = "http" if host.startswith(("localhost:", "127.0.0.1:")) else "https"
-    url = f"{scheme}://{host}/v2/{name}/manifests/{tag}"
-    request = urllib.request.Request(url, headers={"Accept": ACCEPTED}, method="HEAD")
+    return f"{scheme}://{host}/v2/{name}"
+
+
+def opened(request: urllib.request.Request) -> HTTPResponse:
+    """The answer to a request, with a token for anybody where one is wanted. Raises OSError.
+
+    Tokens: distribution/distribution v2.8.3, "Token Authentication Specification".
+    """
     try:
-        answer = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+        answer: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         if error.code != 401:
             raise
         request.add_header("Authorization", f"Bearer {_token(error.headers['WWW-Authenticate'])}")
         answer = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
-    digest = str(answer.headers.get("Docker-Content-Digest", ""))
-    if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-        raise ValueError(f"{host} names no digest")
-    return digest
+    return answer
 
 
 def _token(challenge: str | None) -> str:

@@ -1,4 +1,7 @@
-"""The EKS cluster: control plane, add-ons, a small CPU node group, an administrator role."""
+"""The EKS cluster: control plane, add-ons, a small CPU node group, an administrator role.
+
+Or an existing one, in which this makes what applies manifests, and gives it access.
+"""
 
 from typing import Any, Final, cast
 
@@ -9,8 +12,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
-from constructs import Construct
+from constructs import Construct, IConstruct
 
+from experiment.aws import Aws
 from experiment.schema import Experiment
 from stacks.acknowledge import HANDLER, OUTLIVES_ITS_STACK, acknowledge, managed_policy, skip
 from stacks.addons import networking_addons, node_addons
@@ -21,6 +25,8 @@ from stacks.roles import allow, node_role
 KUBERNETES_VERSION: Final = "1.35"
 """In standard support until 2027-03-27. DRA is generally available since 1.34. The kubectl layer,
 cdk8s-plus and the version that manifests are validated against must be the same; tests check it."""
+
+CLUSTER_OUTPUT: Final = "ClusterName"
 
 _KUBECTL_FINDINGS: Final = (
     managed_policy("service-role/AWSLambdaBasicExecutionRole"),
@@ -43,28 +49,75 @@ class ClusterStack(Stack):
         construct_id: str,
         *,
         experiment: Experiment,
-        vpc: ec2.Vpc,
+        vpc: ec2.IVpc | None,
         **kwargs: Any,
     ) -> None:
+        """``vpc``: the one that was made; None if the experiment names one."""
         super().__init__(scope, construct_id, **kwargs)
-        self.cluster_name = experiment.name
-        # Anyone who may assume roles in this account can assume it.
-        self.administrator = iam.Role(
-            self,
-            "Administrator",
-            assumed_by=iam.AccountRootPrincipal(),
-            description="Administrator of the experiment's Kubernetes cluster",
-        )
-        self.cluster = self._cluster(experiment, vpc)
-        networking = networking_addons(self, self.cluster, self.cluster_name)
-        nodes = system_node_group(self, self.cluster, self._system_node_role())
-        nodes.node.add_dependency(*networking)
-        node_addons(self, self.cluster, self.cluster_name, after=nodes)
+        aws = experiment.aws
+        self.cluster_name = experiment.cluster_name
+        vpc = vpc or _existing_vpc(self, aws)
+        if aws.administrator_role:
+            named = aws.administrator_role
+            self.administrator = iam.Role.from_role_arn(self, "Administrator", named, mutable=False)
+        else:
+            # Anyone who may assume roles in this account can assume it.
+            self.administrator = iam.Role(
+                self,
+                "Administrator",
+                assumed_by=iam.AccountRootPrincipal(),
+                description="Administrator of the experiment's Kubernetes cluster",
+            )
+        if aws.cluster:
+            self.cluster = self._existing_cluster(aws, vpc)
+        else:
+            self.cluster = self._cluster(aws, vpc)
+            networking = networking_addons(self, self.cluster, self.cluster_name)
+            nodes = system_node_group(self, self.cluster, self._system_node_role())
+            nodes.node.add_dependency(*networking)
+            node_addons(self, self.cluster, self.cluster_name, after=nodes)
+        CfnOutput(self, CLUSTER_OUTPUT, value=self.cluster_name, description="Where nodes join")
         arn = self.administrator.role_arn
         CfnOutput(self, "AdministratorRole", value=arn, description="Role for kubectl")
 
-    def _cluster(self, experiment: Experiment, vpc: ec2.Vpc) -> eks.ICluster:
-        api_access = experiment.aws.api_access
+    def _existing_cluster(self, aws: Aws, vpc: ec2.IVpc) -> eks.ICluster:
+        """The cluster by its names. Of it, the stack has and deletes access entries alone.
+
+        The handler is in the VPC with the cluster's own security group, which reaches a private
+        API. The DRA driver's chart makes cluster roles, which only a cluster's administrator may.
+        """
+        # Where the construct of a new cluster has it, so that findings have the same names.
+        scope = Construct(self, "Cluster")
+        attributes: dict[str, Any] = {
+            "cluster_name": self.cluster_name,
+            "cluster_security_group_id": aws.cluster_security_group,
+            "vpc": vpc,
+        }
+        unmanaged = eks.Cluster.from_cluster_attributes(scope, "Unmanaged", **attributes)
+        handler = eks.KubectlProvider(
+            scope,
+            "KubectlProvider",
+            cluster=unmanaged,
+            kubectl_layer=KubectlV35Layer(self, "Kubectl"),
+            private_subnets=vpc.private_subnets,
+        )
+        _accept(handler)
+        assert handler.role
+        principals = {"HandlerAccess": handler.role.role_arn}
+        if aws.administrator_role is None:
+            principals["AdministratorAccess"] = self.administrator.role_arn
+        policy = eks.AccessPolicy.from_access_policy_name(
+            "AmazonEKSClusterAdminPolicy", access_scope_type=eks.AccessScopeType.CLUSTER
+        )
+        entry: dict[str, Any] = {"cluster": unmanaged, "access_policies": [policy]}
+        for construct_id, principal in principals.items():
+            eks.AccessEntry(scope, construct_id, principal=principal, **entry)
+        return eks.Cluster.from_cluster_attributes(
+            scope, "Existing", **attributes, kubectl_provider=handler
+        )
+
+    def _cluster(self, aws: Aws, vpc: ec2.IVpc) -> eks.ICluster:
+        public = [block for block in aws.api_access if block not in aws.private_access]
         # Kept: EKS writes once more after the cluster is deleted. It would make the group anew, on
         # which the next deploy, which imports only kept resources, would fail.
         log_group = logs.LogGroup(
@@ -78,7 +131,8 @@ class ClusterStack(Stack):
         # EKS's own group admits only its members.
         description = "Kubernetes API, from within the VPC"
         from_vpc = ec2.SecurityGroup(self, "ApiSecurityGroup", vpc=vpc, description=description)
-        from_vpc.add_ingress_rule(ec2.Peer.ipv4(VPC_CIDR), ec2.Port.tcp(443), "kubectl in the VPC")
+        for block in aws.private_access if aws.vpc else [VPC_CIDR]:
+            from_vpc.add_ingress_rule(ec2.Peer.ipv4(block), ec2.Port.tcp(443), "kubectl in the VPC")
         cluster = eks.Cluster(
             self,
             "Cluster",
@@ -88,8 +142,8 @@ class ClusterStack(Stack):
             vpc_subnets=[ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)],
             security_group=from_vpc,
             endpoint_access=(
-                eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*api_access)
-                if api_access
+                eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*public)
+                if public
                 else eks.EndpointAccess.PRIVATE
             ),
             # The construct's default is Auto Mode, which cannot run the Neuron DRA driver.
@@ -117,20 +171,7 @@ class ClusterStack(Stack):
         barrier.add_property_override("Tags", {"Experiment": self.cluster_name})
         reason = "EKS needs it to run a control plane."
         acknowledge(cluster.role, {managed_policy("AmazonEKSClusterPolicy"): reason})
-        handler = cluster.node.find_child("KubectlProvider")
-        # Otherwise the logs of its functions would stay after every destroy.
-        RemovalPolicies.of(handler).destroy()
-        reason = "The CDK's own handler: aws-cdk-lib defines its roles and its runtime."
-        acknowledge(handler, dict.fromkeys(_KUBECTL_FINDINGS, reason))
-        skip(handler, "AWS::Lambda::Function", HANDLER)
-        encrypted = (
-            "CloudWatch Logs encrypts it. It has the manifests, and so each test case's line, but "
-            "no file of prompts and no secret."
-        )
-        skip(handler, "AWS::Logs::LogGroup", {"CKV_AWS_158": encrypted})
-        for construct in handler.node.find_all():
-            if isinstance(construct, logs.CfnLogGroup):
-                construct.retention_in_days = 30  # as ours have
+        _accept(cluster.node.find_child("KubectlProvider"))
         # The class implements the interface, but its Python stub lacks one of the properties.
         return cast(eks.ICluster, cluster)
 
@@ -154,3 +195,36 @@ class ClusterStack(Stack):
         reasons["*"] = "Session Manager's channels are no resources."
         acknowledge(role, {f"AwsSolutions-IAM5[Resource::{r}]": why for r, why in reasons.items()})
         return role
+
+
+def _accept(handler: IConstruct) -> None:
+    """Accepts what the linters find in the CDK's own functions; their logs go with the stack."""
+    # Otherwise the logs of its functions would stay after every destroy.
+    RemovalPolicies.of(handler).destroy()
+    reason = "The CDK's own handler: aws-cdk-lib defines its roles and its runtime."
+    acknowledge(handler, dict.fromkeys(_KUBECTL_FINDINGS, reason))
+    skip(handler, "AWS::Lambda::Function", HANDLER)
+    encrypted = (
+        "CloudWatch Logs encrypts it. It has the manifests, and so each test case's line, but "
+        "no file of prompts and no secret."
+    )
+    skip(handler, "AWS::Logs::LogGroup", {"CKV_AWS_158": encrypted})
+    for construct in handler.node.find_all():
+        if isinstance(construct, logs.CfnLogGroup):
+            construct.retention_in_days = 30  # as ours have
+
+
+def _existing_vpc(scope: Construct, aws: Aws) -> ec2.IVpc:
+    """The VPC by its ids, for a synthesis that asks no account."""
+    assert aws.vpc
+    vpc = ec2.Vpc.from_vpc_attributes(
+        scope,
+        "Vpc",
+        vpc_id=aws.vpc,
+        availability_zones=[*aws.availability_zones],
+        private_subnet_ids=[*aws.subnets],
+    )
+    untouched = "Nothing here routes in it, and no service has a load balancer."
+    rules = ("aws-ec2:noSubnetRouteTableId", "aws-eks:clusterMustManuallyTagSubnet")
+    acknowledge(scope, {f"Annotation::@aws-cdk/{rule}": untouched for rule in rules})
+    return vpc

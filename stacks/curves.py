@@ -125,7 +125,7 @@ def node(
     return cloudwatch.Metric(
         namespace="ContainerInsights",
         metric_name=name,
-        dimensions_map={"ClusterName": experiment.name},
+        dimensions_map={"ClusterName": experiment.cluster_name},
         statistic=statistic,
         period=period or Duration.minutes(MINUTE),
         label=f"{name} ({statistic})",

@@ -25,7 +25,7 @@ AUDIENCE: Final = "sts.amazonaws.com"
 _DEPLOYING: Final = ("deploy", "file-publishing", "image-publishing", "lookup")
 """The bootstrap's roles that the CDK CLI assumes."""
 STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")
-"""Those of an experiment, but for its budget's."""
+"""Those in the experiment's region, after its name. A test compares them with the app's."""
 _JOB: Final = Duration.hours(6)
 """The longest that a job on a runner of GitHub's may take."""
 _LOOKS: Final = (
@@ -42,14 +42,20 @@ _LOOKS: Final = (
     "ec2:DescribeInstanceTypeOfferings",
     "ec2:DescribeInstanceTypes",
     "ec2:DescribeInstances",
+    "ec2:DescribeRouteTables",
+    "ec2:DescribeSubnets",
     "ec2:DescribeVpcs",
     "ecr:DescribeImages",
+    "eks:DescribeAddon",
     "eks:DescribeAddonVersions",
     "eks:DescribeCluster",
     "eks:DescribeClusterVersions",
     "eks:DescribeNodegroup",
+    "eks:DescribePodIdentityAssociation",
     "eks:DescribeUpdate",
+    "eks:ListAddons",
     "eks:ListClusters",
+    "eks:ListPodIdentityAssociations",
     "eks:ListUpdates",
     "logs:DescribeLogGroups",
     "scheduler:GetSchedule",
@@ -133,7 +139,9 @@ class DeliveryStack(Stack):
         allow(role, "Cdk", ["sts:AssumeRole"], bootstrap)
         allow(role, "Administer", ["sts:AssumeRole"], [wild["administrator"]])
         # What ``deployment.guard`` and ``deployment.nodes`` change.
-        allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], [wild["node groups"]])
+        # Others may have node groups in the cluster.
+        ours = {"StringEquals": {"aws:ResourceTag/Experiment": self._experiment.name}}
+        allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], [wild["node groups"]], ours)
         allow(role, "Guards", schedules, [wild["schedules"]])
         allow(role, "ForGuards", ["iam:PassRole"], [wild["guards"]], to_scheduler)
         allow(role, "ListExecutions", ["states:ListExecutions"], [stopper])
@@ -149,12 +157,13 @@ class DeliveryStack(Stack):
         name = self._experiment.name
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"
         return {
-            # CloudFormation names it.
-            "administrator": self._arn("iam", f"role/{name}-cluster-Administrator*", region=""),
+            # CloudFormation names it, unless the file does.
+            "administrator": self._experiment.aws.administrator_role
+            or self._arn("iam", f"role/{name}-cluster-Administrator*", region=""),
             # CloudFormation cuts the stack's name in the names of roles, which may have 64
             # characters. Of a name as long as may be, no more than this is left.
             "guards": self._arn("iam", f"role/{name}-train*", region=""),
-            "node groups": self._arn("eks", f"nodegroup/{name}/*"),
+            "node groups": self._arn("eks", f"nodegroup/{self._experiment.cluster_name}/*"),
             "schedules": self._arn("scheduler", f"schedule/{name}-guard/*"),
             "executions": self._arn("states", f"execution:{stopper_name(self._experiment)}:*"),
             "objects": f"{bucket}/*",

@@ -63,7 +63,9 @@ class ModelStoreStack(Stack):
             account: iam.Role(
                 self,
                 f"{account.capitalize()}Role",
-                assumed_by=pod_identity_principal(self, experiment.name, NAMESPACE, account),
+                assumed_by=pod_identity_principal(
+                    self, experiment.cluster_name, NAMESPACE, account
+                ),
                 description=f"Pods of service account {account}",
             )
             for account in service_accounts(experiment)

@@ -49,10 +49,10 @@ def dashboard_name(experiment: Experiment, subject: str) -> str:
 
 
 def zones(experiment: Experiment) -> str:
-    """In a line: the zone of the Trainium nodes, and all that have subnets, in their order.
+    """That of the Trainium nodes, and all: an output of the network, which stays in its zones.
 
-    An output of the network. Other zones are other subnets with the addresses of those that stand,
-    in which nodes may run: CloudFormation cannot go from one to the other.
+    Subnets in others would have the addresses of those that stand, and CloudFormation makes the new
+    before it deletes the old.
     """
-    of = ", ".join(experiment.aws.availability_zones)
-    return f"{experiment.capacity.availability_zone} of {of}"
+    listed = ", ".join(experiment.aws.availability_zones)
+    return f"{experiment.capacity.availability_zone} of {listed}"

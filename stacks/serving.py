@@ -55,7 +55,7 @@ class ServingStack(Stack):
         *,
         experiment: Experiment,
         cluster: eks.ICluster,
-        administrator: iam.Role,
+        administrator: iam.IRole,
         roles: Mapping[ServiceAccount, iam.Role],
         benchmark_directory: str,
         **kwargs: Any,
@@ -120,14 +120,14 @@ class ServingStack(Stack):
             manifest.node.add_dependency(*earlier)
             earlier = [manifest]
 
-    def _outputs(self, administrator: iam.Role) -> None:
+    def _outputs(self, administrator: iam.IRole) -> None:
         """Lines for the shell, numbered in the order in which one needs them."""
         experiment = self._experiment
         commands = [
             (
                 "Kubeconfig",
-                f"aws eks update-kubeconfig --name {experiment.name} --region {self.region} "
-                f"--role-arn {administrator.role_arn}",
+                f"aws eks update-kubeconfig --name {experiment.cluster_name} "
+                f"--region {self.region} --role-arn {administrator.role_arn}",
                 "First: kubectl for this cluster",
             ),
             ("Watch", f"{_KUBECTL} get pods --watch", "Watch the pods"),

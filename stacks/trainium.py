@@ -52,7 +52,7 @@ class TrainiumStack(Stack):
         ending = ScaleToZero(
             self,
             "ScaleToZero",
-            cluster_name=experiment.name,
+            cluster_name=experiment.cluster_name,
             schedule_group_name=schedule_group_name(experiment.name),
             node_groups=groups,
             stopped=nodes,
@@ -66,7 +66,7 @@ class TrainiumStack(Stack):
             ),
             "Stop": (
                 f"aws eks update-nodegroup-config --region {self.region} --cluster-name "
-                f"{experiment.name} --nodegroup-name {nodes.nodegroup_name} "
+                f"{experiment.cluster_name} --nodegroup-name {nodes.nodegroup_name} "
                 "--scaling-config minSize=0,desiredSize=0",
                 "Ends the Trainium nodes now",
             ),

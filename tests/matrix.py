@@ -19,6 +19,13 @@ DFLASH: Final = "DFlash on one device, compiled by its first start"
 VANILLA: Final = "vanilla and its baseline, as jobs"
 MEDUSA: Final = "Medusa and its baseline, as jobs"
 
+IN_A_CLUSTER: Final = "in a cluster that exists"
+IN_A_VPC: Final = "in a VPC that exists, API open to an office and to what is behind the VPC"
+_VPC: Final = {
+    "aws.vpc": "vpc-0a1b2c3d4e5f60718",
+    "aws.subnets": ["subnet-0a1b2c3d4e5f6071a", "subnet-0a1b2c3d4e5f6071c"],
+}
+
 _LINES: Final = (
     "Répète 五十 fois 🙂\n",
     'Write a template with "${AWS::Region}" <b>&</b> \\',
@@ -125,6 +132,13 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
     DFLASH: of_file("dflash"),
     VANILLA: of_file("vanilla"),
     MEDUSA: of_file("medusa"),
+    IN_A_CLUSTER: _VPC
+    | {
+        "name": "guest",
+        "aws.cluster": "Shared_1",
+        "aws.cluster_security_group": "sg-0a1b2c3d4e5f60718",
+    },
+    IN_A_VPC: _VPC | {"name": "tenant", "aws.api_access": ["203.0.113.0/24", "10.8.0.0/16"]},
 }
 
 JOBS: Final = (VANILLA, MEDUSA)

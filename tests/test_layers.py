@@ -39,7 +39,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         # It compares a merged ledger with those it was merged of.
         "spectap.ledger",
     },
-    "scripts": frozenset({"experiment"}),
+    "scripts": frozenset({"experiment", "stacks", "deployment.console"}),
     "examples": frozenset({"stacks.constructs"}),
 }
 """Each package of the project, and what it imports of the others."""

@@ -1,6 +1,6 @@
-# To be sourced: where vllm-neuron 1.x keeps what it compiles, below DIRECTORY and in the bucket.
+# To be sourced: where vllm-neuron keeps what it compiles, below DIRECTORY and in the bucket.
 # Sources: vllm_neuron/compile/cache.py (_is_cache_complete, _store_local) and nki/nki_cache.py of
-# version 0.21; the page "Compilation Cache" of aws-neuron-sdk at v2.32, folder vllm-neuron.
+# version 0.21; the page "Compilation Cache" of aws-neuron-sdk, folder vllm-neuron, of 2.32.
 # VLLM_CACHE_ROOT is DIRECTORY/vllm. Locks lie beside the graphs' folders and never travel.
 shopt -s nullglob dotglob
 # A folder for each graph, named by its hash. The last file written into it is the sentinel.

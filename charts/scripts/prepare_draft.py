@@ -30,7 +30,7 @@ OUTPUT_HEAD = "lm_head.weight"
 EMBEDDINGS = "embed_tokens.weight"
 JOINED = {"eagle": 2, "eagle3": 3}
 """Hidden sizes that ``fc`` joins, by kind."""
-ELSEWHERE = "runtime vllm-neuron-1.x takes such heads as they are"
+ELSEWHERE = "runtime vllm-neuron takes such heads as they are"
 LAYER = "transformer_layer_config"
 LAYERS = "eagle_aux_hidden_state_layer_ids"
 

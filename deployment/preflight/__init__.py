@@ -8,7 +8,7 @@ from typing import Final
 
 from deployment.account import Denied, Deployment, DeploymentError, aws_errors
 from deployment.console import print_table
-from deployment.preflight import account, capacity, software
+from deployment.preflight import account, capacity, existing, software
 from deployment.preflight.check import Check, Finding, Status, refused, warning
 from experiment import load
 
@@ -22,6 +22,10 @@ ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
     "capacity": capacity.reservation,
     "stacks": account.stacks,
     "dashboards": account.dashboards,
+    "VPC": existing.vpc,
+    "cluster": existing.cluster,
+    "cluster's add-ons": existing.addons,
+    "pods of others": existing.inside,
     "image": software.image,
     "Kubernetes API": software.kubernetes_api,
     "Kubernetes": software.kubernetes,

@@ -8,14 +8,12 @@ from typing import Any, Final
 from deployment.account import Deployment, ask
 from deployment.lifecycle import owner, qualifier, regions, zone_conflict
 from deployment.preflight.check import Finding, ok, refused, warning
+from stacks.delivery import STACKS
 from stacks.regions import budget_region, budget_stack_name, dashboard_name
 
 BOOTSTRAP_VERSION: Final = 6
 """What the stacks of aws-cdk-lib need, as their assembly says (``requiresBootstrapStackVersion``).
 A test compares."""
-
-STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")
-"""The stacks of the experiment's region, after its name. A test compares them with the app's."""
 
 _EVENTS: Final = "aws cloudformation describe-stack-events --region {region} --stack-name {stack}"
 _MADE_ANEW: Final = f"a deploy deletes it and makes it anew; why it failed: {_EVENTS}"

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from deployment import nodes
 from deployment.account import Deployment, ask
+from deployment.lifecycle import TAG
 from deployment.nodes import Kind
 from deployment.preflight.check import Finding, ok, refused, warning
 from experiment.cost import SCALED_IN, guard_hours
@@ -58,7 +59,9 @@ def cpu_quota(deployment: Deployment) -> Iterator[Finding]:
     Too few for all compiles at once is no refusal: they then take turns.
     """
     # An update starts a new system node before it ends an old one.
-    system = (SYSTEM_NODES + 1) * _vcpus(deployment, {SYSTEM_INSTANCE})[SYSTEM_INSTANCE]
+    system = 0
+    if deployment.experiment.aws.cluster is None:
+        system = (SYSTEM_NODES + 1) * _vcpus(deployment, {SYSTEM_INSTANCE})[SYSTEM_INSTANCE]
     compiles = 0
     if deployment.experiment.compile_node is CompileNode.CPU:
         compiles = compile_nodes(len(variants(deployment.experiment)))
@@ -109,7 +112,7 @@ def _vcpus_used(deployment: Deployment, families: re.Pattern[str], *, is_spot: b
         if families.match(instance["InstanceType"])
         and (instance.get("InstanceLifecycle") == "spot") is is_spot
         and instance.get("InstanceLifecycle") != "capacity-block"
-        and {"Key": "eks:cluster-name", "Value": deployment.name} not in instance.get("Tags", [])
+        and {"Key": TAG, "Value": deployment.name} not in instance.get("Tags", [])
     ]
     vcpus = _vcpus(deployment, {*types}) if types else {}
     return sum(vcpus[name] for name in types)
@@ -129,10 +132,11 @@ def offerings(deployment: Deployment) -> Iterator[Finding]:
     """Whether any of the zones has each instance type: a node group takes those that have it."""
     experiment, region = deployment.experiment, deployment.region
     zones = [*experiment.aws.availability_zones]
-    zones_by_type = {
+    zones_by_type: dict[str, list[str]] = {
         experiment.capacity.instance_type: [experiment.capacity.availability_zone],
-        SYSTEM_INSTANCE: zones,
     }
+    if experiment.aws.cluster is None:
+        zones_by_type[SYSTEM_INSTANCE] = zones
     if experiment.compile_node is CompileNode.CPU:
         zones_by_type[COMPILE_INSTANCE.name] = zones
     for instance, candidates in zones_by_type.items():

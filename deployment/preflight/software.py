@@ -92,35 +92,43 @@ def image(deployment: Deployment) -> Iterator[Finding]:
 
 
 def kubernetes_api(deployment: Deployment) -> Iterator[Finding]:
-    """Asks the API if it exists; if not, whether ``aws.api_access`` admits this machine."""
-    allowed = deployment.experiment.aws.api_access
+    """Asks the API; before a deploy gives access to it, whether it will admit this machine."""
+    aws = deployment.experiment.aws
+    allowed, field = aws.api_access, "aws.api_access"
+    describe = deployment.client("eks").describe_cluster
+    if aws.cluster and (answer := ask(describe, name=aws.cluster)):
+        network = answer["cluster"]["resourcesVpcConfig"]
+        allowed = network["publicAccessCidrs"] if network["endpointPublicAccess"] else ()
+        field = "publicAccessCidrs of the cluster"
     try:
         with connected(deployment) as api, kubernetes_errors():
             version = VersionApi(api).get_code(_request_timeout=_SECONDS).git_version
     except NoCluster:
-        yield access(allowed, _address)
+        yield access(allowed, _address, field)
     except Denied:
         raise
     except DeploymentError as error:
         yield warning(
             f"the cluster exists, and a deploy needs no more, but make experiment does: {error}",
-            f"add your address to aws.api_access and deploy {deployment.name}-cluster; {_FORWARD}",
+            f"add your address to {field}, and deploy; {_FORWARD}",
         )
     else:
         yield ok(f"answers, Kubernetes {version}")
 
 
-def access(allowed: Sequence[str], find_address: Callable[[], str | None]) -> Finding:
-    """Whether this machine's address, if it is known, is in the blocks of ``api_access``."""
+def access(
+    allowed: Sequence[str], find_address: Callable[[], str | None], field: str = "aws.api_access"
+) -> Finding:
+    """Whether this machine's address, if it is known, is in the blocks of ``field``."""
     if os.environ.get(ADDRESS_VARIABLE):
-        return ok(f"no cluster yet; {ADDRESS_VARIABLE} says where it will answer")
+        return ok(f"no access yet; {ADDRESS_VARIABLE} says where it will answer")
     address = find_address()
     if address and any(ipaddress.ip_address(address) in ipaddress.ip_network(b) for b in allowed):
-        return ok(f"no cluster yet; will admit this machine, {address}")
+        return ok(f"no access yet; will admit this machine, {address}")
     blocks = ", ".join(allowed) or "empty: the API answers only in its VPC"
     return warning(
-        f"no cluster yet; nothing says that it will admit this machine (aws.api_access: {blocks})",
-        f"add {f'{address}/32' if address else 'your address'} to aws.api_access; {_FORWARD}",
+        f"no access yet; nothing says that it will admit this machine ({field}: {blocks})",
+        f"add {f'{address}/32' if address else 'your address'} to {field}; {_FORWARD}",
     )
 
 
@@ -134,6 +142,8 @@ def _address() -> str | None:
 
 def kubernetes(deployment: Deployment) -> Iterator[Finding]:
     """Whether the pinned version is in standard support."""
+    if deployment.experiment.aws.cluster:
+        return
     remedy = "set KUBERNETES_VERSION in stacks/cluster.py (docs/decisions/0003)"
     listed = deployment.client("eks").describe_cluster_versions(
         clusterVersions=[KUBERNETES_VERSION]
@@ -156,6 +166,8 @@ def kubernetes(deployment: Deployment) -> Iterator[Finding]:
 
 def addons(deployment: Deployment) -> Iterator[Finding]:
     """Whether EKS offers the pinned versions."""
+    if deployment.experiment.aws.cluster:
+        return
     pages = deployment.client("eks").get_paginator("describe_addon_versions")
     missing = []
     for name, pinned in VERSIONS.items():

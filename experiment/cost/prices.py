@@ -119,18 +119,21 @@ def parts(experiment: Experiment) -> tuple[Part, ...]:
             yield Part(f"{name} nodes", instance, count, usd, group)
             yield Part("their volumes", disk, count, volume.usd_per_hour, group)
 
-    compiling = COMPILE_INSTANCE
-    return (
-        Part("EKS control plane", "cluster", 1, CONTROL_PLANE, cluster),
+    compiling, aws = COMPILE_INSTANCE, experiment.aws
+    clusters, vpcs = int(aws.cluster is None), int(aws.vpc is None)
+    counted = (
+        Part("EKS control plane", "cluster", clusters, CONTROL_PLANE, cluster),
         *nodes("system", SYSTEM_INSTANCE, SYSTEM_NODE, cluster),
         # For the secrets of Kubernetes, the topic of the alarms and the flow logs.
-        Part("keys", "KMS keys", 3, KEY, cluster),
-        Part("NAT gateway", "gateway", 1, NAT_GATEWAY, network),
-        Part("its address", "public IPv4", 1, PUBLIC_ADDRESS, network),
-        Part("interface endpoints", "in one zone", 3, INTERFACE_ENDPOINT, network),
+        Part("keys", "KMS keys", clusters + 1 + vpcs, KEY, cluster),
+        Part("NAT gateway", "gateway", vpcs, NAT_GATEWAY, network),
+        Part("its address", "public IPv4", vpcs, PUBLIC_ADDRESS, network),
+        Part("interface endpoints", "in one zone", 3 * vpcs, INTERFACE_ENDPOINT, network),
         *nodes("compile", compiling.name, compiling.usd_per_hour, CostGroup.COMPILE),
         *nodes("Trainium", capacity.instance_type, price, CostGroup.TRAINIUM),
     )
+    # A cluster or a VPC that exists is paid for by others.
+    return tuple(part for part in counted if part.count)
 
 
 def most_nodes(experiment: Experiment) -> Mapping[CostGroup, int]:
@@ -138,7 +141,7 @@ def most_nodes(experiment: Experiment) -> Mapping[CostGroup, int]:
     graphs = len({variant.artifact for variant in variants(experiment)})
     on_cpus = experiment.compile_node is CompileNode.CPU
     return {
-        CostGroup.CLUSTER: SYSTEM_NODES,
+        CostGroup.CLUSTER: SYSTEM_NODES if experiment.aws.cluster is None else 0,
         CostGroup.COMPILE: compile_nodes(graphs) if on_cpus else 0,
         CostGroup.TRAINIUM: experiment.capacity.nodes,
     }

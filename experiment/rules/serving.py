@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from experiment.aws import is_private
 from experiment.fields import Refusal, Refusals
 from experiment.known_models import Architecture
 from experiment.rules.models import (
@@ -104,6 +105,32 @@ def _zone(experiment: Experiment) -> Refusals:
         yield Refusal("capacity.availability_zone", allowed)
 
 
+def _network(experiment: Experiment) -> Refusals:
+    aws = experiment.aws
+    if aws.vpc is None and aws.subnets:
+        yield Refusal("aws.vpc", "is required with aws.subnets")
+    if aws.vpc and len(aws.subnets) != len(aws.availability_zones):
+        each = ", ".join(aws.availability_zones)
+        yield Refusal("aws.subnets", f"must be a private subnet for each of {each}, in this order")
+    for index, block in enumerate(aws.api_access):
+        if aws.vpc is None and is_private(block):
+            why = "is private; EKS sees your public address"
+            yield Refusal(f"aws.api_access[{index}]", why)
+
+
+def _cluster(experiment: Experiment) -> Refusals:
+    aws = experiment.aws
+    foreign = ("api_access",) if aws.cluster else ("cluster_security_group", "administrator_role")
+    for field in foreign:
+        if getattr(aws, field):
+            beside = "with" if aws.cluster else "without"
+            yield Refusal(f"aws.{field}", f"must be absent {beside} aws.cluster")
+    for field in ("vpc", "cluster_security_group") if aws.cluster else ():
+        if getattr(aws, field) is None:
+            look = f"aws eks describe-cluster --name {aws.cluster} --region {aws.region}"
+            yield Refusal(f"aws.{field}", f"is required with aws.cluster: {look} says it")
+
+
 def _parallelism(experiment: Experiment) -> Refusals:
     serving, instance = experiment.serving, experiment.capacity.instance
     cores = serving.devices * instance.cores_per_device // serving.logical_core_size
@@ -189,11 +216,13 @@ def _length(experiment: Experiment) -> Refusals:
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
+    _zone: (),
+    _network: (),
+    _cluster: (),
     one_workload: (mode_served,),
     _quality: (listed_or_swept, one_workload),
     one_at_a_time: (one_workload,),
     _answers_fit: (one_at_a_time,),
-    _zone: (),
     _parallelism: (runtime_known,),
     _nodes_are_used: (one_workload,),
     _memory: (mode_served, models_known, _parallelism),

@@ -89,6 +89,11 @@ class Nxdi(Runtime):
     """A generation of vLLM that runs models by way of NxDI."""
 
     modes: Mapping[Mode, CompiledMode]
+    # aws-neuron-sdk, ``announce-eos-nxdi-nxd-core-inference.rst`` of 2026-10-16.
+    maintenance: str | None = (
+        "NxDI is in maintenance since SDK 2.30, and AWS ends its support on Trn2 with 2.34; it "
+        "develops vllm-neuron instead, which has eagle3 and dflash"
+    )
     one_family: bool = True
     # Neither 0.6 nor 0.10 knows the word (``models/llama/modeling_llama.py``).
     takes_norm_before_residual: bool = False

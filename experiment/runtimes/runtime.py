@@ -104,6 +104,8 @@ class Runtime(ABC):
     counts_drafts: bool = False
     """Whether it fills V1's counters of drafts, ``vllm:spec_decode_*``."""
     modes: Mapping[Mode, ModeSupport]
+    maintenance: str | None = None
+    """Since when it gets no more than fixes, and what to take instead, in words."""
     speculates_without: str | None = None
     """What it turns off where a variant speculates, in words. A baseline is served with it."""
     one_family: bool = False

@@ -1,9 +1,8 @@
-"""vLLM 0.24 with vllm-neuron 1.1, which runs models without NxDI.
+"""vLLM 0.29 with vllm-neuron 1.2 (SDK 2.33), which runs models without NxDI.
 
-It compiles on the devices, at its first start, into a cache that later starts find. Source:
-aws-neuron-sdk, folder ``vllm-neuron/docs`` (SDK 2.32), and the examples of
-vllm-project/vllm-neuron. No page shows this very command line: it is put together of theirs
-(docs/assumptions.md).
+It compiles on the devices, at its first start, into a cache that later starts find, by the native
+route, its default. ``tests/experiment/test_vllm_neuron.py`` has the source of each flag, variable
+and path. No page shows this very command line: it is put together of theirs (docs/assumptions.md).
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ _DOCUMENTATION: Final = (
     "vllm-neuron/docs"
 )
 
-_EXAMPLES: Final = (
-    "https://github.com/vllm-project/vllm-neuron/blob/09006a447c4e8d9dddaca7d1c707f90482859ba1/"
-    "examples/vllm_neuron/models"
+_PLUGIN: Final = (
+    "https://github.com/vllm-project/vllm-neuron/blob/cf2a407b6431758f5283f7f121026b3c7b90970b/docs"
 )
 
 _BLOCK: Final = 32
@@ -66,7 +64,7 @@ class HeadMode(ModeSupport):
 
 @dataclass(frozen=True, kw_only=True)
 class VllmNeuron(Runtime):
-    """A generation of vllm-neuron from 1.0 on."""
+    """The plugin that runs models without NxDI."""
 
     modes: Mapping[Mode, HeadMode]
 
@@ -112,7 +110,7 @@ class VllmNeuron(Runtime):
         ]
 
     def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """Where the cache is, by the names of two releases; and time for a first start.
+        """Where the cache is, for the plugin and for its compiler; and time for a first start.
 
         Pods have no EFA device, which its workers otherwise look for (``run_tp4.sh``).
         """
@@ -139,18 +137,17 @@ class VllmNeuron(Runtime):
 
 _TIMEOUTS: Final = (
     "NEURON_LIBTORCH_COMPILATION_TIMEOUT",
-    "VLLM_NEURON_COMPILATION_TIMEOUT",
     "VLLM_NEURON_BARRIER_TIMEOUT",
     "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS",
     "VLLM_ENGINE_READY_TIMEOUT_S",
 )
-"""Each in seconds. The first two are the newer and the older name of one."""
+"""Each in seconds."""
 
 RUNTIME: Final = VllmNeuron(
-    name="vllm-neuron-1.x",
-    image=f"{IMAGES}:0.24.0.1.1.0-neuronx-py313-sdk2.32.0-ubuntu24.04",
-    # Driver 2.29; the library is 2.34 (SDK 2.32).
-    ami_release="1.35.6-20260714",
+    name="vllm-neuron",
+    image=f"{IMAGES}:0.29.0.1.2.0-neuronx-py314-sdk2.33.0-ubuntu26.04",
+    # The first of four days after driver 2.31.7; the library is 2.35 (both of SDK 2.33).
+    ami_release="1.35.8-20261023",
     engine=Engine.V1,
     counts_drafts=True,
     # features-guide.md of its documentation: "Mutually exclusive with async scheduling".
@@ -164,7 +161,7 @@ RUNTIME: Final = VllmNeuron(
         Mode.DFLASH: HeadMode(
             draft=ModelKind.DFLASH_DRAFT,
             method="dflash",
-            source=f"{_EXAMPLES}/qwen3/dflash/run_tp4.sh",
+            source=f"{_PLUGIN}/guides/features-guide.md#dflash",
             tensor_parallel=(4, 8),
             flags=("--no-enable-chunked-prefill", "--disable-hybrid-kv-cache-manager"),
             neuron_config={"quantization": "bf16"},

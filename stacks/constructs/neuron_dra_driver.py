@@ -8,6 +8,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IDependable
 
+CHART: Final = "public.ecr.aws/neuron/neuron-helm-chart"
 CHART_VERSION: Final = "1.10.0"
 """Contains DRA driver 1.2.0, which serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
 
@@ -29,7 +30,7 @@ class NeuronDraDriver(Construct):
             "Chart",
             cluster=cluster,
             release="neuron",
-            repository="oci://public.ecr.aws/neuron/neuron-helm-chart",
+            repository=f"oci://{CHART}",
             chart="neuron-helm-chart",
             version=CHART_VERSION,
             namespace="kube-system",

@@ -72,7 +72,7 @@ DRAFT = CHANGES["speculation"] | {"draft": {"id": "Qwen/Qwen3-0.6B", "revision":
         ({"runtime": "vllm-2"}, ", toy-1"),
         (
             {"speculation.mode": "dflash"},
-            "dflash is served by vllm-neuron-1.x (llama, qwen3), toy-1 (qwen3)",
+            "dflash is served by vllm-neuron (llama, qwen3), toy-1 (qwen3)",
         ),
         ({"runtime": TOY.name}, "runtime toy-1 serves dflash;"),
         (CHANGES | {"speculation": DRAFT}, "takes no draft"),

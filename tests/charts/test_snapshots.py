@@ -1,17 +1,17 @@
-"""Whole manifests, as they are written to ``dist/``: what a change of code changes."""
+"""Whole manifests, as they are written to ``dist/``; of a script only its digest."""
 
 from collections.abc import Iterable
 
 import pytest
 from ruamel.yaml import YAML
 from ruamel.yaml.compat import StringIO
+from ruamel.yaml.scalarstring import LiteralScalarString
 from syrupy.assertion import SnapshotAssertion
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from experiment import load
 from experiment.loader import parse
-from tests.experiment.files import EXPERIMENTS, edited
-from tests.stacks.test_snapshots import masked
+from tests.experiment.files import EXPERIMENTS, edited, swept
+from tests.snapshots import TextSnapshot, digest, masked
 from tests.synthesis import Manifest, Synthesised, render
 
 CHARTS = (
@@ -25,7 +25,7 @@ CHARTS = (
     "quality",
 )
 OF_OTHERS = {
-    "article-sweep": ("ConfigMap", "Job", "ServiceAccount", "NetworkPolicy"),
+    "sweep": ("ConfigMap", "Job", "ServiceAccount", "NetworkPolicy"),
     "vanilla": ("ConfigMap", "Job", "ServiceAccount", "NetworkPolicy"),
     "eagle3-qwen3": ("Deployment", "Service"),
     "eagle3-nxdi": ("Job", "ResourceClaimTemplate"),
@@ -33,11 +33,10 @@ OF_OTHERS = {
 """Kinds of objects that differ from the article's."""
 
 
-class ManifestSnapshot(SingleFileSnapshotExtension):
+class ManifestSnapshot(TextSnapshot):
     """One YAML file a chart."""
 
     file_extension = "k8s.yaml"
-    _write_mode = WriteMode.TEXT
 
 
 def test_every_chart_has_a_snapshot(synthesised: Synthesised) -> None:
@@ -51,8 +50,10 @@ def test_manifests(chart: str, synthesised: Synthesised, snapshot: SnapshotAsser
 
 @pytest.mark.parametrize("name", OF_OTHERS)
 def test_manifests_of_others(name: str, snapshot: SnapshotAssertion) -> None:
-    objects = render(load(EXPERIMENTS / f"{name}.yaml"))
-    chosen = [o for o in objects if o["kind"] in OF_OTHERS[name] and not is_shared(o)]
+    sweep = edited(swept(windows=[7]))
+    experiment = parse(sweep, name) if name == "sweep" else load(EXPERIMENTS / f"{name}.yaml")
+    manifests = render(experiment)
+    chosen = [o for o in manifests if o["kind"] in OF_OTHERS[name] and not is_shared(o)]
     assert text(chosen) == snapshot(extension_class=ManifestSnapshot)
 
 
@@ -69,5 +70,14 @@ def is_shared(manifest: Manifest) -> bool:
 
 def text(manifests: Iterable[Manifest]) -> str:
     stream = StringIO()
-    YAML().dump_all(manifests, stream)
+    YAML().dump_all(map(readable, manifests), stream)
     return masked(stream.getvalue())
+
+
+def readable(manifest: Manifest) -> Manifest:
+    """A ConfigMap with each line of a text on a line, and a script's digest."""
+    if manifest["kind"] != "ConfigMap":
+        return manifest
+    shown = digest if manifest["metadata"]["name"] == "scripts" else LiteralScalarString
+    data = manifest["data"].items()
+    return manifest | {"data": {n: shown(text) if "\n" in text else text for n, text in data}}

@@ -26,7 +26,7 @@ from tests.matrix import LADDER, MATRIX
 from tests.synthesis import ACCOUNT, Manifest, Synthesised, by_name, pods, render
 
 EAGLE3: dict[str, Any] = {
-    "runtime": "vllm-neuron-1.x",
+    "runtime": "vllm-neuron",
     "speculation.mode": "eagle3",
     "speculation.num_speculative_tokens": 3,
     "models.draft": QWEN3_HEAD,
@@ -176,7 +176,7 @@ def test_a_matched_baseline_is_the_variant_that_speculates_without_its_draft() -
         (
             {k: v for k, v in EAGLE3.items() if not k.startswith("speculation")}
             | swept(mode="eagle3", windows=[3, 5]),
-            'runtime = "vllm-neuron-1.x": must not be one that compiles',
+            'runtime = "vllm-neuron": must not be one that compiles',
         ),
     ],
 )
@@ -187,7 +187,7 @@ def test_no_node_is_paid_for_a_matched_baseline_and_no_sweep_compiles_first(
         parse(edited(changes), "mine.yaml")
 
 
-PREPARED_BY = {"prepare_draft.py": (1, "83d1129a"), "prepare_medusa.py": (1, "db709e8a")}
+PREPARED_BY = {"prepare_draft.py": (1, "aa4d9530"), "prepare_medusa.py": (1, "db709e8a")}
 """The version of each script that prepares a draft, and its digest."""
 
 

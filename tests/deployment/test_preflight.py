@@ -176,7 +176,7 @@ def test_the_region_of_the_budget_must_be_bootstrapped_too(sound: Make) -> None:
 
 def test_what_others_run_counts_and_what_is_its_own_does_not(aws: FakeAws, sound: Make) -> None:
     instance = {"InstanceType": "trn1.32xlarge"}
-    tags = [{"Key": "eks:cluster-name", "Value": "article"}]
+    tags = [{"Key": "Experiment", "Value": "article"}]
     aws.facts.instances = [instance | {"Tags": tags}]
     assert problems(aws, sound()) == []
     aws.facts.instances = [instance]

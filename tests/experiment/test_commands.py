@@ -52,7 +52,7 @@ def experiment(mode: Mode, runtime: str, family: Family) -> str:
     """The article's experiment with a target of ``family``, in ``mode`` on ``runtime``."""
     kind, changes = DRAFTS[mode]
     fixed = {"drafts": 15} if mode == "dflash" else {}
-    if (mode, runtime) == ("eagle3", "vllm-neuron-1.x"):
+    if (mode, runtime) == ("eagle3", "vllm-neuron"):
         changes = changes | {"speculation.num_speculative_tokens": 3}
     models = {
         "models.target": model(f"example/{family}", "1", 128, 8, 64, 8.0, family=family),

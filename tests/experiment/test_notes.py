@@ -42,10 +42,11 @@ NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; 
             "of 70d244cc86ccca08cf5af4e1e306ecf908b1ad5e; compare",
         ),
         (NXDI, "gated", "meta-llama/Llama-3.1-8B-Instruct is gated: "),
+        (of_file("eagle3"), "maintenance", None),
         (
             of_file("eagle3"),
             "billed meanwhile, for up to 4 hours",
-            "runtime = vllm-neuron-1.x: each service compiles when it first starts",
+            "runtime = vllm-neuron: each service compiles when it first starts",
         ),
         (
             UNSEEN,
@@ -53,9 +54,9 @@ NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; 
             "models.draft = RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3: if its config.json",
         ),
         (of_file("medusa"), "random token ids", "jobs: inference_demo --benchmark measures them"),
-        (BLOCK, "", None),
+        (BLOCK, "", "runtime = vllm-0.9.1-nxdi: NxDI is in maintenance since SDK 2.30"),
         (NXDI, "norm_before_residual", None),
-        (UNSEEN | {"runtime": "vllm-neuron-1.x"}, "norm_before_residual", None),
+        (UNSEEN | {"runtime": "vllm-neuron"}, "norm_before_residual", None),
     ],
 )
 def test_what_may_surprise_is_noted(

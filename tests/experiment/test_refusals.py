@@ -31,6 +31,7 @@ from tests.experiment.files import (
     replaced,
     swept,
 )
+from tests.matrix import IN_A_CLUSTER, MATRIX
 
 TEXTS = [
     ("name: article", "- name", "aws:", "block"),
@@ -65,6 +66,7 @@ BASES: Final[dict[str, dict[str, Any]]] = {
     "ladder": {"benchmark.concurrency": ABSENT, "benchmark.requests": ABSENT},
     "sweep": swept(),
     "listed": {"serving.devices": 4, "serving.tensor_parallel": 16},
+    "guest": MATRIX[IN_A_CLUSTER],
 }
 
 _HEAD: Final[dict[str, Any]] = EAGLE_HEAD["architecture"]

@@ -17,7 +17,7 @@ from experiment.runtimes.inference_demo import (
 from experiment.variants import variants
 from tests.experiment.files import DFLASH_DRAFT, EAGLE3_HEAD, QWEN3_HEAD, edited, model
 
-FORK, PLUGIN, NEURON = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi", "vllm-neuron-1.x"
+FORK, PLUGIN, NEURON = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi", "vllm-neuron"
 NEURON_EAGLE3 = {"runtime": NEURON, "speculation.mode": "eagle3", "models.draft": QWEN3_HEAD}
 PATHS = Paths("/target", "/draft", "/artifact", "/scratch", "/scripts")
 

@@ -104,7 +104,11 @@ class CloudFormation:
         stack = self._stack(region, request["StackName"])
         outputs = [{"OutputKey": k, "OutputValue": v} for k, v in stack.outputs.items()]
         parameters = [{"ParameterKey": k, "ParameterValue": v} for k, v in stack.parameters.items()]
-        described: Fields = {"StackName": stack.name, "StackId": stack.id, "StackStatus": stack.status}
+        described: Fields = {
+            "StackName": stack.name,
+            "StackId": stack.id,
+            "StackStatus": stack.status,
+        }
         described |= {"CreationTime": "2026-01-01T00:00:00Z", "Outputs": outputs}
         tags = [{"Key": k, "Value": v} for k, v in stack.tags.items()]
         return {"Stacks": [{**described, "Parameters": parameters, "Tags": tags}]}

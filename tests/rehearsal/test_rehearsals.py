@@ -130,7 +130,7 @@ def test_jobs_run_one_at_a_time_and_leave_their_reports(
 
 @pytest.fixture(scope="module")
 def services(rehearse: Rehearse, variation: Vary) -> Rehearsed:
-    """EAGLE3 on vllm-neuron-1.x, whose servers count drafts."""
+    """EAGLE3 on vllm-neuron, whose servers count drafts."""
     eagle3 = of_file("eagle3")
     eagle3["benchmark"] |= {"load": [{"concurrency": 2}], "requests": 2, "mean_input_tokens": 64}
     eagle3["benchmark"]["test_cases"] = CASES

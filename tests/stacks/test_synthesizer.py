@@ -52,4 +52,4 @@ def test_text_changes_with_what_replaces_the_other_resource(tmp_path: Path) -> N
 @pytest.mark.parametrize("type_", REPLACING)
 def test_what_replaces_is_what_the_registry_says(type_: str) -> None:
     schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-2", type_).schema
-    assert {each.split("/")[2] for each in schema["createOnlyProperties"]} == REPLACING[type_]
+    assert {each.split("/")[2] for each in schema["createOnlyProperties"]} == {*REPLACING[type_]}

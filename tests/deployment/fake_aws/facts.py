@@ -36,6 +36,12 @@ class Facts:
     qualifier: str = "hnb659fds"
     """Of the bootstrap."""
     clusters: dict[str, Answer] = field(default_factory=dict)
+    subnets: list[Answer] = field(default_factory=list)
+    route_tables: list[Answer] = field(default_factory=list)
+    installed: dict[str, Answer] = field(default_factory=dict)
+    """The add-ons of a cluster that exists."""
+    tenants: dict[str, str] = field(default_factory=dict)
+    """The experiment of each Pod Identity association in its namespace."""
     activities: list[Answer] = field(default_factory=list)
     """Of Auto Scaling, from the newest on."""
     scaled: list[Answer] = field(default_factory=list)
@@ -104,6 +110,24 @@ class Facts:
         if name not in self.clusters:
             raise refused("ResourceNotFoundException", f"No cluster found for name: {name}.")
         return {"cluster": self.clusters[name]}
+
+    def describe_subnets(self, *, Filters: Any) -> Answer:
+        return {"Subnets": self.subnets}
+
+    def describe_route_tables(self, *, Filters: Any) -> Answer:
+        return {"RouteTables": self.route_tables}
+
+    def list_addons(self, *, clusterName: str) -> Answer:
+        return {"addons": [*self.installed]}
+
+    def describe_addon(self, *, clusterName: str, addonName: str) -> Answer:
+        return {"addon": {"addonName": addonName, **self.installed[addonName]}}
+
+    def list_pod_identity_associations(self, *, clusterName: str, namespace: str) -> Answer:
+        return {"associations": [{"associationId": id} for id in self.tenants]}
+
+    def describe_pod_identity_association(self, *, clusterName: str, associationId: str) -> Answer:
+        return {"association": {"tags": {"Experiment": self.tenants[associationId]}}}
 
     def describe_images(self, *, repositoryName: str, registryId: str, imageIds: Any) -> Answer:
         (image,) = imageIds

@@ -117,7 +117,7 @@ EAGLE3: dict[str, Any] = {"models.draft": EAGLE3_HEAD, "speculation.mode": "eagl
     ("runtime", "head", "face"),
     [
         ("vllm-0.9.1-nxdi", {}, {"--engine=v0", "--undrafted=1"}),
-        ("vllm-neuron-1.x", EAGLE3, {"--engine=v1", "--undrafted=0", "--counts-drafts"}),
+        ("vllm-neuron", EAGLE3, {"--engine=v1", "--undrafted=0", "--counts-drafts"}),
     ],
 )
 def test_they_have_the_runtime_s_face(

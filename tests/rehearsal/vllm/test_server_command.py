@@ -101,7 +101,7 @@ def test_a_command_that_is_not_understood(pod: Pod) -> None:
 
 
 NEURON_1: Final[dict[str, Any]] = {
-    "runtime": "vllm-neuron-1.x",
+    "runtime": "vllm-neuron",
     "models.draft": {
         "id": "RedHatAI/Qwen3-32B-speculator.eagle3",
         "revision": "dc84fe7ff1db31efa824776f49c141fc8195eb47",

@@ -11,6 +11,7 @@ from spectap.names import CONTROL
 from spectap.record import CANCELLED, Record
 from tests.bench.simulation import World
 from tests.bench.wandering import Apart
+from tests.snapshots import folded
 from tests.spectap import generated_runs as generated
 from tests.spectap import samples
 from tests.spectap.generated_runs import ARTICLE, CASES, Line, record
@@ -215,7 +216,7 @@ def _range() -> Line:
 
 def text(part: Any) -> str:
     """All figures of a dataclass to six digits, and all sentences: a line for each part."""
-    return "\n".join(_lines(dataclasses.asdict(part), ""))
+    return folded("\n".join(_lines(dataclasses.asdict(part), "")))
 
 
 def _lines(part: Any, path: str) -> Iterator[str]:

@@ -22,6 +22,7 @@ from spectap.config import Config
 from spectap.errors import ConfigError
 from spectap.record import Record
 from tests.bench.sweeps import Roofline, Sweep
+from tests.snapshots import TextSnapshot
 from tests.spectap import samples
 from tests.spectap.analysis import ledgers
 
@@ -149,7 +150,7 @@ def test_what_is_said_of_a_sweep(name: str, snapshot: SnapshotAssertion) -> None
     sweep = SWEEPS.get(name, ISOLATED if name == "no controls" else SMALL)
     records = sweep.records()
     advice = advise(sweep.config(), CHANGES[name](records) if name in CHANGES else records)
-    assert ledgers.text(advice) == snapshot
+    assert ledgers.text(advice) == snapshot(extension_class=TextSnapshot)
     assert "NaN" not in advice.to_json()
 
 

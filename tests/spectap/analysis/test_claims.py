@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from spectap.analysis.claims import Family, claim, holm, judge, too_few
 from spectap.analysis.estimates.estimate import ALPHA, Estimate
 from spectap.analysis.summary import Answer, Claim
+from tests.snapshots import folded
 from tests.spectap import samples
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=20).map(lambda p: dict(enumerate(p)))
@@ -65,7 +66,9 @@ def test_blocks_of_time_promise_no_rounds() -> None:
 def test_an_answer_s_cost_is_said_with_that_of_a_token(snapshot: SnapshotAssertion) -> None:
     ratios = claim_of(1.9, 0.03, decided=True).interval, claim_of(1.3, 0.01, decided=True).interval
     assert [
-        judge(SD, BASE, FASTER, cost, of_answers=ratios, priced=priced, worse=worse).sentence
+        folded(
+            judge(SD, BASE, FASTER, cost, of_answers=ratios, priced=priced, worse=worse).sentence
+        )
         for cost, priced, worse in ((DEARER, True, False), (OPEN, True, True), (OPEN, False, True))
     ] == snapshot
 
@@ -83,7 +86,8 @@ def test_what_is_said(speed: str, cost: str, snapshot: SnapshotAssertion) -> Non
     assert claim_of_speed
     verdict = judge(SD, BASE, claim_of_speed, CLAIMS[cost])
     in_tokens = judge(SD, BASE, claim_of_speed, CLAIMS[cost], priced=False, name_baseline=True)
-    assert (verdict.finding.value, verdict.sentence, in_tokens.sentence) == snapshot
+    sentences = folded(verdict.sentence), folded(in_tokens.sentence)
+    assert (verdict.finding.value, *sentences) == snapshot
 
 
 def test_a_report_of_launches_counts_launches() -> None:

@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from spectap import metrics
 from spectap.analysis.summarise import summarise, summarise_ledgers
 from spectap.analysis.summary import Finding, Summary
+from tests.snapshots import TextSnapshot
 from tests.spectap import samples
 from tests.spectap.analysis import ledgers
 
@@ -19,18 +20,18 @@ from tests.spectap.analysis import ledgers
 @pytest.mark.parametrize("name", ledgers.LEDGERS)
 def test_every_figure_and_sentence(name: str, snapshot: SnapshotAssertion) -> None:
     config, records = ledgers.LEDGERS[name]()
-    assert ledgers.text(summarise(config, records)) == snapshot
+    assert ledgers.text(summarise(config, records)) == snapshot(extension_class=TextSnapshot)
 
 
 @pytest.mark.parametrize("name", ["two windows, no price", "loads", "prompts"])
 def test_ledgers_alone(name: str, snapshot: SnapshotAssertion) -> None:
     _, records = ledgers.LEDGERS[name]()
-    assert ledgers.text(summarise_ledgers(records)) == snapshot
+    assert ledgers.text(summarise_ledgers(records)) == snapshot(extension_class=TextSnapshot)
 
 
 def test_a_ledger_of_one_round_is_cut_into_blocks_of_time(snapshot: SnapshotAssertion) -> None:
     _, records = ledgers.ledger(requests=80, rounds=1)
-    assert ledgers.text(summarise_ledgers(records)) == snapshot
+    assert ledgers.text(summarise_ledgers(records)) == snapshot(extension_class=TextSnapshot)
     assert summarise_ledgers([r for r in records if r.round == 0]).cases == ()
 
 

@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from spectap.report import advice, page, run_view, terminal, verdicts
 from spectap.report.results import Results
+from tests.snapshots import TextSnapshot, folded
 from tests.spectap import generated_runs as generated
 from tests.spectap.generated_runs import Line
 from tests.spectap.report import runs
@@ -54,6 +55,11 @@ RUNS: dict[str, tuple[Change, Line]] = {
         {"variants": generated.ARTICLE[:1], "cost": None},
     ),
 }
+
+
+@pytest.fixture
+def snapshot(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(TextSnapshot)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -111,13 +117,13 @@ def test_close_rounds_of_few_cases_are_in_the_verdict(
 def test_advice(sweep: Results, snapshot: SnapshotAssertion) -> None:
     assert sweep.advice
     assert terminal.text(advice.terminal_view(sweep, sweep.advice), 120) == snapshot
-    assert run_view.of_run(sweep).advice == snapshot
+    assert folded("\n".join(run_view.of_run(sweep).advice)) == snapshot
 
 
 def of_page(html: str) -> str:
     """The visible text of a page, a line for each block."""
     _, _, body = html.partition("<body>")
-    return "\n".join(filter(None, map(runs.visible, BLOCK.split(body))))
+    return folded("\n".join(filter(None, map(runs.visible, BLOCK.split(body)))))
 
 
 def test_a_page(comparison: Results, snapshot: SnapshotAssertion) -> None:

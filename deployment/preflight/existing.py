@@ -1,0 +1,169 @@
+"""Asks about what the file takes as it is: an existing VPC, and an existing cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api
+
+from charts.names import NAMESPACE
+from deployment.account import Deployment, ask
+from deployment.cluster import NoCluster, connected, kubernetes_errors
+from deployment.lifecycle import TAG
+from deployment.preflight.check import Finding, ok, refused, warning
+from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
+
+NEEDED: Final = ("eks-pod-identity-agent", "aws-mountpoint-s3-csi-driver")
+"""Without these add-ons no pod gets credentials, or checkpoints."""
+WANTED: Final = ("vpc-cni", "amazon-cloudwatch-observability", "eks-node-monitoring-agent")
+"""Without them policies do not hold, nodes have no metrics, and nobody repairs them."""
+_POLICIES: Final = re.compile(r"enableNetworkPolicy\W+true")
+_OF_AWS: Final = ("amazon-", "aws-", "eks-", "pod-identity-", "vpc-resource-")
+"""How the webhooks of AWS's own controllers begin."""
+
+Row = tuple[bool, Callable[..., Finding], str, str]
+"""Whether it applies, then a finding with its text and remedy."""
+
+
+def _applying(subject: str, sound: str, *rows: Row) -> list[Finding]:
+    findings = [judge(text, remedy) for applies, judge, text, remedy in rows if applies]
+    return [finding._replace(subject=subject) for finding in findings or [ok(sound)]]
+
+
+def vpc(deployment: Deployment) -> Iterator[Finding]:
+    """Whether the subnets are in their zones, private, and with a way out."""
+    aws, ec2 = deployment.experiment.aws, deployment.client("ec2")
+    if aws.vpc is None:
+        return
+    filters = [{"Name": "vpc-id", "Values": [aws.vpc]}]
+    look = f"set aws.subnets: aws ec2 describe-subnets --filters Name=vpc-id,Values={aws.vpc}"
+    listed = ec2.describe_subnets(Filters=filters)["Subnets"]
+    tables = ec2.describe_route_tables(Filters=filters)["RouteTables"]
+    zones = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in listed}
+    for name, zone in zip(aws.subnets, aws.availability_zones, strict=True):
+        place, routes = zones.get(name, f"no zone of {aws.vpc}"), _routes(tables, name)
+        to_s3 = any("DestinationPrefixListId" in route for route in routes)
+        # A node has no public address, so an internet gateway is no way out.
+        outwards = any(
+            route.get("DestinationCidrBlock") == "0.0.0.0/0"
+            and route["State"] == "active"
+            and not route.get("GatewayId", "").startswith("igw-")
+            for route in routes
+        )
+        yield from _applying(
+            f"subnet {name}",
+            f"in {zone}, with a way out",
+            (place != zone, refused, f"is in {place}, not in {zone}", look),
+            (not outwards, refused, "has no private way out", "route 0.0.0.0/0 to a NAT gateway"),
+            (not to_s3, warning, "pays for S3 by the GiB", "add a gateway endpoint, which is free"),
+        )
+
+
+def _routes(tables: list[dict[str, Any]], subnet: str) -> list[dict[str, Any]]:
+    """Of the subnet's own route table, or else of the VPC's main one."""
+    associations = [(each, table) for table in tables for each in table["Associations"]]
+    explicit = [table for each, table in associations if each.get("SubnetId") == subnet]
+    main = [table for each, table in associations if each.get("Main")]
+    return list((explicit or main)[0]["Routes"])
+
+
+def cluster(deployment: Deployment) -> Iterator[Finding]:
+    """Whether the cluster is as the file says, and has room for an experiment."""
+    aws, eks, name = deployment.experiment.aws, deployment.client("eks"), deployment.cluster_name
+    standing = deployment.outputs("cluster").get(CLUSTER_OUTPUT, name)
+    if standing != name or (aws.vpc and deployment.stack(f"{deployment.name}-network")):
+        text = "the stacks stand in another cluster or VPC than the file names"
+        yield refused(text, "make destroy with the file that they were deployed by")
+    if aws.cluster is None:
+        return
+    answer = ask(eks.describe_cluster, name=name)
+    if answer is None:
+        look = f"aws eks list-clusters --region {deployment.region}"
+        yield refused(f"there is no {name} in {deployment.region}", f"set aws.cluster: {look}")
+        return
+    described, others = answer["cluster"], ", ".join(_owners(deployment))
+    version, network = described["version"], described["resourcesVpcConfig"]
+    place = f"vpc: {network['vpcId']}, cluster_security_group: {network['clusterSecurityGroupId']}"
+    elsewhere = place != f"vpc: {aws.vpc}, cluster_security_group: {aws.cluster_security_group}"
+    is_old = described["accessConfig"]["authenticationMode"] == "CONFIG_MAP"
+    old, new = f"has Kubernetes {version}", f"charts and images are for {KUBERNETES_VERSION}"
+    update = f"aws eks update-cluster-config --region {deployment.region} --name {name}"
+    update += " --access-config authenticationMode=API_AND_CONFIG_MAP"
+    shared = f"namespace {NAMESPACE} is that of {others}: one experiment at a time"
+    yield from _applying(
+        "",
+        f"{name}, Kubernetes {version}",
+        (version != KUBERNETES_VERSION, refused, old, new),
+        (elsewhere, refused, "is not where the file says", f"set under aws: {place}"),
+        (is_old, refused, "takes no access entries, by which a deploy gets in", update),
+        (bool(others), refused, shared, "destroy that one, or name another cluster"),
+    )
+
+
+def _owners(deployment: Deployment) -> list[str]:
+    """The other experiments in the cluster: namespace and release of the driver are for one."""
+    eks, of_cluster = deployment.client("eks"), {"clusterName": deployment.cluster_name}
+    owners = set()
+    listed = eks.list_pod_identity_associations(**of_cluster, namespace=NAMESPACE)
+    for each in listed["associations"]:
+        request = {**of_cluster, "associationId": each["associationId"]}
+        association = eks.describe_pod_identity_association(**request)["association"]
+        owners.add(association.get("tags", {}).get(TAG, "somebody else"))
+    return sorted(owners - {deployment.name})
+
+
+def addons(deployment: Deployment) -> Iterator[Finding]:
+    """Whether an existing cluster has what a new one would get. A chart may bring the same."""
+    if deployment.experiment.aws.cluster is None:
+        return
+    eks, of_cluster = deployment.client("eks"), {"clusterName": deployment.cluster_name}
+    pages = eks.get_paginator("list_addons").paginate(**of_cluster)
+    installed = {name for page in pages for name in page["addons"]}
+    cni = ask(eks.describe_addon, **of_cluster, addonName="vpc-cni") or {"addon": {}}
+    create = f"aws eks create-addon --cluster-name {deployment.cluster_name} --addon-name"
+    missing = [
+        (name not in installed, judge, f"no add-on {name}", f"{create} {name}")
+        for names, judge in ((NEEDED, refused), (WANTED, warning))
+        for name in names
+    ]
+    is_open = not _POLICIES.search(cni["addon"].get("configurationValues", ""))
+    text = "network policies do not hold: who reaches the services is not limited"
+    remedy = "set enableNetworkPolicy in the configuration of vpc-cni"
+    yield from _applying("", "all are there", *missing, (is_open, warning, text, remedy))
+
+
+def inside(deployment: Deployment) -> Iterator[Finding]:
+    """Whether others in an existing cluster change or refuse pods, or hand out Neuron devices."""
+    if deployment.experiment.aws.cluster is None:
+        return
+    try:
+        with connected(deployment) as api, kubernetes_errors():
+            hooks, timeout = AdmissionregistrationV1Api(api), {"_request_timeout": 5}
+            changing = hooks.list_mutating_webhook_configuration(**timeout).items
+            refusing = hooks.list_validating_webhook_configuration(**timeout).items
+            daemons = AppsV1Api(api).list_daemon_set_for_all_namespaces(**timeout).items
+    except NoCluster:
+        text = "not known whether a policy engine refuses pods, before a deploy gives access"
+        yield warning(text, "kubectl get validatingwebhookconfigurations says")
+        return
+    engines = ", ".join(
+        each.metadata.name
+        for each in (*changing, *refusing)
+        if _meets_pods(each) and not each.metadata.name.startswith(_OF_AWS)
+    )
+    is_plugged = any("neuron-device-plugin" in daemon.metadata.name for daemon in daemons)
+    twice = "neuron-device-plugin hands out the devices that the DRA driver hands out, too"
+    exempt = f"exempt namespace {NAMESPACE}"
+    yield from _applying(
+        "",
+        "nobody changes or refuses pods, or hands out Neuron devices",
+        (is_plugged, refused, twice, "keep it off nodes with the taint aws.amazon.com/neuron"),
+        (bool(engines), warning, f"{engines} may change or refuse pods", exempt),
+    )
+
+
+def _meets_pods(configuration: Any) -> bool:
+    rules = [rule for hook in configuration.webhooks or [] for rule in hook.rules or []]
+    return any({"*", "*/*", "pods"}.intersection(rule.resources) for rule in rules)

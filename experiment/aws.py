@@ -1,0 +1,81 @@
+"""Where an experiment runs: region, zones, and a VPC and a cluster that exist already."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Final, Self
+
+from pydantic import Field, model_validator
+
+from experiment.fields import DISTINCT, Cidr, Region, Strict, Zone, matching, of_aws, refused
+
+PRIVATE: Final = (
+    *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8"),
+    *("169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"),
+)
+
+
+VpcId = Annotated[str, of_aws("vpc", "a VPC")]
+SubnetId = Annotated[str, of_aws("subnet", "a subnet")]
+SecurityGroupId = Annotated[str, of_aws("sg", "a security group")]
+ClusterName = Annotated[
+    str,
+    matching(r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", "an EKS cluster's name: A-Z, a-z, 0-9, - and _"),
+]
+RoleArn = Annotated[str, matching(r"^arn:aws:iam::\d{12}:role/[\w+=,.@/-]+$", "the ARN of a role")]
+
+
+class Aws(Strict):
+    """Where the experiment runs. What is not named here is made, and destroyed with it."""
+
+    region: Region = Field(description="AWS region that offers the instance type.")
+    availability_zones: Annotated[tuple[Zone, ...], DISTINCT] = Field(
+        min_length=2,
+        max_length=3,
+        description="Zones of the VPC. The EKS control plane needs two; one of them must be "
+        "capacity.availability_zone.",
+    )
+    api_access: tuple[Cidr, ...] = Field(
+        (),
+        description="CIDR blocks that may reach the Kubernetes API: public ones; with vpc also "
+        "private ones. Empty: from the VPC only, of an existing one from the cluster's nodes only.",
+    )
+    vpc: VpcId | None = Field(
+        None, description="An existing VPC, to be used in place of a new one."
+    )
+    subnets: Annotated[tuple[SubnetId, ...], DISTINCT] = Field(
+        (),
+        description="Private subnets of vpc with a way out, one in each of availability_zones, in "
+        "their order.",
+    )
+    cluster: ClusterName | None = Field(
+        None, description="An existing EKS cluster in vpc, to be used in place of a new one."
+    )
+    cluster_security_group: SecurityGroupId | None = Field(
+        None,
+        description="The security group that EKS has made for cluster: aws eks describe-cluster "
+        "calls it clusterSecurityGroupId.",
+    )
+    administrator_role: RoleArn | None = Field(
+        None,
+        description="A role that may administrate cluster, for commands to assume. By default one "
+        "is made, with an access entry.",
+    )
+
+    @model_validator(mode="after")
+    def _zones_are_of_the_region(self) -> Self:
+        for index, zone in enumerate(self.availability_zones):
+            if not zone.startswith(self.region):
+                raise refused(f"availability_zones[{index}]", f"must be a zone of {self.region}")
+        return self
+
+    @property
+    def private_access(self) -> tuple[str, ...]:
+        """The blocks of ``api_access`` that the API meets in the VPC."""
+        return tuple(filter(is_private, self.api_access))
+
+
+def is_private(block: str) -> bool:
+    """Whether any of its addresses is one that no other network sees."""
+    network = ipaddress.IPv4Network(block)
+    return any(network.overlaps(ipaddress.IPv4Network(private)) for private in PRIVATE)
