@@ -75,13 +75,11 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
 
 def compose_delivery(app: cdk.App, experiment: Experiment, account: str | None = None) -> None:
     """Add the stack with the roles of workflows. It is alone: it stays when the others go."""
-    shared = _shared(app, experiment, account)
-    DeliveryStack(app, f"{experiment.name}-delivery", experiment=experiment, **shared())
+    shared = _shared(app, experiment, account)()
+    DeliveryStack(app, f"{experiment.name}-delivery", experiment=experiment, **shared)
 
 
-def _shared(
-    app: cdk.App, experiment: Experiment, account: str | None
-) -> Callable[..., dict[str, Any]]:
+def _shared(app: cdk.App, experiment: Experiment, account: str | None) -> Callable[..., Any]:
     """Makes what each stack gets, in the experiment's region or another."""
     # Traces contain temporary directories of the jsii runtime, so that no two assemblies would be
     # equal.
@@ -96,10 +94,7 @@ def _shared(
 
 
 def write_manifests(experiment: Experiment, deployed: Deployed, directory: Path) -> None:
-    """Writes the same manifests as files, for reading or ``kubectl apply``.
-
-    Like the CDK, which leaves assets of an earlier synthesis in its output, it deletes nothing.
-    """
+    """Writes the same manifests as files, for reading or ``kubectl apply``; deletes none."""
     app = cdk8s.App(outdir=str(directory))
     charts(app, experiment, deployed)
     app.synth()
@@ -108,8 +103,8 @@ def write_manifests(experiment: Experiment, deployed: Deployed, directory: Path)
 def main() -> int:
     """Synthesise the experiment named by ``-c experiment=FILE``; returns the exit status.
 
-    ``-c account=`` takes twelve digits, or ``none`` for templates that fit any account. Without it
-    the account is that of the credentials, as the CLI tells every app.
+    ``-c account=`` takes 12 digits, or ``none`` for any account. Its default is the credentials',
+    which the CLI tells every app.
     """
     app = cdk.App()
     given = app.node.try_get_context("account") or os.environ.get("CDK_DEFAULT_ACCOUNT") or "none"

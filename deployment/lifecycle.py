@@ -41,10 +41,8 @@ class Stack:
 def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
     """Deploys ``stacks`` and what they need, or all; returns the CLI's exit status.
 
-    Raises DeploymentError.
-
-    The CLI passes over stacks that have not changed. Synthesis gets the account. So names are
-    literal, and CloudFormation can import the bucket and the logs that an earlier deploy left.
+    Synthesis gets the account. So names are literal, and CloudFormation can import the bucket and
+    the logs that an earlier deploy left. Raises DeploymentError.
     """
     if conflict := zone_conflict(deployment):
         raise DeploymentError(conflict)
@@ -58,13 +56,11 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
 
 def zone_conflict(deployment: Deployment) -> str | None:
     """Why the stacks that stand cannot become those of the file, in a line, if they cannot."""
-    standing = deployment.outputs("network").get("Zones")
-    if standing in (None, zones(deployment.experiment)):
-        return None
-    return (
-        f"{deployment.file}: capacity.availability_zone of aws.availability_zones = "
-        f"{zones(deployment.experiment)}: must be {standing}, in which its stacks stand"
-    )
+    fields = f"{deployment.file}: capacity.availability_zone of aws.availability_zones"
+    wanted = zones(deployment.experiment)
+    standing = deployment.outputs("network").get("Zones", wanted)
+    text = f"{fields} = {wanted}: must be {standing}, in which its stacks stand"
+    return None if standing == wanted else text
 
 
 def synthesised(deployment: Deployment) -> list[Stack]:
@@ -177,12 +173,6 @@ def compare(deployment: Deployment, markdown: str | None) -> int:
     comment = f"<details><summary>{title}</summary>\n\n{fenced}\n\n</details>\n"
     Path(markdown).write_text(comment, encoding="utf-8")
     return completed.returncode
-
-
-def qualifier() -> str:
-    """Of the CDK's bootstrap: that of cdk.json, from which the CLI and the app have it, too."""
-    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    return str(context.get("@aws-cdk/core:bootstrapQualifier", "hnb659fds"))
 
 
 def owner(stack: dict[str, Any]) -> str | None:

@@ -85,8 +85,7 @@ def _synthesise(file: str, layout: Layout, environment: Mapping[str, str]) -> No
     context = ["--context", f"experiment={file}", "--context", "account=none"]
     arguments = [*context, "--output", str(layout.assembly), "--quiet"]
     options = ["--ci", "--no-notices", "--no-lookups"]
-    # Synthesis leaves the manifests of another experiment there.
-    shutil.rmtree(layout.assembly, ignore_errors=True)
+    shutil.rmtree(layout.assembly, ignore_errors=True)  # manifests of another experiment
     # Otherwise the CLI looks up a host of AWS.
     quiet = {"CDK_DISABLE_CLI_TELEMETRY": "true"}
     run(

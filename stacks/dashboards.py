@@ -110,12 +110,8 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
         )
         for title, axis, statistic, series in _NODE_GRAPHS
     ]
-    return cloudwatch.Dashboard(
-        scope,
-        "Nodes",
-        dashboard_name=dashboard_name(experiment, "nodes"),
-        widgets=[graphs[:3], graphs[3:]],
-    )
+    name, rows = dashboard_name(experiment, "nodes"), [graphs[:3], graphs[3:]]
+    return cloudwatch.Dashboard(scope, "Nodes", dashboard_name=name, widgets=rows)
 
 
 def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:

@@ -49,10 +49,7 @@ def dashboard_name(experiment: Experiment, subject: str) -> str:
 
 
 def zones(experiment: Experiment) -> str:
-    """That of the Trainium nodes, and all: an output of the network, which stays in its zones.
-
-    Subnets in others would have the addresses of those that stand, and CloudFormation makes the new
-    before it deletes the old.
-    """
+    """That of the Trainium nodes, and all. A network stays in its zones: CloudFormation makes new
+    subnets before it deletes the old, which have their addresses."""
     listed = ", ".join(experiment.aws.availability_zones)
     return f"{experiment.capacity.availability_zone} of {listed}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
 from deployment.account import Deployment, ask
-from deployment.lifecycle import owner, qualifier, regions, zone_conflict
+from deployment.lifecycle import ROOT, owner, regions, zone_conflict
 from deployment.preflight.check import Finding, ok, refused, warning
 from stacks.delivery import STACKS
 from stacks.regions import budget_region, budget_stack_name, dashboard_name
@@ -32,9 +33,11 @@ _REMEDIES: Final = {
 def bootstrap(deployment: Deployment) -> Iterator[Finding]:
     """The CDK's bootstrap of the experiment's region, and of its budget's."""
     remedy = f"make bootstrap EXPERIMENT={deployment.file}"
+    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    qualifier = context.get("@aws-cdk/core:bootstrapQualifier", "hnb659fds")
     for region in sorted(regions(deployment.experiment)):
         ssm, subject = deployment.client("ssm", region), f"bootstrap {region}"
-        answer = ask(ssm.get_parameter, Name=f"/cdk-bootstrap/{qualifier()}/version")
+        answer = ask(ssm.get_parameter, Name=f"/cdk-bootstrap/{qualifier}/version")
         version = int(answer["Parameter"]["Value"]) if answer else None
         if version is None:
             yield refused("the region is not prepared for the CDK", remedy, subject)
@@ -73,11 +76,10 @@ def dashboards(deployment: Deployment) -> Iterator[Finding]:
     prefix = dashboard_name(deployment.experiment, "")
     answer = deployment.client("cloudwatch").list_dashboards(DashboardNamePrefix=prefix)
     listed = {entry["DashboardName"] for entry in answer["DashboardEntries"]}
-    if others := sorted(name for name in listed & names if name not in own):
-        text = f"{', '.join(others)}: somebody else's"
-        yield refused(text, "delete them, or give the experiment another name")
-    else:
-        yield ok("nobody else has their names")
+    others = sorted(name for name in listed & names if name not in own)
+    remedy = "delete them, or give the experiment another name"
+    rows = [refused(f"{name}: somebody else's", remedy) for name in others]
+    yield from rows or [ok("nobody else has their names")]
 
 
 def _problems(deployment: Deployment, stack: dict[str, Any], region: str) -> Iterator[Finding]:

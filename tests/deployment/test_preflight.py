@@ -240,7 +240,7 @@ def test_the_bootstrap_has_the_qualifier_of_the_context(
     is_found(aws, sound(), f"refused bootstrap {REGION}: ", "make bootstrap")
     context = {"@aws-cdk/core:bootstrapQualifier": "mine"}
     (tmp_path / "cdk.json").write_text(json.dumps({"context": context}))
-    monkeypatch.setattr(lifecycle, "ROOT", tmp_path)
+    monkeypatch.setattr(account, "ROOT", tmp_path)
     assert problems(aws, sound()) == []
 
 
