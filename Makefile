@@ -176,7 +176,7 @@ $(READY_SCAN): scanners/requirements.txt scanners/constraints.txt scanners/go.mo
 
 .PHONY: scan
 scan: $(READY_DEV) $(READY_SCAN) ## Scan templates, manifests, image file, workflows and history for known mistakes
-	pytest tests/scan
+	CDK_VALIDATION=true pytest tests/scan
 
 # They ask pypi.org and npmjs.com what is known of our packages. An answer that does not come is no answer.
 .PHONY: audit
