@@ -195,6 +195,8 @@ def _checkpoint(model: Model) -> str:
 def _settings(experiment: Experiment) -> dict[str, str]:
     """What the variants have in common, as a person would put it."""
     serving, price = experiment.serving, cost(experiment)
+    machines, together = experiment.capacity.nodes, not experiment.isolated
+    apart = f"{machines}: variants on different machines, whose own difference no figure leaves out"
     arguments, thinking = dict(experiment.benchmark.chat_template_kwargs), dict[str, str]()
     if "enable_thinking" in arguments:
         # Qwen3's template asks whether it "is false", which no other value is.
@@ -206,6 +208,7 @@ def _settings(experiment: Experiment) -> dict[str, str]:
         "Image": experiment.serving_runtime.image.rpartition(":")[2],
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
+        **({"Nodes": apart} if together and machines > 1 else {}),
         "Length": f"{serving.length} tokens",
         **thinking,
         **({"Chat template": json.dumps(arguments)} if arguments else {}),
