@@ -98,8 +98,12 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
         data["quality"]["limit"] = 1
     untried = sorted({str(s.mode) for s in experiment.speculations if s.mode is not mode})
     text = io.StringIO()
-    text.write(f"# Made by make smoke from {file}: its way, tried with a small pair on one device\n")
-    text.write(f"# a variant. Deploy it before {file}. Its results say nothing about speculation.\n")
+    text.write(
+        f"# Made by make smoke from {file}: its way, tried with a small pair on one device\n"
+    )
+    text.write(
+        f"# a variant. Deploy it before {file}. Its results say nothing about speculation.\n"
+    )
     text.write("# Not tried: EFA, a group of devices, and whether larger nodes can be had.\n")
     if untried:
         modes = ", ".join(untried)

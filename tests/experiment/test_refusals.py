@@ -65,6 +65,7 @@ BASES: Final[dict[str, dict[str, Any]]] = {
     "jobs": files.VANILLA,
     "ladder": {"benchmark.concurrency": ABSENT, "benchmark.requests": ABSENT},
     "sweep": swept(),
+    "first": of_file("first"),
     "listed": {"serving.devices": 4, "serving.tensor_parallel": 16},
     "guest": MATRIX[IN_A_CLUSTER],
 }
