@@ -145,7 +145,7 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         script, *arguments = command
         room = Room(cpu=1, memory=16, memory_limit=64, disk=20, disk_limit=_DISK)
         steps.append(_neuron(variant, "draft", "python3", script, args=arguments, room=room))
-    # The request fits beside the services on a trn2.48xlarge, where they idle until this is done
+    # The request fits beside the services on a Trainium node, where they idle until this is done
     # and indexes are kept off. No limit of CPU: the compiler uses all cores.
     size = experiment.compile_instance
     room = Room(size.compile_vcpus, size.compile_gib, 200, _DISK, size.compile_limit_gib)

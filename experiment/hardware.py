@@ -2,8 +2,8 @@
 
 Figures of trn2.48xlarge: AWS Neuron documentation, "Trainium2 architecture" and "Amazon EC2 Trn2
 instances". Of trn2.3xlarge, which those leave out: who ran on one reports 12 vCPUs, 124 GiB that
-are free of 128, 4 logical cores of 24 GB and no EFA device, on a disk of its own (vllm-neuron
-fa252127, ``examples/vllm_neuron/models/llama3/dflash/run_tp4.sh``; docs/assumptions.md, A41).
+are free of 128, 4 logical cores of 24 GB and no EFA device (vllm-neuron fa252127, ``run_tp4.sh`` of
+the DFlash example; docs/assumptions.md, A32).
 """
 
 from __future__ import annotations
@@ -76,10 +76,11 @@ class CompileInstance:
 
 
 COMPILE_INSTANCES: Final = (
-    # 67 GB of weights were compiled for 4 cores in the 124 GiB and on the 12 vCPUs of a
-    # trn2.3xlarge, "with careful memory management" (NxDI's contributed Qwen3.5). A third of that
-    # leaves room for what is traced beside the weights.
-    CompileInstance("r7i.4xlarge", 16, 128, 1.0584, 24, 12, 96, 112),
+    # 67 GB of weights were compiled for 4 cores with the 12 vCPUs and 124 GiB of a trn2.3xlarge, by
+    # "careful memory management", in 12 to 42 minutes (neuronx-distributed-inference, README of
+    # contrib/models/Qwen3.5-35B-A3B). A third of these weights need no care. The request fits
+    # beside a service there.
+    CompileInstance("r7i.4xlarge", 16, 128, 1.0584, 24, 1, 32, 112),
     # Half the CPUs of a trn2.48xlarge, and room for the 600 GiB that a compile may take.
     CompileInstance("r7i.24xlarge", 96, 768, 6.3504, float("inf"), 16, 400, 600),
 )

@@ -82,7 +82,6 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
     }
     logical_cores = TRN2_3XLARGE.cores_per_device // experiment.serving.logical_core_size
     data["serving"] |= {"length": LENGTH, "devices": 1, "tensor_parallel": logical_cores}
-    data["compiling"]["node"] = "cpu"
     data["benchmark"] |= {
         "concurrency": experiment.concurrency_without_a_queue,
         "load": None,

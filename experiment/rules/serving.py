@@ -169,11 +169,11 @@ def _nodes_are_used(experiment: Experiment) -> Refusals:
 
 
 def _compiled_beside(experiment: Experiment) -> Refusals:
-    """A Trainium node that compiles has room for that beside what it serves."""
+    """A Trainium node that compiles has memory for that, while what it serves idles."""
     instance, needed = experiment.capacity.instance, experiment.compile_instance
     on_trainium = experiment.compile_node is CompileNode.TRAINIUM
-    if on_trainium and needed.memory_gib >= instance.memory_gib:
-        why = f"a compile would take the {instance.memory_gib} GiB of a {instance.name}"
+    if on_trainium and needed.compile_limit_gib > instance.memory_gib:
+        why = f"compiles may take {needed.compile_limit_gib} GiB, more than a {instance.name} has"
         yield Refusal("compiling.node", f"must be {CompileNode.CPU}: {why}")
 
 
