@@ -129,6 +129,7 @@ def benchmark_config(
         objectives=config.Objectives(**objectives.model_dump()) if objectives else None,
         keep_answers=load.keep_answers,
         apart=experiment.isolated,
+        machines=1 if experiment.isolated else experiment.capacity.nodes,
         stopper=stopper if experiment.capacity.stops_after_run else None,
         api_key_secret=experiment.api_key_secret,
         cost=cost(experiment),
@@ -195,8 +196,6 @@ def _checkpoint(model: Model) -> str:
 def _settings(experiment: Experiment) -> dict[str, str]:
     """What the variants have in common, as a person would put it."""
     serving, price = experiment.serving, cost(experiment)
-    machines, together = experiment.capacity.nodes, not experiment.isolated
-    apart = f"{machines}: variants on different machines, whose own difference no figure leaves out"
     arguments, thinking = dict(experiment.benchmark.chat_template_kwargs), dict[str, str]()
     if "enable_thinking" in arguments:
         # Qwen3's template asks whether it "is false", which no other value is.
@@ -208,7 +207,6 @@ def _settings(experiment: Experiment) -> dict[str, str]:
         "Image": experiment.serving_runtime.image.rpartition(":")[2],
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
-        **({"Nodes": apart} if together and machines > 1 else {}),
         "Length": f"{serving.length} tokens",
         **thinking,
         **({"Chat template": json.dumps(arguments)} if arguments else {}),
