@@ -41,7 +41,7 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
     """YAML of ``experiment``, read from ``file``, with small models, few tokens and few requests.
 
     Each variant has a node of one device, on demand; where those are not sold, in ``REGION``. It
-    has the same name: in the same region it has the same stacks. No small heads are known, so it
+    has a name of its own, for dashboards' are unique in an account. No small heads are known, so it
     uses a draft model: fused, or vanilla where its variants are jobs. Of several variants it has
     the first, of a sweep one window.
 
@@ -54,6 +54,7 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
             f"which is served by {serving_in_words(mode)}; deploy {file} itself"
         )
     data: dict[str, Any] = experiment.model_dump(mode="json")
+    data["name"] = f"{experiment.name[:14]}-smoke"
     capacity = data["capacity"]
     capacity |= {"purchase": "on-demand", "reservation_id": None, "price": PRICE, "nodes": 2}
     capacity["instance_type"] = TRN2_3XLARGE.name
