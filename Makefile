@@ -13,6 +13,8 @@ $(foreach name,$(.VARIABLES),$(if $(filter line,$(origin $(name))),$(eval overri
 export PYTHON ?= python3
 export EXPERIMENT ?= experiments/article.yaml
 
+# Commands and tests start many processes: what one has compiled, the next need not.
+export PYTHONDONTWRITEBYTECODE :=
 # Node, npm and the pinned CDK CLI come with the environment; those of the machine are not used.
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 # Otherwise the CLI looks up an AWS host on every command.

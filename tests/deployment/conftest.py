@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 import cdk8s
 import pytest
+from kubernetes.client import Configuration
 
 from charts.manifests import charts
 from charts.names import Deployed, bucket_name
@@ -25,6 +26,9 @@ from tests.deployment.fake_aws import ACCOUNT, MINUTE, FakeAws
 from tests.deployment.fake_aws.cloudformation import Template
 from tests.deployment.operators import Operator, add_cluster, experiment_operator, node_operator
 from tests.experiment.files import ARTICLE, edited
+
+# Every object that the client reads makes a configuration, which sets the level of its loggers.
+Configuration.debug = False
 
 IMAGE = {"benchmark.image": "registry.example/benchmark:1"}
 

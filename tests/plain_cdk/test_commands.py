@@ -64,6 +64,7 @@ def run(aws: Aws, cloudformation: CloudFormation, tmp_path: Path) -> Iterator[Ru
             "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path.home() / ".cache/aws/jsii/package-cache"),
             "AWS_ENDPOINT_URL_CLOUDFORMATION": url,
             "CDK_DISABLE_CLI_TELEMETRY": "true",
+            "CDK_VALIDATION": os.environ["CDK_VALIDATION"],
             "NODE_OPTIONS": f"{os.environ['NODE_OPTIONS']} --require {HURRY}",
         }
 

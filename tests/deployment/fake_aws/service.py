@@ -25,6 +25,7 @@ Caller = Callable[[str, Callable[[], Any]], Any]
 """Makes a call, such as ``ec2:DescribeVpcs``, of the account; raises what is to go wrong."""
 
 _VALIDATOR: Final = ParamValidator()
+_GOOD: Final[set[tuple[int, bool, str]]] = set()
 
 
 def refused(code: str, message: str, operation: str = "Operation") -> ClientError:
@@ -69,12 +70,15 @@ class Client:
 
 
 def _judge(value: object, shape: Any, *, is_complete: bool) -> None:
-    if shape is None:
+    # Most is asked and answered again and again, and to judge it takes longer than to write it.
+    judged = id(shape), is_complete, repr(value)
+    if shape is None or judged in _GOOD:
         return
     report = _VALIDATOR.validate(value, shape).generate_report().splitlines()
     problems = [line for line in report if is_complete or not line.startswith("Missing required")]
     if problems:
         raise ParamValidationError(report="\n".join(problems))
+    _GOOD.add(judged)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -44,7 +44,10 @@ Change = Callable[[list[Record]], list[Record]]
 
 @functools.cache
 def advised(sweep: Sweep) -> Advice:
-    return advise(sweep.config(), sweep.records())
+    return advise(sweep.config(), records_of(sweep))
+
+
+records_of: Final = functools.cache(Sweep.records)
 
 
 def config(**changes: Any) -> Config:
@@ -148,7 +151,7 @@ CHANGES: dict[str, Change] = {
 @pytest.mark.parametrize("name", [*SWEEPS, *CHANGES])
 def test_what_is_said_of_a_sweep(name: str, snapshot: SnapshotAssertion) -> None:
     sweep = SWEEPS.get(name, ISOLATED if name == "no controls" else SMALL)
-    records = sweep.records()
+    records = records_of(sweep)
     advice = advise(sweep.config(), CHANGES[name](records) if name in CHANGES else records)
     assert ledgers.text(advice) == snapshot(extension_class=TextSnapshot)
     assert "NaN" not in advice.to_json()
@@ -162,7 +165,7 @@ def test_nothing_is_advised_from_a_cell_that_fails(of_three: int) -> None:
         dataclasses.replace(r, error="reset", output_tokens=None)
         if (r.variant, r.load) == ("d0-k3", "concurrency-4") and next(numbers) % 3 < of_three
         else r
-        for r in SMALL.records()
+        for r in records_of(SMALL)
     ]
     cells = [cell for case in summarise(SMALL.config(), records).cases for cell in case.cells]
     advice = advise(SMALL.config(), records, cells=cells)
@@ -183,12 +186,12 @@ def test_lines_with_equal_names_are_told_apart() -> None:
         v.model_copy(update={"draft": f"{owners[v.draft]}/same"}) if v.draft else v
         for v in config.variants
     )
-    advice = advise(config.model_copy(update={"variants": variants}), SMALL.records())
+    advice = advise(config.model_copy(update={"variants": variants}), records_of(SMALL))
     assert [line.name for line in advice.lines] == ["same (d0-k3)", "same (d1-k3)"]
 
 
 def test_a_mix_weighs_the_classes() -> None:
-    advice = advise(SMALL.config(), SMALL.records(), mix={"structured": 3})
+    advice = advise(SMALL.config(), records_of(SMALL), mix={"structured": 3})
     assert dict(advice.mix) == {"structured": 1.0, "open-ended": 0.0}
     by_scope = {(best.prompt_class, best.load): best for best in advice.recommendations}
     for load in SMALL.config().load.points:
@@ -206,11 +209,11 @@ def test_a_mix_weighs_the_classes() -> None:
 )
 def test_a_bad_mix_is_refused(mix: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        advise(SMALL.config(), SMALL.records(), mix=mix)
+        advise(SMALL.config(), records_of(SMALL), mix=mix)
 
 
 def test_a_measured_window_is_what_the_report_says() -> None:
-    summary = summarise(SMALL.config(), SMALL.records())
+    summary = summarise(SMALL.config(), records_of(SMALL))
     advice = advised(SMALL)
     names = {(line.name, window): name for line in advice.lines for window, name in line.variants}
     for prospect in advice.prospects:
@@ -231,7 +234,7 @@ def test_a_measured_window_is_what_the_report_says() -> None:
 @pytest.mark.parametrize("prompts", [24, 4])
 def test_where_prompts_return_advice_is_as_unsure_as_the_report(prompts: int) -> None:
     sweep = dataclasses.replace(SWEEPS["prompts that differ"], prompts=prompts)
-    (case,) = summarise(sweep.config(), sweep.records()).cases
+    (case,) = summarise(sweep.config(), records_of(sweep)).cases
     for prospect, cell in zip(advised(sweep).prospects, case.cells[1:], strict=True):
         assert prospect.measured
         assert cell.comparison
@@ -243,14 +246,14 @@ def test_where_prompts_return_advice_is_as_unsure_as_the_report(prompts: int) ->
 
 def test_nothing_is_advised_on_fewer_prompts_than_an_interval_needs() -> None:
     sweep = dataclasses.replace(SWEEPS["prompts that differ"], prompts=2, rounds=3)
-    advice = advise(sweep.config(), sweep.records())
+    advice = advise(sweep.config(), records_of(sweep))
     assert [*advice.prospects, *advice.recommendations] == []
     assert "Nothing is advised on coding: it needs 3 prompts." in advice.notes
 
 
 def test_a_rehearsal_advises_nothing_in_words() -> None:
     rehearsed = SMALL.config().model_copy(update={"stand_in": "golden endpoints"})
-    advice = advise(rehearsed, SMALL.records())
+    advice = advise(rehearsed, records_of(SMALL))
     assert advice.rehearsal
     assert advice.prospects == advised(SMALL).prospects
     for best in advice.recommendations:
