@@ -129,6 +129,7 @@ def benchmark_config(
         objectives=config.Objectives(**objectives.model_dump()) if objectives else None,
         keep_answers=load.keep_answers,
         apart=experiment.isolated,
+        machines=1 if experiment.isolated else experiment.capacity.nodes,
         stopper=stopper if experiment.capacity.stops_after_run else None,
         api_key_secret=experiment.api_key_secret,
         cost=cost(experiment),

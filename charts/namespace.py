@@ -99,7 +99,7 @@ def _to(peer: k8s.NetworkPolicyPeer, *ports: k8s.NetworkPolicyPort) -> k8s.Netwo
 
 
 def add_device_claims(chart: Chart, experiment: Experiment) -> None:
-    """Connected Neuron devices of one group, at one logical core size, such as ``xl-trn2``."""
+    """Neuron devices, connected where there are several, at one logical core size: ``xl-trn2``."""
     serving, instance = experiment.serving, experiment.capacity.instance_type
     attributes = f"device.attributes['{DRIVER}']"
     whole_devices = k8s.CelDeviceSelector(
@@ -128,7 +128,7 @@ def add_device_claims(chart: Chart, experiment: Experiment) -> None:
     )
     claim = k8s.DeviceClaim(
         requests=[k8s.DeviceRequest(name=_REQUEST, exactly=devices)],
-        constraints=[wired],
+        constraints=[wired] if serving.devices > 1 else None,
         config=[k8s.DeviceClaimConfiguration(requests=[_REQUEST], opaque=cores)],
     )
     metadata = k8s.ObjectMeta(name=claim_template(experiment))

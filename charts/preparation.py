@@ -147,7 +147,8 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         steps.append(_neuron(variant, "draft", "python3", script, args=arguments, room=room))
     # The request fits beside the services on a Trainium node, where they idle until this is done
     # and indexes are kept off. No limit of CPU: the compiler uses all cores.
-    room = Room(cpu=16, memory=400, memory_limit=600, disk=200, disk_limit=_DISK)
+    size = experiment.compile_instance
+    room = Room(size.compile_vcpus, size.compile_gib, 200, _DISK, size.compile_limit_gib)
     compiles: dict[str, Any] = {
         "args": runtime.compile_command(variant, places),
         "variables": {**runtime.compile_environment(variant, places), "HF_HUB_OFFLINE": "1"},

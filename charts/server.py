@@ -44,7 +44,7 @@ ARTIFACT_PATH: Final = "/artifact"
 KEY_FILE: Final = "/key/key"
 """Of services that ask for one: in memory, and of no use to other pods."""
 
-# For each device that a pod has. Sixteen make a trn2.48xlarge (192 vCPU, 2 TiB), less what
+# For each device that a pod has: of the 12 vCPUs and 128 GiB that each type has for one, less what
 # compiling and the node's own pods need.
 _CPU: Final = 10
 _MEMORY_GIB: Final = 80
@@ -205,6 +205,8 @@ def on_devices(
     """
     devices = experiment.serving.devices
     cpu, memory = devices * _CPU, devices * _MEMORY_GIB
+    if experiment.capacity.instance.devices == devices == 1:
+        cpu -= 2  # the node's own pods take as much of a small one
     if beside:
         cpu, memory = cpu - beside.cpu, memory - (beside.memory_limit or beside.memory)
     if experiment.serving.api_key:

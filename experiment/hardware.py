@@ -1,6 +1,9 @@
 """Instance types an experiment can run on.
 
-Figures: AWS Neuron documentation, "Trainium2 architecture" and "Amazon EC2 Trn2 instances".
+Figures of trn2.48xlarge: AWS Neuron documentation, "Trainium2 architecture" and "Amazon EC2 Trn2
+instances". Of trn2.3xlarge, which those leave out: who ran on one reports 12 vCPUs, 124 GiB that
+are free of 128, 4 logical cores of 24 GB and no EFA device (vllm-neuron fa252127, ``run_tp4.sh`` of
+the DFlash example; docs/assumptions.md, A32).
 """
 
 from __future__ import annotations
@@ -21,9 +24,9 @@ class InstanceType:
     vcpus: int
     memory_gib: int
     network_interfaces: int
-    """EFA interfaces, one per network card."""
-    sold_on_demand: bool
-    """Whether the price list has an on-demand price for it."""
+    """EFA interfaces, one per network card. 0: none is needed, and the node has a plain one."""
+    sold_on_demand: frozenset[str]
+    """Regions in which an on-demand price of it was seen."""
 
 
 TRN2_48XLARGE: Final = InstanceType(
@@ -35,39 +38,65 @@ TRN2_48XLARGE: Final = InstanceType(
     memory_gib=2048,
     network_interfaces=16,
     # Read on 2026-07-28: no on-demand SKU in any region.
-    sold_on_demand=False,
+    sold_on_demand=frozenset(),
 )
 
-INSTANCE_TYPES: Final = {instance.name: instance for instance in (TRN2_48XLARGE,)}
+TRN2_3XLARGE: Final = InstanceType(
+    name="trn2.3xlarge",
+    devices=1,
+    cores_per_device=8,
+    hbm_gib_per_device=96,
+    vcpus=12,
+    memory_gib=128,
+    network_interfaces=0,
+    # A third party's table of 2026-05 has a price for Melbourne; users were sent to Sao Paulo
+    # (aws-neuron/nki-moe 14).
+    sold_on_demand=frozenset({"ap-southeast-4", "sa-east-1"}),
+)
+
+INSTANCE_TYPES: Final = {each.name: each for each in (TRN2_48XLARGE, TRN2_3XLARGE)}
 
 
 @dataclass(frozen=True)
 class CompileInstance:
-    """A CPU instance that compiles one graph at a time."""
+    """A CPU instance that compiles one graph at a time, and what a compile takes of it."""
 
     name: str
     vcpus: int
     memory_gib: int
     usd_per_hour: float
-    """On demand."""
+    """On demand in us-east-1 on 2026-01-19: aws/karpenter-provider-aws 031e72b,
+    pkg/providers/pricing/zz_generated.pricing_aws.go. us-east-2 is commonly quoted the same."""
+    most_weights_gib: float
+    """Of the target and a draft together."""
+    compile_vcpus: int
+    compile_gib: int
+    """Both are requested. A compile uses all CPUs that are idle."""
+    compile_limit_gib: int
 
 
-COMPILE_INSTANCE: Final = CompileInstance(
-    name="r7i.24xlarge",
+COMPILE_INSTANCES: Final = (
+    # 67 GB of weights were compiled for 4 cores with the 12 vCPUs and 124 GiB of a trn2.3xlarge, by
+    # "careful memory management", in 12 to 42 minutes (neuronx-distributed-inference, README of
+    # contrib/models/Qwen3.5-35B-A3B). A third of these weights need no care. The request fits
+    # beside a service there.
+    CompileInstance("r7i.4xlarge", 16, 128, 1.0584, 24, 1, 32, 112),
     # Half the CPUs of a trn2.48xlarge, and room for the 600 GiB that a compile may take.
-    vcpus=96,
-    memory_gib=768,
-    # In us-east-1 on 2026-01-19: aws/karpenter-provider-aws 031e72b,
-    # pkg/providers/pricing/zz_generated.pricing_aws.go. us-east-2 is commonly quoted the same.
-    usd_per_hour=6.3504,
+    CompileInstance("r7i.24xlarge", 96, 768, 6.3504, float("inf"), 16, 400, 600),
 )
+"""The smallest first."""
 
 MOST_TRAINIUM_NODES: Final = 8
 """Of any experiment: a node group keeps its sizes for life (docs/decisions/0027)."""
 MOST_COMPILE_NODES: Final = 4
-"""384 vCPUs of the quota "Running On-Demand Standard instances" (L-1216C47A)."""
+"""At most 384 vCPUs of the quota "Running On-Demand Standard instances" (L-1216C47A)."""
 
 
 def compile_nodes(graphs: int) -> int:
     """CPU nodes that compile ``graphs`` graphs: one each, up to ``MOST_COMPILE_NODES``."""
     return min(graphs, MOST_COMPILE_NODES)
+
+
+def compile_instance(weights_gib: float) -> CompileInstance:
+    """The smallest whose memory a compile of so many GiB of weights fits."""
+    return next(each for each in COMPILE_INSTANCES if weights_gib <= each.most_weights_gib)

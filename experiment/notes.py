@@ -22,10 +22,12 @@ def notes(experiment: Experiment) -> Iterator[str]:
     capacity, rounds = experiment.capacity, experiment.benchmark.rounds
     if not experiment.priced_as_bought:
         yield f"capacity.price: costs use the price of {experiment.price_description}"
-    if capacity.purchase is Purchase.ON_DEMAND and not capacity.instance.sold_on_demand:
+    sold_in, region = capacity.instance.sold_on_demand, experiment.aws.region
+    if capacity.purchase is Purchase.ON_DEMAND and region not in sold_in:
+        elsewhere = f"try {' or '.join(sorted(sold_in))}" if sold_in else "try spot first"
         yield (
             f"capacity.purchase = on-demand: no on-demand price of {capacity.instance_type} was "
-            "seen, so there may be none to buy; try spot first, then a capacity-block"
+            f"seen in {region}, so there may be none to buy; {elsewhere}, then a capacity-block"
         )
     if rounds.at_most < FEWEST_ROUNDS:
         yield (

@@ -23,7 +23,13 @@ from experiment.fields import (
     Zone,
     refused,
 )
-from experiment.hardware import INSTANCE_TYPES, MOST_TRAINIUM_NODES, InstanceType
+from experiment.hardware import (
+    INSTANCE_TYPES,
+    MOST_TRAINIUM_NODES,
+    CompileInstance,
+    InstanceType,
+    compile_instance,
+)
 from experiment.known_models import Models
 from experiment.measurement import Benchmark, PromptFile, Quality, TestCase, one_of
 from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
@@ -82,7 +88,9 @@ class Then(StrEnum):
 class Capacity(Strict):
     """The Trainium nodes and how they are paid for."""
 
-    instance_type: Literal["trn2.48xlarge"] = Field(description="EC2 instance type.")
+    instance_type: Literal["trn2.48xlarge", "trn2.3xlarge"] = Field(
+        description="EC2 instance type. trn2.48xlarge has 16 devices, trn2.3xlarge one."
+    )
     nodes: int = Field(ge=1, le=MOST_TRAINIUM_NODES, description="Nodes in the group.")
     availability_zone: Zone = Field(description="The zone that has the capacity.")
     purchase: Purchase = Field(
@@ -218,6 +226,15 @@ class Experiment(Strict):
     )
     _prompt_files: Mapping[str, PromptFile] = PrivateAttr(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _a_node_has_the_devices(self) -> Self:
+        """Before all rules, which count the services that a node has room for."""
+        instance = self.capacity.instance
+        if self.serving.devices > instance.devices:
+            most = f"must be at most {instance.devices}: a {instance.name} has no group of more"
+            raise refused("serving.devices", most)
+        return self
+
     @property
     def speculations(self) -> tuple[Speculation, ...]:
         """The variants that speculate, whether listed or swept. ``rules`` refuses to have none."""
@@ -247,6 +264,13 @@ class Experiment(Strict):
         """Where its compile Jobs run. None for a runtime whose services compile when they start."""
         first_start = self.serving_runtime.preparation is Preparation.FIRST_START
         return None if first_start else self.compiling.node
+
+    @property
+    def compile_instance(self) -> CompileInstance:
+        """What compiles on CPUs, by the weights of the target and of the largest draft."""
+        drafts = [self.models.draft, *(speculation.draft for speculation in self.speculations)]
+        largest = max((draft.known.checkpoint_gib for draft in drafts if draft), default=0)
+        return compile_instance(self.models.target.known.checkpoint_gib + largest)
 
     @property
     def api_key_secret(self) -> str | None:

@@ -1,4 +1,4 @@
-"""A small experiment of the same shape, to try a deployment in minutes."""
+"""A small experiment of the same shape on nodes of one device, to try a deployment in minutes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from experiment.fields import ExperimentError
+from experiment.hardware import TRN2_3XLARGE
 from experiment.runtimes import Mode, Workload, serving_in_words
 from experiment.schema import Experiment
 
-# Both have 16 heads, as the article's draft has, which NxDI shards over 32 cores as well.
+# Both have 16 heads, which NxDI shards over the 4 or 8 logical cores of one device.
 TARGET: Final = ("Qwen/Qwen3-1.7B", "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e")
 DRAFT: Final = ("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca")
+REGION: Final = "ap-southeast-4"
+PRICE: Final = {
+    "usd_per_hour": 2.235,
+    "purchase": "on-demand",
+    "region": REGION,
+    "as_of": "2026-05-01",
+    "source": "a third party's table of trn2.3xlarge in ap-southeast-4",
+}
 LENGTH: Final = 512
 TOKENS: Final = 64
 REQUESTS: Final = 8
@@ -31,8 +40,10 @@ CASES: Final = tuple(
 def smoke_experiment(experiment: Experiment, file: str) -> str:
     """YAML of ``experiment``, read from ``file``, with small models, few tokens and few requests.
 
-    It has the same name, and so the same stacks and nodes. No small heads are known, so its
-    variants use a draft model: fused, or vanilla where they are jobs. Of a sweep it has one window.
+    Each variant has a node of one device, on demand; where those are not sold, in ``REGION``. It
+    has a name of its own, for dashboards' are unique in an account. No small heads are known, so it
+    uses a draft model: fused, or vanilla where its variants are jobs. Of several variants it has
+    the first, of a sweep one window.
 
     Raises ExperimentError for a runtime without that mode.
     """
@@ -43,21 +54,35 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
             f"which is served by {serving_in_words(mode)}; deploy {file} itself"
         )
     data: dict[str, Any] = experiment.model_dump(mode="json")
-    for speculation in data["speculation"] or ():
+    data["name"] = f"{experiment.name[:14]}-smoke"
+    capacity = data["capacity"]
+    capacity |= {"purchase": "on-demand", "reservation_id": None, "price": PRICE, "nodes": 2}
+    capacity["instance_type"] = TRN2_3XLARGE.name
+    if experiment.workload is Workload.JOB:
+        capacity["nodes"] = 1
+    if experiment.aws.region not in TRN2_3XLARGE.sold_on_demand:
+        zones = [f"{REGION}{letter}" for letter in "ab"]
+        public = [b for b in experiment.aws.api_access if b not in experiment.aws.private_access]
+        data["aws"] = {"region": REGION, "availability_zones": zones, "api_access": public}
+        capacity["availability_zone"] = zones[0]
+    if experiment.speculation:
         least = experiment.serving_runtime.modes[mode].minimum_tokens
-        window = max(speculation["num_speculative_tokens"], least)
-        speculation |= {"mode": str(mode), "draft": None, "num_speculative_tokens": window}
+        first = experiment.speculations[0]
+        window = max(first.num_speculative_tokens, least)
+        named = {"name": first.name, "mode": str(mode), "num_speculative_tokens": window}
+        data["speculation"] = [named]
     if experiment.sweep:
         # Each batch keeps one variant and its baseline, and no more nodes than those.
         batches = data["sweep"]["batches"] or (None,)
         widest = max(s.num_speculative_tokens for s in experiment.speculations)
         data["sweep"] |= {"mode": str(mode), "drafts": None, "windows": [widest]}
-        data["capacity"]["nodes"] = min(experiment.capacity.nodes, 2 * len(batches))
+        capacity["nodes"] = min(experiment.capacity.nodes, 2 * len(batches))
     data["models"] = {
         role: {"id": name, "revision": revision}
         for role, (name, revision) in (("target", TARGET), ("draft", DRAFT))
     }
-    data["serving"]["length"] = LENGTH
+    logical_cores = TRN2_3XLARGE.cores_per_device // experiment.serving.logical_core_size
+    data["serving"] |= {"length": LENGTH, "devices": 1, "tensor_parallel": logical_cores}
     data["benchmark"] |= {
         "concurrency": experiment.concurrency_without_a_queue,
         "load": None,
@@ -73,8 +98,13 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
         data["quality"]["limit"] = 1
     untried = sorted({str(s.mode) for s in experiment.speculations if s.mode is not mode})
     text = io.StringIO()
-    text.write(f"# Made by make smoke from {file}: the same stacks, tried with a small pair.\n")
-    text.write(f"# Deploy it before {file}. Its results say nothing about speculation.\n")
+    text.write(
+        f"# Made by make smoke from {file}: its way, tried with a small pair on one device\n"
+    )
+    text.write(
+        f"# a variant. Deploy it before {file}. Its results say nothing about speculation.\n"
+    )
+    text.write("# Not tried: EFA, a group of devices, and whether larger nodes can be had.\n")
     if untried:
         modes = ", ".join(untried)
         text.write(f"# Not tried: mode {modes}, and what prepares it; in its place is {mode}.\n")

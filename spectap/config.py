@@ -214,6 +214,11 @@ class Config(Model):
         "and not beside each other.",
         exclude_if=lambda alternate: not alternate,
     )
+    machines: int = Field(
+        1,
+        description="Machines that servers measured beside each other are spread over.",
+        exclude_if=lambda machines: machines == 1,
+    )
     api_key_secret: Text | None = _optional(
         "Name of the secret with the endpoints' key; None where they ask for none, or "
         "for that of OPENAI_API_KEY."

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL
-from experiment.hardware import COMPILE_INSTANCE, MOST_COMPILE_NODES
+from experiment.hardware import MOST_COMPILE_NODES
 from stacks.constructs.node_config import user_data
 from stacks.roles import node_role
 
@@ -38,7 +38,7 @@ def system_node_group(scope: Construct, cluster: eks.ICluster, role: iam.Role) -
 
 
 def compile_node_group(
-    scope: Construct, construct_id: str, *, cluster: eks.ICluster
+    scope: Construct, construct_id: str, *, cluster: eks.ICluster, instance_type: str
 ) -> eks.Nodegroup:
     """A node group without nodes: the stage that compiles starts one for each missing graph."""
     return _node_group(
@@ -49,7 +49,7 @@ def compile_node_group(
         # The most that gp3 has: checkpoints, shards and images pass through it.
         {"volume_size": VOLUME_GIB, "iops": 6000, "throughput": 1000},
         user_data=ec2.UserData.custom(user_data(local_disks=False)),
-        instance_types=[ec2.InstanceType(COMPILE_INSTANCE.name)],
+        instance_types=[ec2.InstanceType(instance_type)],
         min_size=0,
         desired_size=0,
         max_size=MOST_COMPILE_NODES,

@@ -47,7 +47,12 @@ class TrainiumStack(Stack):
         nodes = self._trainium_nodes(experiment, cluster)
         groups = {TRAINIUM_NODES: nodes}
         if experiment.compile_node is CompileNode.CPU:
-            groups[COMPILE_NODES] = compile_node_group(self, "CompileNodes", cluster=cluster)
+            groups[COMPILE_NODES] = compile_node_group(
+                self,
+                "CompileNodes",
+                cluster=cluster,
+                instance_type=experiment.compile_instance.name,
+            )
         NeuronDraDriver(self, "NeuronDra", cluster=cluster, nodes=nodes)
         ending = ScaleToZero(
             self,

@@ -15,6 +15,7 @@ THREE_VARIANTS: Final = "a baseline and two windows, a quarter of a node each, a
 
 EAGLE3: Final = "EAGLE3 on NxDI, three windows, four services on a node"
 FIRST_START: Final = "EAGLE3 for Qwen3, compiled by its first start, a key"
+FIRST: Final = "one device a node, in Melbourne"
 DFLASH: Final = "DFlash on one device, compiled by its first start"
 VANILLA: Final = "vanilla and its baseline, as jobs"
 MEDUSA: Final = "Medusa and its baseline, as jobs"
@@ -130,6 +131,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
     EAGLE3: of_file("eagle3-nxdi") | {"name": "llama-eagle3"},
     FIRST_START: of_file("eagle3-qwen3") | {"serving.api_key": True},
     DFLASH: of_file("dflash"),
+    FIRST: of_file("first"),
     VANILLA: of_file("vanilla"),
     MEDUSA: of_file("medusa"),
     IN_A_CLUSTER: _VPC

@@ -14,7 +14,7 @@ from deployment.nodes import Kind
 from deployment.preflight.check import Finding, ok, refused, warning
 from experiment.cost import SCALED_IN, guard_hours
 from experiment.cost.prices import SYSTEM_INSTANCE
-from experiment.hardware import COMPILE_INSTANCE, compile_nodes
+from experiment.hardware import compile_nodes
 from experiment.schema import CompileNode, Purchase
 from experiment.variants import variants
 from stacks.nodes import SYSTEM_NODES
@@ -66,8 +66,9 @@ def cpu_quota(deployment: Deployment) -> Iterator[Finding]:
     if deployment.experiment.compile_node is CompileNode.CPU:
         compiles = compile_nodes(len(variants(deployment.experiment)))
     used = _vcpus_used(deployment, _STANDARD_FAMILIES, is_spot=False)
-    needed = system + compiles * COMPILE_INSTANCE.vcpus
-    room = int((_allowed(deployment, STANDARD) - used - system) // COMPILE_INSTANCE.vcpus)
+    each = deployment.experiment.compile_instance.vcpus
+    needed = system + compiles * each
+    room = int((_allowed(deployment, STANDARD) - used - system) // each)
     if 0 < room < compiles:
         text = f"room for {room} of {compiles} compile nodes ({STANDARD.name}): compiles take turns"
         yield warning(text, _increase(deployment, STANDARD, used + needed))
@@ -138,7 +139,7 @@ def offerings(deployment: Deployment) -> Iterator[Finding]:
     if experiment.aws.cluster is None:
         zones_by_type[SYSTEM_INSTANCE] = zones
     if experiment.compile_node is CompileNode.CPU:
-        zones_by_type[COMPILE_INSTANCE.name] = zones
+        zones_by_type[experiment.compile_instance.name] = zones
     for instance, candidates in zones_by_type.items():
         pages = deployment.client("ec2").get_paginator("describe_instance_type_offerings")
         listed = pages.paginate(

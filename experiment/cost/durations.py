@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from experiment.cost.prices import ALWAYS, CostGroup, most_nodes, usd_per_hour
-from experiment.hardware import COMPILE_INSTANCE, compile_nodes
+from experiment.hardware import compile_nodes
 from experiment.runtimes import Mode, Workload
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import Variant, variants
@@ -97,7 +97,7 @@ def estimate(experiment: Experiment) -> Estimate:
     compiling = math.ceil(count / (cpu_nodes or capacity.nodes)) * COMPILE_SECONDS / 3600
     running = _measuring(seconds, claims) / 3600
     node_hours = capacity.nodes * (running if cpu_nodes else compiling + running)
-    compile_usd = cpu_nodes * compiling * COMPILE_INSTANCE.usd_per_hour
+    compile_usd = cpu_nodes * compiling * experiment.compile_instance.usd_per_hour
     usd = compile_usd + node_hours * capacity.price.usd_per_hour
     return Estimate(min(claims, count), compiling + running, compile_usd, usd)
 

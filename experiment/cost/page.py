@@ -11,6 +11,7 @@ from rich.table import Table
 
 from experiment.cost import Block, Cost, CostGroup, compile_guard_hours, cost, guard_hours
 from experiment.cost.prices import HOURS_PER_MONTH, SPOT_USD
+from experiment.hardware import TRN2_48XLARGE
 from experiment.schema import CompileNode, Experiment, Purchase
 
 _NARROWEST: Final = 76
@@ -83,6 +84,8 @@ def _to_buy(costs: Cost, block: Block) -> Rows:
         f"{costs.usd:.2f} used - {used:.2f} of it in the block + {block.usd:.2f} = "
         f"{costs.usd_to_pay:.2f} USD to pay",
     )
+    if block.instance_type != TRN2_48XLARGE.name:
+        return
     yield (
         "try first",
         f"capacity.purchase: spot, seen in us-east-2 at {low:.2f} to {high:.2f} USD an hour, often "
@@ -129,6 +132,10 @@ def _sources(experiment: Experiment) -> Rows:
         f"{price.usd_per_hour:.4f} USD an hour; {experiment.price_description}; "
         f"read on {price.as_of} in: {price.source}",
     )
-    yield "others", "list prices of us-east-2 or us-east-1: experiment/cost/prices.py"
+    yield (
+        "others",
+        "list prices of us-east-2 or us-east-1, which other regions exceed: "
+        "experiment/cost/prices.py",
+    )
     yield "durations", "assumptions, none measured by this project: docs/cost.md"
     yield "not counted", "NAT traffic, S3, CloudWatch and ECR: docs/cost.md"

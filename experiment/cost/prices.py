@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from experiment.hardware import COMPILE_INSTANCE, compile_nodes
+from experiment.hardware import compile_nodes
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import variants
 
@@ -28,7 +28,7 @@ SPOT_USD: Final = (8.60, 15.34)
 in us-east-2c, before 2026-11-21."""
 
 # USD an hour, as commonly quoted for us-east-2 on 2026-11-22; the nodes' by the source of
-# COMPILE_INSTANCE.
+# CompileInstance.usd_per_hour.
 SYSTEM_NODE: Final = 0.2016
 CONTROL_PLANE: Final = 0.10
 """A Kubernetes version in standard support. After it, 0.60: of 1.35, from 2027-03-27 on."""
@@ -119,7 +119,7 @@ def parts(experiment: Experiment) -> tuple[Part, ...]:
             yield Part(f"{name} nodes", instance, count, usd, group)
             yield Part("their volumes", disk, count, volume.usd_per_hour, group)
 
-    compiling, aws = COMPILE_INSTANCE, experiment.aws
+    compiling, aws = experiment.compile_instance, experiment.aws
     clusters, vpcs = int(aws.cluster is None), int(aws.vpc is None)
     counted = (
         Part("EKS control plane", "cluster", clusters, CONTROL_PLANE, cluster),
@@ -154,6 +154,7 @@ def usd_per_hour(experiment: Experiment, groups: Collection[CostGroup]) -> float
 
 def usd_per_node_hour(experiment: Experiment, group: CostGroup) -> float:
     """One compile node or one Trainium node, with its volume."""
-    price = experiment.capacity.price.usd_per_hour
-    usd = COMPILE_INSTANCE.usd_per_hour if group is CostGroup.COMPILE else price
+    compiles = group is CostGroup.COMPILE
+    priced = experiment.compile_instance if compiles else experiment.capacity.price
+    usd = priced.usd_per_hour
     return usd + VOLUMES[group].usd_per_hour

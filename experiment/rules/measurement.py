@@ -147,7 +147,7 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _seconds: (),
     _concurrency: (one_at_a_time,),
     _cells: (listed_or_swept,),
-    _affordable: (_cells, one_workload),
+    _affordable: (_cells, one_workload, models_known),
     _temperature: (mode_served,),
     _launches: (one_workload,),
     _headlines: (),

@@ -19,7 +19,7 @@ from experiment.rules.models import (
     speculating,
 )
 from experiment.runtimes import Mode, Workload
-from experiment.schema import Experiment
+from experiment.schema import CompileNode, Experiment
 from experiment.variants import Variant, variants
 
 LARGEST_TENSOR_PARALLEL: Final = 64
@@ -168,6 +168,15 @@ def _nodes_are_used(experiment: Experiment) -> Refusals:
         )
 
 
+def _compiled_beside(experiment: Experiment) -> Refusals:
+    """A Trainium node that compiles has memory for that, while what it serves idles."""
+    instance, needed = experiment.capacity.instance, experiment.compile_instance
+    on_trainium = experiment.compile_node is CompileNode.TRAINIUM
+    if on_trainium and needed.compile_limit_gib > instance.memory_gib:
+        why = f"compiles may take {needed.compile_limit_gib} GiB, more than a {instance.name} has"
+        yield Refusal("compiling.node", f"must be {CompileNode.CPU}: {why}")
+
+
 def _memory(experiment: Experiment) -> Refusals:
     serving, target = experiment.serving, experiment.models.target.known
     instance = experiment.capacity.instance
@@ -225,6 +234,7 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _answers_fit: (one_at_a_time,),
     _parallelism: (runtime_known,),
     _nodes_are_used: (one_workload,),
+    _compiled_beside: (runtime_known, models_known),
     _memory: (mode_served, models_known, _parallelism),
     _length: (models_known,),
 }

@@ -92,6 +92,11 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
             f"A rehearsal: {config.stand_in} stood in for the services. "
             "Times, speed-ups and costs are theirs and say nothing about Trainium."
         )
+    if config.machines > 1:
+        yield (
+            f"The variants' servers are on {config.machines} machines: what differs between two "
+            "machines is in no interval."
+        )
     if len({*config.models.values()}) > 1:
         named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
         yield f"The variants were asked for models of different names ({named})."

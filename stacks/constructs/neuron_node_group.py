@@ -52,10 +52,11 @@ class NeuronNodeGroup(Construct):
 
         - ``subnets``: private ones, of the one zone that has the capacity.
         - ``network_cards``: of ``instance_type``, 16 of trn2.48xlarge (EC2 User Guide, "Elastic
-          Fabric Adapter"). Each gets an EFA interface.
+          Fabric Adapter"). Each gets an EFA interface. With 0 the nodes have a plain one and the
+          cluster's security group, which EKS adds, and no placement group.
         - ``max_nodes``: the most that may be asked for. A change of it scales the group to 0.
         - ``reservation_id``: of a Capacity Block (``CAPACITY_BLOCK``) or of an on-demand capacity
-          reservation (``ON_DEMAND``). Without one, nodes are in a cluster placement group.
+          reservation (``ON_DEMAND``). Without one, nodes with EFA are in a cluster placement group.
         - ``ami_release``: e.g. ``1.35.6-20260714``, for the cluster's Kubernetes (changelog of
           awslabs/amazon-eks-ami). Its driver must suit the Neuron runtime of the images.
         - ``taint``: key of the taint ``NoSchedule``; the DRA driver tolerates
@@ -68,12 +69,9 @@ class NeuronNodeGroup(Construct):
         reserves = {eks.CapacityType.CAPACITY_BLOCK: {True}, eks.CapacityType.SPOT: {False}}
         if (reservation_id is not None) not in reserves.get(capacity_type, {True, False}):
             raise ValueError(f"{capacity_type.name} with reservation_id={reservation_id!r}")
-        # EKS adds no security group if the template has interfaces. So they name the cluster's.
-        groups = [cluster.cluster_security_group_id, self._fabric(cluster).security_group_id]
         template = self._launch_template(
             instance_type,
-            groups=groups,
-            network_cards=network_cards,
+            interfaces=self._interfaces(cluster, network_cards) if network_cards else None,
             is_block=capacity_type is eks.CapacityType.CAPACITY_BLOCK,
             reservation_id=reservation_id,
             tags=[CfnTag(key=key, value=value) for key, value in instance_tags.items()],
@@ -109,8 +107,7 @@ class NeuronNodeGroup(Construct):
         self,
         instance_type: str,
         *,
-        groups: list[str],
-        network_cards: int,
+        interfaces: list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None,
         is_block: bool,
         reservation_id: str | None,
         tags: list[CfnTag],
@@ -118,28 +115,17 @@ class NeuronNodeGroup(Construct):
         launch = ec2.CfnLaunchTemplate
         placement = reservation = None
         # A Capacity Block accepts no placement group, and a reservation only its own.
-        if reservation_id is None:
+        if reservation_id is None and interfaces:
             cluster_strategy = ec2.PlacementGroupStrategy.CLUSTER
             group = ec2.PlacementGroup(self, "PlacementGroup", strategy=cluster_strategy)
             placement = launch.PlacementProperty(group_name=group.placement_group_name)
-        else:
+        if reservation_id:
             reservation = launch.CapacityReservationSpecificationProperty(
                 capacity_reservation_target=launch.CapacityReservationTargetProperty(
                     capacity_reservation_id=reservation_id
                 )
             )
         block = launch.InstanceMarketOptionsProperty(market_type="capacity-block")
-        interfaces = [
-            launch.NetworkInterfaceProperty(
-                network_card_index=card,
-                device_index=0 if card == 0 else 1,
-                interface_type="efa",
-                groups=groups,
-                associate_public_ip_address=False,
-                delete_on_termination=True,
-            )
-            for card in range(network_cards)
-        ]
         of_template = launch.LaunchTemplateTagSpecificationProperty(
             resource_type="launch-template", tags=tags
         )
@@ -171,6 +157,23 @@ class NeuronNodeGroup(Construct):
             ),
             tag_specifications=[of_template],
         )
+
+    def _interfaces(
+        self, cluster: eks.ICluster, network_cards: int
+    ) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty]:
+        # EKS adds no security group if the template has interfaces. So they name the cluster's.
+        groups = [cluster.cluster_security_group_id, self._fabric(cluster).security_group_id]
+        return [
+            ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
+                network_card_index=card,
+                device_index=0 if card == 0 else 1,
+                interface_type="efa",
+                groups=groups,
+                associate_public_ip_address=False,
+                delete_on_termination=True,
+            )
+            for card in range(network_cards)
+        ]
 
     def _fabric(self, cluster: eks.ICluster) -> ec2.SecurityGroup:
         """A security group open to its own members in both directions, which EFA needs."""

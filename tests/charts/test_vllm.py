@@ -22,7 +22,7 @@ from experiment.runtimes.nxdi import Nxdi, ServedMode
 from experiment.variants import Variant, variants
 from spectap import config
 from tests.experiment.files import EAGLE, QWEN3_HEAD, edited, swept
-from tests.matrix import LADDER, MATRIX
+from tests.matrix import FIRST, LADDER, MATRIX, SWEEP
 from tests.synthesis import ACCOUNT, Manifest, Synthesised, by_name, pods, render
 
 EAGLE3: dict[str, Any] = {
@@ -293,6 +293,13 @@ def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
         {"known": "mt-bench", "classes": ["coding", "math"]},
         {"known": "bfcl", "limit": 12},
     ]
+
+
+def test_services_on_two_nodes_are_on_two_machines(variation: Vary) -> None:
+    written = [
+        benchmark_config(variation(MATRIX[name]), "bucket") for name in (LADDER, FIRST, SWEEP)
+    ]
+    assert [each.machines for each in written] == [1, 2, 1]
 
 
 def test_a_concurrency_gets_at_least_a_full_wave(variation: Vary) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiment import Experiment
+from experiment.hardware import TRN2_48XLARGE, InstanceType
 from rehearsal.processes import interruptible
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import deployed
@@ -71,13 +72,17 @@ def kubelets(cluster: Cluster, synthesised: Synthesised) -> Iterator[Kubelets]:
 
 
 def add_trainium(
-    cluster: Cluster, kubelets: Kubelets, synthesised: Synthesised, number: int
+    cluster: Cluster,
+    kubelets: Kubelets,
+    synthesised: Synthesised,
+    number: int,
+    instance: InstanceType = TRN2_48XLARGE,
 ) -> str:
     """Adds a Trainium node with its devices; returns its name."""
-    node = trainium_node(synthesised, number)
+    node = trainium_node(synthesised, number, instance)
     name: str = node["metadata"]["name"]
     kubelets.add(node)
-    cluster.create(resource_slice(name, synthesised.experiment.capacity.instance))
+    cluster.create(resource_slice(name, instance))
     return name
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, TRAINIUM_NODES
 from charts.namespace import DRIVER
-from experiment.hardware import COMPILE_INSTANCE, InstanceType
+from experiment.hardware import InstanceType
 from stacks.nodes import VOLUME_GIB
 from tests.cluster.api import Manifest
 from tests.synthesis import Synthesised
@@ -12,16 +12,20 @@ from tests.synthesis import Synthesised
 _COLUMNS: Final = 4
 
 
-def trainium_node(synthesised: Synthesised, number: int = 0) -> Manifest:
-    """A node of the Trainium group."""
+def trainium_node(synthesised: Synthesised, number: int, instance: InstanceType) -> Manifest:
+    """A node of the Trainium group, of any type.
+
+    One of one device has 470 GB of disk and the addresses of two interfaces (amazon-eks-ami,
+    ``instance-info.jsonl``).
+    """
     experiment = synthesised.experiment
-    instance = experiment.capacity.instance
+    disk, pods = (6800, 247) if instance.devices > 1 else (430, 2 * (15 - 1) + 2)
     return _node(
         f"trainium-{number}",
         instance.name,
         experiment.capacity.availability_zone,
         _node_group(synthesised, "trainium", TRAINIUM_NODES),
-        allocatable(instance.vcpus, instance.memory_gib, disk_gib=6800, pods=247),
+        allocatable(instance.vcpus, instance.memory_gib, disk_gib=disk, pods=pods),
     )
 
 
@@ -40,7 +44,7 @@ def compile_nodes(synthesised: Synthesised) -> list[Manifest]:
     """As many as the group of CPU nodes for compiles may have."""
     group = _node_group(synthesised, "trainium", COMPILE_NODES)
     (zone, *_) = synthesised.experiment.aws.availability_zones
-    instance = COMPILE_INSTANCE
+    instance = synthesised.experiment.compile_instance
     room = allocatable(instance.vcpus, instance.memory_gib, disk_gib=VOLUME_GIB, pods=737)
     return [
         _node(f"compile-{i}", instance.name, zone, group, room)
@@ -159,5 +163,6 @@ def _device(node: str, number: int, instance: InstanceType) -> dict[str, Any]:
     qualified = {
         f"resource.aws.com/devicegroup{size}_id": {"string": f"{node}-{size}-{group}"}
         for size, group in groups.items()
+        if instance.devices > 1
     }
     return {"name": f"neuron-device-{number}", "attributes": attributes | qualified}

@@ -7,6 +7,7 @@ import pytest
 
 from charts.names import NAMESPACE
 from experiment import Experiment
+from experiment.hardware import TRN2_3XLARGE
 from tests.charts.test_vllm import EAGLE3
 from tests.cluster.api import Cluster, Manifest
 from tests.cluster.conftest import add_trainium
@@ -21,7 +22,7 @@ from tests.cluster.deployment import (
 )
 from tests.cluster.kubelets import Kubelets
 from tests.experiment.files import ON_TRAINIUM
-from tests.matrix import MATRIX, WHOLE_NODES
+from tests.matrix import FIRST, MATRIX, WHOLE_NODES
 from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
@@ -131,3 +132,23 @@ def test_each_service_gets_all_devices_of_a_node(
                 assert len(set(allocated)) == len(allocated) == 16
     finally:
         kubelets.remove(second)
+
+
+def test_each_service_gets_a_small_node_with_one_device_that_is_of_no_group(
+    cluster: Cluster,
+    kubelets: Kubelets,
+    synthesised: Synthesised,
+    variation: Vary,
+    rendered: Render,
+) -> None:
+    experiment = variation(MATRIX[FIRST] | {"name": synthesised.experiment.name})
+    small = [add_trainium(cluster, kubelets, synthesised, n, TRN2_3XLARGE) for n in (3, 4)]
+    try:
+        with deployed(cluster, rendered(experiment)):
+            assert sorted(node_with_label(cluster, "app", s) for s in SERVICES) == small
+            for service in SERVICES:
+                ((pool, _),) = service_devices(cluster, service)
+                assert pool == node_with_label(cluster, "app", service)
+    finally:
+        for node in small:
+            kubelets.remove(node)

@@ -20,7 +20,7 @@ from experiment.cost import (
 from experiment.cost.durations import COMPILE_SECONDS, START_SECONDS, estimate, index_seconds
 from experiment.cost.page import page
 from experiment.cost.prices import ALWAYS
-from experiment.hardware import COMPILE_INSTANCE
+from experiment.hardware import COMPILE_INSTANCES
 from experiment.loader import parse
 from experiment.notes import notes
 from experiment.variants import variants
@@ -66,6 +66,7 @@ def load_of(*points: dict[str, Any]) -> dict[str, Any]:
     return {"benchmark.concurrency": ABSENT, "benchmark.load": [*points]}
 
 
+COMPILE_USD: Final = COMPILE_INSTANCES[-1].usd_per_hour
 FOUR: Final = {"concurrency": 4, "requests": 8}
 
 
@@ -101,7 +102,7 @@ def test_a_sweep_compiles_and_then_measures_on_all_claims() -> None:
     assert on_trainium.compile_usd == 0
     # On CPUs, no Trainium node runs while graphs compile.
     assert on_cpus.hours == pytest.approx(compiled + 2 * each)
-    compile_usd = 4 * compiled * COMPILE_INSTANCE.usd_per_hour
+    compile_usd = 4 * compiled * COMPILE_USD
     assert on_cpus.compile_usd == pytest.approx(compile_usd)
     assert on_cpus.usd == pytest.approx(2 * each * PRICE + compile_usd)
 
@@ -129,7 +130,7 @@ def test_a_guard_ends_nodes_after_three_estimates_or_when_a_sweep_is_paid_off() 
         assert hours == math.ceil(3 * cost(article).hours_of(group))
     long = swept(at_most_usd=1000) | {"capacity.max_hours": 100}
     one_node, two_nodes = guard_hours(of(long)), guard_hours(of(long | {"capacity.nodes": 2}))
-    assert one_node == pytest.approx((1000 - 3 * COMPILE_INSTANCE.usd_per_hour) / PRICE)
+    assert one_node == pytest.approx((1000 - 3 * COMPILE_USD) / PRICE)
     assert two_nodes == pytest.approx(one_node / 2)
 
 
@@ -194,6 +195,12 @@ def test_a_capacity_block_is_paid_by_the_day_in_every_total(
     assert len(re.findall(rf"to pay +{to_pay}\n|{to_pay}  to pay\n", text)) == 2
     assert "24 h x 1 trn2.48xlarge x 35.7608 = 858.26 USD, prepaid" in text
     assert "try first       capacity.purchase: spot, seen in us-east-2 at 8.60 to 15.34" in text
+
+
+def test_the_first_figure_costs_less_than_ten_dollars_on_demand() -> None:
+    first = load(EXPERIMENTS / "first.yaml")
+    assert first.compile_instance.name == "r7i.4xlarge"
+    assert cost(first).usd_to_pay < 10
 
 
 def test_a_capacity_block_holds_the_hours_and_lasts_whole_days_or_weeks() -> None:

@@ -14,6 +14,11 @@ INDIA = BLOCK | {
     "aws.availability_zones": ["ap-south-2a", "ap-south-2b"],
     "capacity.availability_zone": "ap-south-2b",
 }
+VIRGINIA = {
+    "aws.region": "us-east-1",
+    "aws.availability_zones": ["us-east-1a", "us-east-1b"],
+    "capacity.availability_zone": "us-east-1a",
+}
 NXDI = of_file("eagle3-nxdi")
 UNSEEN = {
     "runtime": "vllm-0.16-nxdi",
@@ -34,6 +39,12 @@ NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; 
     [
         (INDIA, "no price of", f"{NO_PRICE}capacity-block in ap-south-2 is given"),
         ({}, "none to buy", "capacity.purchase = on-demand: no on-demand price of trn2.48xlarge"),
+        (
+            of_file("first") | VIRGINIA,
+            "ap-southeast-4 or sa-east-1",
+            "capacity.purchase = on-demand: no on-demand price of trn2.3xlarge was seen in us-",
+        ),
+        (of_file("first"), "none to buy", None),
         ({"benchmark.rounds": 2}, "at least 3", "benchmark.rounds = 2: there will be no verdict"),
         (
             {"models.draft.revision": "7" * 40},

@@ -65,6 +65,7 @@ BASES: Final[dict[str, dict[str, Any]]] = {
     "jobs": files.VANILLA,
     "ladder": {"benchmark.concurrency": ABSENT, "benchmark.requests": ABSENT},
     "sweep": swept(),
+    "first": of_file("first"),
     "listed": {"serving.devices": 4, "serving.tensor_parallel": 16},
     "guest": MATRIX[IN_A_CLUSTER],
 }
@@ -89,6 +90,7 @@ VALUES: Final[dict[str, Any]] = {
     "OTHER_TARGET": EAGLE_HEAD | {"architecture": _HEAD | {"trained_for": "meta-llama/Other"}},
     "NO_BLOCK": {"id": "me/block", "revision": "1" * 40, "architecture": _HEAD | _BLOCK},
     "UNKNOWN": SMALL_DRAFT | {"id": "example/small"},
+    "QWEN3_14B": {"id": "Qwen/Qwen3-14B", "revision": "1" * 40},
     "LARGE": {"id": "Qwen/Qwen3-32B", "revision": "1" * 40},
     "THREE_HEADS": _MEDUSA | {"drafts": 3},
     "TWO": [_spec("a"), _spec("b", num_speculative_tokens=6)],

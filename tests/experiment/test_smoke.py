@@ -5,10 +5,17 @@ from typing import Any
 import pytest
 
 from experiment import Experiment, ExperimentError
+from experiment.cost import cost
 from experiment.loader import parse
-from experiment.smoke import smoke_experiment
+from experiment.smoke import REGION, smoke_experiment
 from experiment.variants import variants
 from tests.experiment.files import ABSENT, SMALL_DRAFT, edited, of_file, swept
+
+SAO_PAULO = {
+    "aws.region": "sa-east-1",
+    "aws.availability_zones": ["sa-east-1a", "sa-east-1c"],
+    "capacity.availability_zone": "sa-east-1c",
+}
 
 
 def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment, str]:
@@ -18,25 +25,33 @@ def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment, str]:
     return large, parse(text, "mine-smoke.yaml"), text
 
 
-def test_it_has_the_same_stacks_node_claims_and_mode() -> None:
+def test_each_variant_has_a_device_of_its_own_where_one_is_sold() -> None:
     two = [
-        {"name": "k3", "mode": "fused", "num_speculative_tokens": 3},
-        {"name": "k7", "mode": "fused", "num_speculative_tokens": 7, "batch": 8},
+        {"name": "k3", "mode": "fused", "num_speculative_tokens": 3, "batch": 8},
+        {"name": "k7", "mode": "fused", "num_speculative_tokens": 7},
     ]
+    changes = {"speculation": two, "aws.api_access": ["203.0.113.0/24"]}
     claims = {"serving.devices": 4, "serving.tensor_parallel": 16}
-    large, little, text = small({"speculation": two} | claims)
-    for field in ("name", "aws", "capacity", "runtime", "speculation", "alerts"):
+    large, little, text = small(changes | claims)
+    for field in ("runtime", "alerts"):
         assert getattr(little, field) == getattr(large, field)
-    unchanged = large.serving.model_copy(update={"length": little.serving.length})
-    assert little.serving == unchanged
+    assert little.name == "article-smoke"
+    assert [v.name for v in variants(little)] == ["Base", "k3"]
+    assert (little.capacity.nodes, little.capacity.instance.devices) == (2, 1)
+    assert (little.serving.devices, little.serving.tensor_parallel) == (1, 4)
+    assert (little.aws.region, little.aws.api_access) == (REGION, large.aws.api_access)
     assert little.benchmark.concurrency == large.benchmark.concurrency
-    assert "Not tried" not in text
+    assert cost(little).usd < 7
+    assert "Not tried: mode" not in text
+    # It stays where such nodes are sold, and in the network that is there.
+    _, little, _ = small(SAO_PAULO)
+    assert (little.aws.region, little.capacity.availability_zone) == ("sa-east-1", "sa-east-1c")
 
 
 def test_of_a_sweep_it_tries_the_widest_window_at_each_batch() -> None:
-    large, little, _ = small(swept(drafts=[SMALL_DRAFT]) | {"capacity.nodes": 4})
+    _, little, _ = small(swept(drafts=[SMALL_DRAFT]) | {"capacity.nodes": 4})
     assert [variant.name for variant in variants(little)] == ["Base", "k15"]
-    assert little.capacity == large.capacity.model_copy(update={"nodes": 2})
+    assert little.capacity.nodes == 2
     assert {v.draft.id for v in variants(little) if v.draft} == {"Qwen/Qwen3-0.6B"}
     _, little, _ = small(swept(batches=[4, 8]) | {"capacity.nodes": 3})
     names = [variant.name for variant in variants(little)]

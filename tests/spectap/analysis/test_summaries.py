@@ -123,6 +123,18 @@ def test_a_failed_attempt_in_a_round_that_does_not_count_is_not_paid_for() -> No
     assert costs[0][0] == costs[1][0] is not None
 
 
+def test_two_machines_are_named() -> None:
+    config, records = ledgers.ledger()
+    said = [
+        any(
+            "on 2 machines" in note
+            for note in summarise(config.model_copy(update=each), records).notes
+        )
+        for each in ({}, {"machines": 2})
+    ]
+    assert said == [False, True]
+
+
 def test_summary_is_json(article: Summary) -> None:
     content = json.loads(article.to_json())
     base, speculative = content["cases"][0]["cells"]

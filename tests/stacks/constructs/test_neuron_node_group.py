@@ -66,6 +66,13 @@ def test_each_network_card_has_an_efa_interface_in_both_security_groups() -> Non
     assert ingress["SourceSecurityGroupId"] == egress["DestinationSecurityGroupId"] == group_id
 
 
+def test_nodes_without_efa_have_the_clusters_security_group_alone_and_no_placement_group() -> None:
+    template = _template(network_cards=0)
+    launch = _properties(template, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    assert not {"NetworkInterfaces", "Placement", "SecurityGroupIds"} & launch.keys()
+    assert not template.find_resources("AWS::EC2::SecurityGroup")
+
+
 def test_nodes_start_tainted_on_their_own_disks_and_one_ends_before_another_starts() -> None:
     template = _template()
     group = _properties(template, "AWS::EKS::Nodegroup")
