@@ -142,6 +142,30 @@ def _tools(experiment: Experiment) -> Refusals:
             )
 
 
+def _published(experiment: Experiment) -> Refusals:
+    """Each figure is of a cell that is measured: it could stand beside no other."""
+    benchmark, by_name = experiment.benchmark, {v.name: v for v in variants(experiment)}
+    cases = [case.name for case in benchmark.test_cases]
+    loads = {point.name: str(point) for point in benchmark.points}
+    if experiment.published and experiment.workload is Workload.JOB:
+        yield Refusal("published", "must be absent with jobs, which measure no test case")
+    for number, publication in enumerate(experiment.published):
+        field, key = f"published[{number}]", "rate" if publication.open else "concurrency"
+        if publication.test_case not in cases:
+            yield Refusal(f"{field}.test_case", f"must be one of {', '.join(cases)}")
+        if publication.name not in loads:
+            yield Refusal(f"{field}.{key}", f"must be a load here: {', '.join(loads.values())}")
+        for index, figure in enumerate(publication.figures):
+            item, variant = f"{field}.figures[{index}]", by_name.get(figure.variant)
+            if variant is None:
+                yield Refusal(f"{item}.variant", f"must be one of {', '.join(by_name)}")
+            elif variant.speculation is None and not figure.figure.of_baselines:
+                yield Refusal(f"{item}.figure", f"is no figure of a baseline, {variant.name}")
+            elif figure.position and figure.position > (variant.drafts_per_step or 0):
+                most = f"must be at most {variant.drafts_per_step}, the drafts of a step"
+                yield Refusal(f"{item}.position", most)
+
+
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _load_fits: (mode_served, listed_or_swept),
     _seconds: (),
@@ -153,4 +177,5 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _headlines: (),
     _classes: (),
     _tools: (models_known,),
+    _published: (mode_served, listed_or_swept, one_workload),
 }
