@@ -18,7 +18,7 @@ from spectap.record import Record
 def reproductions(
     publications: Iterable[Publication], summary: Summary, evidence: Evidence
 ) -> Iterator[Reproduction]:
-    """Each published figure, in the order of the file, beside the run's own."""
+    """What was measured of each publication."""
     cells = {
         CellKey(cell.test_case, cell.load.name, cell.variant): cell
         for case in summary.cases
@@ -26,16 +26,17 @@ def reproductions(
         if cell.load
     }
     for publication in publications:
-        for figure in publication.figures:
-            key, measured = CellKey(publication.test_case, publication.name, figure.variant), None
-            if cell := cells.get(key):
-                records = evidence.by_cell[key]
-                measured = _measured(figure, cell, records, evidence.plan.alpha)
-            yield Reproduction(publication, figure, measured)
+        place = publication.test_case, publication.name
+        keys = [CellKey(*place, figure.variant) for figure in publication.figures]
+        measured = (
+            _measured(figure, key, cells[key], evidence) if key in cells else None
+            for figure, key in zip(publication.figures, keys, strict=True)
+        )
+        yield Reproduction(publication, tuple(measured))
 
 
 def _measured(
-    published: PublishedFigure, cell: Cell, records: Sequence[Record], alpha: float
+    published: PublishedFigure, key: CellKey, cell: Cell, evidence: Evidence
 ) -> Interval | None:
     comparison, steps = cell.comparison, cell.steps
     match published.figure:
@@ -54,7 +55,7 @@ def _measured(
         case Figure.ACCEPTANCE_LENGTH if steps:
             return steps.interval or _exact(steps.mean)
         case Figure.ACCEPTANCE if published.position:
-            return _acceptance(records, published.position, alpha)
+            return _acceptance(evidence.by_cell[key], published.position, evidence.plan.alpha)
     return None
 
 

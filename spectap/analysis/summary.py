@@ -16,7 +16,7 @@ from spectap.config import Objectives
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.prompt import UsedSet
-from spectap.published import Publication, PublishedFigure
+from spectap.published import Publication
 
 TOLERATED_FAILURES: Final = 0.5  # beyond, the median over all requests is itself a failed one
 
@@ -261,12 +261,12 @@ class Correctness:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A published figure beside the measured one; nothing else is derived from it."""
+    """What was published, and what was measured of it; nothing else is derived from it."""
 
     publication: Publication
-    figure: PublishedFigure
-    measured: Interval | None
-    """In the published unit; without width where there are too few rounds. None: not measured."""
+    measured: tuple[Interval | None, ...]
+    """Of each of its figures, in its unit; without width where there are too few rounds. None: it
+    was not measured."""
 
 
 @dataclass(frozen=True)

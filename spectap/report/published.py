@@ -3,69 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 from typing import Final
 
 from spectap import palette, wording
 from spectap.analysis.estimates import intervals
-from spectap.analysis.summary import Reproduction, Summary
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.summary import Summary
 from spectap.published import Figure, PublishedFigure
 from spectap.report import phrases
-from spectap.report.view import Columns, Row, Table, grouped
+from spectap.report.view import Columns, Row, Table
 
-TITLE: Final = "Published beside measured"
 EXPLANATION: Final = (
     "Published figures are others', measured elsewhere: no verdict, advice or other figure rests "
     "on them. A ratio is the measured figure divided by the published one; of TPOT and TTFT, below "
     "1 is faster."
 )
 
-_COLUMNS: Final = (
-    Columns("", ("published",)),
-    Columns("with 95 % intervals", ("measured", "ratio")),
-)
 _TITLES: Final = {
     Figure.TOKENS_PER_SECOND: "tokens/s together",
-    Figure.TPOT: "TPOT p50 ms",
-    Figure.TTFT: "TTFT p50 ms",
+    Figure.TPOT: "TPOT p50, ms",
+    Figure.TTFT: "TTFT p50, ms",
     Figure.REQUEST_SPEEDUP: "speed-up, request",
     Figure.DECODING_SPEEDUP: "speed-up, decoding",
     Figure.THROUGHPUT_SPEEDUP: "speed-up, tokens/s",
     Figure.ACCEPTANCE_LENGTH: "tokens a step",
-    Figure.ACCEPTANCE: "accepted, draft {}",
+    Figure.ACCEPTANCE: "accept draft {}, %",
 }
 
 
 def tables(summary: Summary) -> Iterator[tuple[Table, str]]:
     """Each with what was published where, and under which conditions."""
     colours = palette.of(summary.variants)
-    for publication, members in groupby(summary.published, lambda each: each.publication):
-        rows = []
-        for each in members:
-            published = each.figure
-            title = _TITLES[published.figure].format(published.position)
-            values = (_write(published, published.value),), _beside(each)
-            rows.append(
-                (title, Row((title, published.variant), values, colours[published.variant].role))
+    columns = Columns("with 95 % intervals", ("ratio", "measured")), Columns("", ("published",))
+    for reproduction in summary.published:
+        publication = reproduction.publication
+        rows = tuple(
+            Row(
+                (_TITLES[published.figure].format(published.position), published.variant),
+                _texts(published, measured),
+                colours[published.variant].role,
             )
-        title = f"{TITLE}: {publication.test_case} at {publication}"
+            for published, measured in zip(publication.figures, reproduction.measured, strict=True)
+        )
+        title = f"Published: {publication.test_case} at {publication}"
         conditions = publication.conditions.rstrip(".")
         yield (
-            Table(title, ("figure", "variant"), _COLUMNS, grouped(rows)),
+            Table(title, ("figure", "variant"), columns, (rows,)),
             f"Published for {conditions}: {publication.source}",
         )
 
 
-def _beside(reproduction: Reproduction) -> tuple[str, str]:
-    published, measured = reproduction.figure, reproduction.measured
+def _texts(published: PublishedFigure, measured: Interval | None) -> tuple[tuple[str, ...], ...]:
+    scale = 100 if published.figure is Figure.ACCEPTANCE else 1
+    value = (wording.significant(scale * published.value),)
     if measured is None:
-        return "not measured", wording.MISSING
-    known = measured if measured.low < measured.high else None
-    text = intervals.estimate(measured.point, known, lambda number: _write(published, number))
-    return text, str(phrases.speed(measured.scaled(1 / published.value)))
-
-
-def _write(published: PublishedFigure, number: float | None) -> str:
-    if published.figure is Figure.ACCEPTANCE and number is not None:
-        return f"{100 * number:.1f} %"
-    return wording.significant(number) + ("x" if published.figure.endswith("speedup") else "")
+        return (wording.MISSING, "not measured"), value
+    shown = measured.scaled(scale)
+    known = shown if shown.low < shown.high else None
+    text = intervals.estimate(shown.point, known, wording.significant)
+    return (str(phrases.speed(measured.scaled(1 / published.value))), text), value
