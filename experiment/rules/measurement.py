@@ -144,9 +144,9 @@ def _tools(experiment: Experiment) -> Refusals:
 
 def _published(experiment: Experiment) -> Refusals:
     """Each figure is of a cell that is measured: it could stand beside no other."""
-    benchmark, by_name = experiment.benchmark, {v.name: v for v in variants(experiment)}
-    cases = [case.name for case in benchmark.test_cases]
-    loads = {point.name: str(point) for point in benchmark.points}
+    by_name = {variant.name: variant for variant in variants(experiment)}
+    cases = [case.name for case in experiment.benchmark.test_cases]
+    loads = [point.name for point in experiment.benchmark.points]
     if experiment.published and experiment.workload is Workload.JOB:
         yield Refusal("published", "must be absent with jobs, which measure no test case")
     for number, publication in enumerate(experiment.published):
@@ -154,16 +154,15 @@ def _published(experiment: Experiment) -> Refusals:
         if publication.test_case not in cases:
             yield Refusal(f"{field}.test_case", f"must be one of {', '.join(cases)}")
         if publication.name not in loads:
-            yield Refusal(f"{field}.{key}", f"must be a load here: {', '.join(loads.values())}")
-        for index, figure in enumerate(publication.figures):
-            item, variant = f"{field}.figures[{index}]", by_name.get(figure.variant)
+            yield Refusal(f"{field}.{key}", f"must be measured here: {', '.join(loads)}")
+        for index, each in enumerate(publication.figures):
+            item, variant = f"{field}.figures[{index}]", by_name.get(each.variant)
             if variant is None:
                 yield Refusal(f"{item}.variant", f"must be one of {', '.join(by_name)}")
-            elif variant.speculation is None and not figure.figure.of_baselines:
+            elif variant.speculation is None and not each.figure.of_baselines:
                 yield Refusal(f"{item}.figure", f"is no figure of a baseline, {variant.name}")
-            elif figure.position and figure.position > (variant.drafts_per_step or 0):
-                most = f"must be at most {variant.drafts_per_step}, the drafts of a step"
-                yield Refusal(f"{item}.position", most)
+            elif each.position and each.position > (drafts := variant.drafts_per_step or 0):
+                yield Refusal(f"{item}.position", f"must be at most {drafts}, the drafts of a step")
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {

@@ -11,7 +11,7 @@ from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Cell, Reproduction, Summary
 from spectap.metrics import Metric
-from spectap.published import Figure, Publication, PublishedFigure
+from spectap.published import Figure, Publication
 from spectap.record import Record
 
 
@@ -19,52 +19,42 @@ def reproductions(
     publications: Iterable[Publication], summary: Summary, evidence: Evidence
 ) -> Iterator[Reproduction]:
     """What was measured of each publication."""
-    cells = {
-        CellKey(cell.test_case, cell.load.name, cell.variant): cell
-        for case in summary.cases
-        for cell in case.cells
-        if cell.load
-    }
+    cells = [cell for case in summary.cases for cell in case.cells]
+    by_key = {CellKey(c.test_case, c.load.name, c.variant): c for c in cells if c.load}
     for publication in publications:
-        place = publication.test_case, publication.name
-        keys = [CellKey(*place, figure.variant) for figure in publication.figures]
-        measured = (
-            _measured(figure, key, cells[key], evidence) if key in cells else None
-            for figure, key in zip(publication.figures, keys, strict=True)
-        )
+        measured: list[Interval | None] = []
+        for each in publication.figures:
+            key = CellKey(publication.test_case, publication.name, each.variant)
+            if each.position:
+                records = evidence.by_cell.get(key, ())
+                measured.append(_acceptance(records, each.position, evidence.plan.alpha))
+            else:
+                measured.append(_measured(each.figure, by_key[key]) if key in by_key else None)
         yield Reproduction(publication, tuple(measured))
 
 
-def _measured(
-    published: PublishedFigure, key: CellKey, cell: Cell, evidence: Evidence
-) -> Interval | None:
+def _measured(figure: Figure, cell: Cell) -> Interval | None:
     comparison, steps = cell.comparison, cell.steps
-    match published.figure:
+    match figure:
         case Figure.TOKENS_PER_SECOND:
             return cell.tokens_per_second_interval or _exact(cell.tokens_per_second)
         case Figure.TPOT:
-            return _milliseconds(cell, metrics.TIME_PER_OUTPUT_TOKEN)
+            return _median(cell, metrics.TIME_PER_OUTPUT_TOKEN)
         case Figure.TTFT:
-            return _milliseconds(cell, metrics.TTFT)
+            return _median(cell, metrics.TTFT)
+        case Figure.ACCEPTANCE_LENGTH if steps:
+            return steps.interval or _exact(steps.mean)
         case Figure.REQUEST_SPEEDUP if comparison:
             return comparison.speedup
         case Figure.DECODING_SPEEDUP if comparison:
             return comparison.by_time_per_output_token
         case Figure.THROUGHPUT_SPEEDUP if comparison and comparison.cost:
             return comparison.by_tokens or comparison.cost.interval
-        case Figure.ACCEPTANCE_LENGTH if steps:
-            return steps.interval or _exact(steps.mean)
-        case Figure.ACCEPTANCE if published.position:
-            return _acceptance(evidence.by_cell[key], published.position, evidence.plan.alpha)
     return None
 
 
-def _exact(value: float | None) -> Interval | None:
-    return None if value is None else Interval(value, value, value)
-
-
-def _milliseconds(cell: Cell, metric: Metric) -> Interval | None:
-    """The median of a typical round, which has an interval, or else that of all requests."""
+def _median(cell: Cell, metric: Metric) -> Interval | None:
+    """In milliseconds: that of a typical round, which has an interval, or else of all requests."""
     sample = cell.measure(metric)
     median = sample and (sample.typical or _exact(sample.p50))
     return median.scaled(1000) if median else None
@@ -79,7 +69,10 @@ def _acceptance(records: Sequence[Record], position: int, alpha: float) -> Inter
     for (of_round,) in grouping.rounds(record for record in records if record.succeeded).values():
         sizes = [n for record in of_round if record.shows_steps for _, n in record.chunks[1:-1]]
         pairs.append((sum(size > position for size in sizes), len(sizes)))
-    if estimate := contrasts.ratio_of_sums(pairs):
-        return estimate.interval(alpha)
-    steps = sum(count for _, count in pairs)
-    return _exact(sum(accepted for accepted, _ in pairs) / steps) if steps else None
+    accepted, steps = map(sum, zip(*pairs, strict=True)) if pairs else (0, 0)
+    estimate = contrasts.ratio_of_sums(pairs)
+    return estimate.interval(alpha) if estimate else _exact(accepted / steps if steps else None)
+
+
+def _exact(value: float | None) -> Interval | None:
+    return None if value is None else Interval(value, value, value)

@@ -41,7 +41,7 @@ def tables(summary: Summary) -> Iterator[tuple[Table, str]]:
             Row(
                 (_TITLES[published.figure].format(published.position), published.variant),
                 _texts(published, measured),
-                colours[published.variant].role,
+                colours[published.variant].role if published.variant in colours else "",
             )
             for published, measured in zip(publication.figures, reproduction.measured, strict=True)
         )

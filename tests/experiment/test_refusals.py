@@ -98,6 +98,7 @@ VALUES: Final[dict[str, Any]] = {
     "WIDE": [_spec("a"), _spec("b", batch=256)],
     "FOUR": [_spec(f"k{k}", num_speculative_tokens=k) for k in range(2, 6)],
     "BASELINE": [_spec("BASE-batch-8", batch=8)],
+    "PUBLISHED": YAML(typ="safe", pure=True).load(ARTICLE_TEXT)["published"],
     "WITH_JOB": [_spec("SD"), _spec("vanilla", mode="vanilla")],
 }
 
