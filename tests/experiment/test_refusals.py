@@ -63,6 +63,7 @@ BASES: Final[dict[str, dict[str, Any]]] = {
     "dflash": of_file("dflash"),
     "medusa": of_file("medusa"),
     "jobs": files.VANILLA,
+    "published": files.PUBLISHED,
     "ladder": {"benchmark.concurrency": ABSENT, "benchmark.requests": ABSENT},
     "sweep": swept(),
     "listed": {"serving.devices": 4, "serving.tensor_parallel": 16},
@@ -98,7 +99,7 @@ VALUES: Final[dict[str, Any]] = {
     "WIDE": [_spec("a"), _spec("b", batch=256)],
     "FOUR": [_spec(f"k{k}", num_speculative_tokens=k) for k in range(2, 6)],
     "BASELINE": [_spec("BASE-batch-8", batch=8)],
-    "PUBLISHED": YAML(typ="safe", pure=True).load(ARTICLE_TEXT)["published"],
+    "PUBLISHED": files.PUBLISHED["published"],
     "WITH_JOB": [_spec("SD"), _spec("vanilla", mode="vanilla")],
 }
 
