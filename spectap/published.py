@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -24,10 +24,8 @@ class Figure(StrEnum):
     ACCEPTANCE_LENGTH = "acceptance-length"
     ACCEPTANCE = "acceptance"
 
-    @property
-    def of_baselines(self) -> bool:
-        """Whether a baseline has it, too."""
-        return self in (Figure.TOKENS_PER_SECOND, Figure.TPOT, Figure.TTFT)
+
+OF_BASELINES: Final = (Figure.TOKENS_PER_SECOND, Figure.TPOT, Figure.TTFT)
 
 
 class PublishedFigure(Model):
@@ -58,16 +56,11 @@ class PublishedFigure(Model):
 class Publication(Loop):
     """Figures of one source, for one test case at one load point."""
 
-    model_config = ConfigDict(
-        strict=True,
-        json_schema_extra={"oneOf": [{"required": ["concurrency"]}, {"required": ["rate"]}]},
-    )
+    model_config = ConfigDict(strict=True)
 
     source: Annotated[str, Field(pattern=r"^https?://\S+$")] = Field(
         description="URL of where it is published, with the version."
     )
-    conditions: _Text = Field(
-        description="What it was measured with, and what is otherwise here, in words."
-    )
+    conditions: _Text = Field(description="What it was measured with, in words.")
     test_case: _Text = Field(description="The one here that it is held beside.")
     figures: Annotated[tuple[PublishedFigure, ...], Field(min_length=1)]

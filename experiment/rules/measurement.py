@@ -15,6 +15,7 @@ from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.config import Structure
 from spectap.load_points import MINIMUM_INPUT_TOKENS
+from spectap.published import OF_BASELINES
 
 MOST_CELLS: Final = 150
 """Variants x test cases x load points. Their dashboards stay below the 1 MB of a CloudFormation
@@ -159,7 +160,7 @@ def _published(experiment: Experiment) -> Refusals:
             item, variant = f"{field}.figures[{index}]", by_name.get(each.variant)
             if variant is None:
                 yield Refusal(f"{item}.variant", f"must be one of {', '.join(by_name)}")
-            elif variant.speculation is None and not each.figure.of_baselines:
+            elif variant.speculation is None and each.figure not in OF_BASELINES:
                 yield Refusal(f"{item}.figure", f"is no figure of a baseline, {variant.name}")
             elif each.position and each.position > (drafts := variant.drafts_per_step or 0):
                 yield Refusal(f"{item}.position", f"must be at most {drafts}, the drafts of a step")

@@ -49,7 +49,7 @@ def tables(summary: Summary) -> Iterator[tuple[Table, str]]:
         conditions = publication.conditions.rstrip(".")
         yield (
             Table(title, ("figure", "variant"), columns, (rows,)),
-            f"Published for {conditions}: {publication.source}",
+            f"Conditions: {conditions}. Source: {publication.source}",
         )
 
 

@@ -42,7 +42,7 @@ def test_a_ratio_is_the_measured_figure_by_the_published_one(tmp_path: Path, rou
     content = generated.config(rounds=rounds, output_tokens=2000)
     run = runs.read(tmp_path, content | {"published": [PUBLISHED]})
     [(table, source)] = published.tables(run.summary)
-    assert source == "Published for sonnets, TP 8: https://example.org/figures"
+    assert source == "Conditions: sonnets, TP 8. Source: https://example.org/figures"
     assert table.title == "Published: repetition at concurrency 4"
     *rows, absent = table.groups[0]
     assert absent.values == (("-", "not measured"), ("15.0",))
