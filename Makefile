@@ -76,8 +76,9 @@ install: $(READY_DEV) $(CLI) ## Install what the commands need; each does so by 
 
 .PHONY: synth
 synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT, with ACCOUNT filled in if given
-	@rm -rf cdk.out dist
-	@$(CDK) synth --quiet $${ACCOUNT:+--context "account=$$ACCOUNT"} 2>&1 | $(WITHOUT_ADVICE)
+	@rm -rf cdk.out dist/*.k8s.yaml
+	@$(CDK) synth --quiet --context "account=$${ACCOUNT:-none}" 2>&1 | $(WITHOUT_ADVICE)
+	@mkdir -p dist && cp cdk.out/dist/*.k8s.yaml dist
 	@echo "cdk.out/: $$(ls cdk.out/*.template.json | wc -l) templates; dist/: $$(ls dist/*.k8s.yaml | wc -l) manifests"
 	@python -m experiment notes "$$EXPERIMENT"
 
@@ -164,7 +165,7 @@ check: $(READY_DEV) ## Check format, lint and types
 
 $(READY_SCAN): scanners/requirements.txt scanners/constraints.txt scanners/go.mod scanners/go.sum
 	@PATH="$$PATH:/usr/local/go/bin"; command -v go > /dev/null || \
-		{ echo "Go 1.21 or newer is needed to build kube-score and gitleaks (go.dev/doc/install)" >&2; exit 1; }
+		{ echo "Go 1.25 or newer is needed to build kube-score and gitleaks (go.dev/doc/install)" >&2; exit 1; }
 	@echo "Installing checkov, pip-audit, kube-score and gitleaks into .venv-scan, once: 0.5 GB, a minute or more"
 	@"$$PYTHON" -m venv --clear .venv-scan
 	@.venv-scan/bin/$(PIP_INSTALL) --requirement scanners/requirements.txt --constraint scanners/constraints.txt

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from stacks.network import NetworkStack
 from stacks.observability import BudgetStack, ObservabilityStack
 from stacks.regions import budget_region, budget_stack_name
 from stacks.serving import ServingStack
+from stacks.synthesizer import Synthesizer
 from stacks.trainium import TrainiumStack
 
 ROOT = Path(__file__).parent
@@ -38,11 +41,11 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
     shared = _shared(app, experiment, account)
     vpc = None
     if experiment.aws.vpc is None:
-        vpc = NetworkStack(app, f"{name}-network", experiment=experiment, **shared).vpc
-    cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=vpc, **shared)
-    store = ModelStoreStack(app, f"{name}-model-store", experiment=experiment, **shared)
+        vpc = NetworkStack(app, f"{name}-network", experiment=experiment, **shared()).vpc
+    cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=vpc, **shared())
+    store = ModelStoreStack(app, f"{name}-model-store", experiment=experiment, **shared())
     trainium = TrainiumStack(
-        app, f"{name}-trainium", experiment=experiment, cluster=cluster.cluster, **shared
+        app, f"{name}-trainium", experiment=experiment, cluster=cluster.cluster, **shared()
     )
     serving = ServingStack(
         app,
@@ -52,19 +55,18 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
         administrator=cluster.administrator,
         roles=store.roles,
         benchmark_directory=str(ROOT / "spectap"),
-        **shared,
+        **shared(),
     )
     # A destroy goes in reverse: workloads, then the driver and its nodes, then the cluster.
     serving.add_stack_dependency(trainium)
     observability = ObservabilityStack(
-        app, f"{name}-observability", experiment=experiment, **shared
+        app, f"{name}-observability", experiment=experiment, **shared()
     )
     budget = BudgetStack(
         app,
         budget_stack_name(experiment),
         experiment=experiment,
-        **shared
-        | {"env": cdk.Environment(account=account, region=budget_region(experiment.aws.region))},
+        **shared(budget_region(experiment.aws.region)),
     )
     # The budget publishes to the alarms' topic, to which it refers by name.
     budget.add_stack_dependency(observability)
@@ -73,51 +75,60 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
 
 def compose_delivery(app: cdk.App, experiment: Experiment, account: str | None = None) -> None:
     """Add the stack with the roles of workflows. It is alone: it stays when the others go."""
-    shared = _shared(app, experiment, account)
+    shared = _shared(app, experiment, account)()
     DeliveryStack(app, f"{experiment.name}-delivery", experiment=experiment, **shared)
 
 
-def _shared(app: cdk.App, experiment: Experiment, account: str | None) -> dict[str, Any]:
-    """What all stacks get."""
+def _shared(app: cdk.App, experiment: Experiment, account: str | None) -> Callable[..., Any]:
+    """Makes what each stack gets, in the experiment's region or another."""
     # Traces contain temporary directories of the jsii runtime, so that no two assemblies would be
     # equal.
     app.node.set_context("aws:cdk:disable-creation-stack-traces", True)
     cdk.Tags.of(app).add("Experiment", experiment.name)
-    return {
-        "env": cdk.Environment(account=account, region=experiment.aws.region),
+    return lambda region=experiment.aws.region: {
+        "env": cdk.Environment(account=account, region=region),
         # The tag of the stack itself, by which it is found again. Tags.of tags only its resources.
         "tags": {"Experiment": experiment.name},
+        "synthesizer": Synthesizer(),
     }
 
 
 def write_manifests(experiment: Experiment, deployed: Deployed, directory: Path) -> None:
-    """Writes the same manifests as files, for reading or ``kubectl apply``."""
-    for stale in directory.glob("*.k8s.yaml"):
-        stale.unlink()
+    """Writes the same manifests as files, for reading or ``kubectl apply``; deletes none."""
     app = cdk8s.App(outdir=str(directory))
     charts(app, experiment, deployed)
     app.synth()
 
 
 def main() -> int:
-    """Synthesise the experiment named by ``-c experiment=FILE``; returns the exit status."""
+    """Synthesise the experiment named by ``-c experiment=FILE``; returns the exit status.
+
+    ``-c account=`` takes 12 digits, or ``none`` for any account. Its default is the credentials',
+    which the CLI tells every app.
+    """
     app = cdk.App()
-    account = app.node.try_get_context("account")
-    if account is not None and not re.fullmatch(r"\d{12}", account):
-        print(f"account = {account!r}: must be the 12 digits of an AWS account", file=sys.stderr)
-        return 1
+    given = app.node.try_get_context("account") or os.environ.get("CDK_DEFAULT_ACCOUNT") or "none"
+    account = None if given == "none" else str(given)
+    file = app.node.try_get_context("experiment")
     try:
-        experiment = load(app.node.try_get_context("experiment") or DEFAULT_FILE)
+        if account and not re.fullmatch(r"\d{12}", account):
+            raise ExperimentError(f"account = {account!r}: must be 12 digits, or none")
+        # The CLI does not say whether it goes on to deploy or destroy.
+        if account and not file:
+            raise ExperimentError(
+                f"experiment is not given, and account {account} could be changed: "
+                f"say -c experiment=FILE, such as {DEFAULT_FILE}, or -c account=none"
+            )
+        experiment = load(file or DEFAULT_FILE)
     except ExperimentError as error:
         print(error, file=sys.stderr)
         return 1
     if app.node.try_get_context("delivery"):
         compose_delivery(app, experiment, account)
-        app.synth()
-        return 0
-    serving = compose(app, experiment, account)
-    deployed = serving.deployed(account or ACCOUNT_PLACEHOLDER)
-    write_manifests(experiment, deployed, Path(app.outdir).parent / "dist")
+    else:
+        serving = compose(app, experiment, account)
+        deployed = serving.deployed(account or ACCOUNT_PLACEHOLDER)
+        write_manifests(experiment, deployed, Path(app.outdir) / "dist")
     app.synth()
     return 0
 

@@ -110,9 +110,9 @@ def bucket_name(experiment: Experiment, account: str) -> str:
     return f"{experiment.name}-models-{account}-{experiment.aws.region}"
 
 
-def prompts_bucket_name(experiment: Experiment, account: str) -> str:
-    """The CDK bootstrap's bucket. Each file of prompts has its digest for a key."""
-    return f"cdk-hnb659fds-assets-{account}-{experiment.aws.region}"
+def prompts_bucket_name(experiment: Experiment, account: str, qualifier: str) -> str:
+    """The bucket of the CDK's bootstrap. Each file of prompts has its digest for a key."""
+    return f"cdk-{qualifier}-assets-{account}-{experiment.aws.region}"
 
 
 def stopper_name(experiment: Experiment) -> str:

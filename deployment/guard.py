@@ -36,6 +36,9 @@ _COUNTED: Final = ", counted from its first node"
 """Ends the description of a guard that counts from there: later nodes do not move it."""
 
 GROUP_OUTPUT: Final = "GuardGroup"
+_TO_ZERO: Final = "to-zero"
+_PROOF: Final = "proof"
+"""A schedule's name is its node group's and its purpose."""
 
 _ACTION: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 """A universal target: the service as the AWS SDK for Java calls it, and its operation."""
@@ -158,7 +161,7 @@ def _write(
     }
     description = f"Scales the {group.kind} nodes of experiment {deployment.name} to 0"
     description += _COUNTED if is_counted else ""
-    _write_schedule(deployment, group, f"{group.kind}-to-zero", description, times)
+    _write_schedule(deployment, group, _TO_ZERO, description, times)
     return at
 
 
@@ -173,18 +176,21 @@ def _at(schedule: dict[str, Any]) -> datetime.datetime:
 
 
 def _schedule(deployment: Deployment, kind: Kind) -> dict[str, Any] | None:
-    return _find_schedule(deployment, kind, f"{kind}-to-zero")
+    return _find_schedule(deployment, kind, _TO_ZERO)
 
 
 def _write_schedule(
-    deployment: Deployment, group: Group, name: str, description: str, times: Mapping[str, Any]
+    deployment: Deployment, group: Group, purpose: str, description: str, times: Mapping[str, Any]
 ) -> None:
-    """Makes the schedule ``name``, or replaces it; ``times`` as CreateSchedule has them."""
+    """Makes the group's schedule, or replaces it; ``times`` as CreateSchedule has them.
+
+    It has the group's name: a deploy may replace a group, and the old one's guard must stay.
+    """
     # Asked once: a destroy may take the stack away at any time.
     stack = deployment.outputs(STACK)
     call = _call(deployment, group, stack)
     schedule = {
-        "Name": name,
+        "Name": f"{group.name}-{purpose}",
         "GroupName": stack[GROUP_OUTPUT],
         "Description": description,
         "FlexibleTimeWindow": {"Mode": "OFF"},
@@ -197,17 +203,15 @@ def _write_schedule(
             scheduler.create_schedule(**schedule)
 
 
-def _find_schedule(deployment: Deployment, kind: Kind, name: str) -> dict[str, Any] | None:
-    """The schedule ``name``; None unless it is for the group that the stack has now."""
+def _find_schedule(deployment: Deployment, kind: Kind, purpose: str) -> dict[str, Any] | None:
+    """The schedule for the group that the stack has now."""
     stack = deployment.outputs(STACK)
-    if GROUP_OUTPUT not in stack:
+    if GROUP_OUTPUT not in stack or kind.output not in stack:
         return None
     get = deployment.client("scheduler").get_schedule
+    name = f"{stack[kind.output]}-{purpose}"
     schedule: dict[str, Any] | None = ask(get, Name=name, GroupName=stack[GROUP_OUTPUT])
-    if schedule is None:
-        return None
-    request = json.loads(schedule["Target"]["Input"])
-    return schedule if request.get("NodegroupName") == stack.get(kind.output) else None
+    return schedule
 
 
 def _call(deployment: Deployment, group: Group, stack: Mapping[str, str]) -> dict[str, str]:
@@ -226,7 +230,7 @@ def _call(deployment: Deployment, group: Group, stack: Mapping[str, str]) -> dic
 
 def is_proved(deployment: Deployment, group: Group) -> bool:
     """Whether EKS has carried out, for this group, the call that a schedule would make now."""
-    schedule = _find_schedule(deployment, group.kind, f"{group.kind}-proof")
+    schedule = _find_schedule(deployment, group.kind, _PROOF)
     if schedule is None or not schedule.get("Description", "").startswith(_SEEN):
         return False
     call = _call(deployment, group, deployment.outputs(STACK))
@@ -276,7 +280,7 @@ def _write_proof(
         "State": state,
         "ActionAfterCompletion": "NONE",
     }
-    _write_schedule(deployment, group, f"{group.kind}-proof", description, times)
+    _write_schedule(deployment, group, _PROOF, description, times)
 
 
 def _updates(deployment: Deployment, group: Group) -> set[str]:

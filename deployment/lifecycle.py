@@ -13,7 +13,7 @@ from typing import Any, Final
 from deployment.account import Deployment, DeploymentError, aws_errors
 from experiment import Experiment
 from experiment.notes import notes
-from stacks.regions import budget_region
+from stacks.regions import budget_region, zones
 
 ROOT: Final = Path(__file__).parents[1]
 ASSEMBLY: Final = ROOT / "cdk.out"
@@ -41,15 +41,26 @@ class Stack:
 def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
     """Deploys ``stacks`` and what they need, or all; returns the CLI's exit status.
 
-    The CLI passes over stacks that have not changed. Synthesis gets the account. So names are
-    literal, and CloudFormation can import the bucket and the logs that an earlier deploy left.
+    Synthesis gets the account. So names are literal, and CloudFormation can import the bucket and
+    the logs that an earlier deploy left. Raises DeploymentError.
     """
+    if conflict := zone_conflict(deployment):
+        raise DeploymentError(conflict)
     say(f"{deployment.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(deployment.experiment):
         say(f"{deployment.file}: {note}")
     approval = ["--require-approval", "never"] if yes else []
     options = ("--import-existing-resources", *approval, *context(deployment))
     return cdk("deploy", *(stacks or ["--all"]), *options)
+
+
+def zone_conflict(deployment: Deployment) -> str | None:
+    """Why the stacks that stand cannot become those of the file, in a line, if they cannot."""
+    fields = f"{deployment.file}: capacity.availability_zone of aws.availability_zones"
+    wanted = zones(deployment.experiment)
+    standing = deployment.outputs("network").get("Zones", wanted)
+    text = f"{fields} = {wanted}: must be {standing}, in which its stacks stand"
+    return None if standing == wanted else text
 
 
 def synthesised(deployment: Deployment) -> list[Stack]:

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import secrets
+import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -81,8 +82,10 @@ def _alone(layout: Layout) -> Iterator[None]:
 
 def _synthesise(file: str, layout: Layout, environment: Mapping[str, str]) -> None:
     cli = layout.root / "node_modules" / ".bin" / "cdk"
-    arguments = ["--context", f"experiment={file}", "--output", str(layout.assembly), "--quiet"]
+    context = ["--context", f"experiment={file}", "--context", "account=none"]
+    arguments = [*context, "--output", str(layout.assembly), "--quiet"]
     options = ["--ci", "--no-notices", "--no-lookups"]
+    shutil.rmtree(layout.assembly, ignore_errors=True)  # manifests of another experiment
     # Otherwise the CLI looks up a host of AWS.
     quiet = {"CDK_DISABLE_CLI_TELEMETRY": "true"}
     run(

@@ -31,7 +31,7 @@ class Layout:
     def __init__(self, root: Path) -> None:
         self.root: Final = root
         self.assembly: Final = root / "cdk.out"
-        self.manifests: Final = root / "dist"
+        self.manifests: Final = self.assembly / "dist"
         self.work: Final = root / ".cache" / "rehearsal"
         """Files of one rehearsal."""
         self.logs: Final = self.work / "logs"

@@ -100,10 +100,10 @@ def compare(base: str, file: str, scratch: Path) -> tuple[list[Row], list[Sectio
         compared = [old.get(name, scratch / "none.json") for name in new]
         stacks = [*pool.map(_stack, new, compared, [after / "cdk.out"] * len(new))]
     stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
-    return [*restarts(read(before / "dist"), read(after / "dist"))], [
+    return [*restarts(read(before / "cdk.out/dist"), read(after / "cdk.out/dist"))], [
         _git_diff("The experiment file", tree / file, ROOT / file),
         *stacks,
-        _git_diff("Manifests", before / "dist", after / "dist"),
+        _git_diff("Manifests", before / "cdk.out/dist", after / "cdk.out/dist"),
     ]
 
 
@@ -122,9 +122,9 @@ def _extract(base: str, tree: Path) -> None:
 
 
 def _synthesise(tree: Path, file: str, output: Path) -> None:
-    """Writes ``cdk.out`` and ``dist`` below ``output``. Raises DiffError."""
-    options = ("--context", f"experiment={file}", "--output", output / "cdk.out")
-    result = _cdk(*options, "synth", "--quiet", cwd=tree)
+    """Writes ``cdk.out`` below ``output``. Raises DiffError."""
+    context = ("--context", f"experiment={file}", "--context", "account=none")
+    result = _cdk(*context, "--output", output / "cdk.out", "synth", "--quiet", cwd=tree)
     if result.returncode:
         lines = [line for line in result.stderr.splitlines() if "Subprocess exited" not in line]
         side = "the working tree" if tree == ROOT else "the base"
@@ -151,7 +151,8 @@ def unfold(value: Any) -> Any:
     Manifests, dashboards and scripts are single strings in a template; without this, one changed
     number would show as two lines of 50 kB. A function in such a string is ``${Ref.Account}``.
     """
-    if isinstance(value, dict) and "Fn::Join" in value:
+    # A join of one piece is a reference with its mark: stacks.synthesizer.
+    if isinstance(value, dict) and len(value.get("Fn::Join", ["", []])[1]) > 1:
         separator, parts = value["Fn::Join"]
         words = (".".join(re.findall(r"\w[\w:.-]*", str(part))) for part in parts)
         texts = zip(parts, words, strict=True)

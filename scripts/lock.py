@@ -4,8 +4,9 @@
 usage: scripts/lock.py
 
 Writes requirements.lock and requirements-dev.lock beside their requirements, and
-charts/scripts/NAME.lock from requirements-NAME.txt beside it. constraints.txt says at which
-versions; what it does not name keeps the lock's own. A lock that is deleted first gets the newest.
+charts/scripts/NAME.lock from requirements-NAME.txt beside it. constraints.txt, which
+requirements.txt itself names, says at which versions; what it does not name keeps the lock's own. A
+lock that is deleted first gets the newest.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def main() -> None:
     pod = (f"--python-version={PYTHON}", f"--python-platform={PLATFORM}")
     for requirements in sorted((ROOT / FOLDER).glob("requirements-*.txt")):
         lock = FOLDER / f"{requirements.stem.removeprefix('requirements-')}.lock"
-        _compile(FOLDER / requirements.name, lock, *pod, f"--excludes={FOLDER / 'left-out.txt'}")
+        options = (f"--excludes={FOLDER / 'left-out.txt'}", "--constraint=constraints.txt")
+        _compile(FOLDER / requirements.name, lock, *pod, *options)
         pinned = _uv(lock, *pod, "--no-deps", "--format=pylock.toml")
         wheels = re.findall(r'sha256 = "(\w+)"', pinned)
         (ROOT / lock).write_text(of_these(wheels, (ROOT / lock).read_text()))
@@ -43,7 +45,7 @@ def main() -> None:
 
 def _compile(requirements: str | Path, lock: str | Path, *options: str) -> None:
     _uv(
-        *(requirements, "--constraint=constraints.txt", "--generate-hashes", *options),
+        *(requirements, "--generate-hashes", *options),
         *("--custom-compile-command=make locks", "--annotation-style=line"),
         f"--output-file={lock}",
     )

@@ -7,9 +7,17 @@ The namespace and the dimensions Variant and TestCase are the published sample's
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Final
 
 NAMESPACE_SUFFIX: Final = "/LLMPerf"
+
+
+class Engine(StrEnum):
+    """vLLM's two engines. They count differently: see ``spectap.endpoint.counters``."""
+
+    V0 = "v0"
+    V1 = "v1"
 
 
 def name_prefix(model: str) -> str:

@@ -15,6 +15,7 @@ from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 from spectap import metrics
 from stacks import curves
+from stacks.regions import dashboard_name
 
 # A dashboard is 24 units wide.
 _QUARTER: Final = 6
@@ -89,7 +90,8 @@ def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[clou
         cloudwatch.Dashboard(
             scope,
             f"Comparison{number if number > 1 else ''}",
-            dashboard_name=f"{experiment.name}-comparison" + (f"-{number}" if number > 1 else ""),
+            dashboard_name=dashboard_name(experiment, "comparison")
+            + (f"-{number}" if number > 1 else ""),
             widgets=rows,
         )
         for number, rows in enumerate(pages, start=1)
@@ -108,9 +110,8 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
         )
         for title, axis, statistic, series in _NODE_GRAPHS
     ]
-    return cloudwatch.Dashboard(
-        scope, "Nodes", dashboard_name=f"{experiment.name}-nodes", widgets=[graphs[:3], graphs[3:]]
-    )
+    name, rows = dashboard_name(experiment, "nodes"), [graphs[:3], graphs[3:]]
+    return cloudwatch.Dashboard(scope, "Nodes", dashboard_name=name, widgets=rows)
 
 
 def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:

@@ -16,13 +16,12 @@ from experiment.schema import Experiment, Provider
 from stacks.acknowledge import acknowledge
 from stacks.regions import budget_region, budget_stack_name
 from stacks.roles import allow
+from stacks.synthesizer import qualifier
 
 ISSUER: Final = "token.actions.githubusercontent.com"
 AUDIENCE: Final = "sts.amazonaws.com"
 """What ``aws-actions/configure-aws-credentials`` asks GitHub's token to be for."""
 
-_QUALIFIER: Final = "hnb659fds"
-"""The CDK's own (aws-cdk-lib, ``BOOTSTRAP_QUALIFIER``)."""
 _DEPLOYING: Final = ("deploy", "file-publishing", "image-publishing", "lookup")
 """The bootstrap's roles that the CDK CLI assumes."""
 STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")
@@ -36,6 +35,7 @@ _LOOKS: Final = (
     "cloudformation:DescribeStacks",
     "cloudformation:GetTemplate",
     "cloudformation:ListStacks",  # without it no call describes all stacks
+    "cloudwatch:ListDashboards",
     "ec2:DescribeAddresses",
     "ec2:DescribeAvailabilityZones",
     "ec2:DescribeCapacityReservations",
@@ -126,11 +126,11 @@ class DeliveryStack(Stack):
         region, wild, account = self._experiment.aws.region, self._wild, self.account
         regions = sorted({region, budget_region(region)})
         bootstrap = [
-            self._arn("iam", f"role/cdk-{_QUALIFIER}-{kind}-role-{account}-{each}", region="")
+            self._arn("iam", f"role/cdk-{qualifier(self)}-{kind}-role-{account}-{each}", region="")
             for each in regions
             for kind in _DEPLOYING
         ]
-        version = f"parameter/cdk-bootstrap/{_QUALIFIER}/version"
+        version = f"parameter/cdk-bootstrap/{qualifier(self)}/version"
         to_scheduler = {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
         stopper = self._arn("states", f"stateMachine:{stopper_name(self._experiment)}")
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, account)}"

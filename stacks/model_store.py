@@ -27,6 +27,7 @@ from experiment.schema import Experiment
 from spectap.names import RESULTS_PREFIX, namespace
 from stacks.acknowledge import acknowledge, skip
 from stacks.roles import allow, pod_identity_principal
+from stacks.synthesizer import qualifier
 
 _ASK: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
 """Those that publish metrics, and read a user's prompts."""
@@ -178,7 +179,7 @@ class ModelStoreStack(Stack):
             self.synthesizer.add_file_asset(
                 source_hash=key, packaging=FileAssetPackaging.FILE, file_name=key
             )
-        bucket = prompts_bucket_name(experiment, self.account)
+        bucket = prompts_bucket_name(experiment, self.account, qualifier(self))
         for account in self.roles.keys() & _ASK if keys else ():
             objects = [f"arn:{self.partition}:s3:::{bucket}/{key}" for key in keys]
             allow(self.roles[account], "ReadPrompts", ["s3:GetObject"], objects)

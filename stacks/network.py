@@ -2,7 +2,7 @@
 
 from typing import Any, Final, cast
 
-from aws_cdk import ArnFormat, CfnResource, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, CfnOutput, CfnResource, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -11,6 +11,7 @@ from constructs import Construct
 
 from experiment.schema import Experiment
 from stacks.acknowledge import HANDLER, acknowledge, skip
+from stacks.regions import zones
 
 VPC_CIDR: Final = "10.0.0.0/16"
 
@@ -61,6 +62,7 @@ class NetworkStack(Stack):
         self._flow_logs()
         self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
         self._interface_endpoints(experiment.capacity.availability_zone)
+        CfnOutput(self, "Zones", value=zones(experiment), description="Other zones need a destroy")
 
     @property
     def availability_zones(self) -> list[str]:

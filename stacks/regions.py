@@ -1,4 +1,4 @@
-"""Where the budget of an experiment can be, and what its stack is called there."""
+"""Where an experiment is, and what of it has a name that all regions share."""
 
 from __future__ import annotations
 
@@ -41,3 +41,15 @@ def budget_stack_name(experiment: Experiment) -> str:
     region = experiment.aws.region
     infix = "" if budget_region(region) == region else f"{region}-"
     return f"{experiment.name}-{infix}budget"
+
+
+def dashboard_name(experiment: Experiment, subject: str) -> str:
+    """Of ``comparison`` or ``nodes``. All regions of an account share the names of dashboards."""
+    return f"{experiment.name}-{experiment.aws.region}-{subject}"
+
+
+def zones(experiment: Experiment) -> str:
+    """That of the Trainium nodes, and all. A network stays in its zones: CloudFormation makes new
+    subnets before it deletes the old, which have their addresses."""
+    listed = ", ".join(experiment.aws.availability_zones)
+    return f"{experiment.capacity.availability_zone} of {listed}"

@@ -29,6 +29,7 @@ from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.names import RESULTS_PREFIX, VARIANTS
 from stacks.acknowledge import HOLDS_LINES, acknowledge
+from stacks.synthesizer import qualifier
 
 PRUNED: Final = frozenset(
     (
@@ -84,7 +85,7 @@ class ServingStack(Stack):
             bucket=bucket_name(self._experiment, account),
             benchmark_image=self._image.replace(self.account, account),
             stopper=stopper_arn(self._experiment, account),
-            prompts_bucket=prompts_bucket_name(self._experiment, account),
+            prompts_bucket=prompts_bucket_name(self._experiment, account, qualifier(self)),
         )
 
     def _build(self, directory: str) -> str:
@@ -96,7 +97,7 @@ class ServingStack(Stack):
             exclude=["**/__pycache__"],
         )
         # The registry's host in plain text, with the account as the only token: dist/ needs it too.
-        repository = f"cdk-hnb659fds-container-assets-{self.account}-{self.region}"
+        repository = f"cdk-{qualifier(self)}-container-assets-{self.account}-{self.region}"
         return f"{self.account}.dkr.ecr.{self.region}.amazonaws.com/{repository}:{asset.image_tag}"
 
     def _apply(self, cluster: eks.ICluster, identities: Sequence[IDependable]) -> None:

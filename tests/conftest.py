@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Each worker has one core, and V8's four threads for compiling and collecting, on that one, cost
 # a synthesis a sixth of its CPU.
 os.environ.setdefault("NODE_OPTIONS", "--v8-pool-size=1")
+# The CDK's own rules are asked when test_app.py runs its CLI, and cfn-lint has more of them.
+os.environ["CDK_VALIDATION"] = "false"
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,11 @@ import pytest
 from aws_cdk import App
 
 import app
-from experiment import ACCOUNT_PLACEHOLDER
+from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE
 from tests.charts.test_snapshots import CHARTS
 from tests.conftest import edited
 from tests.stacks.test_snapshots import STACKS
-from tests.synthesis import ACCOUNT, ROOT, Synthesised
+from tests.synthesis import ACCOUNT, CONTEXT, ROOT, Synthesised
 
 CLI = ROOT / "node_modules" / ".bin" / "cdk"
 
@@ -54,7 +56,7 @@ def test_synthesises_the_same_twice_without_an_account(
     assert len(templates) == len(STACKS)
     for name, content in templates.items():
         assert content == template(synthesised.directory / name), name
-    manifests = {path.name: path.read_text() for path in (tmp_path / "dist").iterdir()}
+    manifests = {path.name: path.read_text() for path in (output / "dist").iterdir()}
     assert len(manifests) == len(CHARTS)
     assert "article-models-${AWS_ACCOUNT_ID}-us-east-2" in manifests["0002-model-store.k8s.yaml"]
     for name, text in manifests.items():
@@ -77,11 +79,55 @@ def template(path: Path) -> dict[str, Any]:
     return content
 
 
-def test_a_refused_experiment_ends_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+Main = Callable[[dict[str, str]], int]
+
+
+@pytest.fixture
+def main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Main:
+    """Runs the app in this process, as the CLI would with this context."""
+
+    def run(context: dict[str, str]) -> int:
+        output = str(tmp_path / "out")
+        monkeypatch.setattr("app.cdk.App", lambda: App(context=CONTEXT | context, outdir=output))
+        return app.main()
+
+    return run
+
+
+def test_writes_into_its_output_alone_for_the_account_and_bootstrap_given(
+    main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = edited(tmp_path, {"serving.tensor_parallel": 16})
-    context = {"experiment": str(file)}
-    monkeypatch.setattr("app.cdk.App", lambda: App(context=context, outdir=str(tmp_path / "out")))
-    assert app.main() == 1
-    assert ": serving.tensor_parallel = 16: must be 32" in capsys.readouterr().err
+    foreign = tmp_path / "dist" / "0001-foreign.k8s.yaml"
+    foreign.parent.mkdir()
+    foreign.touch()
+    # From the CLI, which has it from the credentials.
+    monkeypatch.setenv("CDK_DEFAULT_ACCOUNT", ACCOUNT)
+    qualifier = {"@aws-cdk/core:bootstrapQualifier": "mine"}
+    assert main({"experiment": DEFAULT_FILE} | qualifier) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"dist", "out"}
+    assert [*foreign.parent.iterdir()] == [foreign]
+    files = [*tmp_path.glob("out/*.json"), *tmp_path.glob("out/dist/*")]
+    everything = "".join(path.read_text() for path in files)
+    assert "hnb659fds" not in everything
+    assert f"cdk-mine-container-assets-{ACCOUNT}-us-east-2" in everything
+    assert f'"BucketName": "article-models-{ACCOUNT}-us-east-2"' in everything
+
+
+def test_refusals_are_one_line(
+    main: Main,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("CDK_DEFAULT_ACCOUNT", ACCOUNT)
+    file = str(edited(tmp_path, {"serving.tensor_parallel": 16}))
+    for context, line in (
+        ({"experiment": file}, r".*: serving.tensor_parallel = 16: must be 32.*"),
+        ({"experiment": file, "account": "12"}, "account = '12': must be 12 digits, or none"),
+        (
+            {},
+            f"experiment is not given, .* {ACCOUNT} .*: say -c experiment=FILE, .*{DEFAULT_FILE}.*",
+        ),
+    ):
+        assert main(context) == 1
+        assert re.fullmatch(f"{line}\n", capsys.readouterr().err)

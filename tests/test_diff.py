@@ -108,9 +108,9 @@ def synthesise(tree: Path, file: str, output: Path) -> None:
     (window,) = re.findall(r"num_speculative_tokens: (\d+)", (tree / file).read_text())
     pod = {"kind": "Job", "metadata": {"name": "a"}, "window": window}
     assembly, artifacts = output / "cdk.out", {}
-    for folder in (assembly, output / "dist"):
+    for folder in (assembly, assembly / "dist"):
         folder.mkdir(parents=True)
-    (output / "dist" / "0001-llmperf.k8s.yaml").write_text(json.dumps(pod))
+    (assembly / "dist" / "0001-llmperf.k8s.yaml").write_text(json.dumps(pod))
     for name, manifest in (("article-serving", json.dumps([pod])), ("article-network", "[]")):
         everything = {"Type": "Custom::Any", "Properties": {"Manifest": manifest}}
         template = assembly / f"{name}.template.json"

@@ -73,6 +73,8 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "npm_config_registry": f"http://{host}",
     }.items():
         monkeypatch.setenv(name, value)
+    # What answers may do so late: npm starts in seconds on a busy machine.
+    monkeypatch.setattr(upstream, "TIMEOUT_SECONDS", 120)
     yield host
     OVER.set()
     server.shutdown()

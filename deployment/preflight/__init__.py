@@ -21,6 +21,7 @@ ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
     "instance types": capacity.offerings,
     "capacity": capacity.reservation,
     "stacks": account.stacks,
+    "dashboards": account.dashboards,
     "VPC": existing.vpc,
     "cluster": existing.cluster,
     "cluster's add-ons": existing.addons,

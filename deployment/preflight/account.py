@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
 from deployment.account import Deployment, ask
-from deployment.lifecycle import owner, regions
+from deployment.lifecycle import ROOT, owner, regions, zone_conflict
 from deployment.preflight.check import Finding, ok, refused, warning
 from stacks.delivery import STACKS
-from stacks.regions import budget_region, budget_stack_name
+from stacks.regions import budget_region, budget_stack_name, dashboard_name
 
 BOOTSTRAP_VERSION: Final = 6
 """What the stacks of aws-cdk-lib need, as their assembly says (``requiresBootstrapStackVersion``).
@@ -32,9 +33,11 @@ _REMEDIES: Final = {
 def bootstrap(deployment: Deployment) -> Iterator[Finding]:
     """The CDK's bootstrap of the experiment's region, and of its budget's."""
     remedy = f"make bootstrap EXPERIMENT={deployment.file}"
+    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    qualifier = context.get("@aws-cdk/core:bootstrapQualifier", "hnb659fds")
     for region in sorted(regions(deployment.experiment)):
         ssm, subject = deployment.client("ssm", region), f"bootstrap {region}"
-        answer = ask(ssm.get_parameter, Name="/cdk-bootstrap/hnb659fds/version")
+        answer = ask(ssm.get_parameter, Name=f"/cdk-bootstrap/{qualifier}/version")
         version = int(answer["Parameter"]["Value"]) if answer else None
         if version is None:
             yield refused("the region is not prepared for the CDK", remedy, subject)
@@ -59,9 +62,24 @@ def stacks(deployment: Deployment) -> Iterator[Finding]:
         if stack := deployment.stack(name, region):
             existing += 1
             problems += _problems(deployment, stack, region)
+    if conflict := zone_conflict(deployment):
+        problems.append(refused(conflict, "set the zones back, or make destroy first"))
     yield from problems
     if not problems:
         yield ok(f"{existing} of {len(names)} exist; nobody else has their names")
+
+
+def dashboards(deployment: Deployment) -> Iterator[Finding]:
+    """Whose the dashboards of these names are: CloudFormation would overwrite another's."""
+    own = " ".join(deployment.outputs("observability").values())  # their addresses
+    names = {dashboard_name(deployment.experiment, each) for each in ("comparison", "nodes")}
+    prefix = dashboard_name(deployment.experiment, "")
+    answer = deployment.client("cloudwatch").list_dashboards(DashboardNamePrefix=prefix)
+    listed = {entry["DashboardName"] for entry in answer["DashboardEntries"]}
+    others = sorted(name for name in listed & names if name not in own)
+    remedy = "delete them, or give the experiment another name"
+    rows = [refused(f"{name}: somebody else's", remedy) for name in others]
+    yield from rows or [ok("nobody else has their names")]
 
 
 def _problems(deployment: Deployment, stack: dict[str, Any], region: str) -> Iterator[Finding]:

@@ -11,13 +11,13 @@ from typing import Final
 from experiment.known_models import Mode
 from experiment.runtimes import nxdi, vllm_neuron
 from experiment.runtimes.runtime import (
-    Engine,
     ModeSupport,
     Paths,
     Preparation,
     Runtime,
     Workload,
 )
+from spectap.names import Engine
 
 __all__ = [
     "RUNTIMES",

@@ -22,7 +22,8 @@ from experiment.runtimes.inference_demo import (
     MedusaMode,
     VanillaMode,
 )
-from experiment.runtimes.runtime import IMAGES, Engine, Paths, Runtime, compact, serve, tools
+from experiment.runtimes.runtime import IMAGES, Paths, Runtime, compact, serve, tools
+from spectap.names import Engine
 
 if TYPE_CHECKING:
     from experiment.variants import Variant

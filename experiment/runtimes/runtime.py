@@ -10,19 +10,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from experiment.known_models import Family, Mode, ModelKind
+from spectap.names import Engine
 
 if TYPE_CHECKING:
     from experiment.schema import Experiment
     from experiment.variants import Variant
 
 IMAGES: Final = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
-
-
-class Engine(StrEnum):
-    """vLLM's two engines. They count differently: see ``spectap.endpoint.counters``."""
-
-    V0 = "v0"
-    V1 = "v1"
 
 
 class Workload(StrEnum):

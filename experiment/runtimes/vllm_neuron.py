@@ -16,7 +16,6 @@ from typing_extensions import override
 from experiment.known_models import Family, Mode, ModelKind
 from experiment.runtimes.runtime import (
     IMAGES,
-    Engine,
     ModeSupport,
     Paths,
     Preparation,
@@ -25,6 +24,7 @@ from experiment.runtimes.runtime import (
     serve,
     tools,
 )
+from spectap.names import Engine
 
 if TYPE_CHECKING:
     from experiment.variants import Variant

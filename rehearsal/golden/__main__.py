@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from experiment.runtimes import Engine
 from rehearsal.golden.schedule import Decoding, Linear
 from rehearsal.golden.server import MAX_MODEL_LEN, Acceptance, GoldenEndpoint, speculative
+from spectap.names import Engine
 
 _OPTIONS: Final = (
     ("engine", Engine, Engine.V1, "whose counters /metrics shows"),

@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from experiment.runtimes import Engine
+from spectap.names import Engine
 
 
 @dataclass

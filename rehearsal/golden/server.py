@@ -19,11 +19,11 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from experiment.runtimes import Engine
 from rehearsal.golden import answers, counted, wire
 from rehearsal.golden.counted import Sent
 from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Decoding, Step
+from spectap.names import Engine
 
 MAX_MODEL_LEN: Final = 40_960
 """Of Qwen3-32B, in tokens."""

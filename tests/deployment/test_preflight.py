@@ -2,17 +2,20 @@
 
 import dataclasses
 import datetime
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from deployment import preflight
-from deployment.account import Deployment
+from deployment import lifecycle, preflight
+from deployment.account import Deployment, DeploymentError
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.preflight import Finding, Status, account, checks, software
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
+from stacks.regions import zones
 from tests.deployment.conftest import at, with_cluster
 from tests.deployment.fake_aws import ACCOUNT, REGION, FakeAws
 from tests.experiment.files import EAGLE
@@ -206,6 +209,39 @@ def test_names_of_somebody_else_and_an_api_out_of_reach(aws: FakeAws, sound: Mak
     assert api.status is WARNING
     assert "\n" not in api.text
     assert "Reach a private API" in api.remedy
+
+
+def test_a_dashboard_of_that_name_is_its_own_or_somebody_elses(aws: FakeAws, sound: Make) -> None:
+    aws.facts.dashboards = [f"article-{REGION}-nodes", f"article-{REGION}-mine"]
+    words = f"refused dashboards: article-{REGION}-nodes: somebody else's"
+    is_found(aws, sound(), words, "another name")
+    address = f"https://console.aws.amazon.com/#dashboards/dashboard/article-{REGION}-nodes"
+    aws.cloudformation.add("observability", outputs={"NodesDashboard": address})
+    assert problems(aws, sound()) == []
+
+
+def test_zones_stay_while_stacks_stand(aws: FakeAws, sound: Make) -> None:
+    standing = zones(sound().experiment)
+    aws.cloudformation.add("network", outputs={"Zones": standing})
+    assert problems(aws, sound()) == []
+    zone = {"capacity.availability_zone": "us-east-2b"}
+    moved = sound(zone | {"aws.availability_zones": ["us-east-2b", "us-east-2c"]})
+    is_found(aws, moved, f"us-east-2b of us-east-2b, us-east-2c: must be {standing}, ", "destroy")
+    with pytest.raises(
+        DeploymentError, match="availability_zones = us-east-2b of us-east-2b, us-east-2c: must be"
+    ):
+        lifecycle.deploy(moved, [], yes=True)
+
+
+def test_the_bootstrap_has_the_qualifier_of_the_context(
+    aws: FakeAws, sound: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws.facts.qualifier = "mine"
+    is_found(aws, sound(), f"refused bootstrap {REGION}: ", "make bootstrap")
+    context = {"@aws-cdk/core:bootstrapQualifier": "mine"}
+    (tmp_path / "cdk.json").write_text(json.dumps({"context": context}))
+    monkeypatch.setattr(account, "ROOT", tmp_path)
+    assert problems(aws, sound()) == []
 
 
 def test_who_will_reach_the_api(monkeypatch: pytest.MonkeyPatch) -> None:

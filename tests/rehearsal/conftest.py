@@ -22,7 +22,7 @@ from spectap.report.results import Results
 from tests.synthesis import ACCOUNT, ROOT
 
 REGION: Final = "us-east-2"
-QUICK: Final = replace(GOLDEN, caps=Caps(rounds=1, output_tokens=100), start_seconds=5)
+QUICK: Final = replace(GOLDEN, caps=Caps(rounds=1, output_tokens=50), start_seconds=5)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def write_deployed(experiment: Experiment, account: str, folder: Path) -> None:
         bucket_name(experiment, account),
         "an-image:1",
         stopper_arn(experiment, account),
-        prompts_bucket_name(experiment, account),
+        prompts_bucket_name(experiment, account, "hnb659fds"),
     )
     write_manifests(experiment, deployed, folder)
 

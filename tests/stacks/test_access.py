@@ -139,8 +139,8 @@ def test_no_pod_may_start_a_node_delete_an_object_or_give_rights(each: Synthesis
             assert POD_IDENTITY in json.dumps(role["Properties"]["AssumeRolePolicyDocument"])
             assert not {"ManagedPolicyArns", "Policies"} & set(role["Properties"]), logical_id
     for _, identity in each.resources("AWS::EKS::PodIdentityAssociation"):
-        reference = identity["Properties"]["RoleArn"]["Fn::GetStackOutput"]
-        assert reference["StackName"] == f"{each.experiment.name}-model-store"
+        _, (reference,) = identity["Properties"]["RoleArn"]["Fn::Join"]
+        assert reference["Fn::GetStackOutput"]["StackName"] == f"{each.experiment.name}-model-store"
 
 
 def test_a_role_is_for_the_pods_of_one_service_account_of_this_cluster(each: Synthesised) -> None:

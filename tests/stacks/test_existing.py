@@ -88,6 +88,7 @@ def test_a_cluster_that_is_made_in_an_existing_vpc(of_matrix: Of) -> None:
     network = cluster["Properties"]["ResourcesVpcConfig"]
     assert network["SubnetIds"] == SUBNETS
     # A public address goes to the public endpoint, and a private one through the VPC.
+    assert network["EndpointPublicAccess"] is network["EndpointPrivateAccess"] is True
     assert network["PublicAccessCidrs"] == ["203.0.113.0/24"]
     (rule,) = (
         rule

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from importlib.metadata import distributions
 from typing import Any, Final
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk.assertions import Template
 
+from charts.names import NODE_GROUP_LABEL
 from charts.preparation import compile_pod
+from experiment import Experiment
 from experiment.cost.prices import VOLUMES, CostGroup, most_nodes, parts
 from experiment.runtimes import RUNTIMES, Runtime
 from experiment.schema import CompileNode
@@ -16,7 +20,10 @@ from experiment.variants import variants
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
 from stacks.nodes import VOLUME_GIB
-from tests.matrix import FIRST_START, MATRIX, RESERVATION, WHOLE_NODES
+from stacks.trainium import TrainiumStack
+from tests.experiment.files import ABSENT
+from tests.matrix import FIRST_START, RESERVATION
+from tests.stacks.constructs.cluster import imported
 from tests.stacks.templates import node_group, outputs
 from tests.synthesis import Synthesised
 
@@ -33,13 +40,6 @@ def test_api_is_reachable_from_the_vpc_only_by_default(synthesised: Synthesised)
     (rule,) = template[group["Fn::GetAtt"][0]]["Properties"]["SecurityGroupIngress"]
     ((_, vpc),) = synthesised.resources("AWS::EC2::VPC")
     assert rule["CidrIp"] == vpc["Properties"]["CidrBlock"]
-
-
-def test_api_opens_to_the_named_addresses_only(of_matrix: Of) -> None:
-    access = _cluster(of_matrix(WHOLE_NODES))["ResourcesVpcConfig"]
-    assert access["EndpointPublicAccess"] is True
-    assert access["PublicAccessCidrs"] == ["203.0.113.0/24", "198.51.100.7/32"]
-    assert access["EndpointPrivateAccess"] is True
 
 
 def test_authenticates_by_access_entries_for_cdk_and_one_role(synthesised: Synthesised) -> None:
@@ -62,19 +62,34 @@ def _cluster(synthesised: Synthesised) -> dict[str, Any]:
     return dict(cluster["Properties"])
 
 
-def test_capacity_is_bought_as_the_experiment_says(of_matrix: Of) -> None:
-    reserved = {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
-    names = {c.get("capacity.purchase", "on-demand"): name for name, c in MATRIX.items()}
-    for purchase, kind, target in (
-        ("on-demand", "ON_DEMAND", None),
-        ("spot", "SPOT", None),
-        ("reservation", "ON_DEMAND", reserved),
-        ("capacity-block", "CAPACITY_BLOCK", reserved),
-    ):
-        synthesised = of_matrix("article" if purchase == "on-demand" else names[purchase])
-        assert node_group(synthesised, "trainium")["CapacityType"] == kind
-        launch = _template(synthesised, "trainium")
-        assert launch.get("CapacityReservationSpecification") == target
+@pytest.mark.parametrize(
+    ("purchase", "kind", "reservation"),
+    [
+        ("on-demand", "ON_DEMAND", ABSENT),
+        ("spot", "SPOT", ABSENT),
+        ("reservation", "ON_DEMAND", RESERVATION),
+        ("capacity-block", "CAPACITY_BLOCK", RESERVATION),
+    ],
+)
+def test_capacity_is_bought_as_the_experiment_says(
+    purchase: str, kind: str, reservation: Any, variation: Callable[[dict[str, Any]], Experiment]
+) -> None:
+    stack, cluster = imported()
+    (zone,) = cluster.vpc.availability_zones
+    place = {"aws.region": zone[:-1], "aws.availability_zones": [zone, f"{zone[:-1]}b"]}
+    capacity = {"purchase": purchase, "reservation_id": reservation, "availability_zone": zone}
+    experiment = variation(place | {f"capacity.{field}": v for field, v in capacity.items()})
+    env = cdk.Environment(region=stack.region)
+    trainium = TrainiumStack(stack, "t", experiment=experiment, cluster=cluster, env=env)
+    template = Template.from_stack(trainium)
+    properties = {"CapacityType": kind, "Labels": {NODE_GROUP_LABEL: "trainium"}}
+    template.has_resource_properties("AWS::EKS::Nodegroup", properties)
+    targets = [
+        launch["Properties"]["LaunchTemplateData"].get("CapacityReservationSpecification")
+        for launch in template.find_resources("AWS::EC2::LaunchTemplate").values()
+    ]
+    target = {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
+    assert (target in targets) == (reservation == RESERVATION)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)

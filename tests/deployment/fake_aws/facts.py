@@ -31,7 +31,10 @@ class Facts:
     offerings: dict[str, list[str]] = field(default_factory=dict)
     """The zones of an instance type, where they are not all."""
     instances: list[Answer] = field(default_factory=list)
+    dashboards: list[str] = field(default_factory=list)
     bootstrap: str | None = "30"
+    qualifier: str = "hnb659fds"
+    """Of the bootstrap."""
     clusters: dict[str, Answer] = field(default_factory=dict)
     subnets: list[Answer] = field(default_factory=list)
     route_tables: list[Answer] = field(default_factory=list)
@@ -53,9 +56,13 @@ class Facts:
         return {"Credentials": keys}
 
     def get_parameter(self, *, Name: str) -> Answer:
-        if self.bootstrap is None:
+        if self.bootstrap is None or Name != f"/cdk-bootstrap/{self.qualifier}/version":
             raise refused("ParameterNotFound", Name)
         return {"Parameter": {"Name": Name, "Value": self.bootstrap}}
+
+    def list_dashboards(self, *, DashboardNamePrefix: str) -> Answer:
+        names = [name for name in self.dashboards if name.startswith(DashboardNamePrefix)]
+        return {"DashboardEntries": [{"DashboardName": name} for name in names]}
 
     def get_service_quota(self, *, ServiceCode: str, QuotaCode: str) -> Answer:
         if QuotaCode not in self.quotas:

@@ -9,11 +9,11 @@ import aiohttp
 import jsonschema
 from prometheus_client.parser import text_string_to_metric_families
 
-from experiment.runtimes import Engine
 from rehearsal.golden.answers import reply
 from rehearsal.golden.counted import Sent, page
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import GoldenEndpoint
+from spectap.names import Engine
 
 USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 

@@ -12,7 +12,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from experiment.runtimes import Engine
 from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import GoldenEndpoint
@@ -26,7 +25,7 @@ from spectap.errors import RunError
 from spectap.journal import Journal
 from spectap.ledger import last_attempts, read_ledger
 from spectap.load.driver import Driver
-from spectap.names import CONTROL, LEDGER, PROGRESS
+from spectap.names import CONTROL, LEDGER, PROGRESS, Engine
 from spectap.record import Record
 from spectap.run.run import Run
 from spectap.run.shipper import Shipper

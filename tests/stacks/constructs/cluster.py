@@ -15,9 +15,9 @@ def imported() -> tuple[cdk.Stack, eks.ICluster]:
     vpc = ec2.Vpc.from_vpc_attributes(
         stack,
         "Vpc",
-        vpc_id="vpc-1",
+        vpc_id="vpc-0123456789abcdef0",
         availability_zones=["eu-north-1a"],
-        private_subnet_ids=["subnet-1"],
+        private_subnet_ids=["subnet-0123456789abcdef0"],
     )
     kubectl = eks.KubectlProvider.from_kubectl_provider_attributes(
         stack,

@@ -69,7 +69,7 @@ def test_each_network_card_has_an_efa_interface_in_both_security_groups() -> Non
 def test_nodes_start_tainted_on_their_own_disks_and_one_ends_before_another_starts() -> None:
     template = _template()
     group = _properties(template, "AWS::EKS::Nodegroup")
-    assert (group["ClusterName"], group["Subnets"]) == ("theirs", ["subnet-1"])
+    assert (group["ClusterName"], group["Subnets"]) == ("theirs", ["subnet-0123456789abcdef0"])
     ami = group["AmiType"], group["ReleaseVersion"]
     assert ami == ("AL2023_x86_64_NEURON", "1.35.6-20260714")
     assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0, "MaxSize": 2}
