@@ -265,8 +265,7 @@ class Reproduction:
 
     publication: Publication
     measured: tuple[Interval | None, ...]
-    """Of each of its figures, in its unit; without width where there are too few rounds. None: it
-    was not measured."""
+    """Each of its figures; without width where rounds are too few. None: not measured."""
 
 
 @dataclass(frozen=True)
