@@ -134,6 +134,7 @@ def benchmark_config(
         api_key_secret=experiment.api_key_secret,
         cost=cost(experiment),
         settings=_settings(experiment),
+        published=experiment.published,
     )
 
 

@@ -34,7 +34,7 @@ def as_json(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-PATTERN_MESSAGES: Final[dict[str, str]] = {}
+PATTERN_MESSAGES: Final[dict[str, str]] = {r"^https?://\S+$": "must be a URL"}
 """What each pattern allows, in words."""
 
 

@@ -37,6 +37,7 @@ from experiment.speculation import Fields, Serving, Speculation, Speculations, S
 from spectap.load import sets
 from spectap.load.sets import KnownSet
 from spectap.names import name_prefix
+from spectap.published import Publication
 
 
 class Purchase(StrEnum):
@@ -219,6 +220,9 @@ class Experiment(Strict):
     benchmark: Benchmark
     quality: Quality | None = Field(
         None, description="Needed with speculation, and absent with a sweep or modes run as jobs."
+    )
+    published: tuple[Publication, ...] = Field(
+        (), description="What others have published: the report has it beside what is measured."
     )
     alerts: Alerts
     delivery: Delivery | None = Field(

@@ -94,6 +94,7 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
         "stddev_output_tokens": 0,
         "test_cases": list(CASES),
     }
+    data["published"] = []
     if experiment.quality:
         data["quality"]["limit"] = 1
     untried = sorted({str(s.mode) for s in experiment.speculations if s.mode is not mode})

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from spectap.errors import ConfigError, problems
 from spectap.load_points import Load, LoadPoint, Model
+from spectap.published import Publication
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 """Names of variants and test cases: folders, parts of object keys and CloudWatch dimensions."""
@@ -231,6 +232,11 @@ class Config(Model):
     settings: Mapping[str, str] = Field(
         default_factory=dict, description="What else the report prints about the experiment."
     )
+    published: tuple[Publication, ...] = Field(
+        (),
+        description="What others have published, shown beside what is measured.",
+        exclude_if=lambda published: not published,
+    )
     stand_in: Text | None = Field(
         None, description="What serves in place of Trainium, if anything does."
     )
@@ -315,7 +321,7 @@ def read(path: Path) -> Config:
 
 def differences(begun: Config, config: Config) -> list[str]:
     """The fields that differ and decide what is measured."""
-    ignored = {"stopper", "api_key_secret"}
+    ignored = {"stopper", "api_key_secret", "published"}
     if begun.apart:  # a price may change before the last variant is measured
         ignored |= {"cost", "settings", "objectives"}
     fields = [name for name in Config.model_fields if name not in ignored]

@@ -3,7 +3,7 @@ changes the stacks, and the longest and shortest of it. Their names differ, as i
 
 from typing import Any, Final
 
-from tests.experiment.files import ABSENT, EAGLE, ON_TRAINIUM, of_file, swept
+from tests.experiment.files import ABSENT, EAGLE, ON_TRAINIUM, PUBLISHED, of_file, swept
 
 RESERVATION: Final = "cr-0123456789abcdef0"
 BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer image"
@@ -48,7 +48,7 @@ def _test_cases(count: int) -> list[dict[str, Any]]:
 
 
 MATRIX: Final[dict[str, dict[str, Any]]] = {
-    "article": {},
+    "article": PUBLISHED,
     LADDER: {
         "name": "ab",
         "aws.region": "us-east-1",

@@ -129,7 +129,7 @@ def test_code_names_documents_that_exist() -> None:
         path.rstrip(".")
         for file in FILES
         if file.endswith((".py", ".sh", ".yaml", ".txt", "Makefile")) and (ROOT / file).is_file()
-        for path in re.findall(r"\bdocs/[\w./-]+", text(ROOT / file))
+        for path in re.findall(r"(?<![\w/])docs/[\w./-]+", text(ROOT / file))
     }.difference(PLACEHOLDERS)
     assert named
     assert [path for path in sorted(named) if not any(ROOT.glob(f"{path}*"))] == []

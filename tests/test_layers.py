@@ -12,7 +12,7 @@ ROOT: Final = Path(__file__).parent.parent
 CONTRACT: Final = frozenset(
     f"spectap.{name}"
     for name in (
-        *("names", "metrics", "config", "load_points", "palette", "errors"),
+        *("names", "metrics", "config", "load_points", "palette", "errors", "published"),
         *("printing", "prompt", "load.sets"),
     )
 )
@@ -48,7 +48,7 @@ ROOMS: Final = (
     {
         *("errors", "names", "record", "metrics", "palette", "journal", "ledger", "config"),
         *("load_points", "wording", "printing", "limits", "prompt", "answer", "checks"),
-        "inference_demo",
+        *("inference_demo", "published"),
     },
     {"tap", "load", "endpoint", "aws"},
     {"analysis"},

@@ -19,6 +19,7 @@ from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackkn
 from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey, Unit
 from spectap.analysis.ladder import Rung, ladder, ladder_points
+from spectap.analysis.published import reproductions
 from spectap.analysis.summary import Case, Cell, Correctness, Ladder, Overall, Summary, Verdict
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
@@ -51,6 +52,7 @@ def summarise(
         model=config.model,
         correctness=checks,
         sets=tuple(sets),
+        published=tuple(reproductions(config.published, summary, evidence)),
         notes=(
             *caveats.of_run(config, summary, evidence),
             *_matched_baselines(config, evidence),

@@ -16,6 +16,7 @@ from spectap.config import Objectives
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.prompt import UsedSet
+from spectap.published import Publication
 
 TOLERATED_FAILURES: Final = 0.5  # beyond, the median over all requests is itself a failed one
 
@@ -259,6 +260,15 @@ class Correctness:
 
 
 @dataclass(frozen=True)
+class Reproduction:
+    """What was published, and what was measured of it; nothing else is derived from it."""
+
+    publication: Publication
+    measured: tuple[Interval | None, ...]
+    """Each of its figures; without width where rounds are too few. None: not measured."""
+
+
+@dataclass(frozen=True)
 class Case:
     """One test case: a cell for each load point and variant, in their orders."""
 
@@ -329,6 +339,7 @@ class Summary:
     """How often each server was to be launched; with one, no interval has what launches differ in.
     """
 
+    published: tuple[Reproduction, ...] = ()
     round_gap_seconds: float | None = None
     """From the begin of a test case's round to that of its next, the median; None with one round.
     """

@@ -20,7 +20,7 @@ from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.names import ADVICE, SUMMARY
 from spectap.printing import printable_lines
-from spectap.report import advice, cells, phrases, quality, run_view, verdicts
+from spectap.report import advice, cells, phrases, published, quality, run_view, verdicts
 from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure, View
@@ -84,6 +84,7 @@ def _rendered(template: str, **values: Any) -> str:
         "advising": advice,
         "cells": cells,
         "phrases": phrases,
+        "published": published,
         "quality": quality,
         "run_view": run_view,
         "verdict": verdicts,

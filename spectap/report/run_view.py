@@ -12,7 +12,7 @@ from spectap import wording
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Answer, Summary
 from spectap.record import Record
-from spectap.report import advice, cells, phrases, quality, verdicts
+from spectap.report import advice, cells, phrases, published, quality, verdicts
 from spectap.report.results import Results
 from spectap.report.view import Table, View
 
@@ -94,6 +94,7 @@ def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
         yield cells.overview(every, summary), tuple(chain(*verdict.values()))
     if means := verdicts.means(summary, "By class of test case"):
         yield means, ()
+    yield from ((table, (source,)) for table, source in published.tables(summary))
 
 
 def _remarks(run: Results) -> Iterator[str]:
@@ -127,6 +128,8 @@ def _explanations(summary: Summary) -> Iterator[str]:
     all_cells = [cell for case in summary.cases for cell in case.cells]
     claims = [claim for each in compared for claim in (each.speed, each.cost) if claim]
     yield "TPOT is the true time per output token."
+    if summary.published:
+        yield published.EXPLANATION
     if compared:
         together = "cost" if phrases.priced(summary) else "throughput"
         yield (

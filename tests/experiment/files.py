@@ -18,6 +18,8 @@ ABSENT: Final = object()
 """As a value in ``edited``: the field is left out."""
 
 _DATA: Final = json.loads(json.dumps(YAML(typ="safe", pure=True).load(ARTICLE_TEXT), default=str))
+PUBLISHED: Final[dict[str, Any]] = {"published": _DATA.pop("published")}
+"""The change that has the article's figures, as its file does. Few other changes would fit them."""
 
 SMALL_DRAFT: Final[dict[str, Any]] = {
     "id": "Qwen/Qwen3-0.6B",

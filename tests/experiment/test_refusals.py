@@ -63,6 +63,7 @@ BASES: Final[dict[str, dict[str, Any]]] = {
     "dflash": of_file("dflash"),
     "medusa": of_file("medusa"),
     "jobs": files.VANILLA,
+    "published": files.PUBLISHED,
     "ladder": {"benchmark.concurrency": ABSENT, "benchmark.requests": ABSENT},
     "sweep": swept(),
     "first": of_file("first"),
@@ -100,6 +101,7 @@ VALUES: Final[dict[str, Any]] = {
     "WIDE": [_spec("a"), _spec("b", batch=256)],
     "FOUR": [_spec(f"k{k}", num_speculative_tokens=k) for k in range(2, 6)],
     "BASELINE": [_spec("BASE-batch-8", batch=8)],
+    "PUBLISHED": files.PUBLISHED["published"],
     "WITH_JOB": [_spec("SD"), _spec("vanilla", mode="vanilla")],
 }
 

@@ -134,6 +134,7 @@ def services(rehearse: Rehearse, variation: Vary) -> Rehearsed:
     eagle3 = of_file("eagle3")
     eagle3["benchmark"] |= {"load": [{"concurrency": 2}], "requests": 2, "mean_input_tokens": 64}
     eagle3["benchmark"] |= {"test_cases": CASES, "rounds": 3, "launches": 3}
+    eagle3["published"][0]["test_case"] = "meaning"
     return rehearse(variation(eagle3))
 
 
@@ -156,6 +157,9 @@ def test_a_step_yields_up_to_one_token_more_than_its_drafts(services: Rehearsed)
     assert max(structured) == DRAFTS + 1
     # The server knows either prompt by its line.
     assert fmean(structured) > 3 > 2.5 > fmean(open_ended)
+    assert "Published: meaning at concurrency 2" in services.printed
+    [beside] = services.run.summary.published
+    assert None not in beside.measured
     stage = r"compare the bucket with the results\n +\d+ files, all the same"
     assert re.search(stage, services.printed)
 

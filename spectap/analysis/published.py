@@ -1,0 +1,78 @@
+"""What was measured of each figure that others have published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from spectap import metrics
+from spectap.analysis import contrasts, grouping
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.evidence import Evidence
+from spectap.analysis.grouping import CellKey
+from spectap.analysis.summary import Cell, Reproduction, Summary
+from spectap.metrics import Metric
+from spectap.published import Figure, Publication
+from spectap.record import Record
+
+
+def reproductions(
+    publications: Iterable[Publication], summary: Summary, evidence: Evidence
+) -> Iterator[Reproduction]:
+    """What was measured of each publication."""
+    cells = [cell for case in summary.cases for cell in case.cells]
+    by_key = {CellKey(c.test_case, c.load.name, c.variant): c for c in cells if c.load}
+    for publication in publications:
+        measured: list[Interval | None] = []
+        for each in publication.figures:
+            key = CellKey(publication.test_case, publication.name, each.variant)
+            if each.position:
+                records = evidence.by_cell.get(key, ())
+                measured.append(_acceptance(records, each.position, evidence.plan.alpha))
+            else:
+                measured.append(_measured(each.figure, by_key[key]) if key in by_key else None)
+        yield Reproduction(publication, tuple(measured))
+
+
+def _measured(figure: Figure, cell: Cell) -> Interval | None:
+    comparison, steps = cell.comparison, cell.steps
+    match figure:
+        case Figure.TOKENS_PER_SECOND:
+            return cell.tokens_per_second_interval or _exact(cell.tokens_per_second)
+        case Figure.TPOT:
+            return _median(cell, metrics.TIME_PER_OUTPUT_TOKEN)
+        case Figure.TTFT:
+            return _median(cell, metrics.TTFT)
+        case Figure.ACCEPTANCE_LENGTH if steps:
+            return steps.interval or _exact(steps.mean)
+        case Figure.REQUEST_SPEEDUP if comparison:
+            return comparison.speedup
+        case Figure.DECODING_SPEEDUP if comparison:
+            return comparison.by_time_per_output_token
+        case Figure.THROUGHPUT_SPEEDUP if comparison and comparison.cost:
+            return comparison.by_tokens or comparison.cost.interval
+    return None
+
+
+def _median(cell: Cell, metric: Metric) -> Interval | None:
+    """In milliseconds: that of a typical round, which has an interval, or else of all requests."""
+    sample = cell.measure(metric)
+    median = sample and (sample.typical or _exact(sample.p50))
+    return median.scaled(1000) if median else None
+
+
+def _acceptance(records: Sequence[Record], position: int, alpha: float) -> Interval | None:
+    """The share of steps that accept the draft at ``position`` and all before it, as vLLM has it.
+
+    Without the last step of each answer, whose end may have cut drafts off.
+    """
+    pairs = []
+    for (of_round,) in grouping.rounds(record for record in records if record.succeeded).values():
+        sizes = [n for record in of_round if record.shows_steps for _, n in record.chunks[1:-1]]
+        pairs.append((sum(size > position for size in sizes), len(sizes)))
+    accepted, steps = map(sum, zip(*pairs, strict=True)) if pairs else (0, 0)
+    estimate = contrasts.ratio_of_sums(pairs)
+    return estimate.interval(alpha) if estimate else _exact(accepted / steps if steps else None)
+
+
+def _exact(value: float | None) -> Interval | None:
+    return None if value is None else Interval(value, value, value)
