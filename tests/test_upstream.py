@@ -117,7 +117,7 @@ def test_the_newest_are_told_and_who_does_not_tell_has_that_in_its_row(
         package("barred", "npm:barred@^1.9.0"),
     )
     assert status == 0
-    assert list(rows)[:3] == ["image", "node", "python"]
+    assert list(rows)[:3] == ["image", "node", "python"], rows
     assert {rows.pop(what) for what in ("image", "node", "python")} == {"1.10.0"}
     assert rows.pop("unknown").startswith("not known: error: ")
     assert rows.pop("barred").startswith("not known: npm error code E403")
