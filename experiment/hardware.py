@@ -1,9 +1,8 @@
 """Instance types an experiment can run on.
 
-Figures of trn2.48xlarge: AWS Neuron documentation, "Trainium2 architecture" and "Amazon EC2 Trn2
-instances". Of trn2.3xlarge, which those leave out: who ran on one reports 12 vCPUs, 124 GiB that
-are free of 128, 4 logical cores of 24 GB and no EFA device (vllm-neuron fa252127, ``run_tp4.sh`` of
-the DFlash example; docs/assumptions.md, A32).
+Figures: AWS Neuron documentation, "Trainium2 architecture" and "Amazon EC2 Trn2 Architecture". A
+trn2.3xlarge has no EFA, and 124 of its 128 GiB are free (vllm-neuron fa252127, ``run_tp4.sh`` of
+the DFlash example).
 """
 
 from __future__ import annotations

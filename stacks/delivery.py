@@ -44,6 +44,7 @@ _LOOKS: Final = (
     "ec2:DescribeInstances",
     "ec2:DescribeRouteTables",
     "ec2:DescribeSubnets",
+    "ec2:DescribeVpcAttribute",
     "ec2:DescribeVpcs",
     "ecr:DescribeImages",
     "eks:DescribeAddon",
@@ -162,7 +163,7 @@ class DeliveryStack(Stack):
             or self._arn("iam", f"role/{name}-cluster-Administrator*", region=""),
             # CloudFormation cuts the stack's name in the names of roles, which may have 64
             # characters. Of a name as long as may be, no more than this is left.
-            "guards": self._arn("iam", f"role/{name}-train*", region=""),
+            "guards": self._arn("iam", f"role/{name}-trai*", region=""),
             "node groups": self._arn("eks", f"nodegroup/{self._experiment.cluster_name}/*"),
             "schedules": self._arn("scheduler", f"schedule/{name}-guard/*"),
             "executions": self._arn("states", f"execution:{stopper_name(self._experiment)}:*"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -72,11 +73,12 @@ def stacks(deployment: Deployment) -> Iterator[Finding]:
 def dashboards(deployment: Deployment) -> Iterator[Finding]:
     """Whose the dashboards of these names are: CloudFormation would overwrite another's."""
     own = " ".join(deployment.outputs("observability").values())  # their addresses
-    names = {dashboard_name(deployment.experiment, each) for each in ("comparison", "nodes")}
     prefix = dashboard_name(deployment.experiment, "")
     answer = deployment.client("cloudwatch").list_dashboards(DashboardNamePrefix=prefix)
     listed = {entry["DashboardName"] for entry in answer["DashboardEntries"]}
-    others = sorted(name for name in listed & names if name not in own)
+    # Those of many test cases are numbered.
+    names = re.compile(re.escape(prefix) + r"(comparison(-\d+)?|nodes)")
+    others = sorted(name for name in listed if names.fullmatch(name) and name not in own)
     remedy = "delete them, or give the experiment another name"
     rows = [refused(f"{name}: somebody else's", remedy) for name in others]
     yield from rows or [ok("nobody else has their names")]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api
 
-from charts.names import NAMESPACE
+from charts.names import NAMESPACE, NEURON_TAINT
 from deployment.account import Deployment, ask
 from deployment.cluster import NoCluster, connected, kubernetes_errors
 from deployment.lifecycle import TAG
@@ -33,7 +33,7 @@ def _applying(subject: str, sound: str, *rows: Row) -> list[Finding]:
 
 
 def vpc(deployment: Deployment) -> Iterator[Finding]:
-    """Whether the subnets are in their zones, private, and with a way out."""
+    """Whether the subnets are in their zones, private, with a way out and with names."""
     aws, ec2 = deployment.experiment.aws, deployment.client("ec2")
     if aws.vpc is None:
         return
@@ -42,6 +42,12 @@ def vpc(deployment: Deployment) -> Iterator[Finding]:
     listed = ec2.describe_subnets(Filters=filters)["Subnets"]
     tables = ec2.describe_route_tables(Filters=filters)["RouteTables"]
     zones = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in listed}
+    for attribute in ("enableDnsSupport", "enableDnsHostnames") if listed else ():
+        answer = ec2.describe_vpc_attribute(VpcId=aws.vpc, Attribute=attribute)
+        if not answer[attribute[0].upper() + attribute[1:]]["Value"]:
+            option = re.sub("([A-Z])", r"-\1", attribute).lower()
+            text = f"{attribute} is off, so no node finds a private API"
+            yield refused(text, f"aws ec2 modify-vpc-attribute --vpc-id {aws.vpc} --{option}")
     for name, zone in zip(aws.subnets, aws.availability_zones, strict=True):
         place, routes = zones.get(name, f"no zone of {aws.vpc}"), _routes(tables, name)
         to_s3 = any("DestinationPrefixListId" in route for route in routes)
@@ -66,7 +72,7 @@ def _routes(tables: list[dict[str, Any]], subnet: str) -> list[dict[str, Any]]:
     associations = [(each, table) for table in tables for each in table["Associations"]]
     explicit = [table for each, table in associations if each.get("SubnetId") == subnet]
     main = [table for each, table in associations if each.get("Main")]
-    return list((explicit or main)[0]["Routes"])
+    return [route for table in (explicit or main)[:1] for route in table["Routes"]]
 
 
 def cluster(deployment: Deployment) -> Iterator[Finding]:
@@ -121,17 +127,35 @@ def addons(deployment: Deployment) -> Iterator[Finding]:
     eks, of_cluster = deployment.client("eks"), {"clusterName": deployment.cluster_name}
     pages = eks.get_paginator("list_addons").paginate(**of_cluster)
     installed = {name for page in pages for name in page["addons"]}
-    cni = ask(eks.describe_addon, **of_cluster, addonName="vpc-cni") or {"addon": {}}
+    cni, driver = (
+        eks.describe_addon(**of_cluster, addonName=name)["addon"] if name in installed else {}
+        for name in ("vpc-cni", "aws-mountpoint-s3-csi-driver")
+    )
     create = f"aws eks create-addon --cluster-name {deployment.cluster_name} --addon-name"
     missing = [
         (name not in installed, judge, f"no add-on {name}", f"{create} {name}")
         for names, judge in ((NEEDED, refused), (WANTED, warning))
         for name in names
     ]
-    is_open = not _POLICIES.search(cni["addon"].get("configurationValues", ""))
+    is_open = not _POLICIES.search(cni.get("configurationValues", ""))
+    update = f"aws eks update-addon --cluster-name {deployment.cluster_name} --addon-name"
+    # Nodes of ours have no AmazonEKS_CNI_Policy (EKS User Guide, "Amazon EKS node IAM role").
+    has_role = cni.get("serviceAccountRoleArn") or cni.get("podIdentityAssociations")
+    is_bare = "vpc-cni" in installed and not has_role
+    bare = "vpc-cni has the rights of its nodes, and ours have none: they would never be ready"
+    # Pod identity came with version 2 (mountpoint-s3-csi-driver, README).
+    is_old = driver.get("addonVersion", "").startswith("v1.")
+    old = "version 1 of aws-mountpoint-s3-csi-driver does not mount by a pod's identity"
     text = "network policies do not hold: who reaches the services is not limited"
     remedy = "set enableNetworkPolicy in the configuration of vpc-cni"
-    yield from _applying("", "all are there", *missing, (is_open, warning, text, remedy))
+    yield from _applying(
+        "",
+        "all are there",
+        *missing,
+        (is_bare, refused, bare, f"{update} vpc-cni --pod-identity-associations ..."),
+        (is_old, refused, old, f"{update} aws-mountpoint-s3-csi-driver --addon-version v2..."),
+        (is_open, warning, text, remedy),
+    )
 
 
 def inside(deployment: Deployment) -> Iterator[Finding]:
@@ -153,15 +177,26 @@ def inside(deployment: Deployment) -> Iterator[Finding]:
         for each in (*changing, *refusing)
         if _meets_pods(each) and not each.metadata.name.startswith(_OF_AWS)
     )
-    is_plugged = any("neuron-device-plugin" in daemon.metadata.name for daemon in daemons)
+    on_ours = [daemon.metadata.name for daemon in daemons if _reaches_our_nodes(daemon)]
+    is_plugged = any("neuron-device-plugin" in name for name in on_ours)
     twice = "neuron-device-plugin hands out the devices that the DRA driver hands out, too"
+    plugged = f"take its toleration of {NEURON_TAINT} away"
+    is_driven = any("neuron-dra-driver" in name for name in on_ours)
+    is_driven = is_driven and deployment.stack(f"{deployment.name}-trainium") is None
+    driven = "a Neuron DRA driver is there, which a deploy would take over and a destroy remove"
     exempt = f"exempt namespace {NAMESPACE}"
     yield from _applying(
         "",
         "nobody changes or refuses pods, or hands out Neuron devices",
-        (is_plugged, refused, twice, "keep it off nodes with the taint aws.amazon.com/neuron"),
+        (is_plugged, refused, twice, plugged),
+        (is_driven, refused, driven, "name another cluster"),
         (bool(engines), warning, f"{engines} may change or refuse pods", exempt),
     )
+
+
+def _reaches_our_nodes(daemon: Any) -> bool:
+    tolerations = daemon.spec.template.spec.tolerations or []
+    return any(each.key in (None, NEURON_TAINT) for each in tolerations)
 
 
 def _meets_pods(configuration: Any) -> bool:

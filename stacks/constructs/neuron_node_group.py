@@ -27,6 +27,8 @@ class NeuronNodeGroup(Construct):
     The group is made with 0 nodes, and a deploy leaves its size alone: CloudFormation sends sizes
     only when the template's change, and these do not while ``max_nodes`` stays the same. A new
     ``capacity_type`` or new ``subnets`` replace the group, and its nodes go.
+
+    The nodes' role has no AmazonEKS_CNI_Policy: the cluster's CNI must have a role of its own.
     """
 
     nodes: eks.Nodegroup

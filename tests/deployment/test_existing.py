@@ -55,7 +55,10 @@ def shared(aws: FakeAws) -> FakeAws:
     add_cluster(aws, CLUSTER, aws.cloudformation.add("elsewhere"))
     aws.facts.clusters[CLUSTER] |= copy.deepcopy(DESCRIBED)
     aws.facts.installed = {name: {} for name in (*existing.NEEDED, *existing.WANTED)}
-    aws.facts.installed["vpc-cni"]["configurationValues"] = '{"enableNetworkPolicy": "true"}'
+    aws.facts.installed["vpc-cni"] = {
+        "configurationValues": '{"enableNetworkPolicy": "true"}',
+        "podIdentityAssociations": ["arn"],
+    }
     return aws
 
 
@@ -109,6 +112,8 @@ FAULTS: Final[list[tuple[Callable[[Any], None], str, str]]] = [
         "NAT gateway",
     ),
     (lambda f: f.route_tables[0].update(Routes=[NAT]), "warning subnet", "gateway endpoint"),
+    (lambda f: f.route_tables.clear(), "refused subnet", "NAT gateway"),
+    (lambda f: f.vpc_lacks.add("enableDnsHostnames"), "is off", "--enable-dns-hostnames"),
     (lambda f: f.clusters.clear(), f"refused cluster: there is no {CLUSTER}", "list-clusters"),
     (lambda f: f.clusters[CLUSTER].update(version="1.33"), "has Kubernetes 1.33", "are for 1."),
     (lambda f: f.clusters[CLUSTER].update(network(vpcId="vpc-1")), ELSEWHERE, "vpc: vpc-1"),
@@ -126,6 +131,12 @@ FAULTS: Final[list[tuple[Callable[[Any], None], str, str]]] = [
     (lambda f: f.installed.pop("eks-pod-identity-agent"), "refused cluster's add", "create-addon"),
     (lambda f: f.installed.pop("eks-node-monitoring-agent"), "warning cluster's", "create-addon"),
     (lambda f: f.installed["vpc-cni"].clear(), "network policies do not hold", "enableNetwork"),
+    (lambda f: f.installed["vpc-cni"].clear(), "refused cluster's add-ons: vpc-cni has", "--pod-"),
+    (
+        lambda f: f.installed["aws-mountpoint-s3-csi-driver"].update(addonVersion="v1.15.0"),
+        "refused cluster's add-ons: version 1",
+        "v2",
+    ),
 ]
 
 
@@ -146,10 +157,24 @@ def test_others_in_the_cluster_are_named(shared: FakeAws, api: Objects) -> None:
         {"metadata": {"name": name}, "webhooks": [hook | {"rules": [rule]}]}
         for name, rule in (("kyverno", pods), ("vpc-resource-hook", pods), ("istio", every))
     ]
-    api.lists["daemonsets"] = [{"metadata": {"name": "neuron-device-plugin"}}]
+    api.lists["daemonsets"] = [
+        {
+            "metadata": {"name": name},
+            "spec": {
+                "selector": {},
+                "template": {"spec": {"containers": [{"name": "a"}], "tolerations": [taint]}},
+            },
+        }
+        for name, taint in (
+            ("neuron-device-plugin", {"key": "aws.amazon.com/neuron"}),
+            ("neuron-dra-driver-kubelet-plugin", {"operator": "Exists"}),
+            ("neuron-device-plugin-elsewhere", {"key": "other"}),
+        )
+    ]
     found = [row for row in rows(guest()) if "pods of others" in row]
-    assert [row.partition(" may ")[0] for row in found[1:]] == ["warning pods of others: kyverno"]
+    assert [row.partition(" may ")[0] for row in found[2:]] == ["warning pods of others: kyverno"]
     assert found[0].startswith("refused pods of others: neuron-device-plugin hands out")
+    assert found[1].startswith("refused pods of others: a Neuron DRA driver is there")
 
 
 def test_stacks_that_stand_elsewhere_are_not_moved(shared: FakeAws, api: Objects) -> None:

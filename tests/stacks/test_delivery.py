@@ -63,6 +63,13 @@ def trust(template: dict[str, Any], role: str) -> dict[str, Any]:
     return dict(statement)
 
 
+def test_the_roles_of_guards_have_a_name_that_it_may_pass(template: dict[str, Any]) -> None:
+    """CloudFormation leaves 25 characters of the stack's name, and names have up to 20 of them."""
+    (arn,) = allowed(template, "Deploy")["iam:PassRole"]
+    known = arn.rpartition("role/")[2].removesuffix("*").removeprefix("article")
+    assert f"{'a' * 20}-trainium"[:25].startswith(f"{'a' * 20}{known}")
+
+
 def test_it_is_sound(tmp_path: Path) -> None:
     template = synthesise(tmp_path, None)
     errors = [m for m in lint(json.dumps(template), regions=[REGION]) if m.rule.id[0] == "E"]

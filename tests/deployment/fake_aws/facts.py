@@ -38,6 +38,7 @@ class Facts:
     clusters: dict[str, Answer] = field(default_factory=dict)
     subnets: list[Answer] = field(default_factory=list)
     route_tables: list[Answer] = field(default_factory=list)
+    vpc_lacks: set[str] = field(default_factory=set)
     installed: dict[str, Answer] = field(default_factory=dict)
     """The add-ons of a cluster that exists."""
     tenants: dict[str, str] = field(default_factory=dict)
@@ -110,6 +111,10 @@ class Facts:
         if name not in self.clusters:
             raise refused("ResourceNotFoundException", f"No cluster found for name: {name}.")
         return {"cluster": self.clusters[name]}
+
+    def describe_vpc_attribute(self, *, VpcId: str, Attribute: str) -> Answer:
+        name = Attribute[0].upper() + Attribute[1:]
+        return {name: {"Value": Attribute not in self.vpc_lacks}}
 
     def describe_subnets(self, *, Filters: Any) -> Answer:
         return {"Subnets": self.subnets}
