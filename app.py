@@ -94,7 +94,12 @@ def _shared(app: cdk.App, experiment: Experiment, account: str | None) -> Callab
 
 
 def write_manifests(experiment: Experiment, deployed: Deployed, directory: Path) -> None:
-    """Writes the same manifests as files, for reading or ``kubectl apply``; deletes none."""
+    """Writes the same manifests as files, for reading or ``kubectl apply``.
+
+    Those of an earlier synthesis go: ``directory`` is in the CDK's output, and cdk8s names them.
+    """
+    for stale in directory.glob("[0-9][0-9][0-9][0-9]-*.k8s.yaml"):
+        stale.unlink()
     app = cdk8s.App(outdir=str(directory))
     charts(app, experiment, deployed)
     app.synth()

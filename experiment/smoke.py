@@ -106,8 +106,9 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
         f"# a variant. Deploy it before {file}. Its results say nothing about speculation.\n"
     )
     text.write("# Not tried: EFA, a group of devices, and whether larger nodes can be had.\n")
-    if experiment.aws.vpc and "vpc" not in data["aws"]:
-        text.write(f"# Not tried: {experiment.aws.vpc} and what is in it; {REGION} has its own.\n")
+    if data["aws"]["region"] != experiment.aws.region:
+        left = f", without {experiment.aws.vpc} and what is in it" if experiment.aws.vpc else ""
+        text.write(f"# In {REGION}, where such nodes are sold on demand{left}.\n")
     if untried:
         modes = ", ".join(untried)
         text.write(f"# Not tried: mode {modes}, and what prepares it; in its place is {mode}.\n")

@@ -100,12 +100,16 @@ def test_writes_into_its_output_alone_for_the_account_and_bootstrap_given(
     foreign = tmp_path / "dist" / "0001-foreign.k8s.yaml"
     foreign.parent.mkdir()
     foreign.touch()
+    earlier = tmp_path / "out" / "dist" / "0099-earlier.k8s.yaml"
+    earlier.parent.mkdir(parents=True)
+    earlier.touch()
     # From the CLI, which has it from the credentials.
     monkeypatch.setenv("CDK_DEFAULT_ACCOUNT", ACCOUNT)
     qualifier = {"@aws-cdk/core:bootstrapQualifier": "mine"}
     assert main({"experiment": DEFAULT_FILE} | qualifier) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"dist", "out"}
     assert [*foreign.parent.iterdir()] == [foreign]
+    assert not earlier.exists()
     files = [*tmp_path.glob("out/*.json"), *tmp_path.glob("out/dist/*")]
     everything = "".join(path.read_text() for path in files)
     assert "hnb659fds" not in everything
