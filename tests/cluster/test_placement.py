@@ -141,7 +141,17 @@ def test_each_service_gets_a_small_node_with_one_device_that_is_of_no_group(
     variation: Vary,
     rendered: Render,
 ) -> None:
-    experiment = variation(MATRIX[FIRST] | {"name": synthesised.experiment.name})
+    # Under the names and in the region of the others: a volume cannot change its bucket.
+    article = synthesised.experiment
+    experiment = variation(
+        {
+            **MATRIX[FIRST],
+            "name": article.name,
+            "aws.region": article.aws.region,
+            "aws.availability_zones": [*article.aws.availability_zones],
+            "capacity.availability_zone": article.capacity.availability_zone,
+        }
+    )
     small = [add_trainium(cluster, kubelets, synthesised, n, TRN2_3XLARGE) for n in (3, 4)]
     try:
         with deployed(cluster, rendered(experiment)):
