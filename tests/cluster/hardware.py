@@ -4,7 +4,9 @@ from typing import Any, Final
 
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, TRAINIUM_NODES
 from charts.namespace import DRIVER
+from experiment import hardware
 from experiment.hardware import InstanceType
+from experiment.variants import variants
 from stacks.nodes import VOLUME_GIB
 from tests.cluster.api import Manifest
 from tests.synthesis import Synthesised
@@ -41,14 +43,14 @@ def system_nodes(synthesised: Synthesised) -> list[Manifest]:
 
 
 def compile_nodes(synthesised: Synthesised) -> list[Manifest]:
-    """As many as the group of CPU nodes for compiles may have."""
+    """As many as the stage that compiles starts."""
     group = _node_group(synthesised, "trainium", COMPILE_NODES)
     (zone, *_) = synthesised.experiment.aws.availability_zones
     instance = synthesised.experiment.compile_instance
     room = allocatable(instance.vcpus, instance.memory_gib, disk_gib=VOLUME_GIB, pods=737)
     return [
         _node(f"compile-{i}", instance.name, zone, group, room)
-        for i in range(group["ScalingConfig"]["MaxSize"])
+        for i in range(hardware.compile_nodes(len(variants(synthesised.experiment))))
     ]
 
 
