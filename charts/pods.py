@@ -91,6 +91,7 @@ def pod(
     containers: Sequence[k8s.Container],
     volumes: Sequence[k8s.Volume],
     automount_service_account_token: bool = False,
+    node_selector: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> k8s.PodSpec:
     """A pod as Pod Security ``restricted`` asks; as a rule without a token for the API server."""
@@ -107,6 +108,8 @@ def pod(
             fs_group=USER_ID,
             seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
         ),
+        # An existing cluster may have nodes of another architecture than the images.
+        node_selector={"kubernetes.io/arch": "amd64"} | dict(node_selector or {}),
         containers=[*containers],
         volumes=[*volumes],
         **settings,

@@ -235,7 +235,7 @@ class Experiment(Strict):
         """Before all rules, which count the services that a node has room for."""
         instance = self.capacity.instance
         if self.serving.devices > instance.devices:
-            most = f"must be at most {instance.devices}: a {instance.name} has no group of more"
+            most = f"must be at most {instance.devices}, all devices of a {instance.name}"
             raise refused("serving.devices", most)
         return self
 

@@ -13,7 +13,7 @@ CONTRACT: Final = frozenset(
     f"spectap.{name}"
     for name in (
         *("names", "metrics", "config", "load_points", "palette", "errors", "published"),
-        *("printing", "prompt", "load.sets"),
+        *("printing", "prompt", "load.sets", "wording"),
     )
 )
 """What others share with the benchmark. It needs no package that ``requirements.txt`` lacks."""

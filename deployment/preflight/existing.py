@@ -78,13 +78,16 @@ def _routes(tables: list[dict[str, Any]], subnet: str) -> list[dict[str, Any]]:
 def cluster(deployment: Deployment) -> Iterator[Finding]:
     """Whether the cluster is as the file says, and has room for an experiment."""
     aws, eks, name = deployment.experiment.aws, deployment.client("eks"), deployment.cluster_name
-    standing = deployment.outputs("cluster").get(CLUSTER_OUTPUT, name)
-    if standing != name or (aws.vpc and deployment.stack(f"{deployment.name}-network")):
+    standing = deployment.outputs("cluster").get(CLUSTER_OUTPUT)
+    has_network = deployment.stack(f"{deployment.name}-network") is not None
+    answer = ask(eks.describe_cluster, name=name)
+    of_vpc = answer["cluster"]["resourcesVpcConfig"]["vpcId"] if answer else None
+    is_moved = has_network == bool(aws.vpc) or (aws.vpc and of_vpc not in (None, aws.vpc))
+    if standing and (standing != name or is_moved):
         text = "the stacks stand in another cluster or VPC than the file names"
         yield refused(text, "make destroy with the file that they were deployed by")
     if aws.cluster is None:
         return
-    answer = ask(eks.describe_cluster, name=name)
     if answer is None:
         look = f"aws eks list-clusters --region {deployment.region}"
         yield refused(f"there is no {name} in {deployment.region}", f"set aws.cluster: {look}")

@@ -21,6 +21,7 @@ from experiment.rules.models import (
 from experiment.runtimes import Mode, Workload
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import Variant, variants
+from spectap import wording
 
 LARGEST_TENSOR_PARALLEL: Final = 64
 """NxDI takes powers of two up to this."""
@@ -135,7 +136,7 @@ def _parallelism(experiment: Experiment) -> Refusals:
     serving, instance = experiment.serving, experiment.capacity.instance
     cores = serving.devices * instance.cores_per_device // serving.logical_core_size
     layout = (
-        f"{serving.devices} devices x {instance.cores_per_device} cores / "
+        f"{wording.count(serving.devices, 'device')} x {instance.cores_per_device} cores / "
         f"logical_core_size {serving.logical_core_size}"
     )
     if cores > LARGEST_TENSOR_PARALLEL:
@@ -152,7 +153,7 @@ def _nodes_are_used(experiment: Experiment) -> Refusals:
     """All services are up at once. The variants of a sweep take turns, at most one to a node."""
     devices, capacity = experiment.serving.devices, experiment.capacity
     count = len(variants(experiment))
-    claims = f"{count} claims of {devices} devices"
+    claims = f"{wording.count(count, 'claim')} of {wording.count(devices, 'device')}"
     needed = math.ceil(count / (capacity.instance.devices // devices))
     if experiment.sweep and capacity.nodes > count:
         why = "the variants of the sweep; every node is billed"
@@ -164,7 +165,8 @@ def _nodes_are_used(experiment: Experiment) -> Refusals:
         yield Refusal(
             "serving.devices",
             f"{claims} need more than {capacity.nodes} x {capacity.instance.name} with "
-            f"{capacity.instance.devices} devices; use fewer devices or more capacity.nodes",
+            f"{wording.count(capacity.instance.devices, 'device')}; use fewer devices or more "
+            "capacity.nodes",
         )
 
 

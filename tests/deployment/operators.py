@@ -271,6 +271,7 @@ def add_cluster(aws: FakeAws, name: str, stack: Stack) -> None:
         "status": "ACTIVE",
         "endpoint": "https://cluster.example.com",
         "certificateAuthority": {"data": base64.b64encode(b"none").decode()},
+        "resourcesVpcConfig": {"vpcId": "vpc-0a0a0a0a0a0a0a0a0"},
     }
     stack.outputs = {cluster.ADMINISTRATOR_OUTPUT: f"arn:aws:iam::{ACCOUNT}:role/administrator"}
 

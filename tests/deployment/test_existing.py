@@ -19,6 +19,7 @@ from tests.deployment.conftest import at
 from tests.deployment.fake_aws import ACCOUNT, MINUTE, FakeAws
 from tests.deployment.fake_aws.cloudformation import Template
 from tests.deployment.operators import STACKS, add_cluster, write_assembly
+from tests.experiment.files import ABSENT
 from tests.matrix import IN_A_CLUSTER, MATRIX
 
 CLUSTER: Final = "Shared_1"
@@ -177,13 +178,42 @@ def test_others_in_the_cluster_are_named(shared: FakeAws, api: Objects) -> None:
     assert found[1].startswith("refused pods of others: a Neuron DRA driver is there")
 
 
-def test_stacks_that_stand_elsewhere_are_not_moved(shared: FakeAws, api: Objects) -> None:
-    assert not any("stand in another" in row for row in rows(guest()))
+OWN_CLUSTER: Final = dict.fromkeys(
+    ("aws.cluster", "aws.cluster_security_group", "aws.administrator_role"), ABSENT
+)
+OWN_VPC: Final = OWN_CLUSTER | {"aws.vpc": ABSENT, "aws.subnets": ABSENT}
+
+
+@pytest.mark.parametrize(
+    ("changes", "cluster", "networks", "is_moved"),
+    [
+        pytest.param({}, CLUSTER, 0, False, id="as deployed, in a cluster of others"),
+        pytest.param({}, "guest", 0, True, id="its own cluster before"),
+        pytest.param(OWN_CLUSTER, "guest", 0, False, id="as deployed, in a VPC of others"),
+        pytest.param(OWN_CLUSTER, "guest", 1, True, id="its own VPC before"),
+        pytest.param(
+            OWN_CLUSTER | {"aws.vpc": "vpc-0b0b0b0b0b0b0b0b0"}, "guest", 0, True, id="another VPC"
+        ),
+        pytest.param(OWN_VPC, "guest", 0, True, id="a VPC of others before"),
+        pytest.param(OWN_VPC, "guest", 1, False, id="as deployed, in its own VPC"),
+    ],
+)
+def test_stacks_are_not_moved(
+    shared: FakeAws,
+    api: Objects,
+    changes: dict[str, Any],
+    cluster: str,
+    networks: int,
+    is_moved: bool,
+) -> None:
     shared.cloudformation._experiment = "guest"
-    shared.cloudformation.add("cluster").outputs = {CLUSTER_OUTPUT: "guest"}
-    assert any(
-        row.startswith("refused cluster: the stacks stand in another") for row in rows(guest())
-    )
+    add_cluster(shared, "guest", shared.cloudformation.add("cluster"))
+    shared.facts.clusters["guest"] |= copy.deepcopy(DESCRIBED)
+    shared.cloudformation.stacks["guest-cluster"].outputs[CLUSTER_OUTPUT] = cluster
+    if networks:
+        shared.cloudformation.add("network")
+    moved = "refused cluster: the stacks stand in another"
+    assert any(row.startswith(moved) for row in rows(guest(changes))) is is_moved
 
 
 def test_commands_mean_the_cluster_and_destroy_touches_nothing_of_it(
