@@ -1,8 +1,8 @@
 """Instance types an experiment can run on.
 
-Figures: AWS Neuron documentation, "Trainium2 architecture" and "Amazon EC2 Trn2 Architecture". A
-trn2.3xlarge has no EFA, and 124 of its 128 GiB are free (vllm-neuron fa252127, ``run_tp4.sh`` of
-the DFlash example).
+Figures: AWS Neuron documentation, "Trainium2 architecture" and "Amazon EC2 Trn2 Architecture". 124
+of the 128 GiB of a trn2.3xlarge are free (vllm-neuron fa252127, ``run_tp4.sh`` of the DFlash
+example). It takes one EFA interface, which connects nodes, and no service of ours spans nodes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class InstanceType:
     memory_gib: int
     network_interfaces: int
     """EFA interfaces, one per network card. 0: none is needed, and the node has a plain one."""
-    sold_on_demand: frozenset[str]
-    """Regions in which an on-demand price of it was seen."""
+    regions: frozenset[str]
+    """That offer it, by an API reading of 2026-10-03 (foxl-ai/kiln a04d1fab, trn2-trn3.md)."""
 
 
 TRN2_48XLARGE: Final = InstanceType(
@@ -36,8 +36,7 @@ TRN2_48XLARGE: Final = InstanceType(
     vcpus=192,
     memory_gib=2048,
     network_interfaces=16,
-    # Read on 2026-07-28: no on-demand SKU in any region.
-    sold_on_demand=frozenset(),
+    regions=frozenset({"ap-south-2", "us-east-2"}),
 )
 
 TRN2_3XLARGE: Final = InstanceType(
@@ -48,9 +47,7 @@ TRN2_3XLARGE: Final = InstanceType(
     vcpus=12,
     memory_gib=128,
     network_interfaces=0,
-    # A third party's table of 2026-05 has a price for Melbourne; users were sent to Sao Paulo
-    # (aws-neuron/nki-moe 14).
-    sold_on_demand=frozenset({"ap-southeast-4", "sa-east-1"}),
+    regions=frozenset({"ap-south-2", "ap-southeast-4", "sa-east-1"}),
 )
 
 INSTANCE_TYPES: Final = {each.name: each for each in (TRN2_48XLARGE, TRN2_3XLARGE)}

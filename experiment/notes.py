@@ -12,6 +12,7 @@ from experiment.rules.models import models_of
 from experiment.runtimes import Preparation, Workload
 from experiment.schema import Experiment, Purchase
 from experiment.variants import variants
+from spectap import wording
 from spectap.load_points import FEWEST_ROUNDS
 
 _GATED: Final = "meta-llama/"
@@ -23,12 +24,16 @@ def notes(experiment: Experiment) -> Iterator[str]:
     capacity, rounds = experiment.capacity, experiment.benchmark.rounds
     if not experiment.priced_as_bought:
         yield f"capacity.price: costs use the price of {experiment.price_description}"
-    sold_in, region = capacity.instance.sold_on_demand, experiment.aws.region
-    if capacity.purchase is Purchase.ON_DEMAND and region not in sold_in:
-        elsewhere = f"try {' or '.join(sorted(sold_in))}" if sold_in else "try spot first"
+    regions, region = capacity.instance.regions, experiment.aws.region
+    if region not in regions:
         yield (
-            f"capacity.purchase = on-demand: no on-demand price of {capacity.instance_type} was "
-            f"seen in {region}, so there may be none to buy; {elsewhere}, then a capacity-block"
+            f"aws.region = {region}: {capacity.instance_type} was not offered there on 2026-10-03, "
+            f"but in {wording.listed(sorted(regions))}"
+        )
+    if capacity.purchase is Purchase.ON_DEMAND:
+        yield (
+            f"capacity.purchase = on-demand: others were refused {capacity.instance_type} in every "
+            "region on 2026-10-03, for want of capacity; try spot, then a capacity-block"
         )
     if rounds.at_most < FEWEST_ROUNDS:
         yield (

@@ -20,8 +20,8 @@ PRICE: Final = {
     "usd_per_hour": 2.235,
     "purchase": "on-demand",
     "region": REGION,
-    "as_of": "2026-05-01",
-    "source": "a third party's table of trn2.3xlarge in ap-southeast-4",
+    "as_of": "2026-05-02",
+    "source": "a third party's table, which others could not confirm (docs/cost.md)",
 }
 LENGTH: Final = 512
 TOKENS: Final = 64
@@ -40,7 +40,7 @@ CASES: Final = tuple(
 def smoke_experiment(experiment: Experiment, file: str) -> str:
     """YAML of ``experiment``, read from ``file``, with small models, few tokens and few requests.
 
-    Each variant has a node of one device, on demand; where those are not sold, in ``REGION``. It
+    Each variant has a node of one device, on demand; where those are not offered, in ``REGION``. It
     has a name of its own, for dashboards' are unique in an account. No small heads are known, so it
     uses a draft model: fused, or vanilla where its variants are jobs. Of several variants it has
     the first, of a sweep one window.
@@ -60,11 +60,11 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
     capacity["instance_type"] = TRN2_3XLARGE.name
     if experiment.workload is Workload.JOB:
         capacity["nodes"] = 1
-    if experiment.aws.region not in TRN2_3XLARGE.sold_on_demand:
-        zones = [f"{REGION}{letter}" for letter in "ab"]
+    if experiment.aws.region not in TRN2_3XLARGE.regions:
+        zones = [f"{REGION}{letter}" for letter in "ac"]
         public = [b for b in experiment.aws.api_access if b not in experiment.aws.private_access]
         data["aws"] = {"region": REGION, "availability_zones": zones, "api_access": public}
-        capacity["availability_zone"] = zones[0]
+        capacity["availability_zone"] = zones[-1]  # the only one that had them on 2026-10-03
     if experiment.speculation:
         least = experiment.serving_runtime.modes[mode].minimum_tokens
         first = experiment.speculations[0]
@@ -108,7 +108,7 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
     text.write("# Not tried: EFA, a group of devices, and whether larger nodes can be had.\n")
     if data["aws"]["region"] != experiment.aws.region:
         left = f", without {experiment.aws.vpc} and what is in it" if experiment.aws.vpc else ""
-        text.write(f"# In {REGION}, where such nodes are sold on demand{left}.\n")
+        text.write(f"# In {REGION}, which offers such nodes{left}.\n")
     if untried:
         modes = ", ".join(untried)
         text.write(f"# Not tried: mode {modes}, and what prepares it; in its place is {mode}.\n")

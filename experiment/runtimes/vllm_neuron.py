@@ -150,7 +150,7 @@ RUNTIME: Final = VllmNeuron(
     ami_release="1.35.8-20261023",
     engine=Engine.V1,
     counts_drafts=True,
-    # features-guide.md of its documentation: "Mutually exclusive with async scheduling".
+    # Its features-guide.md excludes the two. vLLM 0.29 alone leaves it on (config/vllm.py:1262).
     speculates_without="async scheduling",
     modes={
         Mode.EAGLE3: HeadMode(

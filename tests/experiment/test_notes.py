@@ -38,13 +38,14 @@ NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; 
     ("changes", "word", "beginning"),
     [
         (INDIA, "no price of", f"{NO_PRICE}capacity-block in ap-south-2 is given"),
-        ({}, "none to buy", "capacity.purchase = on-demand: no on-demand price of trn2.48xlarge"),
+        ({}, "try spot", "capacity.purchase = on-demand: others were refused trn2.48xlarge"),
+        ({"capacity.purchase": "spot"}, "try spot", None),
         (
             of_file("first") | VIRGINIA,
-            "ap-southeast-4 or sa-east-1",
-            "capacity.purchase = on-demand: no on-demand price of trn2.3xlarge was seen in us-",
+            "but in ap-south-2, ap-southeast-4 and sa-east-1",
+            "aws.region = us-east-1: trn2.3xlarge was not offered there on ",
         ),
-        (of_file("first"), "none to buy", None),
+        (of_file("first"), "was not offered", None),
         ({"benchmark.rounds": 2}, "at least 3", "benchmark.rounds = 2: there will be no verdict"),
         (
             {"models.draft.revision": "7" * 40},

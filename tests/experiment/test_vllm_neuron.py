@@ -1,7 +1,8 @@
 """Where each flag, option, variable and path of vllm-neuron was read: the newest line that says it.
 
-Of the documents at v2.33.0 our copies have beginnings only; theirs is a page without a line. The
-others are of 2.32, or of the plugin's source (docs/assumptions.md, A11 and A14).
+vLLM's own are in the source of 0.29.0, the version in the image. Of Neuron's documents at v2.33.0 we
+could read beginnings only, a section without a line; what they leave out is of 2.32, or of the
+plugin's source (docs/assumptions.md, A11 and A14).
 """
 
 import json
@@ -14,44 +15,44 @@ from experiment.runtimes import RUNTIMES, Paths
 from experiment.variants import variants
 from tests.experiment.files import edited, of_file
 
+VLLM: Final = "vllm@v0.29.0 vllm"
+ARGUMENTS: Final = f"{VLLM}/engine/arg_utils.py"
+NEGATION: Final = "and :389, which makes the --no- of each flag that has a bool"
+PAGES: Final = "awsdocs-neuron v2.33.0 vllm-neuron/docs"
 DOCS: Final = "aws-neuron-sdk@81ce03ae vllm-neuron/docs"
-EAGLE3: Final = f"{DOCS}/tutorials/tutorial-eagle3-speculative-decoding-llama-3-1.md"
-FEATURES: Final = f"{DOCS}/guides/features-guide.md"
-START: Final = f"{DOCS}/getting-started/quickstart-online-serving.md"
-DFLASH: Final = "vllm-neuron@fa252127 examples/vllm_neuron/models/llama3/dflash/run_tp4.sh"
 FEATURE: Final = "aws-neuron-sdk@81ce03ae about-neuron/arch/neuron-features"
 FORK: Final = "jinhuang12/vllm-neuron"
 SOURCES: Final = {
-    "--served-model-name": f"{DOCS}/tutorials/tutorial-qwen3-vl-32b.md:137",
-    "--port": f"{START}:42",
-    "--tensor-parallel-size": f"{DFLASH}:39",
-    "--dtype": f"{DFLASH}:40",
-    "--max-model-len": f"{EAGLE3}:180",
-    "--max-num-batched-tokens": f"{START}:40",
-    "--max-num-seqs": f"{EAGLE3}:179",
-    "--num-gpu-blocks-override": f"{FEATURES}:189",
-    "--no-enable-prefix-caching": f"{FEATURES}:174",
-    "--no-async-scheduling": f"{FEATURES}:494",
-    "--no-enable-chunked-prefill": f"{DFLASH}:46",
-    "--disable-hybrid-kv-cache-manager": f"{DFLASH}:48",
-    "--additional-config": f"{FEATURES}:365",
-    "neuron_config": f"{DOCS}/design/vllm/additional-config.md:23",
-    "num_seqs_buckets": f"{DOCS}/design/vllm/additional-config.md:25",
-    "on_device_sampling_config": f"{DOCS}/design/vllm/additional-config.md:26",
+    "--served-model-name": f"{ARGUMENTS}:953",
+    "--port": f"{VLLM}/entrypoints/launchers/cli_args.py:255",
+    "--tensor-parallel-size": f"{ARGUMENTS}:1108",
+    "--dtype": f"{ARGUMENTS}:902",
+    "--max-model-len": f"{ARGUMENTS}:916",
+    "--max-num-batched-tokens": f"{ARGUMENTS}:1582",
+    "--max-num-seqs": f"{ARGUMENTS}:1596",
+    "--num-gpu-blocks-override": f"{ARGUMENTS}:1279",
+    "--no-enable-prefix-caching": f"{ARGUMENTS}:1282 {NEGATION}",
+    "--no-async-scheduling": f"{ARGUMENTS}:1645 {NEGATION}",
+    "--no-enable-chunked-prefill": f"{ARGUMENTS}:1619 {NEGATION}",
+    "--disable-hybrid-kv-cache-manager": f"{ARGUMENTS}:1641",
+    "--additional-config": f"{ARGUMENTS}:1729",
+    "neuron_config": f"{PAGES}/guides/reference-configuration, Overview",
+    "num_seqs_buckets": f"{PAGES}/guides/reference-configuration, Overview",
+    "on_device_sampling_config": f"{PAGES}/design/vllm/additional-config, Configuration Structure",
     "all_greedy": f"{DOCS}/design/framework/model_bringup.md:647",
-    "quantization": f"{DFLASH}:50",
-    "--speculative-config": f"{FEATURES}:554",
-    "method": f"{EAGLE3}:183",
-    "model": f"{EAGLE3}:184",
-    "num_speculative_tokens": f"{EAGLE3}:185",
-    "VLLM_CACHE_ROOT": "v2.33.0, how-to-precompile-cache.html, Prerequisites",
+    "quantization": f"{DOCS}/guides/features-guide.md:743",
+    "--speculative-config": f"{ARGUMENTS}:1698",
+    "method": f"{VLLM}/config/speculative.py:386, with eagle3 and dflash in 69",
+    "model": f"{VLLM}/config/speculative.py:383",
+    "num_speculative_tokens": f"{VLLM}/config/speculative.py:380",
+    "VLLM_CACHE_ROOT": f"{PAGES}/guides/how-to-precompile-cache, Prerequisites",
     "NEURON_LIBTORCH_CACHE_ROOT": f"{FORK}@01d4f004, kernel_source_digest.md, Manual device check",
     "NEURON_LOGICAL_NC_CONFIG": f"{FEATURE}/logical-neuroncore-config.rst:37",
-    "NEURON_SKIP_EFA_AFFINITY": f"{DFLASH}:30",
+    "NEURON_SKIP_EFA_AFFINITY": f"{DOCS}/tutorials/tutorial-qwen3-vl-32b.md:130",
     "NEURON_LIBTORCH_COMPILATION_TIMEOUT": f"{DOCS}/guides/reference-configuration.md:198",
     "VLLM_NEURON_BARRIER_TIMEOUT": f"{FORK}@0bae3e9c, envs.py, environment_variables",
-    "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": f"{START}:31",
-    "VLLM_ENGINE_READY_TIMEOUT_S": f"{DOCS}/tutorials/tutorial-di-1p1d-xpyd.md:113",
+    "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": f"{VLLM}/envs.py:1766",
+    "VLLM_ENGINE_READY_TIMEOUT_S": f"{VLLM}/envs.py:796",
     "VLLM_NEURON_DISABLE_WARMUP_COMPILE": f"{DOCS}/design/compilation/compilation_cache.md:153",
     "/var/tmp/nki-intermediate-cache": "the message of NCC_EVRF059, SDK 2.32",
 }
