@@ -11,7 +11,6 @@ from experiment.known_models import KNOWN_MODELS, REVISIONS, ModelKind
 from experiment.rules.models import models_of
 from experiment.runtimes import Preparation, Workload
 from experiment.schema import Experiment, Purchase
-from experiment.variants import variants
 from spectap import wording
 from spectap.load_points import FEWEST_ROUNDS
 
@@ -61,23 +60,6 @@ def notes(experiment: Experiment) -> Iterator[str]:
         yield (
             f"{gated_model} is gated: the download fails until the cluster has a token that may "
             'read it (docs/runbook.md, "Gated models")'
-        )
-    measured = {variant.name for variant in variants(experiment)}
-    measured |= {case.name for case in experiment.benchmark.test_cases}
-    measured |= {point.name for point in experiment.benchmark.points}
-    stated = {
-        name
-        for publication in experiment.published
-        for name in (
-            publication.test_case,
-            publication.name,
-            *(f.variant for f in publication.figures),
-        )
-    }
-    if missing := ", ".join(sorted(stated - measured)):
-        yield (
-            f"published: {missing} will not be measured, so the report has nothing beside what was "
-            "published of it"
         )
     if maintenance := experiment.serving_runtime.maintenance:
         yield f"runtime = {experiment.runtime}: {maintenance} (docs/modes.md)"

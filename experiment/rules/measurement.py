@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from experiment.cost.durations import estimate
@@ -144,19 +144,30 @@ def _tools(experiment: Experiment) -> Refusals:
 
 
 def _published(experiment: Experiment) -> Refusals:
-    """Figures that exist. Of cells that are not measured here, ``experiment.notes`` says so."""
+    """Figures that exist, of cells that are measured: they could stand beside nothing else."""
     by_name = {variant.name: variant for variant in variants(experiment)}
+    cases = [case.name for case in experiment.benchmark.test_cases]
+    loads = {point.name: str(point) for point in experiment.benchmark.points}
     if experiment.published and experiment.workload is Workload.JOB:
         yield Refusal("published", "must be absent with jobs, which measure no test case")
     for number, publication in enumerate(experiment.published):
+        field, load = f"published[{number}]", "rate" if publication.open else "concurrency"
+        if publication.test_case not in cases:
+            yield Refusal(f"{field}.test_case", _one_of(cases))
+        if publication.name not in loads:
+            yield Refusal(f"{field}.{load}", _one_of(loads.values()))
         for index, each in enumerate(publication.figures):
-            item, variant = f"published[{number}].figures[{index}]", by_name.get(each.variant)
+            item, variant = f"{field}.figures[{index}]", by_name.get(each.variant)
             if variant is None:
-                continue
-            if variant.speculation is None and each.figure not in OF_BASELINES:
+                yield Refusal(f"{item}.variant", _one_of(by_name))
+            elif variant.speculation is None and each.figure not in OF_BASELINES:
                 yield Refusal(f"{item}.figure", f"is no figure of a baseline, {variant.name}")
             elif each.position and each.position > (drafts := variant.drafts_per_step or 0):
                 yield Refusal(f"{item}.position", f"must be at most {drafts}, the drafts of a step")
+
+
+def _one_of(measured: Iterable[str]) -> str:
+    return f"must be one of {', '.join(measured)}; remove figures of what is not measured"
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {

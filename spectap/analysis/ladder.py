@@ -170,13 +170,26 @@ def _sentence(
             f"{begin} {better} up to {_requests([last], unit)}, and {worse} from {first:g} on; "
             f"{equal}{about} (95 % interval {last:g}-{first:g})."
         )
+    text = f"Up to which load {subject} {better} cannot be told."
     if last is not None:
         below = _requests([last], unit)
-        return f"{begin} {better} up to {below}; above that, {either} cannot be told."
-    if first is not None:
+        text = f"{begin} {better} up to {below}; above that, {either} cannot be told."
+    elif first is not None:
         above = _requests([first], unit)
-        return f"{begin} {worse} from {above} on; below that, {either} cannot be told."
-    return f"Up to which load {subject} {better} cannot be told."
+        text = f"{begin} {worse} from {above} on; below that, {either} cannot be told."
+    # Of a single load, less is claimed: so its row can be decided where the crossover is not.
+    alone = [
+        rung.load
+        for rung in rungs
+        if rung.answer not in (None, Answer.UNDECIDED)
+        and (last or 0) < rung.load < (first or math.inf)
+    ]
+    if alone:
+        text += (
+            f" At {_requests(alone, unit)}, judged alone, a difference is proven; a crossover "
+            "needs more proof."
+        )
+    return text
 
 
 def _requests(loads: Sequence[float], unit: str) -> str:

@@ -1,6 +1,6 @@
 """Every request's values and every turn's totals into CloudWatch, each at most once.
 
-CloudWatch cannot recognise a repeated call. So the journal ``published.jsonl`` names what is in a
+CloudWatch cannot recognise a repeated call. So the journal ``cloudwatch.jsonl`` names what is in a
 call before the call is made, and says afterwards what CloudWatch answered. A call that was never
 answered is not repeated, and a warning says so
 (docs/decisions/0016-less-in-publishing-and-in-the-proxy.md).
@@ -31,7 +31,7 @@ from spectap.names import (
 )
 from spectap.record import Record
 
-JOURNAL: Final = "published.jsonl"
+JOURNAL: Final = "cloudwatch.jsonl"
 
 # CloudWatch API reference, PutMetricData and MetricDatum: 1 MB and 1000 data a call, 150 values a
 # datum. The bytes are upper bounds in JSON, before compression. A quarter of a call is left for

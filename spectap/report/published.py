@@ -6,20 +6,23 @@ from collections.abc import Iterator
 from typing import Final
 
 from spectap import palette, wording
-from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Summary
+from spectap.published import MEDIANS, PublishedFigure
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table
 
 EXPLANATION: Final = (
     "Published figures are others', measured elsewhere: no verdict, advice or other figure rests "
     "on them. A ratio is the measured figure divided by the published one; of tpot-ms and ttft-ms, "
-    "which are medians, below 1 is faster. Acceptance is the share of steps that accept that draft."
+    'which are medians, below 1 is faster. "*": the median of a typical round, which has an '
+    "interval; p50 in other tables is that of all requests. Acceptance is the share of steps that "
+    "accept that draft."
 )
 _COLUMNS: Final = (
-    Columns("with 95 % intervals", ("ratio", "measured")),
-    Columns("", ("published",)),
+    Columns("published", ("",)),
+    Columns("measured", ("",)),
+    Columns("ratio", ("95 % interval",)),
 )
 
 
@@ -31,7 +34,7 @@ def tables(summary: Summary) -> Iterator[tuple[Table, str]]:
         rows = tuple(
             Row(
                 (f"{each.figure} {each.position or ''}".rstrip(), each.variant),
-                (_beside(each.value, measured), (wording.significant(each.value),)),
+                ((f"{each.value:,.10g}",), *_beside(each, measured)),
                 colours[each.variant].role if each.variant in colours else "",
             )
             for each, measured in zip(publication.figures, reproduction.measured, strict=True)
@@ -44,9 +47,11 @@ def tables(summary: Summary) -> Iterator[tuple[Table, str]]:
         )
 
 
-def _beside(published: float, measured: Interval | None) -> tuple[str, str]:
+def _beside(each: PublishedFigure, measured: Interval | None) -> tuple[tuple[str], tuple[str]]:
+    """The measured figure, and its ratio to the published one, which has no interval of its own."""
     if measured is None:
-        return wording.MISSING, "not measured"
-    known = measured if measured.low < measured.high else None
-    text = intervals.estimate(measured.point, known, wording.significant)
-    return str(phrases.speed(measured.scaled(1 / published))), text
+        return ("not measured",), (wording.MISSING,)
+    ratio = measured.scaled(1 / each.value)
+    is_typical = each.figure in MEDIANS and ratio.low < ratio.high
+    mark = "*" if is_typical else ""
+    return (f"{wording.significant(measured.point)}{mark}",), (str(phrases.speed(ratio)),)

@@ -103,7 +103,11 @@ def _sentences(
         lines = [line]
         if width is not None:
             lines = textwrap.wrap(
-                wording.unbroken(line), width, subsequent_indent="  ", break_on_hyphens=False
+                wording.unbroken(line),
+                width,
+                subsequent_indent="  ",
+                break_long_words=False,
+                break_on_hyphens=False,
             )
         yield from (Text(row.replace("\N{NO-BREAK SPACE}", " "), style) for row in lines)
 

@@ -6,7 +6,7 @@ import pytest
 
 from experiment.loader import parse
 from experiment.notes import notes
-from tests.experiment.files import PUBLISHED, edited, of_file
+from tests.experiment.files import edited, of_file
 
 BLOCK = {"capacity.purchase": "capacity-block", "capacity.reservation_id": "cr-0123456789abcdef0"}
 INDIA = BLOCK | {
@@ -68,12 +68,6 @@ NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; 
         (of_file("medusa"), "random token ids", "jobs: inference_demo --benchmark measures them"),
         (BLOCK, "", "runtime = vllm-0.9.1-nxdi: NxDI is in maintenance since SDK 2.30"),
         (NXDI, "norm_before_residual", None),
-        (PUBLISHED, "nothing beside", None),
-        (
-            PUBLISHED | {"benchmark.concurrency": 2},
-            "nothing beside",
-            "published: concurrency-4 will not be measured",
-        ),
         (UNSEEN | {"runtime": "vllm-neuron"}, "norm_before_residual", None),
     ],
 )

@@ -115,6 +115,28 @@ def test_what_is_said(ratios: Sequence[float | None], snapshot: SnapshotAssertio
     assert (both.sentence, failed.sentence) == snapshot
 
 
+@pytest.mark.parametrize(
+    ("errors", "ratios", "loads"),
+    [
+        ((0.001, 0.001, 0.025, 0.025), (1.5, 1.4, 1.08, 1.08), "4 and 8 requests"),
+        ((0.025, 0.001, 0.001, 0.001), (1.08, 0.9, 0.8, 0.7), "1 request"),
+        ((0.025, 0.025, 0.025, 0.025), (1.08, 1.08, 1.0, 1.0), "1 and 2 requests"),
+    ],
+)
+def test_a_row_that_is_decided_where_no_crossover_is_is_explained(
+    errors: Sequence[float], ratios: Sequence[float], loads: str
+) -> None:
+    known = [
+        Rung(load, Estimate(math.log(ratio), error, 6), answer(ratio))
+        for load, error, ratio in zip(LOADS, errors, ratios, strict=True)
+    ]
+    sentence = ladder("SD", "Base", CLOSED, {Question.SPEED: known}, ALPHA / 4).sentence
+    assert sentence.endswith(
+        f"cannot be told. At {loads} at once, judged alone, a difference is proven; a crossover "
+        "needs more proof."
+    )
+
+
 def test_a_kind_with_one_load_has_no_ladder() -> None:
     assert [*ladder_points([*reversed(CLOSED), OPEN[0]])] == [CLOSED]
     assert [*ladder_points([*OPEN, *CLOSED])] == [CLOSED, OPEN]

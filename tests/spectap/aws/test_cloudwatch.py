@@ -104,7 +104,7 @@ def refusal(status: int, code: str) -> Response:
 
 
 def journal(run_dir: Path) -> list[str]:
-    lines = (run_dir / "published.jsonl").read_text().splitlines()
+    lines = (run_dir / "cloudwatch.jsonl").read_text().splitlines()
     return [json.loads(line)["state"] for line in lines]
 
 
@@ -237,8 +237,8 @@ def test_killed_in_the_middle_nothing_is_published_twice(
 
 
 def test_another_journal_is_refused(aws: Aws, tmp_path: Path) -> None:
-    (tmp_path / "published.jsonl").write_text('{"case":"counting"}\n')
-    with pytest.raises(ShippingError, match=r"published\.jsonl:1: [^\n]*: set a new RUN_ID$"):
+    (tmp_path / "cloudwatch.jsonl").write_text('{"case":"counting"}\n')
+    with pytest.raises(ShippingError, match=r"cloudwatch\.jsonl:1: [^\n]*: set a new RUN_ID$"):
         publisher(tmp_path).publish([record()])
     assert len(aws.asked) == 0
 
