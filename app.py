@@ -124,7 +124,7 @@ def main() -> int:
                 f"experiment is not given, and account {account} could be changed: "
                 f"say -c experiment=FILE, such as {DEFAULT_FILE}, or -c account=none"
             )
-        experiment = load(file or DEFAULT_FILE)
+        experiment = load(DEFAULT_FILE if file is None else file)
     except ExperimentError as error:
         print(error, file=sys.stderr)
         return 1

@@ -61,9 +61,13 @@ def _past(day: datetime.date) -> datetime.date:
     return day
 
 
+TrainiumType = Literal["trn2.48xlarge", "trn2.3xlarge"]
+
+
 class Price(Strict):
     """What one node costs. It is one purchase option's and one region's, and it changes."""
 
+    instance_type: TrainiumType = Field(description="Must be that of capacity.")
     usd_per_hour: float = Field(gt=0, description="One node, USD per hour.")
     purchase: Purchase = Field(
         description="The purchase option whose price this is. Another than capacity.purchase is "
@@ -89,7 +93,7 @@ class Then(StrEnum):
 class Capacity(Strict):
     """The Trainium nodes and how they are paid for."""
 
-    instance_type: Literal["trn2.48xlarge", "trn2.3xlarge"] = Field(
+    instance_type: TrainiumType = Field(
         description="EC2 instance type. trn2.48xlarge has 16 devices, trn2.3xlarge one."
     )
     nodes: int = Field(ge=1, le=MOST_TRAINIUM_NODES, description="Nodes in the group.")
@@ -127,6 +131,12 @@ class Capacity(Strict):
             required = f"is required with purchase {self.purchase}"
             foreign = "is allowed only with purchase reservation or capacity-block"
             raise refused("reservation_id", required if self.purchase.reserved else foreign)
+        return self
+
+    @model_validator(mode="after")
+    def _priced(self) -> Self:
+        if self.price.instance_type != self.instance_type:
+            raise refused("price.instance_type", f"must be {self.instance_type}; give its price")
         return self
 
     @property

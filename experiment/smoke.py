@@ -17,6 +17,7 @@ TARGET: Final = ("Qwen/Qwen3-1.7B", "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e")
 DRAFT: Final = ("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca")
 REGION: Final = "ap-southeast-4"
 PRICE: Final = {
+    "instance_type": TRN2_3XLARGE.name,
     "usd_per_hour": 2.235,
     "purchase": "on-demand",
     "region": REGION,

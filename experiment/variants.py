@@ -128,8 +128,7 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     """The variants of ``experiment``, in the order they are shown in.
 
     Each batch's baseline, then what is compared with it; the batch of ``serving`` first. At the end
-    matched baselines, where the runtime has any, as many as nodes that stand anyway have devices
-    for.
+    matched baselines, where the runtime has any, as many as the nodes have devices for.
     """
     usual, prefix = experiment.serving.batch, experiment.name_prefix
     batches = dict.fromkeys(speculation.batch or usual for speculation in experiment.speculations)
@@ -146,7 +145,7 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
 
 
 def _matched(experiment: Experiment, listed: Sequence[Variant]) -> Sequence[Variant]:
-    """As many as are free on the nodes of the variants that decide, so that none is paid for."""
+    """As many as the nodes have devices for beside the variants that decide."""
     runtime = RUNTIMES.get(experiment.runtime)  # no such runtime is refused by a rule, elsewhere
     if runtime is None or runtime.speculates_without is None:
         return ()
@@ -155,7 +154,7 @@ def _matched(experiment: Experiment, listed: Sequence[Variant]) -> Sequence[Vari
     prefix = experiment.name_prefix
     return [
         Variant(name, service(prefix, name), experiment, None, None, batch, matched=True)
-        for name, batch in names[: -len(listed) % per_node]
+        for name, batch in names[: max(0, experiment.capacity.nodes * per_node - len(listed))]
     ]
 
 

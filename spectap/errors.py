@@ -64,7 +64,8 @@ def allowed(problem: ErrorDetails, model: type[BaseModel]) -> str:
         case "value_error":
             return str(problem["ctx"]["error"])
         case _:
-            return re.sub(r"^\w+ should ", "must ", problem["msg"])
+            words = re.sub(r"^\w+ should ", "must ", problem["msg"])
+            return re.sub(r" after validation, not \d+$", "", words).replace("valid array", "list")
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:

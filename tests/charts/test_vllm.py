@@ -169,10 +169,18 @@ def test_a_matched_baseline_is_the_variant_that_speculates_without_its_draft() -
     assert without == [None, "async scheduling", "async scheduling"]
 
 
+def test_a_matched_baseline_is_served_where_the_nodes_of_the_file_have_room() -> None:
+    full = [
+        [v.name for v in variants(parse(edited(EAGLE3 | {"capacity.nodes": nodes}), "mine.yaml"))]
+        for nodes in (1, 2)
+    ]
+    assert full == [["Base", "SD"], ["Base", "SD", "Base-matched"]]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (EAGLE3 | {"capacity.nodes": 2}, "capacity.nodes = 2: must be 1"),
+        (EAGLE3 | {"capacity.nodes": 3}, "capacity.nodes = 3: must be 2"),
         (
             {k: v for k, v in EAGLE3.items() if not k.startswith("speculation")}
             | swept(mode="eagle3", windows=[3, 5]),
@@ -180,7 +188,7 @@ def test_a_matched_baseline_is_the_variant_that_speculates_without_its_draft() -
         ),
     ],
 )
-def test_no_node_is_paid_for_a_matched_baseline_and_no_sweep_compiles_first(
+def test_no_node_is_paid_for_nothing_and_no_sweep_compiles_first(
     changes: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ExperimentError, match=re.escape(words)):
