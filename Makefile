@@ -78,6 +78,7 @@ install: $(READY_DEV) $(CLI) ## Install what the commands need; each does so by 
 
 .PHONY: synth
 synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT, with ACCOUNT filled in if given
+	@python -m experiment check "$$EXPERIMENT" > /dev/null
 	@rm -rf cdk.out dist/*.k8s.yaml
 	@$(CDK) synth --quiet --context "account=$${ACCOUNT:-none}" 2>&1 | $(WITHOUT_ADVICE)
 	@mkdir -p dist && cp cdk.out/dist/*.k8s.yaml dist
@@ -269,9 +270,10 @@ changes: $(CLI) ## Compare EXPERIMENT with what is deployed of it, by change set
 
 .PHONY: smoke
 smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deployment with
-	@small="$${EXPERIMENT%.yaml}-smoke.yaml"; \
+	@small="$${EXPERIMENT%.*}-smoke.yaml"; \
 	python -m experiment smoke "$$EXPERIMENT" > "$$small.new" || { rm -f "$$small.new"; exit 1; }; \
 	mv "$$small.new" "$$small"; \
+	sed -n 's/^# //p' "$$small"; \
 	echo "$$small: make experiment EXPERIMENT=$$small"
 
 .PHONY: schema

@@ -58,7 +58,8 @@ def main() -> int:
         print(f"rehearsal: {stage}{' '.join(str(error).split())}", file=sys.stderr)
         return 1
     except Interrupted as interruption:
-        print(f"rehearsal: ended by {interruption}", file=sys.stderr)
+        kept = "results/ has what was measured, and the next rehearsal begins anew"
+        print(f"rehearsal: ended by {interruption}; {kept}", file=sys.stderr)
         return 128 + interruption.by
     if failed := outcome.failed:
         print(f"rehearsal: {len(failed)} failed for good: {'; '.join(failed)}", file=sys.stderr)

@@ -56,10 +56,10 @@ class Pin(NamedTuple):
 def pins() -> Iterator[Pin]:
     """Everything that newer ones are looked for, read from where it is used."""
     for files, names in (
-        ("requirements.txt, constraints.txt", r"[\w.-]+"),
+        ("requirements.txt and constraints.txt, then make locks", r"[\w.-]+"),
         ("rehearsal/vllm/requirements.txt", r"vllm[\w-]*"),
     ):
-        text = (ROOT / files.partition(",")[0]).read_text(encoding="utf-8")
+        text = (ROOT / files.partition(" ")[0]).read_text(encoding="utf-8")
         for name, version in re.findall(rf"^({names})==(\S+)", text, re.M):
             yield Pin(name, version, files, f"pypi:{name}", re.compile(r"==(\S+)").findall)
     package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
@@ -142,7 +142,9 @@ def _pages(url: str) -> str:
                     if time.monotonic() > end:
                         raise TimeoutError("timed out")
         except OSError as error:
-            raise OSError(f"{urlsplit(url).netloc}: {getattr(error, 'reason', error)}") from None
+            reason = getattr(error, "reason", error)
+            why = getattr(reason, "strerror", None) or reason
+            raise OSError(f"{urlsplit(url).netloc} did not answer: {why}") from None
         link = re.match(r'<([^>]+)>; *rel="?next', answer.headers.get("Link", ""))
         url = urljoin(url, link[1]) if link else ""
     return text.decode("utf-8", "replace")
@@ -174,8 +176,11 @@ def main() -> int:
             stage.progress = f"{len(answers)} of {len(sources)}"
     rows = sorted(_row(pin, answers.get(pin.source)) for pin in listed)
     print_table([("what", "pinned", "newest", "change it in"), *(row[1:] for row in rows)])
-    newer, unknown = (sum(row[0] == place for row in rows) for place in (0, 1))
-    print(f"{newer} of {len(rows)} have something newer; {unknown} could not be asked")
+    newer, unknown, private, same = (sum(row[0] == place for row in rows) for place in range(4))
+    print(
+        f"of {len(rows)}: {newer} have something newer, {same} have not, {unknown} are not known, "
+        f"{private} are told to accounts only"
+    )
     return 0 if any(isinstance(answer, str) for answer in answers.values()) else 1
 
 
