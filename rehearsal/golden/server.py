@@ -21,7 +21,6 @@ from aiohttp.typedefs import Handler
 
 from rehearsal.golden import answers, counted, wire
 from rehearsal.golden.counted import Sent
-from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Decoding, Step
 from spectap.names import Engine
 
@@ -76,7 +75,8 @@ class GoldenEndpoint:
     ) -> None:
         self.model = model
         self._api_key = api_key
-        self.fault: Fault | None = None
+        self.refuses = False
+        """Whether every request is one too many."""
         self.healthy = True
         self.sent: list[Sent] = []
         self._schedule, self._slowdown = schedule, slowdown
@@ -172,7 +172,7 @@ class GoldenEndpoint:
         return web.Response(body=content, content_type="application/json")
 
     def _refusal(self, body: dict[str, Any]) -> web.Response | None:
-        if self.fault is Fault.TOO_MANY:
+        if self.refuses:
             return _refused("Too many requests", "rate_limit_error", 429)
         if body.get("model") != self.model:
             return _no_model(body)

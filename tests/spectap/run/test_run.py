@@ -12,7 +12,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import GoldenEndpoint
 from spectap.analysis import crosscheck
@@ -395,7 +394,7 @@ class Choosy(InProcess):
 
     async def run(self, **arguments: Any) -> None:
         refuses = arguments["results"].name in self.refused
-        self.setup.base.fault = Fault.TOO_MANY if refuses else None
+        self.setup.base.refuses = refuses
         await super().run(**arguments)
 
 
