@@ -115,6 +115,5 @@ class Observations:
         self._answers.flush()
 
     def close(self) -> None:
-        """Closes the files."""
         self._counters.close()
         self._answers.close()

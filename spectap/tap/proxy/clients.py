@@ -45,7 +45,6 @@ class Proxy:
         )
 
     async def stop(self) -> None:
-        """Ends all connections."""
         if self._listening is not None:
             self._listening.close()
         for client in list(self._clients):

@@ -99,7 +99,6 @@ class UpstreamConnection(asyncio.Protocol):
         self._heard = 0.0
 
     def start(self) -> None:
-        """Connects and sends the request."""
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def cancel(self) -> None:
@@ -114,7 +113,6 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Reads on."""
         if self._transport is not None:
             self._heard = time.monotonic()
             self._transport.resume_reading()
