@@ -18,7 +18,6 @@ from urllib.parse import quote
 from deployment.account import LARGEST, Bucket, Deployment, DeploymentError, aws_errors
 from deployment.console import print_table
 from deployment.lifecycle import ROOT
-from spectap.journal import write_whole
 from spectap.names import (
     ADVICE,
     COMPLETE,
@@ -212,13 +211,16 @@ def _run(bucket: Bucket, id: str, files: Sequence[Object]) -> Run:
 
 def _fetch(client: Any, bucket: str, id: str, file: Object, folder: Path) -> None:
     path = folder / file.name
+    draft = path.with_name(f"{path.name}.draft")
     with aws_errors():
         body = client.get_object(Bucket=bucket, Key=results_key(id, file.name))["Body"]
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, body.iter_chunks(1 << 20))
-            # Until it has its object's time, it counts as not downloaded.
-            os.utime(path, (file.changed.timestamp(),) * 2)
+            with draft.open("wb") as content:
+                for chunk in body.iter_chunks(1 << 20):
+                    content.write(chunk)
+            os.utime(draft, (file.changed.timestamp(),) * 2)
+            draft.replace(path)
         except OSError as error:
             raise DeploymentError(f"{path}: cannot be written: {error.strerror}") from None
 
