@@ -7,19 +7,8 @@ from typing import Final
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
-from charts import scripts
+from charts import pods, scripts
 from charts.names import NAMESPACE, VLLM_PORT, Component, Deployed, ServiceAccount, benchmark_pod
-from charts.pods import (
-    ENDS_BY_ITSELF,
-    RUN_ID,
-    Room,
-    acknowledged,
-    config_volume,
-    container,
-    empty_dir,
-    mount,
-    pod,
-)
 from experiment.known_models import Model
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
@@ -29,7 +18,7 @@ from spectap import config, load_points
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"
-BENCHMARK_ROOM: Final = Room(cpu=2, memory=4, memory_limit=8, disk=4, disk_limit=24)
+BENCHMARK_ROOM: Final = pods.Room(cpu=2, memory=4, memory_limit=8, disk=4, disk_limit=24)
 
 
 def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> None:
@@ -44,7 +33,7 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
     settings = benchmark_config(
         experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
     )
-    files, references = {"config.json": config.dump(settings)}, [RUN_ID]
+    files, references = {"config.json": config.dump(settings)}, [pods.RUN_ID]
     relaunches = experiment.benchmark.launches > 1
     if relaunches:
         files[scripts.RELAUNCH] = scripts.read_relaunch()
@@ -53,7 +42,7 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
         _allow_relaunches(chart, experiment, name)
     k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name), data=files)
     image = deployed.benchmark_image
-    measures = pod(
+    measures = pods.pod(
         ServiceAccount.BENCHMARK,
         # A restarted container resumes the run that it finds in the results volume.
         restart_policy="OnFailure",
@@ -61,7 +50,7 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
         volumes=benchmark_volumes(name),
         automount_service_account_token=relaunches,
     )
-    findings = acknowledged(measures, ENDS_BY_ITSELF)
+    findings = pods.acknowledged(measures, pods.ENDS_BY_ITSELF)
     metadata = k8s.ObjectMeta(name=name, labels=labels, annotations=findings)
     k8s.KubePod(chart, "Pod", metadata=metadata, spec=measures)
 
@@ -220,7 +209,7 @@ def benchmark_container(
     image: str, name: str, command: str, *, references: Sequence[k8s.EnvVar], prefix: str = ""
 ) -> k8s.Container:
     """The benchmark, with one of its commands; ``prefix`` is that of ``benchmark_volumes``."""
-    return container(
+    return pods.container(
         name,
         image,
         args=[command],
@@ -228,10 +217,10 @@ def benchmark_container(
         references=references,
         room=BENCHMARK_ROOM,
         mounts=[
-            mount("config", CONFIG_PATH, read_only=True),
-            mount("results", RESULTS_PATH),
-            mount(f"{prefix}tmp", "/tmp"),
-            mount(f"{prefix}shared-memory", "/dev/shm"),
+            pods.mount("config", CONFIG_PATH, read_only=True),
+            pods.mount("results", RESULTS_PATH),
+            pods.mount(f"{prefix}tmp", "/tmp"),
+            pods.mount(f"{prefix}shared-memory", "/dev/shm"),
         ],
     )
 
@@ -239,9 +228,9 @@ def benchmark_container(
 def benchmark_volumes(config_map: str, *, prefix: str = "") -> list[k8s.Volume]:
     """What it mounts. ``prefix`` begins the names that another container of the pod has, too."""
     return [
-        config_volume("config", config_map),
-        empty_dir("results", "10Gi"),
-        empty_dir(f"{prefix}tmp", "10Gi"),
+        pods.config_volume("config", config_map),
+        pods.empty_dir("results", "10Gi"),
+        pods.empty_dir(f"{prefix}tmp", "10Gi"),
         # llmperf runs its clients on Ray, which keeps its object store there.
-        empty_dir(f"{prefix}shared-memory", "4Gi", medium="Memory"),
+        pods.empty_dir(f"{prefix}shared-memory", "4Gi", medium="Memory"),
     ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from experiment.known_models import Model
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 
@@ -129,9 +130,9 @@ def stopper_arn(experiment: Experiment, account: str) -> str:
     return f"arn:aws:states:{experiment.aws.region}:{account}:{machine}"
 
 
-def model_prefix(model_id: str, revision: str) -> str:
+def model_prefix(model: Model) -> str:
     """Where a checkpoint lies, e.g. ``models/Qwen/Qwen3-32B/<revision>/``."""
-    return f"{MODELS_PREFIX}{model_id}/{revision}/"
+    return f"{MODELS_PREFIX}{model.id}/{model.revision}/"
 
 
 def artifact_prefix(key: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
+from charts import pods
 from charts.names import (
     COMPILE_NODES,
     NEURON_TAINT,
@@ -20,30 +21,12 @@ from charts.names import (
     artifact_prefix,
     model_prefix,
 )
-from charts.pods import (
-    MODEL_STORE_ENVIRONMENT,
-    MODELS_PATH,
-    MODELS_VOLUME,
-    SCRATCH_MOUNTS,
-    SCRATCH_PATH,
-    SCRIPTS_MOUNT,
-    SCRIPTS_PATH,
-    SCRIPTS_VOLUME,
-    Room,
-    container,
-    empty_dir,
-    job,
-    mount,
-    pod,
-    python_command,
-    toleration,
-)
 from charts.scripts import Scripts
 from charts.server import paths
 from experiment.images import AWS_CLI, PYTHON, pinned
 from experiment.runtimes import Preparation
 from experiment.schema import CompileNode, Experiment
-from experiment.variants import Variant, variants
+from experiment.variants import Variant, checkpoints, variants
 
 COMPILES: Final = k8s.LabelSelector(match_labels={"step": "compile"})
 """All pods that compile."""
@@ -78,52 +61,48 @@ def add_preparation(chart: Chart, experiment: Experiment, scripts: Scripts) -> N
         # A Job that failed in a script runs again, under a new name, once the script is fixed.
         used = {script: scripts[script] for script in _SCRIPTS[step]}
         labels = {"component": Component.PREPARE, "step": step}
-        job(chart, name.capitalize(), name, labels, prepares, used, backoff_limit=3)
+        pods.job(chart, name.capitalize(), name, labels, prepares, used, backoff_limit=3)
 
 
 def _download(experiment: Experiment) -> k8s.PodSpec:
     """Copies the checkpoints, a file at a time: the node needs room for one shard only."""
-    drafts = (variant.draft for variant in variants(experiment))
-    # Two variants may share a draft.
-    checkpoints = dict.fromkeys(
-        f"{model.id}@{model.revision}={model_prefix(model.id, model.revision)}"
-        for model in (experiment.models.target, *drafts)
-        if model
-    )
-    return pod(
+    arguments = [
+        f"{model.id}@{model.revision}={model_prefix(model)}" for model in checkpoints(experiment)
+    ]
+    return pods.pod(
         ServiceAccount.PREPARE,
         restart_policy="OnFailure",
         active_deadline_seconds=_DEADLINE_SECONDS,
         containers=[
-            container(
+            pods.container(
                 "download",
                 pinned(PYTHON),
-                command=python_command("download"),
-                args=[*checkpoints],
+                command=pods.python_command("download"),
+                args=arguments,
                 variables={
                     # The client caches what it fetches. In memory that would exceed the limit.
-                    "HF_HOME": f"{SCRATCH_PATH}/hub",
+                    "HF_HOME": f"{pods.SCRATCH_PATH}/hub",
                     "HF_TOKEN_PATH": f"{_TOKEN_PATH}/token",
                 },
-                env_from=[MODEL_STORE_ENVIRONMENT],
-                room=Room(cpu=1, memory=2, memory_limit=4, disk=20, disk_limit=50),
+                env_from=[pods.MODEL_STORE_ENVIRONMENT],
+                room=pods.Room(cpu=1, memory=2, memory_limit=4, disk=20, disk_limit=50),
                 mounts=[
-                    mount("scratch", SCRATCH_PATH),
-                    SCRIPTS_MOUNT,
-                    mount("token", _TOKEN_PATH, read_only=True),
-                    mount("tmp", "/tmp"),
+                    pods.mount("scratch", pods.SCRATCH_PATH),
+                    pods.SCRIPTS_MOUNT,
+                    pods.mount("token", _TOKEN_PATH, read_only=True),
+                    pods.mount("tmp", "/tmp"),
                 ],
             )
         ],
         volumes=[
-            SCRIPTS_VOLUME,
+            pods.SCRIPTS_VOLUME,
             # For gated models; Qwen's need none. A file, which no process inherits.
             k8s.Volume(
                 name="token",
                 secret=k8s.SecretVolumeSource(secret_name="hugging-face", optional=True),
             ),
-            empty_dir("scratch", "40Gi"),
-            empty_dir("tmp", "5Gi"),
+            pods.empty_dir("scratch", "40Gi"),
+            pods.empty_dir("tmp", "5Gi"),
         ],
     )
 
@@ -136,19 +115,17 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
     """
     experiment, runtime = variant.experiment, variant.runtime
     artifact = artifact_prefix(variant.artifact)
-    models = [model for model in (experiment.models.target, variant.draft) if model]
-    checkpoints = [model_prefix(model.id, model.revision) for model in models]
-    places = paths(variant, artifact=f"{SCRATCH_PATH}/artifact", scratch=SCRATCH_PATH)
-    steps = [_aws("check", "await-checkpoints.sh", artifact, *checkpoints)]
+    places = paths(variant, artifact=f"{pods.SCRATCH_PATH}/artifact", scratch=pods.SCRATCH_PATH)
+    steps = [_aws("check", "await-checkpoints.sh", artifact, *map(model_prefix, variant.models))]
     if command := runtime.draft_command(variant, places):
         # A draft that the runtime cannot compile as published. Its image has PyTorch.
         script, *arguments = command
-        room = Room(cpu=1, memory=16, memory_limit=64, disk=20, disk_limit=_DISK)
+        room = pods.Room(cpu=1, memory=16, memory_limit=64, disk=20, disk_limit=_DISK)
         steps.append(_neuron(variant, "draft", "python3", script, args=arguments, room=room))
     # The request fits beside the services on a Trainium node, where they idle until this is done
     # and indexes are kept off. No limit of CPU: the compiler uses all cores.
     size = experiment.compile_instance
-    room = Room(size.compile_vcpus, size.compile_gib, 200, _DISK, size.compile_limit_gib)
+    room = pods.Room(size.compile_vcpus, size.compile_gib, 200, _DISK, size.compile_limit_gib)
     compiles: dict[str, Any] = {
         "args": runtime.compile_command(variant, places),
         "variables": {**runtime.compile_environment(variant, places), "HF_HUB_OFFLINE": "1"},
@@ -156,7 +133,7 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
     steps.append(_neuron(variant, "compile", "/bin/bash", "compile.sh", room=room, **compiles))
     on_cpus = experiment.compile_node is CompileNode.CPU
     parts = runtime.artifact_parts(variant)
-    return pod(
+    return pods.pod(
         ServiceAccount.PREPARE,
         restart_policy="OnFailure",
         active_deadline_seconds=_DEADLINE_SECONDS,
@@ -165,13 +142,13 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         init_containers=steps,
         containers=[_aws("upload", "upload-artifact.sh", artifact, *parts)],
         volumes=[
-            MODELS_VOLUME,
-            SCRIPTS_VOLUME,
-            empty_dir("scratch", "500Gi"),
-            empty_dir("tmp", "100Gi"),
+            pods.MODELS_VOLUME,
+            pods.SCRIPTS_VOLUME,
+            pods.empty_dir("scratch", "500Gi"),
+            pods.empty_dir("tmp", "100Gi"),
         ],
         node_selector={NODE_GROUP_LABEL: COMPILE_NODES if on_cpus else TRAINIUM_NODES},
-        tolerations=[toleration(COMPILE_NODES if on_cpus else NEURON_TAINT)],
+        tolerations=[pods.toleration(COMPILE_NODES if on_cpus else NEURON_TAINT)],
     )
 
 
@@ -192,15 +169,15 @@ def _what_it_slows(experiment: Experiment) -> k8s.LabelSelector:
     )
 
 
-def not_beside(pods: k8s.LabelSelector) -> k8s.Affinity:
-    """Keeps a pod from a node that has one of ``pods``.
+def not_beside(others: k8s.LabelSelector) -> k8s.Affinity:
+    """Keeps a pod from a node that has one of ``others``.
 
     Kubernetes applies it in both directions. But a pod that waits is tried again as soon as another
     has ended only if that matches all of its own terms, and otherwise within five minutes
     (kube-scheduler v1.35.0, ``interpodaffinity/plugin.go``, ``isSchedulableAfterPodChange``). So
     there is one term for all.
     """
-    term = k8s.PodAffinityTerm(label_selector=pods, topology_key="kubernetes.io/hostname")
+    term = k8s.PodAffinityTerm(label_selector=others, topology_key="kubernetes.io/hostname")
     return k8s.Affinity(
         pod_anti_affinity=k8s.PodAntiAffinity(
             required_during_scheduling_ignored_during_execution=[term]
@@ -209,14 +186,14 @@ def not_beside(pods: k8s.LabelSelector) -> k8s.Affinity:
 
 
 def _aws(name: str, script: str, *arguments: str) -> k8s.Container:
-    return container(
+    return pods.container(
         name,
         pinned(AWS_CLI),
-        command=["/bin/bash", f"{SCRIPTS_PATH}/{script}"],
-        args=[*arguments, SCRATCH_PATH],
-        env_from=[MODEL_STORE_ENVIRONMENT],
-        room=Room(cpu=1, memory=1, memory_limit=8, disk=1, disk_limit=_DISK),
-        mounts=SCRATCH_MOUNTS,
+        command=["/bin/bash", f"{pods.SCRIPTS_PATH}/{script}"],
+        args=[*arguments, pods.SCRATCH_PATH],
+        env_from=[pods.MODEL_STORE_ENVIRONMENT],
+        room=pods.Room(cpu=1, memory=1, memory_limit=8, disk=1, disk_limit=_DISK),
+        mounts=pods.SCRATCH_MOUNTS,
     )
 
 
@@ -224,12 +201,12 @@ def _neuron(
     variant: Variant, name: str, interpreter: str, script: str, **settings: Any
 ) -> k8s.Container:
     """Runs a script in the runtime's own image."""
-    return container(
+    return pods.container(
         name,
         pinned(variant.runtime.image),
-        command=[interpreter, f"{SCRIPTS_PATH}/{script}", SCRATCH_PATH],
+        command=[interpreter, f"{pods.SCRIPTS_PATH}/{script}", pods.SCRATCH_PATH],
         working_dir="/tmp",
         read_only_root=False,
         **settings,
-        mounts=[mount("models", MODELS_PATH, read_only=True), *SCRATCH_MOUNTS],
+        mounts=[pods.mount("models", pods.MODELS_PATH, read_only=True), *pods.SCRATCH_MOUNTS],
     )

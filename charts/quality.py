@@ -6,20 +6,9 @@ from typing import Final
 
 from cdk8s import Chart
 
+from charts import pods
 from charts.llmperf import endpoint
 from charts.names import Component, ServiceAccount, quality_job
-from charts.pods import (
-    MODEL_STORE_ENVIRONMENT,
-    RUN_ID,
-    SCRATCH_MOUNTS,
-    SCRIPTS_VOLUME,
-    Room,
-    container,
-    empty_dir,
-    job,
-    pod,
-    python_command,
-)
 from charts.scripts import Scripts
 from experiment.images import PYTHON, pinned
 from experiment.schema import Experiment
@@ -37,14 +26,14 @@ def add_quality(chart: Chart, experiment: Experiment, scripts: Scripts) -> None:
     used = [scripts["quality.py"], scripts["quality.lock"]]
     assert experiment.quality is not None  # a sweep, which may have none, has no such chart
     secret = experiment.api_key_secret
-    evaluates = pod(
+    evaluates = pods.pod(
         ServiceAccount.QUALITY,
         restart_policy="Never",
         containers=[
-            container(
+            pods.container(
                 "lm-eval",
                 pinned(PYTHON),
-                command=python_command("quality"),
+                command=pods.python_command("quality"),
                 args=[
                     experiment.models.target.id,
                     str(experiment.quality.limit),
@@ -54,12 +43,16 @@ def add_quality(chart: Chart, experiment: Experiment, scripts: Scripts) -> None:
                     *(f"{v.name}={endpoint(v)}" for v in variants(experiment) if not v.matched),
                 ],
                 variables={"API_KEY_SECRET": secret} if secret else {},
-                references=[RUN_ID],
-                env_from=[MODEL_STORE_ENVIRONMENT],
-                room=Room(cpu=1, memory=2, memory_limit=6, disk=4, disk_limit=12),
-                mounts=SCRATCH_MOUNTS,
+                references=[pods.RUN_ID],
+                env_from=[pods.MODEL_STORE_ENVIRONMENT],
+                room=pods.Room(cpu=1, memory=2, memory_limit=6, disk=4, disk_limit=12),
+                mounts=pods.SCRATCH_MOUNTS,
             )
         ],
-        volumes=[SCRIPTS_VOLUME, empty_dir("scratch", "5Gi"), empty_dir("tmp", "5Gi")],
+        volumes=[
+            pods.SCRIPTS_VOLUME,
+            pods.empty_dir("scratch", "5Gi"),
+            pods.empty_dir("tmp", "5Gi"),
+        ],
     )
-    job(chart, "Job", name, labels, evaluates, used, suspend=True, backoff_limit=1)
+    pods.job(chart, "Job", name, labels, evaluates, used, suspend=True, backoff_limit=1)

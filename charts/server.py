@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from cdk8s_plus_35 import k8s
 
+from charts import pods
 from charts.names import (
     DEVICES,
     MODELS_PREFIX,
@@ -19,20 +20,6 @@ from charts.names import (
     ServiceAccount,
     claim_template,
     model_prefix,
-)
-from charts.pods import (
-    MODEL_STORE_ENVIRONMENT,
-    MODELS_PATH,
-    MODELS_VOLUME,
-    SCRIPTS_MOUNT,
-    SCRIPTS_PATH,
-    SCRIPTS_VOLUME,
-    Room,
-    container,
-    empty_dir,
-    mount,
-    pod,
-    toleration,
 )
 from experiment.images import AWS_CLI, pinned
 from experiment.known_models import Model
@@ -57,15 +44,15 @@ def paths(variant: Variant, *, artifact: str = ARTIFACT_PATH, scratch: str = "/t
     """Where a container finds what its command line names; by default one that serves."""
 
     def checkpoint(model: Model) -> str:
-        below_mount = model_prefix(model.id, model.revision).removeprefix(MODELS_PREFIX)
-        return f"{MODELS_PATH}/{below_mount}".rstrip("/")
+        below_mount = model_prefix(model).removeprefix(MODELS_PREFIX)
+        return f"{pods.MODELS_PATH}/{below_mount}".rstrip("/")
 
     return Paths(
         target=checkpoint(variant.experiment.models.target),
         draft=checkpoint(variant.draft) if variant.draft else None,
         artifact=artifact,
         scratch=scratch,
-        scripts=SCRIPTS_PATH,
+        scripts=pods.SCRIPTS_PATH,
     )
 
 
@@ -93,23 +80,23 @@ def serving_pod(
 
     ``scratch`` is the size of its ``/tmp``.
     """
-    devices = container(
+    devices = pods.container(
         DEVICES,
         # Has ``neuron-ls``, and has to be pulled anyway.
         pinned(experiment.serving_runtime.image),
-        command=["/bin/bash", f"{SCRIPTS_PATH}/devices.sh"],
+        command=["/bin/bash", f"{pods.SCRIPTS_PATH}/devices.sh"],
         args=[str(experiment.serving.devices), "/dev"],
-        room=Room(cpu=1, memory=1, disk=1, disk_limit=1, devices=True),
-        mounts=[SCRIPTS_MOUNT, mount("tmp", "/tmp")],
+        room=pods.Room(cpu=1, memory=1, disk=1, disk_limit=1, devices=True),
+        mounts=[pods.SCRIPTS_MOUNT, pods.mount("tmp", "/tmp")],
     )
     if secret := experiment.api_key_secret:
         mounts = [key_mount(read_only=False)]
         words = ["fetch-key.sh", secret, KEY_FILE]
         init_containers = [fetch("fetch-key", words, mounts=mounts, cpu=1), *init_containers]
-        volumes = [*volumes, empty_dir("key", "1Mi", medium="Memory")]
+        volumes = [*volumes, pods.empty_dir("key", "1Mi", medium="Memory")]
     template = claim_template(experiment)
     shared_memory = f"{experiment.serving.devices * _SHARED_MEMORY_GIB}Gi"
-    return pod(
+    return pods.pod(
         account,
         # Shorter than the ten minutes after which Mountpoint's own pod ends.
         termination_grace_period_seconds=120,
@@ -117,16 +104,16 @@ def serving_pod(
         init_containers=[devices, *init_containers],
         containers=containers,
         volumes=[
-            MODELS_VOLUME,
-            SCRIPTS_VOLUME,
+            pods.MODELS_VOLUME,
+            pods.SCRIPTS_VOLUME,
             # Compiled graph and sharded weights, on the node's NVMe.
-            empty_dir("artifact", "300Gi"),
-            empty_dir("shared-memory", shared_memory, medium="Memory"),
-            empty_dir("tmp", scratch),
+            pods.empty_dir("artifact", "300Gi"),
+            pods.empty_dir("shared-memory", shared_memory, medium="Memory"),
+            pods.empty_dir("tmp", scratch),
             *volumes,
         ],
         node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
-        tolerations=[toleration()],
+        tolerations=[pods.toleration()],
         **settings,
     )
 
@@ -138,7 +125,7 @@ def key_scripts(experiment: Experiment) -> tuple[str, ...]:
 
 def key_mount(*, read_only: bool = True) -> k8s.VolumeMount:
     """Where the key is."""
-    return mount("key", KEY_FILE.rpartition("/")[0], read_only=read_only)
+    return pods.mount("key", KEY_FILE.rpartition("/")[0], read_only=read_only)
 
 
 def fetch(
@@ -152,15 +139,20 @@ def fetch(
 ) -> k8s.Container:
     """An init container that brings graph and shards with ``script``, a script's name and words."""
     file, *words = script
-    return container(
+    return pods.container(
         name,
         pinned(AWS_CLI),
-        command=["/bin/bash", f"{SCRIPTS_PATH}/{file}"],
+        command=["/bin/bash", f"{pods.SCRIPTS_PATH}/{file}"],
         args=words,
         references=references,
-        env_from=[MODEL_STORE_ENVIRONMENT],
-        room=Room(cpu=cpu, memory=4, memory_limit=8, disk=1, disk_limit=_DISK),
-        mounts=[mount("artifact", ARTIFACT_PATH), SCRIPTS_MOUNT, mount("tmp", "/tmp"), *mounts],
+        env_from=[pods.MODEL_STORE_ENVIRONMENT],
+        room=pods.Room(cpu=cpu, memory=4, memory_limit=8, disk=1, disk_limit=_DISK),
+        mounts=[
+            pods.mount("artifact", ARTIFACT_PATH),
+            pods.SCRIPTS_MOUNT,
+            pods.mount("tmp", "/tmp"),
+            *mounts,
+        ],
         **settings,
     )
 
@@ -181,7 +173,7 @@ def server(
         "vllm",
         command,
         variables,
-        artifact=mount("artifact", ARTIFACT_PATH, read_only=True),
+        artifact=pods.mount("artifact", ARTIFACT_PATH, read_only=True),
         ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
         **settings,
     )
@@ -194,7 +186,7 @@ def on_devices(
     variables: Mapping[str, str],
     *,
     artifact: k8s.VolumeMount,
-    beside: Room | None = None,
+    beside: pods.Room | None = None,
     disk: int = 100,
     mounts: Sequence[k8s.VolumeMount] = (),
     **settings: Any,
@@ -210,10 +202,10 @@ def on_devices(
     if beside:
         cpu, memory = cpu - beside.cpu, memory - (beside.memory_limit or beside.memory)
     if experiment.serving.api_key:
-        command = ["/bin/bash", f"{SCRIPTS_PATH}/with-key.sh", KEY_FILE, *command]
-        scripts = [] if any(each.name == "scripts" for each in mounts) else [SCRIPTS_MOUNT]
+        command = ["/bin/bash", f"{pods.SCRIPTS_PATH}/with-key.sh", KEY_FILE, *command]
+        scripts = [] if any(each.name == "scripts" for each in mounts) else [pods.SCRIPTS_MOUNT]
         mounts = [*mounts, *scripts, key_mount()]
-    return container(
+    return pods.container(
         name,
         pinned(experiment.serving_runtime.image),
         command=[*command],
@@ -221,12 +213,12 @@ def on_devices(
         variables=variables,
         # The Neuron tools write logs and caches next to themselves.
         read_only_root=False,
-        room=Room(cpu=cpu, memory=memory, disk=disk, disk_limit=_DISK, devices=True),
+        room=pods.Room(cpu=cpu, memory=memory, disk=disk, disk_limit=_DISK, devices=True),
         mounts=[
-            mount("models", MODELS_PATH, read_only=True),
+            pods.mount("models", pods.MODELS_PATH, read_only=True),
             artifact,
-            mount("shared-memory", "/dev/shm"),
-            mount("tmp", "/tmp"),
+            pods.mount("shared-memory", "/dev/shm"),
+            pods.mount("tmp", "/tmp"),
             *mounts,
         ],
         **settings,

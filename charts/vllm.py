@@ -5,15 +5,8 @@ from typing import Any, Final
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
+from charts import pods
 from charts.names import VLLM_PORT, Component, ServiceAccount, artifact_prefix, model_prefix
-from charts.pods import (
-    ONE_ON_ITS_DEVICES,
-    SCRIPTS_MOUNT,
-    SCRIPTS_PATH,
-    acknowledged,
-    mount,
-    reference,
-)
 from charts.server import (
     ARTIFACT_PATH,
     KEY_FILE,
@@ -31,7 +24,7 @@ from experiment.variants import Variant
 
 # What a pod's containers tell each other of the cache. In a folder that all have.
 _NOTES: Final = "/tmp/first-start"
-_POD: Final = reference("POD", "metadata.name")
+_POD: Final = pods.reference("POD", "metadata.name")
 
 
 def add_vllm(chart: Chart, variant: Variant) -> None:
@@ -57,7 +50,7 @@ def add_vllm(chart: Chart, variant: Variant) -> None:
         metadata=k8s.ObjectMeta(
             name=variant.service,
             labels=labels,
-            annotations=acknowledged(serves, ONE_ON_ITS_DEVICES),
+            annotations=pods.acknowledged(serves, pods.ONE_ON_ITS_DEVICES),
         ),
         spec=k8s.DeploymentSpec(
             replicas=1,
@@ -102,12 +95,11 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
     """
     experiment, runtime = variant.experiment, variant.runtime
     prefix = artifact_prefix(variant.artifact)
-    target = experiment.models.target
-    models = [model for model in (target, variant.draft) if model]
-    checkpoints = [model_prefix(model.id, model.revision) for model in models]
+    served = experiment.models.target.id
+    checkpoints = map(model_prefix, variant.models)
     settings = [f"{name}={value}" for name, value in runtime.complete_environment.items()]
-    cached = [mount("artifact", path, folder=name) for name, path in runtime.cached_at.items()]
-    serve_cached = ["/bin/bash", f"{SCRIPTS_PATH}/serve-cached.sh", _NOTES, *settings]
+    cached = [pods.mount("artifact", path, folder=name) for name, path in runtime.cached_at.items()]
+    serve_cached = ["/bin/bash", f"{pods.SCRIPTS_PATH}/serve-cached.sh", _NOTES, *settings]
     keyed = experiment.serving.api_key
     key_file = [k8s.EnvVar(name="KEY_FILE", value=KEY_FILE)] if keyed else []
     return serving_pod(
@@ -123,7 +115,7 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
             # after it. It holds the key's lock.
             fetch(
                 "keep-cache",
-                ["keep-cache.sh", prefix, ARTIFACT_PATH, _NOTES, str(VLLM_PORT), target.id],
+                ["keep-cache.sh", prefix, ARTIFACT_PATH, _NOTES, str(VLLM_PORT), served],
                 references=[_POD, *key_file],
                 mounts=[key_mount()] if keyed else [],
                 cpu=1,
@@ -141,8 +133,8 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
                 "vllm",
                 [*serve_cached, *serve_command(variant)],
                 serve_environment(variant),
-                artifact=mount("artifact", ARTIFACT_PATH),
-                mounts=[SCRIPTS_MOUNT, *cached],
+                artifact=pods.mount("artifact", ARTIFACT_PATH),
+                mounts=[pods.SCRIPTS_MOUNT, *cached],
                 disk=200,
                 ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
                 **_probes(start_seconds=FIRST_START_SECONDS),

@@ -77,7 +77,6 @@ class Deployment:
 
     @property
     def name(self) -> str:
-        """The experiment's."""
         return self.experiment.name
 
     @property

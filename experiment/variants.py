@@ -97,6 +97,12 @@ class Variant:
         return self.speculation.draft or self.experiment.models.draft
 
     @property
+    def models(self) -> tuple[Model, ...]:
+        """The target, and the draft if there is one."""
+        target, draft = self.experiment.models.target, self.draft
+        return (target, draft) if draft else (target,)
+
+    @property
     def compile_flags(self) -> tuple[str, ...]:
         return self.runtime.compile_flags(self)
 
@@ -142,6 +148,12 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
             if (s.batch or usual) == batch
         )
     return (*listed, *_matched(experiment, listed))
+
+
+def checkpoints(experiment: Experiment) -> tuple[Model, ...]:
+    """The models of all variants: of two with one draft, it is there once."""
+    models = (model for variant in variants(experiment) for model in variant.models)
+    return tuple({(model.id, model.revision): model for model in models}.values())
 
 
 def _matched(experiment: Experiment, listed: Sequence[Variant]) -> Sequence[Variant]:

@@ -24,7 +24,7 @@ from rehearsal.processes import await_health, run, running
 from rehearsal.setting import BENCHMARK_SECONDS, Endpoints, Layout, Outcome, Setting
 from spectap.names import LOAD_DIMENSION
 
-STAGES: Final = 7
+STAGES: Final = 6
 """Besides the stages of the endpoints."""
 SYNTH_SECONDS: Final = 300.0
 
@@ -140,8 +140,6 @@ def compared(setting: Setting) -> Outcome:
                 errors_on_terminal=True,
                 end_by=signal.SIGTERM,
             )
-    with console.stage("compare the bucket with the results") as stage:
-        stage.result = checks.bucket_holds(setting.aws, benchmark.bucket, setting.run_dir)
     return Outcome(
         setting.run_dir,
         benchmark.differences,

@@ -19,7 +19,7 @@ from deployment.stages.nodes import not_ready, why_no_nodes
 from deployment.stages.stage import Progress, Stage, StageFailed
 from experiment.hardware import compile_nodes
 from experiment.schema import CompileNode
-from experiment.variants import variants
+from experiment.variants import checkpoints, variants
 
 
 class Check(Stage):
@@ -181,10 +181,7 @@ class Download(_Prepare):
 
     @property
     def prefixes(self) -> Sequence[str]:
-        experiment = self.deployment.experiment
-        drafts = (variant.draft for variant in variants(experiment))
-        models = [model for model in (experiment.models.target, *drafts) if model]
-        return [*dict.fromkeys(model_prefix(model.id, model.revision) for model in models)]
+        return [*map(model_prefix, checkpoints(self.deployment.experiment))]
 
 
 class Compile(_Prepare):

@@ -38,8 +38,8 @@ class StageFailed(DeploymentError):
 class Progress:
     """What one stage shows: on a terminal at once, in a log at least once a minute."""
 
-    def __init__(self, console: Console, line: Line, *, poll_seconds: float = POLL_SECONDS) -> None:
-        self._console, self._line, self._poll = console, line, poll_seconds
+    def __init__(self, console: Console, line: Line) -> None:
+        self._console, self._line = console, line
         self._last, self._when = "", float("-inf")
 
     def say(self, text: str) -> None:
@@ -61,7 +61,7 @@ class Progress:
 
         Raises what ``look`` raises, but what may pass only after ten minutes of nothing else.
         """
-        heard, pause = time.monotonic(), min(_FIRST_SECONDS, self._poll)
+        heard, pause = time.monotonic(), min(_FIRST_SECONDS, POLL_SECONDS)
         while True:
             try:
                 answer = look()
@@ -75,7 +75,7 @@ class Progress:
             if answer is not None:
                 return answer
             time.sleep(pause)
-            pause = min(pause * _GROWTH, self._poll)
+            pause = min(pause * _GROWTH, POLL_SECONDS)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from experiment.cost.prices import ALWAYS, CostGroup, most_nodes, usd_per_hour
 from experiment.hardware import compile_nodes
 from experiment.runtimes import Mode, Workload
 from experiment.schema import CompileNode, Experiment
-from experiment.variants import Variant, variants
+from experiment.variants import Variant, checkpoints, variants
 from spectap.load_points import LoadPoint
 
 COMPILE_SECONDS: Final = 45 * 60
@@ -197,10 +197,7 @@ def stages(experiment: Experiment) -> tuple[Stage, ...]:
 
 def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[CostGroup], str]]:
     trainium, node = ALWAYS | {CostGroup.TRAINIUM}, experiment.compile_node
-    # Each checkpoint is downloaded once.
-    drafts = (variant.draft for variant in variants(experiment))
-    checkpoints = {(m.id, m.revision): m for m in (experiment.models.target, *drafts) if m}
-    gib = sum(model.known.checkpoint_gib for model in checkpoints.values())
+    gib = sum(model.known.checkpoint_gib for model in checkpoints(experiment))
     nodes = most_nodes(experiment)[CostGroup.COMPILE] or experiment.capacity.nodes
     graphs = len({variant.artifact for variant in variants(experiment)})
     compiling = math.ceil(graphs / nodes) * COMPILE_SECONDS

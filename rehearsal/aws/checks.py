@@ -1,27 +1,13 @@
 """What a rehearsal left in the embedded AWS: the run in the bucket, and metrics for dashboards."""
 
-import hashlib
 import json
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
-from spectap import config
-from spectap.errors import JournalError
-from spectap.ledger import read_ledger
-from spectap.names import (
-    CONFIG,
-    INFERENCE_DEMOS,
-    LEDGER,
-    NAMESPACE_SUFFIX,
-    PROGRESS,
-    VARIANTS,
-    WARM_UP,
-    results_key,
-)
+from spectap.names import CONFIG, NAMESPACE_SUFFIX, PROGRESS, VARIANTS, WARM_UP, results_key
 
 _NAMED: Final = 3
 """How many problems the one line of a failure names."""
@@ -41,75 +27,21 @@ class Metric(NamedTuple):
         return f"{self.name} of {' '.join(value for _, value in sorted(self.dimensions))}"
 
 
-def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
-    """Checks that the bucket holds the run's folder as it is here; returns the result in words.
-
-    Raises RehearsalError.
-    """
-    prefix = results_key(run_dir.name, "")
-    # S3 makes this the ETag of an object that was put in one piece.
-    files = {
-        path.relative_to(run_dir).as_posix(): hashlib.md5(
-            path.read_bytes(), usedforsecurity=False
-        ).hexdigest()
-        for path in run_dir.rglob("*")
-        if path.is_file()
-    }
-    objects = {
-        item["Key"].removeprefix(prefix): item["ETag"].strip('"')
-        for item in _objects(aws, bucket, prefix)
-    }
-    differences = [
-        f"{name} differs, or is missing on one side"
-        for name in sorted(files.keys() | objects.keys())
-        if files.get(name) != objects.get(name)
-    ]
-    if differences:
-        raise RehearsalError(f"s3://{bucket}: {'; '.join(differences[:_NAMED])}")
-    return f"{len(files)} files, all the same in s3://{bucket}"
-
-
 def download_run(aws: Aws, bucket: str, run_dir: Path) -> str:
     """Downloads everything below ``results/<its name>/`` into a folder; returns the count.
 
     Raises RehearsalError if no run was merged.
     """
     s3, prefix = aws.client("s3"), results_key(run_dir.name, "")
-    objects = [*_objects(aws, bucket, prefix)]
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    objects = [item for page in pages for item in page.get("Contents", [])]
     for item in objects:
         path = run_dir / item["Key"].removeprefix(prefix)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read())
     if not (run_dir / CONFIG).is_file():
-        raise RehearsalError(f"s3://{bucket}/{prefix}: no index has left a {CONFIG}")
+        raise RehearsalError(f"s3://{bucket}/{prefix}: no variant is complete with its baseline")
     return f"{len(objects)} files from s3://{bucket}/{prefix}"
-
-
-def merged_holds(run_dir: Path, expected: Sequence[str]) -> str:
-    """Checks that a merged run is of these variants, with all that they measured.
-
-    Returns the counts. Raises RehearsalError.
-    """
-    variants = config.read(run_dir / CONFIG).variants
-    names = [variant.name for variant in variants]
-    if names != [*expected]:
-        raise RehearsalError(
-            f"{run_dir / CONFIG}: has {', '.join(names)}, not {', '.join(expected)}"
-        )
-    if not variants[0].endpoint:
-        reports = len([*(run_dir / INFERENCE_DEMOS).glob("*.json")])
-        if reports != len(names):
-            raise RehearsalError(f"{run_dir / INFERENCE_DEMOS}: {reports} reports of {len(names)}")
-        return f"{reports} reports of inference_demo, all there"
-    merged = _requests(run_dir)
-    for variant in variants:
-        isolated = _requests(run_dir / VARIANTS / variant.folder)
-        if merged[variant.name] != isolated.total():
-            raise RehearsalError(
-                f"{run_dir / LEDGER}: {merged[variant.name]} requests of {variant.name}; its own "
-                f"ledger has {isolated.total()}"
-            )
-    return f"{merged.total()} requests of {len(names)} variants, all there"
 
 
 def has_records(aws: Aws, bucket: str, run_id: str, folder: str) -> bool:
@@ -173,17 +105,3 @@ def _drawn(resources: Mapping[str, Any]) -> Iterator[Metric]:
                     namespace, name, *words = strings
                     pairs = zip(words[::2], words[1::2], strict=True)
                     yield Metric(namespace, name, frozenset(pairs))
-
-
-def _objects(aws: Aws, bucket: str, prefix: str) -> Iterator[Mapping[str, Any]]:
-    pages = aws.client("s3").get_paginator("list_objects_v2")
-    for page in pages.paginate(Bucket=bucket, Prefix=prefix):
-        yield from page.get("Contents", [])
-
-
-def _requests(run_dir: Path) -> Counter[str]:
-    try:
-        records = read_ledger(run_dir / LEDGER)
-    except JournalError as error:
-        raise RehearsalError(str(error)) from None
-    return Counter(record.variant for record in records if record.round > WARM_UP)

@@ -1,7 +1,6 @@
 """The embedded AWS, which is moto's server in a process of its own, and clients for it."""
 
 import contextlib
-import functools
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -63,13 +62,8 @@ def environment(url: str, region: str) -> dict[str, str]:
     }
 
 
-@functools.cache  # a new one would read the services' descriptions again
-def _session() -> boto3.Session:
-    return boto3.Session()
-
-
 def _client(url: str, region: str, service: str) -> Any:
-    return _session().client(
+    return boto3.client(
         service,
         endpoint_url=url,
         region_name=region,

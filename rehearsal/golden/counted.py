@@ -1,18 +1,13 @@
 """What a golden endpoint sent, and the ``/metrics`` page of either engine of vLLM for that.
 
-It has the series that the benchmark reads, of histograms without buckets. Names, labels and what
-each counts are vLLM's: V0's at commit b6553be1b, 0.9.1 (``vllm/engine/metrics.py``, and
+It has the series that the benchmark reads, untyped, of histograms without buckets. Names, labels
+and what each counts are vLLM's: V0's at commit b6553be1b, 0.9.1 (``vllm/engine/metrics.py``, and
 ``LLMEngine._get_stats`` in ``vllm/engine/llm_engine.py``), V1's of 0.12 and later
 (``vllm/v1/metrics/loggers.py``, ``vllm/v1/metrics/stats.py``, ``vllm/v1/spec_decode/metrics.py``).
 """
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from prometheus_client import generate_latest
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from spectap.names import Engine
 
@@ -64,33 +59,34 @@ def page(
     the runtime counts none: V1 with NxDI, and V0 on Neuron.
     """
     v0, complete = engine is Engine.V0, [request for request in sent if request.whole]
-    series = _Series({"model_name": model} | ({} if v0 else {"engine": "0"}))
-    series.add("gauge", "num_requests_running", running)
-    series.add("gauge", "num_requests_waiting", waiting)
+    common = {"model_name": model} if v0 else {"engine": "0", "model_name": model}
+    lines: list[str] = []
+
+    def add(name: str, value: float, **labels: str) -> None:
+        pairs = ",".join(f'{key}="{text}"' for key, text in (common | labels).items())
+        lines.append(f"vllm:{name}{{{pairs}}} {float(value)}\n")
+
+    add("num_requests_running", running)
+    add("num_requests_waiting", waiting)
     # V0 counts what its scheduler scheduled: one token a step, however many the step yields.
     generated = sum(len(s.chunks) if v0 else s.tokens for s in sent)
-    series.add("counter", "generation_tokens_total", generated)
+    add("generation_tokens_total", generated)
     # V0 shows a histogram only once it has a value.
     if (gaps := sum(len(s.chunks[1:]) for s in sent)) or not v0:
         name = "time_per_output_token_seconds" if v0 else "inter_token_latency_seconds"
-        series.add("histogram", f"{name}_count", gaps)
+        add(f"{name}_count", gaps)
     if complete or not v0:
-        series.add("histogram", "request_generation_tokens_count", len(complete))
-        tokens = sum(request.tokens for request in complete)
-        series.add("histogram", "request_generation_tokens_sum", tokens)
+        add("request_generation_tokens_count", len(complete))
+        add("request_generation_tokens_sum", sum(request.tokens for request in complete))
     if drafts and not v0:
         accepted = [count for request in sent for count in _accepted(request)]
-        series.add("counter", "spec_decode_num_drafts_total", len(accepted))
-        series.add("counter", "spec_decode_num_draft_tokens_total", drafts * len(accepted))
-        series.add("counter", "spec_decode_num_accepted_tokens_total", sum(accepted))
+        add("spec_decode_num_drafts_total", len(accepted))
+        add("spec_decode_num_draft_tokens_total", drafts * len(accepted))
+        add("spec_decode_num_accepted_tokens_total", sum(accepted))
         for position in range(drafts):
-            series.add(
-                "counter",
-                "spec_decode_num_accepted_tokens_per_pos_total",
-                sum(count > position for count in accepted),
-                position=str(position),
-            )
-    return generate_latest(series).decode()
+            steps = sum(count > position for count in accepted)
+            add("spec_decode_num_accepted_tokens_per_pos_total", steps, position=str(position))
+    return "".join(lines)
 
 
 def _accepted(request: Sent) -> list[int]:
@@ -100,19 +96,3 @@ def _accepted(request: Sent) -> list[int]:
     if counts:
         counts[-1] += request.beyond
     return counts
-
-
-class _Series(Collector):
-    """Series of one server, which share labels."""
-
-    def __init__(self, labels: dict[str, str]) -> None:
-        self._labels = labels
-        self._metrics: dict[str, Metric] = {}
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics.values()
-
-    def add(self, kind: str, name: str, value: float, **labels: str) -> None:
-        family = f"vllm:{re.sub('_(total|count|sum)$', '', name)}"
-        metric = self._metrics.setdefault(family, Metric(family, "", kind))
-        metric.add_sample(f"vllm:{name}", self._labels | labels, value)

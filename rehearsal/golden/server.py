@@ -21,7 +21,6 @@ from aiohttp.typedefs import Handler
 
 from rehearsal.golden import answers, counted, wire
 from rehearsal.golden.counted import Sent
-from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Decoding, Step
 from spectap.names import Engine
 
@@ -76,7 +75,8 @@ class GoldenEndpoint:
     ) -> None:
         self.model = model
         self._api_key = api_key
-        self.fault: Fault | None = None
+        self.refuses = False
+        """Whether every request is one too many."""
         self.healthy = True
         self.sent: list[Sent] = []
         self._schedule, self._slowdown = schedule, slowdown
@@ -172,7 +172,7 @@ class GoldenEndpoint:
         return web.Response(body=content, content_type="application/json")
 
     def _refusal(self, body: dict[str, Any]) -> web.Response | None:
-        if self.fault is Fault.TOO_MANY:
+        if self.refuses:
             return _refused("Too many requests", "rate_limit_error", 429)
         if body.get("model") != self.model:
             return _no_model(body)
@@ -202,38 +202,27 @@ class GoldenEndpoint:
         continuous = usage and bool(options.get("continuous_usage_stats"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
+        began = False
         async with self._seat():
-            async for event in self._events(answer, sent, steps, reply, continuous):
-                await response.write(event)
+            async for step, _ in self._due(steps):
+                start, end = sent.tokens, sent.tokens + step.tokens
+                if not sent.chunks and answer.chat:
+                    await response.write(answer.role(continuous))
+                sent.chunks.append((time.monotonic(), step.tokens))
+                sent.beyond = step.beyond
+                last = end == len(reply.tokens)
+                # vLLM's parsers of tool calls say nothing until they have read the name.
+                if answer.tool is not None and end < _TOKENS_OF_A_NAME and not last:
+                    continue
+                text = "".join(reply.tokens[start if began else 0 : end])
+                await response.write(answer.chunk(text, last, end, continuous, first=not began))
+                began = True
         if usage:
             await response.write(answer.usage_only(sent.tokens))
         sent.whole = True
         await response.write(wire.DONE)
         await response.write_eof()
         return response
-
-    async def _events(
-        self,
-        answer: wire.Answer,
-        sent: Sent,
-        steps: list[Step],
-        reply: answers.Reply,
-        usage: bool,
-    ) -> AsyncIterator[bytes]:
-        began = False
-        async for step, _ in self._due(steps):
-            start, end = sent.tokens, sent.tokens + step.tokens
-            if not sent.chunks and answer.chat:
-                yield answer.role(usage)
-            sent.chunks.append((time.monotonic(), step.tokens))
-            sent.beyond = step.beyond
-            last = end == len(reply.tokens)
-            # vLLM's parsers of tool calls say nothing until they have read the name.
-            if answer.tool is not None and end < _TOKENS_OF_A_NAME and not last:
-                continue
-            text = "".join(reply.tokens[start if began else 0 : end])
-            yield answer.chunk(text, last, end, usage, first=not began)
-            began = True
 
     @contextlib.asynccontextmanager
     async def _seat(self) -> AsyncIterator[None]:

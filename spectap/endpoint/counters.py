@@ -143,11 +143,11 @@ def parse(text: str) -> Page | None:
     return Page(counters, in_flight=sum(totals.get(name, 0.0) for name in _IN_FLIGHT))
 
 
-async def scrape(endpoint: str, poll_seconds: float = POLL_SECONDS) -> Counters | None:
+async def scrape(endpoint: str) -> Counters | None:
     """The counters of the server at ``endpoint``, once they rest; None where it has none.
 
-    They rest when no request runs or waits, and the page is the same after ``poll_seconds``: it may
-    be written while the last step is being counted. After 20 polls they are taken as they are: V1
+    They rest when no request runs or waits, and the page is the same a poll later: it may be
+    written while the last step is being counted. After 20 polls they are taken as they are: V1
     shows aborted requests as running until it gets another (vllm-project/vllm issue 22545).
     ``endpoint`` is the base URL, ``/v1`` included.
     """
@@ -163,7 +163,7 @@ async def scrape(endpoint: str, poll_seconds: float = POLL_SECONDS) -> Counters 
                 return None
             if not page.in_flight and page == before:
                 break
-            await asyncio.sleep(poll_seconds)
+            await asyncio.sleep(POLL_SECONDS)
     return None if page is None else page.counters
 
 

@@ -54,11 +54,7 @@ def root(endpoint: str) -> str:
 
 
 async def wait(
-    endpoints: Mapping[str, str],
-    *,
-    patience_seconds: float,
-    say: Callable[[str], None],
-    poll_seconds: float = POLL_SECONDS,
+    endpoints: Mapping[str, str], *, patience_seconds: float, say: Callable[[str], None]
 ) -> list[str]:
     """Returns once every endpoint serves or one refuses, or after ``patience_seconds``.
 
@@ -92,7 +88,7 @@ async def wait(
                         f"waiting for {name} ({endpoints[name]}): {state}, "
                         f"for {wording.duration(elapsed)} of at most {limit}"
                     )
-            await asyncio.sleep(poll_seconds)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def _state(session: aiohttp.ClientSession, name: str, endpoint: str) -> str:

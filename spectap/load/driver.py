@@ -51,7 +51,6 @@ class Driver:
         results: Path,
         answers: Path | None = None,
         until: asyncio.Future[None] | None = None,
-        grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         """Drives one endpoint with one case at one load point; ``results`` takes the files.
 
@@ -88,7 +87,7 @@ class Driver:
             "OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY") or "none",
         }
         status = await _execute(
-            command, environment, results / LOG, shape.timeout_seconds + grace_seconds, until
+            command, environment, results / LOG, shape.timeout_seconds + GRACE_SECONDS, until
         )
         if status is None:
             raise LoadError(f"{name} did not end and was stopped")

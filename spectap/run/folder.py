@@ -71,20 +71,16 @@ def _of_both(begun: Config, current: Config) -> dict[str, str]:
 class Observations:
     """The servers' own counts, and whether answers are right, of each turn of a run."""
 
-    def __init__(self, config: Config, folder: Path, poll_seconds: float) -> None:
-        """``poll_seconds`` lie between two looks whether a server's counters rest.
-
-        Raises JournalError and OSError.
-        """
-        self._config, self._poll_seconds = config, poll_seconds
+    def __init__(self, config: Config, folder: Path) -> None:
+        """Raises JournalError and OSError."""
+        self._config = config
         self.counts = [*counters.read(folder / COUNTERS)]
         """What each server counted in each turn."""
         self._counters, self._answers = Journal(folder / COUNTERS), Journal(folder / ANSWERS)
 
     async def scrape(self) -> dict[str, Counters]:
         """What each server has counted since its start, where it counts."""
-        urls = self._config.endpoints.values()
-        scraped = await asyncio.gather(*(counters.scrape(url, self._poll_seconds) for url in urls))
+        scraped = await asyncio.gather(*map(counters.scrape, self._config.endpoints.values()))
         return {name: c for name, c in zip(self._config.names, scraped, strict=True) if c}
 
     def count(
@@ -119,6 +115,5 @@ class Observations:
         self._answers.flush()
 
     def close(self) -> None:
-        """Closes the files."""
         self._counters.close()
         self._answers.close()

@@ -31,7 +31,6 @@ class Progress:
         self._total, self._done = total, done
 
     def advance(self) -> None:
-        """Counts one more request."""
         # llmperf may send a few more requests than it was asked for.
         if self._done < self._total:
             self._done += 1
@@ -54,7 +53,6 @@ class Progress:
             print(f"[{self._done}/{self._total}] {text}", file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Ends the bar."""
         if self._bar is not None:
             self._bar.close()
 

@@ -78,7 +78,7 @@ class Run:
         try:
             self._records = [*at_load_points(config.load, read_ledger(folder / LEDGER))]
             self._attempts = Attempts(folder, config, self._records)
-            self._observations = Observations(config, folder, self._patience.counters)
+            self._observations = Observations(config, folder)
             self._ledger = Journal(folder / LEDGER)
         except JournalError as error:
             raise RunError(str(error)) from None
@@ -346,12 +346,8 @@ class Run:
 
     async def _serving(self, patience_seconds: float) -> bool:
         """Waits until all variants serve. Returns whether they do; if not, remembers which."""
-        problems = await health.wait(
-            self._config.endpoints,
-            patience_seconds=patience_seconds,
-            say=self._say,
-            poll_seconds=self._patience.poll,
-        )
+        endpoints = self._config.endpoints
+        problems = await health.wait(endpoints, patience_seconds=patience_seconds, say=self._say)
         if problems:
             self._not_serving = "; ".join(problems)
         return not problems

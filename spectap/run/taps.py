@@ -12,10 +12,9 @@ from typing import Self
 
 from spectap.answer import Answer, read_answers
 from spectap.config import Config
-from spectap.endpoint import counters, health
 from spectap.errors import LoadError
 from spectap.journal import Journal
-from spectap.load.driver import GRACE_SECONDS, Driver
+from spectap.load.driver import Driver
 from spectap.load_points import LoadPoint
 from spectap.names import WARM_UP, load_results
 from spectap.prompt import Prompt
@@ -26,21 +25,16 @@ from spectap.tap.tap import STALL_SECONDS, Tap, collect_garbage
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait, and how often to look. All in seconds.
+    """How long to wait, in seconds.
 
     ``start`` and ``recovery`` are for all variants to serve before the first turn and before
     another; ``stall`` is for a server that sends nothing, before a turn on it ends (None: the tap's
-    default, and where requests may queue, as long as the load lasts); ``grace`` is for the load
-    generator to end after the load's own timeout. ``poll`` and ``counters`` lie between two looks
-    whether a variant serves, and whether its counters rest.
+    default, and where requests may queue, as long as the load lasts).
     """
 
     start: float = 6 * 3600
     recovery: float = 600
     stall: float | None = None
-    grace: float = GRACE_SECONDS
-    poll: float = health.POLL_SECONDS
-    counters: float = counters.POLL_SECONDS
 
 
 class Taps:
@@ -58,7 +52,7 @@ class Taps:
     ) -> None:
         self._config, self._folder, self._driver = config, folder, driver
         self._ledger, self._on_record = ledger, on_record
-        self._grace_seconds, stall = patience.grace, patience.stall
+        stall = patience.stall
         if stall is None:
             # Beyond a server's batch, a request may wait in the queue as long as the load lasts.
             queues = any(map(config.overloads, config.load.points))
@@ -155,7 +149,6 @@ class Taps:
                 results=self._folder / results,
                 answers=self._answers(variant) if prompts else None,
                 until=self._all_ended,
-                grace_seconds=self._grace_seconds,
             )
         )
         try:

@@ -152,7 +152,6 @@ class Attempts:
         return self._controls >= _CONTROLS and self._ends_with_control
 
     def close(self) -> None:
-        """Closes the journal."""
         self._journal.close()
 
     def _count_launch(self, line: Attempt) -> None:

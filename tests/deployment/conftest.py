@@ -33,6 +33,13 @@ Configuration.debug = False
 IMAGE = {"benchmark.image": "registry.example/benchmark:1"}
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _looks_often() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deployment.stages.stage.POLL_SECONDS", 0.01)
+        yield
+
+
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
     aws = FakeAws("article")
@@ -120,5 +127,5 @@ def performed(stage: Stage, log: TextIO | None = None) -> str:
     log = log or io.StringIO()
     console = Console(1, log)
     with console.stage(stage.name) as line:
-        line.result = stage.perform(Progress(console, line, poll_seconds=0.01))
+        line.result = stage.perform(Progress(console, line))
     return log.getvalue() if isinstance(log, io.StringIO) else ""

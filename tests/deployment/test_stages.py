@@ -103,7 +103,7 @@ def test_a_wait_outlives_an_api_that_is_out_of_reach_and_nothing_else() -> None:
         return answer
 
     with console.stage("serve") as line:
-        progress = Progress(console, line, poll_seconds=0)
+        progress = Progress(console, line)
         assert progress.until(look) == "there"
         assert line.progress == "0 of 2 are ready"
         with pytest.raises(StageFailed, match="it never serves"):

@@ -24,7 +24,7 @@ class Proxy:
     def __init__(self, upstream: Upstream, exchange: Callable[[Request], Exchange]) -> None:
         self._upstream = upstream
         self._exchange = exchange
-        self._clients: set[_Client] = set()
+        self._clients: set[Client] = set()
         self._listening: asyncio.Server | None = None
 
     @property
@@ -37,7 +37,7 @@ class Proxy:
     async def start(self, port: int = 0) -> None:
         """Serves on ``port`` of the loopback, 0 for a free one. Raises OSError."""
         self._listening = await asyncio.get_running_loop().create_server(
-            lambda: _Client(self._upstream, self._exchange, self._clients),
+            lambda: Client(self._upstream, self._exchange, self._clients),
             "127.0.0.1",
             port,
             # A client that is not let in at once tries again after a second.
@@ -45,7 +45,6 @@ class Proxy:
         )
 
     async def stop(self) -> None:
-        """Ends all connections."""
         if self._listening is not None:
             self._listening.close()
         for client in list(self._clients):
@@ -53,13 +52,14 @@ class Proxy:
         await asyncio.sleep(0)  # the transports close in the loop's next round
 
 
-class _Client(asyncio.Protocol):
+class Client(asyncio.Protocol):
     """One client's connection; its requests are answered one after another."""
 
     write: Callable[[bytes], None]
+    """Sends bytes as soon as possible."""
 
     def __init__(
-        self, upstream: Upstream, exchange: Callable[[Request], Exchange], connected: set[_Client]
+        self, upstream: Upstream, exchange: Callable[[Request], Exchange], connected: set[Client]
     ) -> None:
         self._upstream = upstream
         self._exchange = exchange
@@ -71,6 +71,7 @@ class _Client(asyncio.Protocol):
         self._since_body = self._framing = 0
         """Bytes read since the last part of a body, and all of a message that are no part of it."""
         self.paused = False
+        """Whether it reads more slowly than the server sends."""
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -174,6 +175,7 @@ class _Client(asyncio.Protocol):
             self._transport.pause_reading()
 
     def answered(self, *, keep_alive: bool) -> None:
+        """Everything is written."""
         self._answering = None
         if keep_alive:
             self._next()

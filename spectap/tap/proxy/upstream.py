@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -17,6 +16,9 @@ from spectap.limits import LimitError
 from spectap.record import CANCELLED, STALLED
 from spectap.tap.proxy import http1
 from spectap.tap.proxy.http1 import Exchange, Framing, Headers
+
+if TYPE_CHECKING:
+    from spectap.tap.proxy.clients import Client
 
 
 class Upstream:
@@ -34,18 +36,6 @@ class Upstream:
         self.stall_seconds = stall_seconds
         self.heard = 0.0
         """When anything last came from the server (``time.monotonic()``)."""
-
-
-class Client(Protocol):
-    """Receives the response."""
-
-    paused: bool
-    """Whether the client reads more slowly than the server sends."""
-    write: Callable[[bytes], None]
-    """Sends bytes as soon as possible."""
-
-    def answered(self, *, keep_alive: bool) -> None:
-        """Everything is written."""
 
 
 class _Answer:
@@ -109,7 +99,6 @@ class UpstreamConnection(asyncio.Protocol):
         self._heard = 0.0
 
     def start(self) -> None:
-        """Connects and sends the request."""
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def cancel(self) -> None:
@@ -124,7 +113,6 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Reads on."""
         if self._transport is not None:
             self._heard = time.monotonic()
             self._transport.resume_reading()

@@ -92,7 +92,7 @@ class Cluster:
         every = variants(experiment)
         self._graphs = [artifact_prefix(variant.artifact) for variant in every]
         models = [experiment.models.target, *(variant.draft for variant in every)]
-        self._models = [model_prefix(model.id, model.revision) for model in models if model]
+        self._models = [model_prefix(model) for model in models if model]
         objects.on_created, objects.on_deleted = self._made_again, self._deleted
         objects.named["version/"] = dict.fromkeys(_VERSION, "any")
 

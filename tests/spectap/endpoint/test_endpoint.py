@@ -22,9 +22,7 @@ from tests.spectap.tapped import Handler, server
 
 
 async def wait(endpoints: dict[str, str], seconds: float, messages: list[str]) -> list[str]:
-    return await health.wait(
-        endpoints, patience_seconds=seconds, say=messages.append, poll_seconds=0.02
-    )
+    return await health.wait(endpoints, patience_seconds=seconds, say=messages.append)
 
 
 def answering(**answers: int | str) -> Handler:
@@ -248,7 +246,7 @@ def scraped(pages: Sequence[str]) -> Counters | None:
 
     async def scenario() -> Counters | None:
         async with server(metrics) as url:
-            return await scrape(url, poll_seconds=0.001)
+            return await scrape(url)
 
     return asyncio.run(scenario())
 

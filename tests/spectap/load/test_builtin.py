@@ -138,7 +138,6 @@ async def run(
     prompts: Sequence[Prompt] = (),
     point: LoadPoint | None = None,
     answers: Path | None = None,
-    grace: float = 60.0,
     **changes: Any,
 ) -> Path:
     shape = Load.model_validate(samples.load(**changes))
@@ -152,7 +151,6 @@ async def run(
         endpoint=endpoint,
         results=results_of(folder),
         answers=answers,
-        grace_seconds=grace,
     )
     return results_of(folder)
 
@@ -223,8 +221,10 @@ async def test_a_process_ends_with_its_time_and_when_it_is_cancelled(
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", remember)
     async with golden(*[1] * 1000) as server:
-        with pytest.raises(LoadError, match="closed-loop did not end and was stopped"):
-            await run(server.url, tmp_path, timeout_seconds=1, grace=-0.9)
+        with monkeypatch.context() as patch:
+            patch.setattr("spectap.load.driver.GRACE_SECONDS", -0.9)
+            with pytest.raises(LoadError, match="closed-loop did not end and was stopped"):
+                await run(server.url, tmp_path, timeout_seconds=1)
         task = asyncio.create_task(run(server.url, tmp_path))
         await eventually(lambda: bool(server.sent))
         task.cancel()

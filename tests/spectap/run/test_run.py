@@ -12,7 +12,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import GoldenEndpoint
 from spectap.analysis import crosscheck
@@ -268,7 +267,7 @@ async def test_a_server_that_answers_nothing_ends_the_turn_and_then_the_run(tmp_
         lambda prompt, number, length: [Step(0.001 if len(setup.speculative.sent) < 2 else 99, 1)]
     )
     async with setup:
-        failed = await setup.run(Patience(stall=0.3, poll=0.02, counters=0.01)).execute()
+        failed = await setup.run(Patience(stall=0.3)).execute()
     cause = "SD: 0 of 2 requests succeeded: stalled: nothing came for 0.3 s"
     assert failed[:3] == [
         f"counting, round 1: {cause}",
@@ -395,7 +394,7 @@ class Choosy(InProcess):
 
     async def run(self, **arguments: Any) -> None:
         refuses = arguments["results"].name in self.refused
-        self.setup.base.fault = Fault.TOO_MANY if refuses else None
+        self.setup.base.refuses = refuses
         await super().run(**arguments)
 
 

@@ -14,7 +14,6 @@ import pytest
 from aiohttp import web
 
 from rehearsal.golden import wire
-from rehearsal.golden.faults import Fault
 from spectap import metrics, names
 from tests.spectap.tapped import (
     Bench,
@@ -179,7 +178,7 @@ async def test_a_bad_upstream_gives_a_line_and_leaves_the_tap_serving(
 
 async def test_a_refusal_is_a_line_with_its_status(tmp_path: Path) -> None:
     async with golden(1) as endpoint, bench(endpoint.url, tmp_path) as b:
-        endpoint.fault = Fault.TOO_MANY
+        endpoint.refuses = True
         assert (await b.post(chat()))[0] == b.only().status == 429
         assert b.only().error == "HTTP 429: Too many requests"
 
