@@ -78,7 +78,6 @@ install: $(READY_DEV) $(CLI) ## Install what the commands need; each does so by 
 
 .PHONY: synth
 synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT, with ACCOUNT filled in if given
-	@python -m experiment check "$$EXPERIMENT" > /dev/null
 	@rm -rf cdk.out dist/*.k8s.yaml
 	@$(CDK) synth --quiet --context "account=$${ACCOUNT:-none}" 2>&1 | $(WITHOUT_ADVICE)
 	@mkdir -p dist && cp cdk.out/dist/*.k8s.yaml dist

@@ -56,10 +56,10 @@ class Pin(NamedTuple):
 def pins() -> Iterator[Pin]:
     """Everything that newer ones are looked for, read from where it is used."""
     for files, names in (
-        ("requirements.txt and constraints.txt, then make locks", r"[\w.-]+"),
+        ("requirements.txt, constraints.txt", r"[\w.-]+"),
         ("rehearsal/vllm/requirements.txt", r"vllm[\w-]*"),
     ):
-        text = (ROOT / files.partition(" ")[0]).read_text(encoding="utf-8")
+        text = (ROOT / files.partition(",")[0]).read_text(encoding="utf-8")
         for name, version in re.findall(rf"^({names})==(\S+)", text, re.M):
             yield Pin(name, version, files, f"pypi:{name}", re.compile(r"==(\S+)").findall)
     package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def _pages(url: str) -> str:
         except OSError as error:
             reason = getattr(error, "reason", error)
             why = getattr(reason, "strerror", None) or reason
-            raise OSError(f"{urlsplit(url).netloc} did not answer: {why}") from None
+            raise OSError(f"{urlsplit(url).netloc}: {why}") from None
         link = re.match(r'<([^>]+)>; *rel="?next', answer.headers.get("Link", ""))
         url = urljoin(url, link[1]) if link else ""
     return text.decode("utf-8", "replace")
@@ -179,7 +179,7 @@ def main() -> int:
     newer, unknown, private, same = (sum(row[0] == place for row in rows) for place in range(4))
     print(
         f"of {len(rows)}: {newer} have something newer, {same} have not, {unknown} are not known, "
-        f"{private} are told to accounts only"
+        f"{private} are told to accounts only; after a change of constraints.txt, make locks"
     )
     return 0 if any(isinstance(answer, str) for answer in answers.values()) else 1
 
