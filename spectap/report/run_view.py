@@ -94,7 +94,8 @@ def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
         yield cells.overview(every, summary), tuple(chain(*verdict.values()))
     if means := verdicts.means(summary, "By class of test case"):
         yield means, ()
-    yield from ((table, (source,)) for table, source in published.tables(summary))
+    for table, conditions, source in published.tables(summary):
+        yield table, (f"{conditions} {source}",)
 
 
 def _remarks(run: Results) -> Iterator[str]:
@@ -129,7 +130,7 @@ def _explanations(summary: Summary) -> Iterator[str]:
     claims = [claim for each in compared for claim in (each.speed, each.cost) if claim]
     yield "TPOT is the true time per output token."
     if summary.published:
-        yield published.EXPLANATION
+        yield published.explanation(summary)
     if compared:
         together = "cost" if phrases.priced(summary) else "throughput"
         yield (
