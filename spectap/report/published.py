@@ -39,7 +39,7 @@ def tables(summary: Summary) -> Iterator[tuple[Table, str, str]]:
         publication = reproduction.publication
         rows = tuple(
             Row(
-                (f"{each.figure} {each.position or ''}".rstrip(), each.variant),
+                (each.title, each.variant),
                 ((f"{each.value:,.10g}",), *_beside(each, measured)),
                 colours[each.variant].role if each.variant in colours else "",
             )
