@@ -270,11 +270,17 @@ async def _models(endpoints: Sequence[Endpoint], model: str | None, wait: int) -
             )
         model = common.pop()
     models = {endpoint.name: endpoint.model or model or "" for endpoint in endpoints}
-    for variant, url, named in endpoints:
-        if models[variant] not in served.get(variant, models.values()):
-            option = "--model = " if named is None else "#"
-            serves = f"{variant} ({url}) serves {', '.join(served[variant])}"
-            raise EndpointError(f"{option}{models[variant]!r}: {serves}")
+    variants: dict[tuple[str, str], str] = {}
+    for variant, url, _ in endpoints:
+        name = models[variant]
+        if name not in served.get(variant, models.values()):
+            serves = ", ".join(served[variant])
+            raise EndpointError(f"{variant} has no model {name!r}; it serves {serves}")
+        if (other := variants.setdefault((url, name), variant)) != variant:
+            raise EndpointError(
+                f"{other} and {variant} are the same model of the same server ({name} at {url}): "
+                "of a router, name the model of each by NAME=URL#MODEL"
+            )
     return models
 
 
