@@ -33,7 +33,7 @@ from spectap.errors import ConfigError, EndpointError, problems
 from spectap.ledger import read_attempts
 from spectap.load import cases, sets
 from spectap.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
-from spectap.names import LEDGER
+from spectap.names import LEDGER, MEASURE
 from spectap.printing import printable
 from spectap.run.taps import Patience
 from spectap.tap.tap import STALL_SECONDS
@@ -333,7 +333,7 @@ def _config(
     timeout = max(*map(_turn_seconds, points), math.ceil(2 * (arguments.timeout or 0)))
     try:
         return Config(
-            experiment="measure",
+            experiment=MEASURE,
             model=model,
             variants=tuple(
                 Variant(

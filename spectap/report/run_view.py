@@ -22,7 +22,7 @@ STEP_BY_STEP: Final = "tests the loads one after the other, and can be sure wher
 
 def of_run(run: Results) -> View:
     """The view of a run that has been read."""
-    text, findings = verdicts.headline(run.summary)
+    text, findings = verdicts.headline(run.summary, run.config)
     return View(
         title=phrases.heading(run.config, run.summary),
         lead=tuple(_lead(run)),
