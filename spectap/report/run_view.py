@@ -110,7 +110,7 @@ def _remarks(run: Results) -> Iterator[str]:
     yield from _explanations(run.summary)
     if cost := run.config.cost:
         yield (
-            f"USD: {wording.dollars(cost.usd_per_hour)} an hour ({cost.price_source}) "
+            f"USD: {wording.price(cost.usd_per_hour)} an hour ({cost.price_source}) "
             f"x {cost.share:g}, {cost.denominator}."
         )
 
