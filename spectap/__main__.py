@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import inspect
 import os
+import re
 import signal
 import sys
-from typing import Final, NoReturn
+from itertools import takewhile
+from typing import Any, Final, NoReturn
 
 from typing_extensions import override
 
@@ -27,6 +29,8 @@ _COMMANDS: Final = {
     "tap": tap.COMMAND,
 }
 
+_OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*")
+
 
 class _Parser(argparse.ArgumentParser):
     """Refuses what it cannot parse in one line."""
@@ -36,6 +40,18 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
 
 
+class _CommandParser(_Parser):
+    """Names an unknown option before argparse refuses its value as something else."""
+
+    @override
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        for text in takewhile("--".__ne__, args):
+            option = text.partition("=")[0]
+            if _OPTION.fullmatch(option) and option not in self._option_string_actions:
+                self.error(f"unknown option {option}")
+        return super().parse_known_args(args, namespace)
+
+
 def main() -> int:
     """Runs one command; returns the exit status."""
     parser = _Parser(
@@ -43,7 +59,7 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=_CommandParser)
     for name, command in _COMMANDS.items():
         description = inspect.getdoc(command.main) or ""
         subparser = commands.add_parser(

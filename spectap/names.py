@@ -57,6 +57,8 @@ CONTROL: Final = -1
 """The round of control loads, which a variant that is measured alone sends first and last."""
 LAUNCH: Final = -2
 """The round of a line of ``progress.jsonl`` on a launch of the servers, which is its attempt."""
+MEASURE: Final = "measure"
+"""What the experiment of ``spectap measure`` is called."""
 
 # A run's folder.
 CONFIG: Final = "config.json"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from spectap.load_points import Loop, Model
 
@@ -45,6 +46,11 @@ class PublishedFigure(Model):
         None, description="With acceptance, and only there: which draft of a step, from 1."
     )
 
+    @property
+    def title(self) -> str:
+        """Which figure it is: ``tpot-ms``, ``acceptance 2``."""
+        return f"{self.figure} {self.position or ''}".rstrip()
+
     @model_validator(mode="after")
     def _consistent(self) -> PublishedFigure:
         if (self.figure is Figure.ACCEPTANCE) == (self.position is None):
@@ -65,3 +71,11 @@ class Publication(Loop):
     conditions: _Text = Field(description="What it was measured with, in words.")
     test_case: _Text = Field(description="The one here that it is held beside.")
     figures: Annotated[tuple[PublishedFigure, ...], Field(min_length=1)]
+
+    @field_validator("figures")
+    @classmethod
+    def _each_once(cls, figures: tuple[PublishedFigure, ...]) -> tuple[PublishedFigure, ...]:
+        counts = Counter((each.title, each.variant) for each in figures)
+        if repeated := [f"{title} of {name}" for (title, name), n in counts.items() if n > 1]:
+            raise ValueError(f"{repeated[0]} has two values; allowed is one")
+        return figures

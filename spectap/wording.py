@@ -34,6 +34,11 @@ def dollars(usd: float | None) -> str:
     return f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.2g}"
 
 
+def price(usd: float) -> str:
+    """A price that was given, with all of its digits: ``$2.235``, ``$12.40``."""
+    return f"${max(f'{usd:,.2f}', f'{usd:,.10g}', key=len)}"
+
+
 def percent(share: float) -> str:
     """``0.042`` as ``4.2``, ``0.42`` as ``42``, without the sign for per cent."""
     return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.1f}"

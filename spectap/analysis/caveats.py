@@ -92,10 +92,11 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
             f"A rehearsal: {config.stand_in} stood in for the services. "
             "Times, speed-ups and costs are theirs and say nothing about Trainium."
         )
-    if config.machines > 1:
+    elif config.machines > 1:  # a rehearsal has one
         yield (
-            f"The variants' servers are on {config.machines} machines: what differs between two "
-            "machines is in no interval."
+            f"{wording.listed(config.names)} ran on {config.machines} machines. A difference "
+            "between the machines would look like one between the variants, and no interval covers "
+            "it. To see it, run again on other nodes, and compare the runs."
         )
     if len({*config.models.values()}) > 1:
         named = ", ".join(f"{name}: {model}" for name, model in config.models.items())

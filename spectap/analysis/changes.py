@@ -27,6 +27,7 @@ from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import Bounds
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
+from spectap.analysis.settings import Difference
 from spectap.analysis.summary import Summary
 from spectap.config import Config
 from spectap.errors import RunError
@@ -125,9 +126,9 @@ class Changes:
     """What stands for the differences between launches; None where both sides show them."""
     cells: tuple[CellChange, ...]
     shares: tuple[ShareChange, ...]
-    settings: tuple[tuple[str, str, str], ...]
-    """What both runs were told differently: the field, the old value, the new one."""
-    incomparable: tuple[tuple[str, str, str], ...]
+    settings: tuple[Difference, ...]
+    """What both runs were told differently."""
+    incomparable: tuple[Difference, ...]
     """Those of the settings by which the two measured different things: nothing is judged then."""
     notes: tuple[str, ...]
     threshold: float | None
@@ -179,7 +180,7 @@ def compare(
     sides = [_Side.of(side, launch_error) for side in (old, new)]
     common = sides[0].estimates.keys() & sides[1].estimates.keys()
     if differing and (threshold is not None or not common):
-        listed = "; ".join(f"{name}: {before} before, {now} now" for name, before, now in differing)
+        listed = "; ".join(map(str, differing))
         raise RunError(f"{runs}: they are not comparable: {listed}")
     if threshold is None and not common:
         raise RunError(
@@ -262,10 +263,10 @@ class _Side:
 def _refuse_another(first: Run, run: Run) -> None:
     """Raises RunError where two runs of one side differ in more than where their servers are."""
     if difference := next(settings.differences(first.config, run.config), None):
-        field, before, now = difference
+        field, *values = difference
         raise RunError(
             f"{first.name}, {run.name}: runs of one side must be alike, and they differ in "
-            f"{field}: {before} and {now}"
+            f"{field}: {' and '.join(filter(None, values))}"
         )
 
 

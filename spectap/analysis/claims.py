@@ -268,8 +268,8 @@ def _limits(claim: Claim) -> str:
         limits = f"a difference under {smallest} % would probably not have been seen"
     if claim.more_rounds is not None:
         more = wording.count(claim.more_rounds, f"more {claim.unit}")
-        this = "this one" if claim.settles > MARGIN else f"{100 * MARGIN:.0f} %"
-        limits += f", and about {more} would settle {this}"
+        size = "the one seen here" if claim.settles > MARGIN else f"one of {100 * MARGIN:.0f} %"
+        limits += f", and about {more} would probably show {size}"
     return limits
 
 

@@ -247,14 +247,15 @@ def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
 
 
 def _points(difference: float, interval: Bounds) -> str:
-    """``10 percentage points fewer (95 % interval 4.1 to 20 fewer)``."""
+    """``10 percentage points fewer (95 % interval 4.1 to 20 fewer)``: the first has the unit."""
     ends = interval if min(interval) < 0 < max(interval) else sorted(interval, key=abs)
-    low, high = (f"{_number(abs(end))} {_more(end)}" for end in ends)
-    if _more(ends[0]) == _more(ends[1]):
-        low = low.partition(" ")[0]
+    numbers, (low_is, high_is) = [_number(abs(end)) for end in ends], map(_more, ends)
     size = _number(abs(difference))
     point = f"{size} percentage point{'' if size == '1' else 's'} {_more(difference)}"
-    return f"{point if difference else 'no difference'} (95 % interval {low} to {high})"
+    low = numbers[0] if difference else f"{numbers[0]} percentage points"
+    low += "" if low_is == high_is else f" {low_is}"
+    bounds = f"{low} to {numbers[1]} {high_is}"
+    return f"{point if difference else 'no difference'} (95 % interval {bounds})"
 
 
 def _more(difference: float) -> str:

@@ -33,7 +33,7 @@ from spectap.errors import ConfigError, EndpointError, problems
 from spectap.ledger import read_attempts
 from spectap.load import cases, sets
 from spectap.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
-from spectap.names import LEDGER
+from spectap.names import LEDGER, MEASURE
 from spectap.printing import printable
 from spectap.run.taps import Patience
 from spectap.tap.tap import STALL_SECONDS
@@ -270,11 +270,17 @@ async def _models(endpoints: Sequence[Endpoint], model: str | None, wait: int) -
             )
         model = common.pop()
     models = {endpoint.name: endpoint.model or model or "" for endpoint in endpoints}
-    for variant, url, named in endpoints:
-        if models[variant] not in served.get(variant, models.values()):
-            option = "--model = " if named is None else "#"
-            serves = f"{variant} ({url}) serves {', '.join(served[variant])}"
-            raise EndpointError(f"{option}{models[variant]!r}: {serves}")
+    variants: dict[tuple[str, str], str] = {}
+    for variant, url, _ in endpoints:
+        name = models[variant]
+        if name not in served.get(variant, models.values()):
+            serves = ", ".join(served[variant])
+            raise EndpointError(f"{variant} has no model {name!r}; it serves {serves}")
+        if (other := variants.setdefault((url, name), variant)) != variant:
+            raise EndpointError(
+                f"{other} and {variant} are the same model of the same server ({name} at {url}): "
+                "of a router, name the model of each by NAME=URL#MODEL"
+            )
     return models
 
 
@@ -327,7 +333,7 @@ def _config(
     timeout = max(*map(_turn_seconds, points), math.ceil(2 * (arguments.timeout or 0)))
     try:
         return Config(
-            experiment="measure",
+            experiment=MEASURE,
             model=model,
             variants=tuple(
                 Variant(

@@ -58,9 +58,12 @@ def recommended(advice: Advice) -> tuple[str, ...]:
 
 
 def measure_next(advice: Advice) -> tuple[str, ...]:
-    """What to measure next for the mix, then for classes whose best window is only predicted."""
+    """What to measure next for the mix, then for classes whose best window is only predicted.
+
+    Of a rehearsal only what the experiment lacks.
+    """
     if advice.rehearsal:
-        return ()
+        return advice.measure_next
     last, shares = _last(advice), dict(advice.mix)
     mixed = {recommendation.choice for recommendation in last}
     predicted = [

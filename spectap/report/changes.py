@@ -22,7 +22,7 @@ _FIGURES: Final[dict[Figure, tuple[str, Callable[[float], str]]]] = {
 
 def of_changes(changes: Changes) -> View:
     """The view of a comparison of runs."""
-    lead = [f"  {name}: {before} before, {now} now" for name, before, now in changes.incomparable]
+    lead = [f"  {difference}" for difference in changes.incomparable]
     if lead:
         lead = [
             "NOT COMPARABLE: they measured different things, so nothing below is judged.",
@@ -136,8 +136,7 @@ def _notes(changes: Changes) -> Iterator[str]:
             f"{share.name}: {100 * share.old:.0f} % before, {100 * share.new:.0f} % now "
             f"(difference {low} to {high} points)."
         )
-    for name, old, new in changes.settings:
-        yield f"They differ in {name}: {old} before, {new} now."
+    yield from (f"They differ in {difference}." for difference in changes.settings)
     yield from changes.notes
     if changes.launch_error is not None:
         yield (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from matplotlib.figure import Figure as Drawing
 
 from spectap import metrics, palette, wording
@@ -28,7 +28,7 @@ from spectap.report.view import Figure, View
 REPORT: Final = "report.html"
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
-_HYPHEN: Final = re.compile(r"(?<=\d)-(?=\d)")
+_FIGURE: Final = re.compile(r"\b\d[\d.,]*(?:-\d[\d.,]*)+\b(?: %)?|\b\d[\d.,]* %")
 
 _Drawings = Iterator[tuple[Figure, Drawing | None]]
 
@@ -101,13 +101,13 @@ def _rendered(template: str, **values: Any) -> str:
     return printable_lines(page)
 
 
-def _unbroken(text: str) -> str:
-    """The text with nothing in it at which a line may end inside a figure, an interval or a date.
+def _unbroken(text: str) -> Markup:
+    """The text with a span round each interval, date and percentage, in which no line ends.
 
-    Browsers break after a hyphen between digits unless a word joiner follows.
+    Not with a no-break character, which would be copied with a command or a name.
     """
     # What is markup stays markup, and is not escaped again.
-    return type(text)(_HYPHEN.sub("-\N{WORD JOINER}", wording.unbroken(text)))
+    return Markup(_FIGURE.sub(r'<span class="whole">\g<0></span>', str(escape(text))))
 
 
 def _variables(colours: Mapping[str, str]) -> Markup:

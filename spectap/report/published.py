@@ -12,13 +12,14 @@ from spectap.published import MEDIANS, PublishedFigure
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table
 
-EXPLANATION: Final = (
+_EXPLANATION: Final = (
     "Published figures are others', measured elsewhere: no verdict, advice or other figure rests "
     "on them. A ratio is the measured figure divided by the published one; of tpot-ms and ttft-ms, "
     'which are medians, below 1 is faster. "*": the median of a typical round, which has an '
     "interval; p50 in other tables is that of all requests. Acceptance is the share of steps that "
     "accept that draft."
 )
+_REHEARSAL: Final = "This is a rehearsal: the measured figures are those of the stand-ins. "
 _COLUMNS: Final = (
     Columns("published", ("",)),
     Columns("measured", ("",)),
@@ -26,14 +27,19 @@ _COLUMNS: Final = (
 )
 
 
-def tables(summary: Summary) -> Iterator[tuple[Table, str]]:
-    """Each with what was published where, and under which conditions."""
+def explanation(summary: Summary) -> str:
+    """What stands below the tables."""
+    return (_REHEARSAL if summary.rehearsal else "") + _EXPLANATION
+
+
+def tables(summary: Summary) -> Iterator[tuple[Table, str, str]]:
+    """Each with the conditions that it was published with, and the URL of its source."""
     colours = palette.of(summary.variants)
     for reproduction in summary.published:
         publication = reproduction.publication
         rows = tuple(
             Row(
-                (f"{each.figure} {each.position or ''}".rstrip(), each.variant),
+                (each.title, each.variant),
                 ((f"{each.value:,.10g}",), *_beside(each, measured)),
                 colours[each.variant].role if each.variant in colours else "",
             )
@@ -43,7 +49,8 @@ def tables(summary: Summary) -> Iterator[tuple[Table, str]]:
         conditions = publication.conditions.rstrip(".")
         yield (
             Table(title, ("figure", "variant"), _COLUMNS, (rows,)),
-            f"Conditions: {conditions}. Source: {publication.source}",
+            f"Conditions: {conditions}. Source:",
+            publication.source,
         )
 
 

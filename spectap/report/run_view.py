@@ -22,7 +22,7 @@ STEP_BY_STEP: Final = "tests the loads one after the other, and can be sure wher
 
 def of_run(run: Results) -> View:
     """The view of a run that has been read."""
-    text, findings = verdicts.headline(run.summary)
+    text, findings = verdicts.headline(run.summary, run.config)
     return View(
         title=phrases.heading(run.config, run.summary),
         lead=tuple(_lead(run)),
@@ -94,7 +94,8 @@ def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
         yield cells.overview(every, summary), tuple(chain(*verdict.values()))
     if means := verdicts.means(summary, "By class of test case"):
         yield means, ()
-    yield from ((table, (source,)) for table, source in published.tables(summary))
+    for table, conditions, source in published.tables(summary):
+        yield table, (f"{conditions} {source}",)
 
 
 def _remarks(run: Results) -> Iterator[str]:
@@ -109,7 +110,7 @@ def _remarks(run: Results) -> Iterator[str]:
     yield from _explanations(run.summary)
     if cost := run.config.cost:
         yield (
-            f"USD: {wording.dollars(cost.usd_per_hour)} an hour ({cost.price_source}) "
+            f"USD: {wording.price(cost.usd_per_hour)} an hour ({cost.price_source}) "
             f"x {cost.share:g}, {cost.denominator}."
         )
 
@@ -129,7 +130,7 @@ def _explanations(summary: Summary) -> Iterator[str]:
     claims = [claim for each in compared for claim in (each.speed, each.cost) if claim]
     yield "TPOT is the true time per output token."
     if summary.published:
-        yield published.EXPLANATION
+        yield published.explanation(summary)
     if compared:
         together = "cost" if phrases.priced(summary) else "throughput"
         yield (

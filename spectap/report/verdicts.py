@@ -15,6 +15,8 @@ from typing import Final
 from spectap import palette, wording
 from spectap.analysis.comparison import cautions, decoding, of_answers
 from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Ladder, Summary
+from spectap.config import Config
+from spectap.names import MEASURE
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table
 
@@ -28,18 +30,20 @@ class Question:
     """What stands before the answers: ``requests faster in 2 of 3 test cases``."""
     better: str
     worse: str
+    undecided: str
+    """Where nothing is decided, it stands in place of the subject and the answer."""
 
 
-SPEED: Final = Question("speed", "requests", "faster", "slower")
-COST: Final = Question("cost", "cost", "less", "more")
-TOGETHER: Final = Question("cost", "all together", "more throughput", "less throughput")
-
-
-LAUNCHED_ONCE: Final = (
-    "Each server was launched once: what differs between two launches is in no interval. Several "
-    "launches have it in them (--launches 3, benchmark.launches)."
+SPEED: Final = Question(
+    "speed", "requests", "faster", "slower", "requests neither surely faster nor slower"
+)
+COST: Final = Question("cost", "cost", "less", "more", "cost neither surely less nor more")
+TOGETHER: Final = Question(
+    *("cost", "all together", "more throughput", "less throughput"),
+    "throughput neither surely more nor less",
 )
 
+_UNDECIDED: Final = "undecided"
 _FEW_CASES: Final = 3
 _SPREAD_SECONDS: Final = 600.0
 """In simulations of a neighbour that slows one side by 10 % for 1 to 10 minutes, intervals of one
@@ -58,8 +62,11 @@ class Reply:
     """Role of the better variant's colour; grey where no difference is proven."""
 
 
-def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
-    """The heading, and sentences below it: one for each variant where several are compared."""
+def headline(summary: Summary, config: Config | None = None) -> tuple[str, tuple[str, ...]]:
+    """The heading, and sentences below it: one for each variant where several are compared.
+
+    ``config`` is None of ledgers alone.
+    """
     cases = wording.count(len(summary.cases), "test case")
     if len(summary.loads) > 1:
         cases += f" at {len(summary.loads)} load points"
@@ -77,23 +84,35 @@ def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
         below = tuple(". ".join(chain(*parts)) + "." for parts in variants)
     else:
         text = f"{summary.subject} in {cases}"
-    decided = (each.verdict.finding.decided for of in compared.values() for each in of)
-    if summary.launches == 1 and any(decided):
-        below += (LAUNCHED_ONCE,)
-    below += tuple(_on_close_rounds(summary))
+    if any(each.verdict.finding.decided for of in compared.values() for each in of):
+        below += tuple(_uncovered(summary, config))
     return f"Rehearsal: {text}" if summary.rehearsal else text, below
 
 
-def _on_close_rounds(summary: Summary) -> Iterator[str]:
-    gap = summary.round_gap_seconds
-    decided = any(c.verdict.finding.decided for case in summary.cases for _, c in case.compared)
-    few = decided and not summary.rehearsal and len(summary.cases) <= _FEW_CASES
-    if few and gap is not None and gap < _SPREAD_SECONDS:
+def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
+    """What no interval covers, and what to set to cover it."""
+    if summary.launches == 1:
+        cover = f" To cover it, set {_setting(config, 'launches', 3)}."
         yield (
-            f"Rounds of a test case began {wording.duration(gap)} apart: what slows one side for "
-            "minutes is in no interval. Rounds that begin 10 minutes apart have it in them "
-            "(--spread, benchmark.spread_minutes)."
+            "Each server was launched once, so no interval covers what differs between two "
+            f"launches.{'' if config and config.apart else cover}"
         )
+    gap, few = summary.round_gap_seconds, len(summary.cases) <= _FEW_CASES
+    if few and not summary.rehearsal and gap is not None and gap < _SPREAD_SECONDS:
+        minutes = 10 * (config.load.rounds.at_most - 1) if config else "MINUTES"
+        yield (
+            f"Rounds of a test case began {wording.duration(gap)} apart, so no interval covers "
+            "what slows one side for minutes. To cover it, let rounds begin 10 minutes apart: "
+            f"{_setting(config, 'spread', minutes, '_minutes')}."
+        )
+
+
+def _setting(config: Config | None, name: str, value: object, unit: str = "") -> str:
+    """What to set: where the run was made, if that is known."""
+    option, field = f"--{name} {value}", f"benchmark.{name}{unit}: {value}"
+    if config is None:
+        return f"{option} (spectap measure) or {field} (an experiment file)"
+    return option if config.experiment == MEASURE else field
 
 
 def _conclusions(
@@ -132,7 +151,7 @@ def _over_cells(compared: Sequence[Comparison], together: Question, total: str) 
             Answer.BETTER: question.better,
             Answer.WORSE: question.worse,
             Answer.NEGLIGIBLE: "about the same",
-            Answer.UNDECIDED: "undecided",
+            Answer.UNDECIDED: _UNDECIDED,
             None: "without a verdict",
         }
         claims = [getattr(comparison, question.field) for comparison in compared]
@@ -150,8 +169,10 @@ def _over_cells(compared: Sequence[Comparison], together: Question, total: str) 
 def _counted(question: Question, answers: Iterable[str], total: str = "") -> str:
     """``requests faster in 2 of 3 test cases, undecided in 1``; the first with the ``total``."""
     counts = Counter(answers)
-    first, *further = (f"{answer} in {count}" for answer, count in counts.items())
     of_total = f" of {total}" if total else ""
+    if {*counts} == {_UNDECIDED}:
+        return f"{question.undecided} in {counts[_UNDECIDED]}{of_total}"
+    first, *further = (f"{answer} in {count}" for answer, count in counts.items())
     return f"{question.subject} {', '.join((f'{first}{of_total}', *further))}"
 
 
@@ -180,7 +201,7 @@ def over_loads(ladder: Ladder, question: Question) -> str:
     unit = phrases.load_unit(ladder.loads)
     parts = [f"{question.better} up to {up_to:g} {unit}"] if up_to is not None else []
     parts += [f"{question.worse} from {from_:g} {unit}"] if from_ is not None else []
-    return " and ".join(parts) or "undecided"
+    return " and ".join(parts) or _UNDECIDED
 
 
 def sentences(case: Case, *, several: bool) -> tuple[str, ...]:

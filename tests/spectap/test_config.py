@@ -42,6 +42,14 @@ K7 = {"name": "k7", "endpoint": "http://h:2/v1", "baseline": "Base", "window": 7
 TWICE = samples.loads({"rate": 2, "requests": 1}, {"rate": 2.0, "requests": 3})
 ONE = {"rate": 1, "requests": 1}
 BOTH = samples.loads({**ONE, "concurrency": 1}, ONE)
+TPOT = {"figure": "tpot-ms", "variant": "Base"}
+TWO_VALUES = {
+    "source": "https://example.org",
+    "conditions": "TP 8",
+    "test_case": "x",
+    "concurrency": 1,
+    "figures": [{**TPOT, "value": 15}, {**TPOT, "value": 16}],
+}
 PASSWORD = {**BASE, "endpoint": "http://me:hidden@h:1/v1"}
 
 
@@ -62,6 +70,7 @@ PASSWORD = {**BASE, "endpoint": "http://me:hidden@h:1/v1"}
         ({"variants": [BASE, {**K7, "endpoint": None}]}, "all or none must have an endpoint"),
         ({"variants": [PASSWORD]}, "endpoint: String should match pattern '[^']*'$"),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
+        ({"published": [TWO_VALUES]}, "published.0.figures: .*tpot-ms of Base has two values"),
         ({"bucket": None}, "bucket and region: both or neither"),
     ],
 )

@@ -16,6 +16,8 @@ from spectap.analysis.summarise import summarise
 from spectap.answer import Score
 from spectap.config import Config
 from spectap.errors import RunError
+from spectap.published import Figure as Published
+from spectap.published import Publication, PublishedFigure
 from tests.spectap import generated_runs
 from tests.spectap.analysis import ledgers
 from tests.spectap.generated_runs import ACCEPTANCE, ARTICLE, CASES, Line
@@ -24,6 +26,13 @@ BASE, SD = ARTICLE
 LOWER = {structure: share - 0.1 for structure, share in ACCEPTANCE.items()}
 LOAD: Line = generated_runs.config()["load"]
 KNOWN: Line = generated_runs.config(cases=CASES[::2])
+PUBLICATION = Publication(
+    source="https://example.org",
+    conditions="TP 8",
+    test_case="repetition",
+    concurrency=4,
+    figures=(PublishedFigure(figure=Published.TPOT, variant="SD", value=15),),
+)
 ELSE = {"name": "open-ended", "structure": "open-ended", "headline": True, "line": "Else "}
 
 
@@ -174,6 +183,10 @@ def test_figures_are_those_of_the_runs() -> None:
                 "variants": [BASE, SD | {"window": 5}],
                 "load": LOAD | {"rounds": 5, "points": [{"concurrency": 4, "requests": 5}]},
                 "bucket": "another",
+                "alternate": True,
+                "machines": 2,
+                "objectives": {"tpot_p90_ms": 30},
+                "published": (PUBLICATION,),
             },
             0.95,
             id="settings",
@@ -186,7 +199,8 @@ def test_what_is_said_of_runs_that_differ(
 ) -> None:
     comparison = compare([old()], [run(2, **changes)], threshold)
     variants = sorted({cell.variant for cell in comparison.cells})
-    assert (variants, sorted(comparison.settings), comparison.notes, comparison.gaps) == snapshot
+    settings = sorted(map(str, comparison.settings))
+    assert (variants, settings, comparison.notes, comparison.gaps) == snapshot
 
 
 def test_runs_that_do_not_compare_are_refused() -> None:
@@ -197,22 +211,26 @@ def test_runs_that_do_not_compare_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "name"),
+    ("changes", "text"),
     [
-        ({"load": LOAD | {"mean_output_tokens": 101}}, "mean_output_tokens"),
-        ({"load": LOAD | {"points": [{"concurrency": 8, "requests": 8}]}}, "load points"),
-        ({"test_cases": KNOWN["test_cases"][:1]}, "test cases"),
-        ({"test_cases": [KNOWN["test_cases"][0], ELSE]}, "open-ended.line"),
+        ({"load": LOAD | {"mean_output_tokens": 101}}, "mean_output_tokens: 100 before, 101 now"),
+        (
+            {"load": LOAD | {"points": [{"concurrency": 8, "requests": 8}]}},
+            "load points: concurrency 4 only before, concurrency 8 only now",
+        ),
+        ({"test_cases": KNOWN["test_cases"][:1]}, "test cases: open-ended only before"),
+        ({"test_cases": [KNOWN["test_cases"][0], ELSE]}, "open-ended.line: "),
     ],
 )
-def test_runs_of_different_things_are_not_judged(changes: dict[str, Any], name: str) -> None:
+def test_runs_of_different_things_are_not_judged(changes: dict[str, Any], text: str) -> None:
     """Though the acceptance of one of them is lower, which would be a real loss."""
     second = run(2, LOWER, **changes)
-    with pytest.raises(RunError, match=f"run-1, run-2: they are not comparable: {name}: "):
+    with pytest.raises(RunError, match=f"run-1, run-2: they are not comparable: {text}"):
         compare([old()], [second], 0.95)
-    if name != "load points":
+    if "load points" not in text:
         comparison = compare([old()], [second])
-        assert [field for field, *_ in comparison.incomparable] == [name]
+        (difference,) = map(str, comparison.incomparable)
+        assert difference.startswith(text)
         assert differing(comparison) == []
 
 

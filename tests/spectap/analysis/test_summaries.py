@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,16 +124,14 @@ def test_a_failed_attempt_in_a_round_that_does_not_count_is_not_paid_for() -> No
     assert costs[0][0] == costs[1][0] is not None
 
 
-def test_two_machines_are_named() -> None:
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({}, False), ({"machines": 2}, True), ({"machines": 2, "stand_in": "golden"}, False)],
+)
+def test_two_machines_are_named_unless_one_stands_in(changes: dict[str, Any], named: bool) -> None:
     config, records = ledgers.ledger()
-    said = [
-        any(
-            "on 2 machines" in note
-            for note in summarise(config.model_copy(update=each), records).notes
-        )
-        for each in ({}, {"machines": 2})
-    ]
-    assert said == [False, True]
+    notes = summarise(config.model_copy(update=changes), records).notes
+    assert any("Base and SD ran on 2 machines. " in note for note in notes) == named
 
 
 def test_summary_is_json(article: Summary) -> None:

@@ -29,6 +29,9 @@ from tests.spectap.commands.processes import Benchmark
         (["run"], "spectap: none.json: cannot be read: No such file or directory"),
         (["merge", "none"], "spectap: none: there is no such folder"),
         (["tap"], "spectap tap: the following arguments are required: --upstream, --ledger"),
+        # Not the value after it, as a URL that is none.
+        (["measure", "--concurency", "2"], "spectap measure: unknown option --concurency"),
+        (["tap", "--mode=fast"], "spectap tap: unknown option --mode"),
         ([], "spectap: the following arguments are required: command"),
     ],
 )

@@ -287,6 +287,15 @@ def test_a_launch_by_hand_is_asked_for(measure: Benchmark, cases: str) -> None:
     )
 
 
+def test_two_models_of_one_router_are_compared(configured: Configured) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "plain"}, {"id": "speculative"}]})
+
+    with serving(server(answer)) as (url,):
+        config, *_ = configured(f"Base={url}#plain", f"SD={url}#speculative")
+    assert config.models == {"Base": "plain", "SD": "speculative"}
+
+
 def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
     with serving(golden(), golden(model="another")) as (base, speculative):
         first, second = f"Base={base.url}", f"SD={speculative.url}"
@@ -296,8 +305,13 @@ def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
                 "there is no one model that all endpoints serve: name one by --model, or one each "
                 f"by NAME=URL#MODEL: Base: {MODEL}; SD: another",
             ),
-            ((first, "--model", "nope"), f"--model = 'nope': Base ({base.url}) serves {MODEL}"),
-            ((f"{first}#nope",), f"#'nope': Base ({base.url}) serves {MODEL}"),
+            ((first, "--model", "nope"), f"Base has no model 'nope'; it serves {MODEL}"),
+            ((f"{first}#nope",), f"Base has no model 'nope'; it serves {MODEL}"),
+            (
+                (first, f"SD={base.url}#{MODEL}"),
+                f"Base and SD are the same model of the same server ({MODEL} at {base.url}): of a "
+                "router, name the model of each by NAME=URL#MODEL",
+            ),
         ):
             ended = measure(*arguments)
             assert (ended.status, ended.err) == (2, f"spectap: {message}\n")

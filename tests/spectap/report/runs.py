@@ -116,8 +116,9 @@ PROGRAMS = replace(
 
 def visible(html: str) -> str:
     """The text of a page as it is read: without markup, white space folded."""
-    text = re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL)
-    return " ".join(text.replace("\N{WORD JOINER}", "").replace("&#39;", "'").split())
+    inline = re.sub(r'<span class="whole">(.*?)</span>', r"\1", html)
+    text = re.sub(r"<style>.*?</style>|<[^>]+>", " ", inline, flags=re.DOTALL)
+    return " ".join(text.replace("&#39;", "'").split())
 
 
 def section(html: str, anchor: str) -> str:

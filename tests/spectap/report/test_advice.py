@@ -70,6 +70,8 @@ def test_a_rehearsal_says_what_is_fastest_and_what_stood_in(
     warning = "Not advice for Trainium: golden endpoints stood in for the services."
     assert advice.in_short(rehearsal, "golden endpoints") == (warning,)
     assert advice.measure_next(rehearsal) == ()
+    # Another window is missing in the experiment, whatever stood in for its services.
+    assert advice.measure_next(replace(rehearsal, measure_next=("Another.",))) == ("Another.",)
     text = html(sweep, rehearsal)
     assert text.index("Not advice for Trainium") < text.index("Fastest in this rehearsal")
 

@@ -121,12 +121,14 @@ def test_it_follows_the_colour_scheme_of_the_page(html: str) -> None:
     assert marks == [*["variant-2", "muted", "variant-2"] * 2, *["muted"] * 3]
 
 
-def test_no_line_ends_in_an_interval_or_before_a_per_cent_sign(html: str) -> None:
+def test_no_line_ends_in_a_figure_and_nothing_invisible_is_copied(html: str) -> None:
     sentences = re.findall(r'<div class="sentence">.*?</div>', html, re.DOTALL)
     assert len(sentences) == 3
     for sentence in sentences:
-        assert "95\N{NO-BREAK SPACE}% interval" in sentence
-        assert not re.search(r"\d-\d|\d %", sentence)
+        assert '<span class="whole">95 %</span> interval' in sentence
+        assert re.search(r'<span class="whole">[\d.]+-[\d.]+</span>', sentence)
+        assert not re.search(r"\d-\d|\d %", re.sub(r'<span class="whole">.*?</span>', "", sentence))
+    assert not re.search("[\N{WORD JOINER}\N{NO-BREAK SPACE}]", html)
 
 
 def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:

@@ -21,7 +21,8 @@ FIGURES = (
     ("throughput-speedup", "SD", 3.0),
     ("acceptance-length", "SD", 5.0),
 )
-SOURCE = f"https://example.org/{'figures/' * 10}"
+SOURCE = f'https://example.org/{"figures/" * 10}?a=1&b="><b>'
+LINK = SOURCE.replace("&", "&amp;").replace('"', "&#34;").replace("<", "&lt;").replace(">", "&gt;")
 PUBLISHED = {
     "source": SOURCE,
     "conditions": "sonnets, TP 8.",
@@ -43,8 +44,8 @@ CONFIG = generated.config()
 def test_a_ratio_is_the_measured_figure_by_the_published_one(tmp_path: Path, rounds: int) -> None:
     content = generated.config(rounds=rounds, output_tokens=2000)
     run = runs.read(tmp_path, content | {"published": [PUBLISHED]})
-    [(table, source)] = published.tables(run.summary)
-    assert source == f"Conditions: sonnets, TP 8. Source: {SOURCE}"
+    [(table, conditions, source)] = published.tables(run.summary)
+    assert (conditions, source) == ("Conditions: sonnets, TP 8. Source:", SOURCE)
     assert table.title == "Published: repetition at concurrency 4"
     *rows, absent = table.groups[0]
     assert absent.values == (("15",), ("not measured",), ("-",))
@@ -78,9 +79,14 @@ def test_it_stands_in_both_forms_and_decides_nothing(tmp_path: Path) -> None:
     run = runs.read(tmp_path / "published", CONFIG | {"published": [PUBLISHED]})
     assert replace(run.summary, published=()) == plain.summary
     assert run.advice == plain.advice
+    rehearsed = published.explanation(replace(run.summary, rehearsal=True))
+    assert "measured figures are those of the stand-ins" in rehearsed
     view = run_view.of_run(run)
     assert [table.title for table, _ in view.tables][-1] == "Published: repetition at concurrency 4"
-    assert published.EXPLANATION in view.remarks
+    assert published.explanation(run.summary) in view.remarks
     assert SOURCE in terminal.text(view, terminal.NARROW)
-    assert "100.25" in runs.section(page.html(run), "published")
+    html = page.html(run)
+    assert "100.25" in runs.section(html, "published")
+    assert html.index('id="verdicts"') < html.index('id="published"') < html.index('id="tables"')
+    assert f'<a href="{LINK}">{LINK}</a>' in html
     assert not runs.section(page.html(plain), "published")

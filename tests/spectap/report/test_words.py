@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spectap import metrics
+from spectap import metrics, wording
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Crossover, Ladder
 from spectap.load_points import LoadPoint
@@ -46,6 +46,9 @@ CROSSED, FASTER = Crossover(5.6, 4, 8), Crossover(None, 8, None)
         (phrases.cost(Interval(3, 2.5, 4), priced=False), "3.0x (2.5-4.0)"),
         # Bounds are there if they have any width.
         (phrases.speed(Interval(2.912, 2.912, 2.912)), "2.91x"),
+        # Rounded to cents, it would not be the price of the file.
+        (wording.price(2.235), "$2.235"),
+        (wording.price(1012.5), "$1,012.50"),
         (phrases.load_points([LoadPoint(rate=1, requests=4)]), "1 request a second"),
     ],
 )
