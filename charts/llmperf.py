@@ -117,7 +117,7 @@ def benchmark_config(
         test_cases=tuple(_test_case(experiment, case) for case in load.test_cases),
         objectives=config.Objectives(**objectives.model_dump()) if objectives else None,
         keep_answers=load.keep_answers,
-        apart=experiment.isolated,
+        isolated=experiment.isolated,
         machines=1 if experiment.isolated else experiment.capacity.nodes,
         stopper=stopper if experiment.capacity.stops_after_run else None,
         api_key_secret=experiment.api_key_secret,

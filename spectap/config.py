@@ -203,11 +203,11 @@ class Config(Model):
     keep_answers: bool = Field(
         False, description="Whether the texts of answers are kept, and not only their digests."
     )
-    apart: bool = Field(
+    isolated: bool = Field(
         False,
         description="Whether each variant is measured by itself, at a time and on devices of its "
         "own, as in a sweep.",
-        exclude_if=lambda apart: not apart,
+        exclude_if=lambda isolated: not isolated,
     )
     alternate: bool = Field(
         False,
@@ -255,7 +255,7 @@ class Config(Model):
             raise ValueError("variants: the first must be a baseline")
         if len(self.endpoints) not in (0, len(self.variants)):
             raise ValueError("variants: all or none must have an endpoint")
-        if self.apart and self.load.launches > 1:
+        if self.isolated and self.load.launches > 1:
             raise ValueError("load: launches: must be 1 where variants are measured apart")
         if (self.bucket is None) != (self.region is None):
             raise ValueError("bucket and region: both or neither")
@@ -322,7 +322,7 @@ def read(path: Path) -> Config:
 def differences(begun: Config, config: Config) -> list[str]:
     """The fields that differ and decide what is measured."""
     ignored = {"stopper", "api_key_secret", "published"}
-    if begun.apart:  # a price may change before the last variant is measured
+    if begun.isolated:  # a price may change before the last variant is measured
         ignored |= {"cost", "settings", "objectives"}
     fields = [name for name in Config.model_fields if name not in ignored]
     return [name for name in fields if getattr(begun, name) != getattr(config, name)]

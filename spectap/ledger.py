@@ -44,16 +44,22 @@ def read_ledger(path: Path) -> list[Record]:
     return list(journal.read(path, Record))
 
 
-def last_attempts(lines: Iterable[Line], *, apart: bool = False) -> list[Line]:
+def last_attempts(lines: Iterable[Line], *, isolated: bool = False) -> list[Line]:
     """The requests, or the checked answers, of the last attempt at each turn of each run.
 
     A turn is a test case at a load point in a round. An attempt measures all variants at once, so a
     repeated one takes the place of what the one before it measured of any variant; where variants
-    are measured ``apart``, each has attempts of its own. Of controls each attempt counts.
+    are measured ``isolated``, each has attempts of its own. Of controls each attempt counts.
     """
     lines = list(lines)
     turns = [
-        (getattr(line, "run", ""), line.round, line.case, line.load, line.variant if apart else "")
+        (
+            getattr(line, "run", ""),
+            line.round,
+            line.case,
+            line.load,
+            line.variant if isolated else "",
+        )
         for line in lines
     ]
     last: dict[tuple[str, int, str, str, str], int] = {}

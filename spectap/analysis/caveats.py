@@ -107,7 +107,7 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
     if summary.not_run:
         turns = wording.count(summary.not_run, "turn")
         yield f"The run ended early: its last {turns} were not measured and are in no figure."
-    if config.apart and summary.compares:
+    if config.isolated and summary.compares:
         measured = "The variants were measured one after another"
         if evidence.unsteadiness is None:
             yield f"{measured}, and no control loads show what changed: nothing is compared."

@@ -99,7 +99,7 @@ def correctness(
 def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_Check]:
     by_side = defaultdict(list)
     measured = (answer for answer in answers if answer.round > WARM_UP)
-    for answer in last_attempts(measured, apart=config.apart):
+    for answer in last_attempts(measured, isolated=config.isolated):
         for form in {answer.form, None}:
             by_side[answer.case, answer.variant, form].append(answer)
     for case in config.test_cases:

@@ -57,7 +57,7 @@ class Plan:
     """Whether the number of rounds is."""
     not_run: int = 0
     """Turns that were to be measured after the last of each test case and load point."""
-    apart: bool = False
+    isolated: bool = False
     rehearsal: bool = False
     repeated: Sequence[Record] = ()
     launches: int = 1
@@ -148,7 +148,7 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
     """The evidence of a run: without its warm-up, turns that were measured again, and requests of
     cases and load points that the configuration does not name."""
     every = grouping.at_load_points(config.load, records)
-    counted, repeated = _counted(every, apart=config.apart)
+    counted, repeated = _counted(every, isolated=config.isolated)
     needed = stopping.measured_rounds(config, counted)
     rounds = stopping.begun_rounds(needed, counted)
     ranged = not config.load.rounds.fixed
@@ -174,18 +174,18 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
         known=True,
         fixed=config.load.rounds.fixed,
         not_run=sum(needed.values()) - sum(rounds[case_point] for case_point in begun),
-        apart=config.apart,
+        isolated=config.isolated,
         rehearsal=config.stand_in is not None,
         repeated=repeated,
         launches=config.load.launches,
     )
-    return _evidence(plan, measured, unsteadiness_of(every) if config.apart else None)
+    return _evidence(plan, measured, unsteadiness_of(every) if config.isolated else None)
 
 
 def of_ledgers(records: Iterable[Record]) -> Evidence:
     """The evidence of ledgers alone: what the records name, in the order of their first request.
     The first variant is the baseline of the others."""
-    counted, repeated = _counted(records, apart=False)
+    counted, repeated = _counted(records, isolated=False)
     variants = [*dict.fromkeys(record.variant for record in counted)]
     cases = [*dict.fromkeys(record.case for record in counted)]
     points = dict.fromkeys((record.case, record.load) for record in counted)
@@ -201,10 +201,10 @@ def of_ledgers(records: Iterable[Record]) -> Evidence:
     return _evidence(plan, counted, None)
 
 
-def _counted(records: Iterable[Record], *, apart: bool) -> tuple[list[Record], list[Record]]:
+def _counted(records: Iterable[Record], *, isolated: bool) -> tuple[list[Record], list[Record]]:
     """The records that count, and those of turns measured again. The warm-up is neither."""
     measured = [record for record in records if record.round > WARM_UP]
-    counted = last_attempts(measured, apart=apart)
+    counted = last_attempts(measured, isolated=isolated)
     last = {id(record) for record in counted}
     return counted, [record for record in measured if id(record) not in last]
 
@@ -239,7 +239,7 @@ def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness 
         key: obstacle
         for key, baseline in plan.pairs
         if (obstacle := claims.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
-        or (obstacle := claims.UNCONTROLLED if plan.apart and not unsteadiness else None)
+        or (obstacle := claims.UNCONTROLLED if plan.isolated and not unsteadiness else None)
         or (obstacle := None if plan.known else _recorded_apart(by_cell, cells, key, baseline))
     }
     evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, paid, unsteadiness)
@@ -281,7 +281,7 @@ def _recorded_apart(
 def _attempt(record: Record, plan: Plan) -> tuple[int, str, int, CasePoint, str]:
     """The attempt at a turn that a request was of: with all variants, unless each has its own."""
     point = record.case, record.load
-    return record.attempt, record.run, record.round, point, record.variant if plan.apart else ""
+    return record.attempt, record.run, record.round, point, record.variant if plan.isolated else ""
 
 
 def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:

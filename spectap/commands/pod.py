@@ -123,9 +123,9 @@ class _IsolatedVariant:
         """
         path = _config_path()
         self.sweep = configuration.read(path)
-        if not self.sweep.apart:
+        if not self.sweep.isolated:
             raise RunError(
-                f"{path}: apart = false: must be true, since a variant is measured alone"
+                f"{path}: isolated = false: must be true, since a variant is measured alone"
             )
         if self.sweep.offline != offline:
             allowed = "must have none, since they run as jobs" if offline else "must have one each"

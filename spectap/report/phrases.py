@@ -102,7 +102,7 @@ def arrangement(config: Config) -> str:
     """How the variants of a turn were loaded; empty for one variant."""
     if len(config.variants) < 2:
         return ""
-    if config.apart:
+    if config.isolated:
         return "variants one after another"
     return "variants by turns" if config.alternate else "variants beside each other"
 

@@ -108,7 +108,7 @@ def read(folder: Path) -> Results:
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
     ledger = grouping.at_load_points(config.load, uninterrupted(read_ledger(path), folder))
-    records = tuple(last_attempts(ledger, apart=config.apart))
+    records = tuple(last_attempts(ledger, isolated=config.isolated))
     prompts = folder / PROMPTS
     try:
         sets = _SETS.validate_json(prompts.read_bytes()) if prompts.exists() else ()
@@ -150,7 +150,7 @@ def _missing(folder: Path, config: Config) -> Iterator[str]:
     """Variants that were to be measured apart, greedy answers, the end of the ledger."""
     if (parts := read_merged(folder)) is not None:
         yield from parts.sentences
-    if config.apart and any(case.prompts is None for case in config.test_cases):
+    if config.isolated and any(case.prompts is None for case in config.test_cases):
         yield (
             "Greedy answers were not compared, because the variants did not serve at the same time."
         )

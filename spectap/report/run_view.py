@@ -70,7 +70,7 @@ def _lead(run: Results) -> Iterator[str]:
     yield ", ".join(filter(None, parts)) + "."
     if summary.started and summary.ended:
         yield f"Measured {wording.period(summary.started, summary.ended)}."
-    if run.config.apart:
+    if run.config.isolated:
         yield "Each variant was measured by itself, at a time and on devices of its own."
 
 

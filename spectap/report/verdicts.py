@@ -95,7 +95,7 @@ def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
         cover = f" To cover it, set {_setting(config, 'launches', 3)}."
         yield (
             "Each server was launched once, so no interval covers what differs between two "
-            f"launches.{'' if config and config.apart else cover}"
+            f"launches.{'' if config and config.isolated else cover}"
         )
     gap, few = summary.round_gap_seconds, len(summary.cases) <= _FEW_CASES
     if few and not summary.rehearsal and gap is not None and gap < _SPREAD_SECONDS:

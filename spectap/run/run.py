@@ -129,7 +129,7 @@ class Run:
     @property
     def _control_is_due(self) -> bool:
         """A variant that is measured alone ends with a control."""
-        return self._config.apart and not self._attempts.controlled
+        return self._config.isolated and not self._attempts.controlled
 
     def _what_failed(self) -> Iterator[str]:
         failures = self._attempts.failures
@@ -166,7 +166,7 @@ class Run:
             taps.launch = self._attempts.launch
             await self._warm_up(taps)
             silent = taps.silent
-            if self._config.apart and self._attempts.pending and not await self._control(taps):
+            if self._config.isolated and self._attempts.pending and not await self._control(taps):
                 return
             # Each turn once: what fails now probably fails again at once, but not after a restart.
             for number in range(1, self._config.load.rounds.at_most + 1):
@@ -337,7 +337,7 @@ class Run:
 
     async def _compare_answers(self) -> None:
         """Asks the variants directly, when nothing is measured any more, and all of them serve."""
-        if self._config.apart:
+        if self._config.isolated:
             return
         self._say("comparing the answers")
         divergences = await greedy.compare(self._config)

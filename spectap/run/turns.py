@@ -64,7 +64,7 @@ class Attempts:
         self._last = dict.fromkeys(series, config.load.rounds.at_most)
         self._count: Counter[Turn] = Counter()
         self._outcomes: dict[Turn, str | None] = {}  # why the last attempt failed, if it did
-        self._maximum = math.inf if config.apart else MAXIMUM_ATTEMPTS
+        self._maximum = math.inf if config.isolated else MAXIMUM_ATTEMPTS
         self._controls = 0
         self._ends_with_control = False
         self._number: Counter[Turn] = Counter()
@@ -88,7 +88,7 @@ class Attempts:
                 if fewest < config.needed(points[turn.load]):
                     failure = "the ledger does not have its requests"
             self._count_attempt(turn, failure)
-        if config.apart:
+        if config.isolated:
             self._controls = min(self._controls, len(whole_controls(records, config)))
         self._journal = Journal(folder / PROGRESS)
 

@@ -112,7 +112,7 @@ class Sweep:
             variants=[{"name": BASELINE, **_ENDPOINT}, *self._speculating()],
             load=samples.load(points=points, rounds=self.rounds, mean_output_tokens=self.tokens),
             test_cases=[self._case(name) for name in self.acceptances],
-            apart=self.wander is not None,
+            isolated=self.wander is not None,
         )
 
     def records(self, seed: int = 0) -> list[Record]:

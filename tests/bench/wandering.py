@@ -58,7 +58,7 @@ class Apart:
         config = configuration(self.world)
         base, speculative = config.variants
         copies = (speculative.model_copy(update={"name": name}) for name in self.names[1:])
-        return config.model_copy(update={"variants": (base, *copies), "apart": True})
+        return config.model_copy(update={"variants": (base, *copies), "isolated": True})
 
     def records(self, number: int) -> list[Record]:
         """The requests of one of its runs, controls included; the same number, the same run."""
@@ -137,4 +137,4 @@ WORLDS: Final = (
 )
 
 
-GROUPS: Final = (Group("apart", WORLDS, {SPEED: Bar()} | VERDICTS, 40),)
+GROUPS: Final = (Group("isolated", WORLDS, {SPEED: Bar()} | VERDICTS, 40),)

@@ -97,7 +97,7 @@ def test_the_merged_run_has_the_complete_variants_each_with_controls(sweep: Rehe
         assert {record.variant for record in records} == {variant}
         assert len({record.attempt for record in records if record.round == -1}) >= 2
     merged = Config.model_validate_json((sweep.outcome.run_dir / "sweep.json").read_bytes())
-    assert merged.apart
+    assert merged.isolated
     assert len(merged.variants) == 3
 
 

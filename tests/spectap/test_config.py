@@ -62,7 +62,10 @@ PASSWORD = {**BASE, "endpoint": "http://me:hidden@h:1/v1"}
         ({"load": samples.load(rounds=0)}, "load.rounds: must be at least 1"),
         ({"load": samples.load(launches=2)}, "load: launches: must be 1 or at least 3"),
         ({"load": samples.load(launches=3)}, "load: launches: rounds must be a multiple of 3"),
-        ({"load": samples.load(rounds=3, launches=3), "apart": True}, "launches: must be 1 where"),
+        (
+            {"load": samples.load(rounds=3, launches=3), "isolated": True},
+            "launches: must be 1 where",
+        ),
         ({"objectives": {"ttft_p90_ms": 5, "e2e_p90_ms": 4}}, "e2e_p90_ms must be more than ttft"),
         ({"variants": []}, "the first must be a baseline"),
         ({"variants": [BASE, BASE]}, "variants: Base is duplicated"),

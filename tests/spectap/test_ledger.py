@@ -68,7 +68,7 @@ def test_an_attempt_takes_the_place_of_the_one_before_on_all_variants() -> None:
     assert last_attempts([*replaced, *counted]) == counted
     assert last_attempts([*counted, *replaced]) == counted
     # Variants that are measured apart have attempts of their own.
-    assert last_attempts([*replaced, *counted], apart=True) == [replaced[1], *counted]
+    assert last_attempts([*replaced, *counted], isolated=True) == [replaced[1], *counted]
 
 
 @pytest.mark.parametrize("length", [1, 200])

@@ -29,7 +29,7 @@ def sweep_configuration() -> Line:
     generated = generated_runs.config(variants=TWO_BASELINES, rounds=3)
     endpoint = "http://127.0.0.1:8000/v1"
     variants = [{**variant, "endpoint": endpoint} for variant in generated["variants"]]
-    return {**generated, "apart": True, "variants": variants}
+    return {**generated, "isolated": True, "variants": variants}
 
 
 def write(folder: Path, complete: Collection[str] = NAMES) -> Path:
@@ -139,7 +139,7 @@ def test_a_turn_that_one_variant_repeated_counts_of_the_others(folder: Path) -> 
     counting = [line for line in turn if line["case"] == "counting"]
     append(path, [{**line, "attempt": 2, "request": line["request"] + "-2"} for line in counting])
     merge(folder)
-    counted = last_attempts(results.read(folder).records, apart=True)
+    counted = last_attempts(results.read(folder).records, isolated=True)
     of_turn = [r for r in counted if (r.round, r.case) == (1, "counting")]
     assert Counter(record.variant for record in of_turn) == dict.fromkeys(NAMES, 4)
     assert {r.attempt for r in of_turn if r.variant == "k7"} == {2}

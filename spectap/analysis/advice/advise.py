@@ -64,9 +64,9 @@ def advise(
     rehearsal = config.stand_in is not None
     if not lines:
         return Advice(mix=tuple(shares.items()), rehearsal=rehearsal, notes=observed.notes)
-    unsteadiness = unsteadiness_of(records) if config.apart else None
-    uncontrolled = config.apart and unsteadiness is None
-    expected = outlook(observed, lines, apart=config.apart, unsteadiness=unsteadiness)
+    unsteadiness = unsteadiness_of(records) if config.isolated else None
+    uncontrolled = config.isolated and unsteadiness is None
+    expected = outlook(observed, lines, isolated=config.isolated, unsteadiness=unsteadiness)
     every_prospect = tuple(prospects(observed, lines, expected))
     scoped = (observed, lines, expected, every_prospect, shares)
     recommended = [*recommendations(*scoped, cost=config.cost, advises=not rehearsal)]

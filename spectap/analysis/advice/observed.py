@@ -107,7 +107,7 @@ def observe(config: Config, records: Iterable[Record]) -> Observed:
             for record in records
             if record.round > WARM_UP and record.case in of_cases and record.load in points
         ],
-        apart=config.apart,
+        isolated=config.isolated,
     )
     classes = [record.prompt_class or of_cases[record.case] for record in counted]
     names = [*dict.fromkeys(classes)]

@@ -67,15 +67,15 @@ def outlook(
     observed: Observed,
     lines: Sequence[Series],
     *,
-    apart: bool,
+    isolated: bool,
     unsteadiness: Unsteadiness | None,
 ) -> Outlook:
     """The outlook of all lines, at every window up to the largest measured.
 
-    Of variants that were measured ``apart`` nothing is certain unless ``unsteadiness`` says what
+    Of variants that were measured ``isolated`` nothing is certain unless ``unsteadiness`` says what
     changed from the time of one to that of another.
     """
-    weights, shifts = _draws(observed, apart, unsteadiness)
+    weights, shifts = _draws(observed, isolated, unsteadiness)
     totals = {
         name: Totals(*(np.einsum("br,lrc->blc", weights[name], total) for total in side.totals))
         for name, side in observed.sides.items()
@@ -119,12 +119,12 @@ def outlook(
         shift = error * generator.standard_normal(_REPLICATES)
         for request in requests:
             request[1:] += shift[:, np.newaxis, np.newaxis]
-    certain = observed.rounds >= FEWEST_ROUNDS and not (apart and unsteadiness is None)
+    certain = observed.rounds >= FEWEST_ROUNDS and not (isolated and unsteadiness is None)
     return Outlook(measured, predicted, held_out, errors, certain)
 
 
 def _draws(
-    observed: Observed, apart: bool, unsteadiness: Unsteadiness | None
+    observed: Observed, isolated: bool, unsteadiness: Unsteadiness | None
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Of each variant, over draw: how often each round counts (the second axis), and the logarithm
     of what the time at which it was measured adds to its figures.
@@ -134,7 +134,7 @@ def _draws(
     """
     names, rounds = [*observed.sides], observed.rounds
     generator = np.random.default_rng(_SEED)
-    shared = 0.0 if apart else math.sqrt((rounds - 1) / (rounds - 1 + _SHARED))
+    shared = 0.0 if isolated else math.sqrt((rounds - 1) / (rounds - 1 + _SHARED))
 
     def drawn() -> Array:
         counts = generator.multinomial(rounds - 1, np.full(rounds, 1 / rounds), size=_REPLICATES)

@@ -201,8 +201,8 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
     "loads that the configuration does not name": lambda: loads(POINTS[:2]),
     "prompts": _prompts,
     "answers that do not end": _endless,
-    "apart": lambda: (ISOLATED.configuration(), ISOLATED.records(0)),
-    "apart, no controls": lambda: (
+    "isolated": lambda: (ISOLATED.configuration(), ISOLATED.records(0)),
+    "isolated, no controls": lambda: (
         ISOLATED.configuration(),
         [r for r in ISOLATED.records(0) if r.round != CONTROL],
     ),

@@ -125,7 +125,7 @@ def without(variant: str, load: str = "") -> Change:
 
 SWEEPS = {
     "small": SMALL,
-    "apart": ISOLATED,
+    "isolated": ISOLATED,
     "two rounds": dataclasses.replace(SMALL, rounds=2, loads=(1,)),
     "one window": dataclasses.replace(SMALL, windows=(7,), draft_costs=(0.03,), loads=(1,)),
     "between": Sweep("between", Linear(0.04), (0.04,), {"structured": (0.85,)}, windows=(3, 15)),

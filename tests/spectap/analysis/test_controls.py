@@ -66,7 +66,7 @@ def test_a_resumed_variant_has_more_controls_and_its_range_counts() -> None:
     assert unsteadiness is not None
     assert unsteadiness.change == pytest.approx(math.log(1.1))
     assert unsteadiness.seconds == 300
-    assert last_attempts(attempts, apart=True) == attempts
+    assert last_attempts(attempts, isolated=True) == attempts
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_every_comparison_of_two_variants_is_widened_and_no_figure_of_one() -> N
     lost = [dataclasses.replace(record, end=1e6, error="lost") for record in lost]
     isolated = summary([*records, *lost])
     together = summarise(
-        STEADY.configuration().model_copy(update={"apart": False}), without_controls(records)
+        STEADY.configuration().model_copy(update={"isolated": False}), without_controls(records)
     )
     for case, plain_case in zip(isolated.cases, together.cases, strict=True):
         for cell, plain_cell in zip(case.cells, plain_case.cells, strict=True):

@@ -53,7 +53,7 @@ def collect(tmp_path: Path, benchmark: Benchmark, store: Aws) -> Collect:
 
 
 def write(folder: Path, variants: list[dict[str, Any]]) -> None:
-    settings = samples.settings(apart=True, variants=variants)
+    settings = samples.settings(isolated=True, variants=variants)
     (folder / "config.json").write_text(json.dumps(settings))
 
 

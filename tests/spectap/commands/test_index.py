@@ -45,7 +45,7 @@ class Sweep:
         """The configuration of all indexes; ``changes`` replace top-level keys."""
         urls = {name: server.url for name, server in self.servers.items()}
         variants, load = samples.variants(**urls), samples.load(rounds=1)
-        settings = samples.settings(apart=True, variants=variants, load=load) | changes
+        settings = samples.settings(isolated=True, variants=variants, load=load) | changes
         (self.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
 
     def environment(self, variant: str, *, start_seconds: int = 20) -> dict[str, str]:
@@ -311,13 +311,13 @@ def test_it_ends_at_once_where_nothing_is_to_be_put_in_order() -> None:
         ({"JOB_COMPLETION_INDEX": "3"}, "JOB_COMPLETION_INDEX = '3': must be a whole number from"),
         ({"START_SECONDS": "0"}, "START_SECONDS = '0': must be a whole number of at least 1"),
         ({"RUN_ID": "a/b"}, "RUN_ID = 'a/b': must match [A-Za-z0-9][A-Za-z0-9._-]{0,127}"),
-        ({}, "config.json: apart = false: must be true"),
+        ({}, "config.json: isolated = false: must be true"),
     ],
 )
 def test_a_bad_environment_is_one_line(
     benchmark: Benchmark, sweep: Sweep, environment: dict[str, str], message: str
 ) -> None:
-    sweep.write(apart=bool(environment))
+    sweep.write(isolated=bool(environment))
     ended = benchmark("index", **(sweep.environment("Base") | environment))
     assert (ended.status, ended.err.count("\n")) == (2, 1)
     assert message in ended.err

@@ -19,7 +19,7 @@ def test_each_part_is_a_row_and_the_notes_say_what_the_figures_are_not(
 ) -> None:
     base, speculative = VARIANTS
     variants = [base, {**speculative, "mode": mode}]
-    settings = samples.settings(apart=True, variants=variants, stand_in="an <i>output</i>")
+    settings = samples.settings(isolated=True, variants=variants, stand_in="an <i>output</i>")
     (tmp_path / "inference_demo").mkdir()
     (tmp_path / "config.json").write_text(json.dumps(settings))
     for name, recorded in (("Base", "baseline"), ("SD", "vanilla")):

@@ -144,7 +144,7 @@ def test_of_many_variants_the_findings_are_folded(tmp_path: Path) -> None:
         {**generated.ARTICLE[1], "name": f"k{window}", "window": window} for window in range(2, 8)
     ]
     configuration = generated.config(variants=variants, rounds=3, output_tokens=20)
-    text = page.html(runs.read(tmp_path, configuration | {"apart": True}))
+    text = page.html(runs.read(tmp_path, configuration | {"isolated": True}))
     sentence = "Each variant was measured by itself, at a time and on devices of its own."
     assert sentence in visible(text)
     assert text.count('class="words variant-7">k7</th>') >= 3

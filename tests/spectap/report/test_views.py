@@ -128,7 +128,7 @@ def test_a_headline_of_what_is_undecided(comparison: Results) -> None:
     [
         ({}, "benchmark.launches: 3.|benchmark.spread_minutes: 50."),
         ({"experiment": "measure"}, "--launches 3.|--spread 50."),
-        ({"apart": True}, "differs between two launches.|benchmark.spread_minutes: 50."),
+        ({"isolated": True}, "differs between two launches.|benchmark.spread_minutes: 50."),
         (None, "or benchmark.launches: 3 (an experiment file).|--spread MINUTES (spectap measure)"),
     ],
 )
@@ -139,7 +139,7 @@ def test_what_no_interval_covers_is_said_with_what_to_set(
     _, below = verdicts.headline(replace(comparison.summary, round_gap_seconds=60), config)
     for sentence, text in zip(below[-2:], settings.split("|"), strict=True):
         assert text in sentence
-    assert ("To cover it" in below[-2]) == (changes != {"apart": True})
+    assert ("To cover it" in below[-2]) == (changes != {"isolated": True})
 
 
 def test_advice(sweep: Results, snapshot: SnapshotAssertion) -> None:

@@ -371,7 +371,7 @@ class Alone(Setup):
     """Only Base's endpoint is measured, in batches of ``batch``."""
 
     def __init__(self, folder: Path, batch: int | None = None, **changes: Any) -> None:
-        super().__init__(folder, apart=True, **changes)
+        super().__init__(folder, isolated=True, **changes)
         self._batch = batch
 
     def config(self) -> Config:

@@ -63,7 +63,7 @@ def test_a_failed_turn_is_tried_again_but_not_for_ever(tmp_path: Path, attempts:
         assert turn in Attempts(tmp_path, CONFIG, []).pending
         attempts.note(turn, f"failure {attempt}")
     # Where variants are measured apart, the Job counts pods.
-    isolated = CONFIG.model_copy(update={"apart": True, "variants": CONFIG.variants[:1]})
+    isolated = CONFIG.model_copy(update={"isolated": True, "variants": CONFIG.variants[:1]})
     assert turn in Attempts(tmp_path, isolated, []).pending
     again = Attempts(tmp_path, CONFIG, [])
     assert turn not in again.pending
@@ -120,11 +120,11 @@ def test_a_run_is_not_mixed_with_another_configuration(tmp_path: Path) -> None:
         prepare(tmp_path / "file", samples.config())
 
 
-BEGUN: Any = {"settings": {"Target": "t", "Price": "35.76 USD"}, "apart": True}
+BEGUN: Any = {"settings": {"Target": "t", "Price": "35.76 USD"}, "isolated": True}
 LATER: Any = {
     "settings": {"Target": "t", "Price": "40.25 USD"},
     "objectives": {"ttft_p90_ms": 900},
-    "apart": True,
+    "isolated": True,
 }
 
 
