@@ -205,7 +205,7 @@ class Benchmark(Strict):
         1,
         ge=1,
         description="How often each service is launched, 1 or at least 3: rounds are split into as "
-        "many blocks. With 1, what differs between launches is in no interval.",
+        "many blocks. With 1, no interval covers what differs between launches.",
     )
     mean_input_tokens: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Of a line's prompt, which needs it. Sets and files are sent as they are."
