@@ -16,8 +16,8 @@ from spectap import metrics, names, palette
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric, Published
 
-MINUTE: Final = 1
-SPEED_UP_MINUTES: Final = 5
+MINUTE: Final = Duration.minutes(1)
+SPEED_UP_PERIOD: Final = Duration.minutes(5)
 """A variant and its baseline must both have finished a request in the same period."""
 
 STATISTIC: Final = "p50"
@@ -43,7 +43,7 @@ def measured(
         case,
         point,
         statistic=STATISTIC,
-        period=period or Duration.minutes(MINUTE),
+        period=period or MINUTE,
         label=label or named(variant, point, f"{variant.name} {STATISTIC}"),
         color=None if label else _colour(variant),
     )
@@ -61,7 +61,7 @@ def speed_up(
 
     ``variant`` must not be a baseline.
     """
-    period = period or Duration.minutes(SPEED_UP_MINUTES)
+    period = period or SPEED_UP_PERIOD
     (baseline,) = (v for v in variants(variant.experiment) if v.name == variant.baseline)
     operands = {
         _identifier(each, case, point): measured(
@@ -127,7 +127,7 @@ def node(
         metric_name=name,
         dimensions_map={"ClusterName": experiment.cluster_name},
         statistic=statistic,
-        period=period or Duration.minutes(MINUTE),
+        period=period or MINUTE,
         label=f"{name} ({statistic})",
     )
 
@@ -151,7 +151,7 @@ def _published(
 
 
 def _on_a_ladder(variant: Variant) -> bool:
-    return len(variant.experiment.benchmark.points) > 1
+    return len(variant.experiment.benchmark.listed_points) > 1
 
 
 def named(variant: Variant, point: LoadPoint, words: str) -> str:

@@ -78,12 +78,11 @@ def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[clou
     """
     if experiment.workload is Workload.JOB:
         return []
-    cases = experiment.benchmark.test_cases
-    widgets = sum(len(row) for row in _section(experiment, cases[0]))
-    most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // widgets
+    sections = [[*_section(experiment, case)] for case in experiment.benchmark.test_cases]
+    most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // sum(map(len, sections[0]))
     pages = [
-        [row for case in cases[start : start + most] for row in _section(experiment, case)]
-        for start in range(0, len(cases), most)
+        [row for section in sections[start : start + most] for row in section]
+        for start in range(0, len(sections), most)
     ]
     pages[0] = [*_overview(experiment), *pages[0]]
     return [

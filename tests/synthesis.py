@@ -9,7 +9,6 @@ from typing import Any
 
 import aws_cdk as cdk
 import cdk8s
-import jsii._type_checking
 from cdk_nag import AwsSolutionsChecks
 from ruamel.yaml import YAML
 
@@ -17,9 +16,6 @@ from app import compose
 from charts.manifests import charts
 from charts.names import Deployed, bucket_name
 from experiment import Experiment
-
-# What mypy checks in our code is not checked again at each call, but for the calls of test_app.py.
-jsii._type_checking._resolved_check = lambda **_: None
 
 ROOT = Path(__file__).parent.parent
 CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]

@@ -1,6 +1,7 @@
 """Imports point one way. Found by reading the source, so that lazy imports count as well."""
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -88,13 +89,17 @@ def _name(file: Path) -> str:
     return ".".join(parts).removesuffix(".__init__")
 
 
-_FOLDERS: Final = {path.parent for path in ROOT.glob("*/*.py") if path.parent.name != "tests"}
-MODULES: Final = {
-    _name(file): ast.parse(file.read_text(encoding="utf-8"))
-    for file in (*ROOT.glob("*.py"), *(f for folder in _FOLDERS for f in folder.rglob("*.py")))
-}
-"""Every module of the project but the tests, with its syntax tree."""
-IMPORTS: Final = [(module, name) for module, tree in MODULES.items() for name in _imported(tree)]
+@functools.cache
+def _modules() -> Mapping[str, ast.Module]:
+    """Every module of the project but the tests, with its syntax tree."""
+    folders = {path.parent for path in ROOT.glob("*/*.py") if path.parent.name != "tests"}
+    files = (*ROOT.glob("*.py"), *(f for folder in folders for f in folder.rglob("*.py")))
+    return {_name(file): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+@functools.cache
+def _imports() -> list[tuple[str, str]]:
+    return [(module, name) for module, tree in _modules().items() for name in _imported(tree)]
 
 
 def _within(imported: str, package: str) -> bool:
@@ -102,9 +107,9 @@ def _within(imported: str, package: str) -> bool:
 
 
 def test_every_package_is_in_its_layer() -> None:
-    assert {module.partition(".")[0] for module in MODULES} == set(MAY_IMPORT)
+    assert {module.partition(".")[0] for module in _modules()} == set(MAY_IMPORT)
     wrong = []
-    for module, imported in IMPORTS:
+    for module, imported in _imports():
         package, other = module.partition(".")[0], imported.partition(".")[0]
         is_allowed = any(_within(imported, allowed) for allowed in MAY_IMPORT[package])
         if other in MAY_IMPORT and other != package and not is_allowed:
@@ -115,7 +120,7 @@ def test_every_package_is_in_its_layer() -> None:
 def test_constructs_know_no_experiment_and_no_chart() -> None:
     """Nor does what they import of the stacks. So they fit any cluster."""
     fit = ("stacks.constructs", "stacks.roles", "stacks.acknowledge")
-    ours = [(module, name) for module, name in IMPORTS if name.partition(".")[0] in MAY_IMPORT]
+    ours = [(module, name) for module, name in _imports() if name.partition(".")[0] in MAY_IMPORT]
     imported = {n for m, n in ours if any(_within(m, each) for each in fit)}
     assert {name for name in imported if not any(_within(name, each) for each in fit)} == set()
     assert imported
@@ -124,7 +129,7 @@ def test_constructs_know_no_experiment_and_no_chart() -> None:
 def test_rooms_of_the_benchmark_import_what_is_below_them() -> None:
     level = {room: number for number, rooms in enumerate(ROOMS) for room in rooms}
     wrong = set()
-    for module, imported in IMPORTS:
+    for module, imported in _imports():
         if module.startswith("spectap.") and imported.startswith("spectap."):
             room, target = module.split(".")[1], imported.split(".")[1]
             is_below = level[target] < level[room] or level[room] == 0 == level[target]
@@ -139,7 +144,7 @@ def test_stacks_and_charts_read_nothing() -> None:
     The synthesizer reads what the CDK has just written.
     """
     wrong = []
-    for module, tree in MODULES.items():
+    for module, tree in _modules().items():
         if module.partition(".")[0] not in ("stacks", "charts") or _within(module, POD_SCRIPTS):
             continue
         if module == "stacks.synthesizer":

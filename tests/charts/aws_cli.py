@@ -6,6 +6,7 @@ arguments, environment, folder and files of who called, and ends when the caller
 """
 
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -49,7 +50,13 @@ def main(address: str) -> None:
     """Waits for calls, until it is ended."""
     import awscli.clidriver
     import awscli.handlers  # has the driver import it here and not in each call
+    import botocore.session
 
+    # Each call would read the descriptions of services again, for as long as all the rest.
+    botocore.session.create_loader = functools.cache(botocore.session.create_loader)
+    session = botocore.session.get_session()
+    session.create_client("s3", "us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    session.get_available_services()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for what has ended
     with socket.socket(socket.AF_UNIX) as server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -23,6 +24,7 @@ def pins() -> dict[str, str]:
     return {normal(name): version for name, version in pairs}
 
 
+@functools.cache
 def imported() -> set[str]:
     """The packages, other than Python's and its own, that the benchmark imports."""
     modules = {name for path in FOLDER.rglob("*.py") for name in modules_of(path)}

@@ -20,6 +20,7 @@ from spectap.commands import execution, recorded
 from spectap.config import Config, Objectives
 from spectap.ledger import read_attempts, read_ledger
 from spectap.load.cases import HEADLINES
+from spectap.load.driver import Driver
 from spectap.load_points import LoadPoint, Rounds
 from spectap.run.taps import Patience
 from tests.spectap.commands.processes import (
@@ -32,6 +33,7 @@ from tests.spectap.commands.processes import (
     serving,
     started,
 )
+from tests.spectap.standins import InProcess
 from tests.spectap.tapped import server
 
 PASSWORD = "a URL must hold no user or password: set OPENAI_API_KEY instead"
@@ -39,8 +41,17 @@ SMALL = ("--requests", "3", "--rounds", "1", "--concurrency", "3", "--output-tok
 
 
 @pytest.fixture
-def measure(tmp_path: Path, benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch) -> Benchmark:
-    """``measure`` with its results in ``tmp_path``, without drawing them, which takes longer."""
+def measure(
+    tmp_path: Path,
+    benchmark: Benchmark,
+    monkeypatch: pytest.MonkeyPatch,
+    frozen_imports: None,
+) -> Benchmark:
+    """``measure`` with its results in ``tmp_path``.
+
+    Requests are sent from this process, and nothing is drawn: both take longer than the rest.
+    """
+    monkeypatch.setattr(execution, "Driver", InProcess)
     monkeypatch.setattr(recorded, "draw", lambda _: None)
     return partial(benchmark, "measure", RESULTS_DIR=str(tmp_path), RUN_ID="run-1")
 
@@ -182,7 +193,10 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
         assert (config.model, config.alternate) == (MODEL, True)
 
 
-def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) -> None:
+def test_a_server_without_health_and_with_a_key(
+    measure: Benchmark, cases: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "Driver", Driver)  # which has to send the key
     keys: list[str | None] = []
 
     async def answer(request: web.Request) -> web.Response:
