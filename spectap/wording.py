@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 MISSING: Final = "-"
+MINUS: Final = "\N{MINUS SIGN}"
 NAME_WIDTH: Final = 20
 
 _PER_CENT: Final = re.compile(r"(?<=\d) (?=%)")
@@ -47,8 +48,7 @@ def percent(share: float) -> str:
 def change(ratio: float) -> str:
     """A ratio to what was before, as a change: ``+4.2 %``, with a minus sign where it is less."""
     size = percent(abs(ratio - 1))
-    sign = "+" if ratio >= 1 or size == "0.0" else "\N{MINUS SIGN}"
-    return f"{sign}{size} %"
+    return f"{'+' if ratio >= 1 or size == '0.0' else MINUS}{size} %"
 
 
 def unbroken(text: str) -> str:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from spectap import wording
 from spectap.analysis import claims
 from spectap.analysis.claims import Family
 from spectap.analysis.contrasts import Contrast, Question
-from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.evidence import Plan
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Answer, Cell, Comparison, Finding, Verdict
-from spectap.metrics import TTFT
+from spectap.analysis.summary import Answer, Cell, Comparison, Verdict
 
-_NOTABLY_LATER: Final = 1.5  # a ratio of medians; below, first tokens explain nothing
 _MOST_NAMED: Final = 3  # test cases; of more, the number says enough
 
 
@@ -63,17 +59,12 @@ def comparison(
             *(cell, baseline, speed, cost),
             of_answers=(lengths, by_tokens) if lengths and by_tokens else None,
             worse=worse,
-            name_baseline=len(plan.baselines) - len(plan.compared) > 1,
             priced=plan.cost is not None,
             advise=not plan.rehearsal,
         )
-    compared = Comparison(
+    return Comparison(
         baseline.variant, by_time, end_to_end, speed, cost, verdict, lengths, by_tokens
     )
-    sides = [replace(cell, comparison=compared), baseline]
-    clauses = *decoding(sides, at=False), *cautions(sides, at=False)
-    sentence = " ".join((verdict.sentence, *(f"{clause}." for clause in clauses)))
-    return replace(compared, verdict=replace(verdict, sentence=sentence))
 
 
 def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
@@ -82,72 +73,67 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
     ``cells`` are those of variants that are compared, and of their baselines. ``at``: whether a
     clause names the loads, as it must where there are several.
     """
-    by_variant: dict[str, list[Cell]] = {}
-    for cell in cells:
-        by_variant.setdefault(cell.variant, []).append(cell)
-    for name, of_variant in by_variant.items():
-        if queued := [cell for cell in of_variant if cell.queued]:
-            yield f"{name} requests queue{_loads(queued, at)}"
-        if failed := [cell for cell in of_variant if cell.errors]:
-            errors = sum(cell.errors for cell in failed)
-            requests = sum(cell.requests for cell in failed)
-            yield f"{errors} of {requests} {name} requests failed{_loads(failed, at)}"
-        if again := [cell for cell in of_variant if cell.repeated_errors]:
-            failures = sum(cell.repeated_errors for cell in again)
-            text = f"{wording.count(failures, f'{name} request')} failed in turns that were "
-            text += f"measured again{_loads(again, at)}"
-            closed = any(not (cell.load and cell.load.open) for cell in again)
-            yield f"{text}, and their time is in the cost" if closed else text
-        if late := [cell for cell in of_variant if cell.lagging]:
-            yield f"{name} requests were sent late, so the load was another{_loads(late, at)}"
+    for name, of_variant in _by_variant(cells):
+        failed = [cell for cell in of_variant if cell.errors]
+        again = [cell for cell in of_variant if cell.repeated_errors]
+        errors, requests = (sum(getattr(c, n) for c in failed) for n in ("errors", "requests"))
+        repeated = wording.count(sum(cell.repeated_errors for cell in again), f"{name} request")
+        for clause, of_clause in (
+            (f"{name} requests queue", [cell for cell in of_variant if cell.queued]),
+            (f"{errors} of {requests} {name} requests failed", failed),
+            (f"{repeated} failed in turns that were measured again", again),
+            (f"{name} requests were sent late", [cell for cell in of_variant if cell.lagging]),
+        ):
+            if of_clause:
+                yield f"{clause}{_loads(of_clause, at)}"
 
 
 def of_answers(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
     """For each variant whose cost is that of an answer, a clause on how long its answers are."""
-    longer: dict[str, list[tuple[Cell, float]]] = {}
-    for cell in cells:
-        if (compared := cell.comparison) and compared.by_tokens and compared.lengths:
-            longer.setdefault(cell.variant, []).append((cell, compared.lengths.point))
-    for name, rows in longer.items():
-        at_loads = _loads([cell for cell, _ in rows], at)
-        yield (
-            f"{name} answers are {_times([ratio for _, ratio in rows])} as long{at_loads}, so cost "
-            "is that of an answer"
-        )
+    for name, of_variant in _by_variant(cells):
+        longer = [
+            (cell, compared.lengths.point)
+            for cell in of_variant
+            if (compared := cell.comparison) and compared.by_tokens and compared.lengths
+        ]
+        if longer:
+            measured, ratios = zip(*longer, strict=True)
+            yield (
+                f"{name} answers are {_times(ratios)} as long{_loads(measured, at)}, so cost is "
+                "that of an answer"
+            )
 
 
 def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
     """For each variant that decodes faster where its requests are not, a clause that says both."""
     cells = list(cells)
-    medians = {(c.variant, c.test_case, c.load): m.p50 for c in cells if (m := c.measure(TTFT))}
-    misleading: dict[tuple[str, bool], list[tuple[Cell, Interval, Interval]]] = {}
+    cases = {cell.test_case for cell in cells if cell.comparison}
+    for name, of_variant in _by_variant(cells):
+        misleading = [
+            (cell, speed.interval.point, alone.point)
+            for cell in of_variant
+            if (compared := cell.comparison)
+            and (speed := compared.speed)
+            and (alone := compared.by_time_per_output_token)
+            and alone.low > 1
+            and speed.answer is not Answer.BETTER
+        ]
+        if misleading:
+            measured, speeds, decoded = zip(*misleading, strict=True)
+            named = [*dict.fromkeys(cell.test_case for cell in measured)]
+            listed = wording.listed(named) if len(named) <= _MOST_NAMED else f"{len(named)} cases"
+            in_cases = f" in {listed}" if len(named) < len(cases) else ""
+            yield (
+                f"{name} decodes {_times(decoded)} as fast{in_cases}{_loads(measured, at)}, but "
+                f"its requests are not proven faster ({_times(speeds)})"
+            )
+
+
+def _by_variant(cells: Iterable[Cell]) -> Iterable[tuple[str, list[Cell]]]:
+    by_variant: dict[str, list[Cell]] = {}
     for cell in cells:
-        if (compared := cell.comparison) and compared.speed and compared.by_time_per_output_token:
-            speed, alone = compared.speed, compared.by_time_per_output_token
-            if alone.low > 1 and speed.answer is not Answer.BETTER:
-                slower = compared.verdict.finding is Finding.SLOWER
-                row = cell, speed.interval, alone
-                misleading.setdefault((cell.variant, slower), []).append(row)
-    compared_cases = {cell.test_case for cell in cells if cell.comparison}
-    for (name, slower), rows in misleading.items():
-        cases = list(dict.fromkeys(cell.test_case for cell, *_ in rows))
-        several = wording.listed(cases) if len(cases) <= _MOST_NAMED else f"{len(cases)} test cases"
-        in_cases = f" in {several}" if len(cases) < len(compared_cases) else ""
-        at_loads = _loads([cell for cell, *_ in rows], at)
-        decodes = f"{name} decodes {_times([alone.point for *_, alone in rows])} as fast{at_loads}"
-        ratios = []
-        for cell, *_ in rows:
-            key = cell.variant, cell.test_case, cell.load
-            of_baseline = (cell.comparison.baseline if cell.comparison else "", *key[1:])
-            if key in medians and of_baseline in medians:
-                ratios.append(medians[key] / medians[of_baseline])
-        if later := [ratio for ratio in ratios if ratio >= _NOTABLY_LATER]:
-            decodes += f": their first token comes {_times(later)} as late"
-        if slower:
-            longer = _times([1 / speed.point for _, speed, _ in rows])
-            yield f"{name} requests take {longer} as long{in_cases}, though {decodes}"
-        else:
-            yield f"{name} requests are not shown to be faster{in_cases}, although {decodes}"
+        by_variant.setdefault(cell.variant, []).append(cell)
+    return by_variant.items()
 
 
 def _times(ratios: Sequence[float]) -> str:
@@ -156,11 +142,11 @@ def _times(ratios: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _loads(cells: Sequence[Cell], named: bool) -> str:
+def _loads(cells: Iterable[Cell], named: bool) -> str:
     """`` at 4 and 16 at once``; empty unless loads are ``named``."""
-    clauses = []
-    for is_open, unit in ((False, "at once"), (True, "a second")):
-        loads = {cell.load.amount for cell in cells if cell.load and cell.load.open == is_open}
-        if named and loads:
-            clauses.append(f" at {wording.listed([f'{load:g}' for load in sorted(loads)])} {unit}")
-    return " and".join(clauses)
+    points = {cell.load for cell in cells if cell.load} if named else set()
+    amounts = (
+        ([f"{amount:g}" for amount in sorted(p.amount for p in points if p.open is is_open)], unit)
+        for is_open, unit in ((False, "at once"), (True, "a second"))
+    )
+    return " and".join(f" at {wording.listed(of)} {unit}" for of, unit in amounts if of)

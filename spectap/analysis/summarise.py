@@ -283,8 +283,7 @@ def _times(evidence: Evidence, load: str, variant: str, baseline: str) -> str:
     sides = {
         key.case: evidence.sides(key, baseline)
         for key in keys
-        if key in evidence.contrasts
-        and not claims.obstacle(cells[key], cells[key.under(baseline)], fixed=plan.fixed)
+        if key in evidence.contrasts and not claims.obstacle(cells[key], cells[key.under(baseline)])
     }
     estimate = overall(sides).get(Question.SPEED)
     if estimate is None:

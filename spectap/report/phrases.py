@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from spectap import wording
 from spectap.analysis.estimates import intervals
@@ -12,8 +11,6 @@ from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Cell, Summary
 from spectap.config import Config, Objectives
 from spectap.load_points import Load, LoadPoint
-
-MINUS: Final = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
@@ -44,12 +41,7 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
     """
     if interval is None or not priced:
         return speed(interval)
-    ratio = interval.inverse
-    ends = zip((ratio.point, ratio.low, ratio.high), intervals.percents(ratio), strict=True)
-    figure, low, high = (
-        f"{MINUS}{size}" if end < 1 and float(size) else f"+{size}" for end, size in ends
-    )
-    return Estimate(f"{figure} %", f"{low} to {high} %")
+    return Estimate(*intervals.change(interval.inverse))
 
 
 def rate(share: float, bounds: tuple[float, float] | None) -> str:
@@ -61,7 +53,7 @@ def rate(share: float, bounds: tuple[float, float] | None) -> str:
 def points(share: float) -> str:
     """A difference of two shares in percentage points, with its sign."""
     text = f"{100 * share:+.1f}"
-    return "0.0" if text[1:] == "0.0" else text.replace("-", MINUS)
+    return "0.0" if text[1:] == "0.0" else text.replace("-", wording.MINUS)
 
 
 def priced(summary: Summary) -> bool:

@@ -141,7 +141,7 @@ def _explanations(summary: Summary) -> Iterator[str]:
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
         ladder = any(case.ladders for case in summary.cases)
         more = f" The sentence below a table {STEP_BY_STEP}" if ladder else ""
-        yield f'"?": no difference is proven {ALONE}.{more}'
+        yield f'"?": no difference is proven {ALONE}, though an interval may exclude it.{more}'
     if summary.objectives and any(cell.goodput for cell in all_cells):
         promised = phrases.objectives(summary.objectives)
         yield (
