@@ -17,7 +17,10 @@ from spectap.report.results import Results
 from spectap.report.view import Table, View
 
 ALONE: Final = "for this load alone, among all claims of the report"
-STEP_BY_STEP: Final = "tests the loads one after the other, and can be sure where a row is not."
+STEP_BY_STEP: Final = (
+    "tests the loads one after the other: it can be sure where a row is not, and the other way "
+    "round."
+)
 
 
 def of_run(run: Results) -> View:
@@ -85,7 +88,7 @@ def _advice_in_short(run: Results) -> Iterator[str]:
 
 def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
     several = len(summary.loads) > 1
-    verdict = {case.name: verdicts.sentences(case, several=several) for case in summary.cases}
+    verdict = {case.name: verdicts.sentences(case, summary) for case in summary.cases}
     if several:
         for case in summary.cases:
             yield cells.over_loads(case, summary), verdict[case.name]

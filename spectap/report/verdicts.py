@@ -30,18 +30,11 @@ class Question:
     """What stands before the answers: ``requests faster in 2 of 3 test cases``."""
     better: str
     worse: str
-    undecided: str
-    """Where nothing is decided, it stands in place of the subject and the answer."""
 
 
-SPEED: Final = Question(
-    "speed", "requests", "faster", "slower", "requests neither surely faster nor slower"
-)
-COST: Final = Question("cost", "cost", "less", "more", "cost neither surely less nor more")
-TOGETHER: Final = Question(
-    *("cost", "all together", "more throughput", "less throughput"),
-    "throughput neither surely more nor less",
-)
+SPEED: Final = Question("speed", "requests", "faster", "slower")
+COST: Final = Question("cost", "cost", "lower", "higher")
+TOGETHER: Final = Question("cost", "throughput", "higher", "lower")
 
 _UNDECIDED: Final = "undecided"
 _FEW_CASES: Final = 3
@@ -126,7 +119,7 @@ def _conclusions(
     lacking = sum(not comparison.verdict.finding.decided for comparison in compared)
     if several and lacking:
         limits.append(f"{lacking} of {len(compared)} measurements have no verdict")
-    together = COST if phrases.priced(summary) else TOGETHER
+    together = _together(summary)
     cases = wording.count(len(summary.cases), "test case")
     ladders = [ladder for case in summary.cases if (ladder := _leading(case, variant))]
     if several and ladders:
@@ -169,11 +162,13 @@ def _over_cells(compared: Sequence[Comparison], together: Question, total: str) 
 def _counted(question: Question, answers: Iterable[str], total: str = "") -> str:
     """``requests faster in 2 of 3 test cases, undecided in 1``; the first with the ``total``."""
     counts = Counter(answers)
-    of_total = f" of {total}" if total else ""
-    if {*counts} == {_UNDECIDED}:
-        return f"{question.undecided} in {counts[_UNDECIDED]}{of_total}"
     first, *further = (f"{answer} in {count}" for answer, count in counts.items())
-    return f"{question.subject} {', '.join((f'{first}{of_total}', *further))}"
+    first += f" of {total}" if total else ""
+    return f"{question.subject} {', '.join((first, *further))}"
+
+
+def _together(summary: Summary) -> Question:
+    return COST if phrases.priced(summary) else TOGETHER
 
 
 def _leading(case: Case, variant: str) -> Ladder | None:
@@ -183,38 +178,38 @@ def _leading(case: Case, variant: str) -> Ladder | None:
 
 
 def over_loads(ladder: Ladder, question: Question) -> str:
-    """What is true at which loads: ``faster up to 4 at once and slower from 8 at once``.
-
-    The ladder's own sentence says what is undecided.
-    """
-    crossover = getattr(ladder, question.field)
-    up_to, from_ = crossover.better_up_to, crossover.worse_from
-    every = "at every load"
-    if not ladder.whole:
-        every = "at every load that has a verdict"
-    elif ladder.failed and question is SPEED:
-        every = "wherever they succeed"
-    if up_to is not None and up_to >= ladder.loads[-1].amount:
-        return f"{question.better} {every}"
-    if from_ is not None and from_ <= ladder.loads[0].amount:
-        return f"{question.worse} {every}"
-    unit = phrases.load_unit(ladder.loads)
-    parts = [f"{question.better} up to {up_to:g} {unit}"] if up_to is not None else []
-    parts += [f"{question.worse} from {from_:g} {unit}"] if from_ is not None else []
+    """What is true at which loads: ``faster up to 4 at once and slower from 8 at once``."""
+    crossover, unit = getattr(ladder, question.field), phrases.load_unit(ladder.loads)
+    bounds = (
+        (f"{question.better} up to", crossover.better_up_to),
+        (f"{question.worse} from", crossover.worse_from),
+    )
+    parts = [f"{answer} {load:g} {unit}" for answer, load in bounds if load is not None]
     return " and ".join(parts) or _UNDECIDED
 
 
-def sentences(case: Case, *, several: bool) -> tuple[str, ...]:
+def ladder_sentence(ladder: Ladder, summary: Summary) -> str:
+    """What is true of each question, and where both variants are equal."""
+    answers = []
+    for question in (SPEED,) if ladder.open else (SPEED, _together(summary)):
+        crossover = getattr(ladder, question.field)
+        answers.append(f"{question.subject} {over_loads(ladder, question)}")
+        if crossover.bounded:
+            # To two digits: it is an estimate between two loads.
+            answers[-1] += f", equal at about {float(f'{crossover.point:.2g}'):g}"
+    return f"{ladder.variant} against {ladder.baseline}: {'; '.join(answers)}."
+
+
+def sentences(case: Case, summary: Summary) -> tuple[str, ...]:
     """The verdicts on one test case: over its loads, and at those that no ladder speaks for.
 
-    ``several``: whether there are several load points, which name a verdict then. Variants with
-    the same verdict share its sentence.
+    Where there are several loads, they name a verdict. Variants with the same one share it.
     """
-    texts = [ladder.sentence for ladder in case.ladders]
+    texts = [ladder_sentence(ladder, summary) for ladder in case.ladders]
     covered = [load for ladder in case.ladders for load in ladder.loads]
     for cell, comparison in case.compared:
         if cell.load not in covered or not comparison.verdict.finding.decided:
-            subject = f"At {phrases.load_points([cell.load])}" if several else case.name
+            subject = f"At {phrases.load_points([cell.load])}" if summary.loads[1:] else case.name
             texts.append(f"{subject}: {comparison.verdict.sentence}")
     return tuple(dict.fromkeys(texts))
 
