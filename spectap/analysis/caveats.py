@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from spectap import metrics, wording
@@ -18,53 +17,21 @@ from spectap.record import Record
 def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
     """The notes on one test case, a sentence each. ``known``: whether there is a configuration.
 
-    What a verdict says itself is no note. What is true at several load points is said once.
+    What a verdict or a mark says itself is no note. What is true at several load points is said
+    once.
     """
-    loads = dict.fromkeys(cell.load for cell in cells)
+    loads = len({cell.load for cell in cells})
     loads_of: dict[tuple[str, str], list[LoadPoint | None]] = {}
-    for load in loads:
-        at_load = {cell.variant: cell for cell in cells if cell.load == load}
-        compared = [(cell, cell.comparison) for cell in at_load.values() if cell.comparison]
-        remarks = [(cell.variant, text) for cell in at_load.values() for text in _on_cell(cell)]
-        for cell, comparison in compared:
-            lengths = comparison.lengths
-            if lengths and abs(math.log(lengths.point)) > math.log1p(MARGIN):
-                bounds = f"{lengths.low:.2f}-{lengths.high:.2f}"
-                text = (
-                    f"{cell.variant}'s answers are {lengths.point:.2f}x as long as "
-                    f"{comparison.baseline}'s ({bounds}): compare times per token, not end to end. "
-                    "A longer answer spreads its first token over more."
-                )
-                remarks.append(("", text))
-            # Without a configuration nobody knows whether a variant speculates.
-            if known and cell.steps is not None and cell.steps.mean <= 1:
-                text = "no step yielded more than one token, as if speculation were off."
-                remarks.append((cell.variant, text))
-        for remark in remarks:
-            loads_of.setdefault(remark, []).append(load)
+    for cell in cells:
+        for text in _on_cell(cell, known=known):
+            loads_of.setdefault((cell.variant, text), []).append(cell.load)
     for (variant, text), at_loads in loads_of.items():
-        everywhere = len(at_loads) == len(loads)
-        phrase = "" if everywhere else f"at {' and at '.join(map(str, at_loads))}"
-        if variant:
-            yield f"{' '.join(filter(None, (variant, phrase)))}: {text}"
-        else:
-            yield f"{phrase[:1].upper()}{phrase[1:]}, {text}" if phrase else text
+        at = "" if len(at_loads) == loads else f" at {' and at '.join(map(str, at_loads))}"
+        yield f"{variant}{at}: {text}"
 
 
-def _on_cell(cell: Cell) -> Iterator[str]:
-    load, schedule, comparison = cell.load, cell.schedule, cell.comparison
-    if schedule is not None and schedule.lagging:
-        p99, worst = map(wording.milliseconds, (schedule.p99, schedule.worst))
-        yield (
-            f"the load lagged behind its schedule: 1 % of the requests were sent at least {p99} ms "
-            f"late, the latest {worst} ms. So the load was another than it says, and the waiting "
-            "before a request was sent is in no figure."
-        )
-    if cell.queued:
-        yield (
-            "requests queue: they wait for others before they are served. Their waiting is in the "
-            "time to first token, in the end-to-end latency and in the request speed."
-        )
+def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
+    load, comparison = cell.load, cell.comparison
     if cell.errors > 0:
         yield (
             f"{cell.errors} of {cell.requests} requests failed, "
@@ -83,6 +50,16 @@ def _on_cell(cell: Cell) -> Iterator[str]:
             f"there are fewer than {FEWEST_ROUNDS} rounds, so the interval is made "
             "of blocks of time in them. What differs from round to round is not in it."
         )
+    lengths = comparison.lengths if comparison else None
+    if comparison and lengths and abs(math.log(lengths.point)) > math.log1p(MARGIN):
+        yield (
+            f"answers are {lengths.point:.2f}x as long as {comparison.baseline}'s "
+            f"({lengths.low:.2f}-{lengths.high:.2f}): compare times per token, not end to end. A "
+            "longer answer spreads its first token over more."
+        )
+    # Without a configuration nobody knows whether a variant speculates.
+    if known and comparison and cell.steps is not None and cell.steps.mean <= 1:
+        yield "no step yielded more than one token, as if speculation were off."
 
 
 def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str]:
@@ -121,20 +98,15 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
 
 
 def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
-    """What is left out because its turn was measured again, failures above all.
+    """What is left out because its turn was measured again.
 
     A turn is measured again when a request of it failed, so the figures have fewer failures than
     there were. Requests that an interruption cut off are none.
     """
-    if not repeated:
-        return
-    failed = Counter(record.variant for record in repeated if record.failed)
-    failures = "".join(
-        f" {variant}: {wording.count(number, 'failure')}." for variant, number in failed.items()
-    )
-    if failed:
-        failures += " Attempts that failed are in the cost, with all of their requests."
-    yield (
-        "Left out, because their test case was measured again in the same round: "
-        f"{wording.count(len(repeated), 'request')}." + failures
-    )
+    if repeated:
+        failed = sum(record.failed for record in repeated)
+        yield (
+            "Left out, because their test case was measured again in the same round: "
+            f"{wording.count(len(repeated), 'request')}, {failed} of which failed. Attempts that "
+            "failed are in the cost, with all of their requests."
+        )

@@ -44,18 +44,6 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
     return Estimate(*intervals.change(interval.inverse))
 
 
-def rate(share: float, bounds: tuple[float, float] | None) -> str:
-    """A share in percent, with its interval if it has one: ``90 % (80-96)``."""
-    span = f" ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})" if bounds else ""
-    return f"{100 * share:.0f} %{span}"
-
-
-def points(share: float) -> str:
-    """A difference of two shares in percentage points, with its sign."""
-    text = f"{100 * share:+.1f}"
-    return "0.0" if text[1:] == "0.0" else text.replace("-", wording.MINUS)
-
-
 def priced(summary: Summary) -> bool:
     """Whether the price of a token is known."""
     return summary.cost_denominator is not None

@@ -152,9 +152,15 @@ def _explanations(summary: Summary) -> Iterator[str]:
             '"!": not every objective is kept.'
         )
     if any(cell.queued for cell in all_cells):
-        yield "queue: requests queue there, and their waiting is measured with them."
+        yield (
+            "queue: requests wait for others before they are served. Their waiting is in TTFT, E2E "
+            "and the speed."
+        )
     if any(cell.lagging for cell in all_cells):
-        yield "lagged: requests were not sent at their times, so the load was not what it says."
+        yield (
+            "lagged: requests were sent late, so the load was another than it says. The waiting "
+            "before a request was sent is in no figure."
+        )
     if verdicts.means(summary):
         yield (
             "Over several test cases: the geometric mean with its 95 % interval, of these test "

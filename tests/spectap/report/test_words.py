@@ -85,10 +85,10 @@ def test_what_was_sent_refused_and_not_counted_is_said(tmp_path: Path) -> None:
     run = runs.read(tmp_path, CONFIG, lines)
     left_out = (LeftOut("line-1", 5000, 4096), LeftOut("line-2", 0, 0, "roles must alternate"))
     used = UsedSet("counting", "ours.jsonl", "", "cd" * 32, (), 12, left_out, False)
-    text = "12 prompts of ours.jsonl; 8 of 12 sent; 2 left out, too long or refused by a service"
-    doubt = "; some could not be counted, and may be too long."
+    text = "12 prompts of ours.jsonl: 8 sent, 2 left out as too long or refused by a service."
+    doubt = " Some could not be counted, and may be too long."
     assert quality.prompt_set(used, run) == text + doubt
-    assert quality.prompt_set(replace(used, counted=True), run) == f"{text}."
+    assert quality.prompt_set(replace(used, counted=True), run) == text
     assert quality.left_out(left_out[1]) == "line-2 (refused: roles must alternate)"
 
 
