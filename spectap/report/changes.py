@@ -69,32 +69,16 @@ def _texts(figure: Figure, change: Change | None) -> tuple[str, str, str, str]:
 def _verdict(changes: Changes) -> Iterator[str]:
     if changes.incomparable:
         return
-    judged = [*changes.judged]
-    differing = [judgement for judgement in judged if judgement[2].differs]
+    judged = [change for *_, change in changes.judged]
     if not judged:
         yield "No figure that a verdict rests on is in both runs: tokens a step or a speed-up."
-    elif differing and changes.launch_error is None:
-        yield f"Real differences: {len(differing)} of {len(judged)}."
-    elif differing:
-        yield (
-            f"{len(differing)} of {len(judged)} figures differ by more than their rounds scatter "
-            f"and a launch error of {wording.percent(changes.launch_error or 0)} %."
-        )
-    else:
-        yield (
-            f"No difference is proven: the {len(judged)} tokens a step and speed-ups differ by no "
-            "more than chance."
-        )
-    for cell, figure, change in differing:
-        low, high = sorted(abs(end - 1) for end in (change.ratio.low, change.ratio.high))
-        head, write = _FIGURES[figure]
-        old, new = map(write, (change.old, change.new))
-        yield (
-            f"  {_subject(changes, cell)}: {head} {wording.change(change.ratio.point)} (95 % "
-            f"interval {wording.percent(low)}-{wording.percent(high)} %), {old} before and {new} "
-            "now."
-        )
-    unseen = [change.detectable for *_, change in judged if not change.differs]
+        return
+    chance = "chance"
+    if changes.launch_error is not None:
+        chance += f" and a launch error of {wording.percent(changes.launch_error)} %"
+    differing = sum(change.differs for change in judged)
+    yield f"{differing} of {len(judged)} tokens a step and speed-ups differ by more than {chance}."
+    unseen = [change.detectable for change in judged if not change.differs]
     if unseen:
         most = wording.percent(max(unseen))
         yield f'Where there is a "?", a change of {most} % would probably have been seen.'

@@ -7,7 +7,7 @@ the figures are worth.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -119,52 +119,37 @@ def _conclusions(
     lacking = sum(not comparison.verdict.finding.decided for comparison in compared)
     if several and lacking:
         limits.append(f"{lacking} of {len(compared)} measurements have no verdict")
-    together = _together(summary)
-    cases = wording.count(len(summary.cases), "test case")
     ladders = [ladder for case in summary.cases if (ladder := _leading(case, variant))]
-    if several and ladders:
-        closed = [ladder for ladder in ladders if not ladder.open]
-        answers = [
-            _counted(question, [over_loads(ladder, question) for ladder in of], cases)
-            for question, of in ((SPEED, ladders), (together, closed))
-            if of
-        ]
-    else:
-        measurements = f"{len(compared)} measurements" if several else cases
-        answers = [_over_cells(compared, together, measurements)]
+    total = wording.count(len(summary.cases), "test case")
+    if several and not ladders:
+        total = f"{len(compared)} measurements"
+    answers = []
+    for question in (SPEED, _together(summary)):
+        of_ladders = [each for each in ladders if question is SPEED or not each.open]
+        texts = [over_loads(ladder, question) for ladder in of_ladders]
+        if counts := Counter(texts if ladders else _over_cells(compared, question)):
+            first, *more = (f"{answer} in {count}" for answer, count in counts.items())
+            answers.append(f"{question.subject} {', '.join((f'{first} of {total}', *more))}")
+    if not ladders:
+        answers = ["; ".join(answers)]
     explanations = [*decoding(cells, at=several), *of_answers(cells, at=several)]
     return [f"{variant}: {answer}" for answer in answers], limits, explanations
 
 
-def _over_cells(compared: Sequence[Comparison], together: Question, total: str) -> str:
-    """How often each answer is given, of ``total`` test cases or measurements."""
-
-    def answers(question: Question) -> list[str]:
-        words = {
-            Answer.BETTER: question.better,
-            Answer.WORSE: question.worse,
-            Answer.NEGLIGIBLE: "about the same",
-            Answer.UNDECIDED: _UNDECIDED,
-            None: "without a verdict",
-        }
-        claims = [getattr(comparison, question.field) for comparison in compared]
-        given = [claim.answer if claim else None for claim in claims]
-        return [words[answer] for answer in words for each in given if each is answer]
-
-    if not any(comparison.speed for comparison in compared):
-        return f"no verdict in {len(compared)} of {total}"
-    text = _counted(SPEED, answers(SPEED), total)
-    if any(comparison.cost for comparison in compared):
-        text += f"; {_counted(together, answers(together))}"
-    return text
-
-
-def _counted(question: Question, answers: Iterable[str], total: str = "") -> str:
-    """``requests faster in 2 of 3 test cases, undecided in 1``; the first with the ``total``."""
-    counts = Counter(answers)
-    first, *further = (f"{answer} in {count}" for answer, count in counts.items())
-    first += f" of {total}" if total else ""
-    return f"{question.subject} {', '.join((first, *further))}"
+def _over_cells(compared: Sequence[Comparison], question: Question) -> list[str]:
+    """Each answer, the better ones first; none where there is no such question."""
+    words = {
+        Answer.BETTER: question.better,
+        Answer.WORSE: question.worse,
+        Answer.NEGLIGIBLE: "about the same",
+        Answer.UNDECIDED: _UNDECIDED,
+        None: "without a verdict",
+    }
+    claims = [getattr(comparison, question.field) for comparison in compared]
+    given = [claim.answer if claim else None for claim in claims]
+    if question is not SPEED and not any(given):
+        return []
+    return [words[answer] for answer in words for each in given if each is answer]
 
 
 def _together(summary: Summary) -> Question:

@@ -118,7 +118,7 @@ def test_close_rounds_of_few_cases_are_in_the_verdict(
 def test_a_headline_of_what_is_undecided(comparison: Results) -> None:
     undecided = replace(comparison.summary, cases=comparison.summary.cases[2:])
     assert verdicts.headline(undecided)[0] == (
-        "SD: requests undecided in 1 of 1 test case; cost undecided in 1"
+        "SD: requests undecided in 1 of 1 test case; cost undecided in 1 of 1 test case"
     )
 
 
