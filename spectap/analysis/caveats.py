@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from spectap import metrics, wording
+from spectap import load_points, metrics, wording
 from spectap.analysis.estimates.estimate import MARGIN
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.summary import Cell, Summary
@@ -21,12 +21,13 @@ def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
     once.
     """
     loads = len({cell.load for cell in cells})
-    loads_of: dict[tuple[str, str], list[LoadPoint | None]] = {}
+    loads_of: dict[tuple[str, str], list[LoadPoint]] = {}
     for cell in cells:
         for text in _on_cell(cell, known=known):
-            loads_of.setdefault((cell.variant, text), []).append(cell.load)
+            of_text = loads_of.setdefault((cell.variant, text), [])
+            of_text += [cell.load] if cell.load else []
     for (variant, text), at_loads in loads_of.items():
-        at = "" if len(at_loads) == loads else f" at {' and at '.join(map(str, at_loads))}"
+        at = "" if len(at_loads) in (0, loads) else f" at {load_points.listed(at_loads)}"
         yield f"{variant}{at}: {text}"
 
 

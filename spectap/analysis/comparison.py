@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from spectap import wording
+from spectap import load_points, wording
 from spectap.analysis import claims
 from spectap.analysis.claims import Family
 from spectap.analysis.contrasts import Contrast, Question
@@ -143,10 +143,6 @@ def _times(ratios: Sequence[float]) -> str:
 
 
 def _loads(cells: Iterable[Cell], named: bool) -> str:
-    """`` at 4 and 16 at once``; empty unless loads are ``named``."""
-    points = {cell.load for cell in cells if cell.load} if named else set()
-    amounts = (
-        ([f"{amount:g}" for amount in sorted(p.amount for p in points if p.open is is_open)], unit)
-        for is_open, unit in ((False, "at once"), (True, "a second"))
-    )
-    return " and".join(f" at {wording.listed(of)} {unit}" for of, unit in amounts if of)
+    """`` at concurrency 4 and 16``; empty unless loads are ``named``."""
+    loads = [*dict.fromkeys(cell.load for cell in cells if cell.load)] if named else []
+    return f" at {load_points.listed(loads)}" if loads else ""

@@ -143,7 +143,7 @@ def _prospects(advice: Advice, load: LoadPoint | None) -> Table:
     }
     classes = [*dict.fromkeys(prompt_class for *_, prompt_class in prospects)]
     roles, order = colours(advice), [series.name for series in advice.lines]
-    suffix = f" at {phrases.load_points([load])}" if load else ""
+    suffix = f" at {load}" if load else ""
 
     def row(line: str, window: int) -> Row:
         cells = (prospects.get((line, window, name)) for name in classes)

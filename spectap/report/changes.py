@@ -109,7 +109,7 @@ def _gate(changes: Changes) -> Iterator[str]:
 
 def _subject(changes: Changes, cell: CellChange) -> str:
     several = len({change.load for change in changes.cells}) > 1
-    at = f" at {phrases.load_points([cell.load])}" if several and cell.load else ""
+    at = f" at {cell.load}" if several and cell.load else ""
     return f"{cell.test_case}, {cell.variant}{at}"
 
 

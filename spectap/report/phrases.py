@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spectap import wording
+from spectap import load_points, wording
 from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Cell, Summary
@@ -49,16 +49,6 @@ def priced(summary: Summary) -> bool:
     return summary.cost_denominator is not None
 
 
-def load_points(loads: Sequence[LoadPoint | None]) -> str:
-    """To stand after "at": ``concurrency 1, 2 and 4, and 0.5 requests a second``."""
-    closed = [f"{load.concurrency}" for load in loads if load and not load.open]
-    rates = [f"{load.amount:g}" for load in loads if load and load.open]
-    kinds = [f"concurrency {wording.listed(closed)}"] if closed else []
-    if rates:
-        kinds.append(f"{wording.listed(rates)} request{'' if rates == ['1'] else 's'} a second")
-    return ", and ".join(kinds)
-
-
 def short_load(load: LoadPoint | None) -> str:
     """A load point where there is little room: ``4`` at once, ``0.5/s``."""
     if load is None:
@@ -74,7 +64,7 @@ def load_unit(loads: Sequence[LoadPoint]) -> str:
 def heading(config: Config, summary: Summary) -> str:
     """``article: SD against Base, on Qwen/Qwen3-32B at concurrency 4``."""
     rehearsal = "Rehearsal of " if summary.rehearsal else ""
-    loads = load_points(config.load.points)
+    loads = load_points.listed(config.load.points)
     return f"{rehearsal}{config.experiment}: {summary.subject}, on {config.model} at {loads}"
 
 

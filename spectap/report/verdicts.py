@@ -16,7 +16,6 @@ from spectap import palette, wording
 from spectap.analysis.comparison import cautions, decoding, of_answers
 from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Ladder, Summary
 from spectap.config import Config
-from spectap.names import MEASURE
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table
 
@@ -85,7 +84,7 @@ def headline(summary: Summary, config: Config | None = None) -> tuple[str, tuple
 def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
     """What no interval covers, and what to set to cover it."""
     if summary.launches == 1:
-        cover = f" To cover it, set {_setting(config, 'launches', 3)}."
+        cover = " To cover it, set benchmark.launches: 3, or --launches 3 of spectap measure."
         yield (
             "Each server was launched once, so no interval covers what differs between two "
             f"launches.{'' if config and config.isolated else cover}"
@@ -96,16 +95,8 @@ def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
         yield (
             f"Rounds of a test case began {wording.duration(gap)} apart, so no interval covers "
             "what slows one side for minutes. To cover it, let rounds begin 10 minutes apart: "
-            f"{_setting(config, 'spread', minutes, '_minutes')}."
+            f"benchmark.spread_minutes: {minutes}, or --spread {minutes} of spectap measure."
         )
-
-
-def _setting(config: Config | None, name: str, value: object, unit: str = "") -> str:
-    """What to set: where the run was made, if that is known."""
-    option, field = f"--{name} {value}", f"benchmark.{name}{unit}: {value}"
-    if config is None:
-        return f"{option} (spectap measure) or {field} (an experiment file)"
-    return option if config.experiment == MEASURE else field
 
 
 def _conclusions(
@@ -163,13 +154,13 @@ def _leading(case: Case, variant: str) -> Ladder | None:
 
 
 def over_loads(ladder: Ladder, question: Question) -> str:
-    """What is true at which loads: ``faster up to 4 at once and slower from 8 at once``."""
-    crossover, unit = getattr(ladder, question.field), phrases.load_unit(ladder.loads)
+    """What is true at which loads: ``faster up to concurrency 4 and slower from concurrency 8``."""
+    crossover, points = getattr(ladder, question.field), {p.amount: p for p in ladder.loads}
     bounds = (
         (f"{question.better} up to", crossover.better_up_to),
         (f"{question.worse} from", crossover.worse_from),
     )
-    parts = [f"{answer} {load:g} {unit}" for answer, load in bounds if load is not None]
+    parts = [f"{answer} {points[load]}" for answer, load in bounds if load is not None]
     return " and ".join(parts) or _UNDECIDED
 
 
@@ -194,7 +185,7 @@ def sentences(case: Case, summary: Summary) -> tuple[str, ...]:
     covered = [load for ladder in case.ladders for load in ladder.loads]
     for cell, comparison in case.compared:
         if cell.load not in covered or not comparison.verdict.finding.decided:
-            subject = f"At {phrases.load_points([cell.load])}" if summary.loads[1:] else case.name
+            subject = f"At {cell.load}" if summary.loads[1:] else case.name
             texts.append(f"{subject}: {comparison.verdict.sentence}")
     return tuple(dict.fromkeys(texts))
 
@@ -226,7 +217,7 @@ def means(summary: Summary, title: str = "") -> Table:
     rows = []
     for mean in summary.overall:
         name = wording.count(mean.cases, f"{mean.structure} test case".lstrip())
-        load = (phrases.load_points([mean.load]),) if several else ()
+        load = (str(mean.load),) if several else ()
         estimates = phrases.speed(mean.speed), phrases.cost(mean.cost, priced=priced)
         values = tuple((estimate.figure, estimate.bounds) for estimate in estimates)
         if mean.speed or mean.cost:

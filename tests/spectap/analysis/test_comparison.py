@@ -29,16 +29,16 @@ CELLS = [
 def test_a_caution_is_of_its_loads() -> None:
     cells = [replace(CELLS[0], queued=True), *(replace(c, errors=3) for c in CELLS[1:])]
     assert [*cautions(cells, at=True)] == [
-        "SD requests queue at 1 at once",
-        "6 of 36 SD requests failed at 4 and 8 at once",
+        "SD requests queue at concurrency 1",
+        "6 of 36 SD requests failed at concurrency 4 and 8",
     ]
     by_rate = replace(cells[0], load=LoadPoint(rate=2, requests=6))
     assert [*cautions([cells[0], by_rate], at=True)] == [
-        "SD requests queue at 1 at once and at 2 a second"
+        "SD requests queue at concurrency 1, and 2 requests a second"
     ]
     assert [*cautions(cells, at=False)] == ["SD requests queue", "6 of 36 SD requests failed"]
     assert [*cautions([replace(cells[0], queued=False, repeated_errors=2)], at=True)] == [
-        "2 SD requests failed in turns that were measured again at 1 at once"
+        "2 SD requests failed in turns that were measured again at concurrency 1"
     ]
 
 
@@ -54,5 +54,5 @@ def test_test_cases_in_which_decoding_misleads_where_it_does_not_in_all() -> Non
     assert of_some == f"SD decodes 2.00x as fast in counting and sonnets, {rest}"
     assert of_all == f"SD decodes 2.00x as fast, {rest}"
     assert [*decoding(at_loads, at=True)] == [
-        f"SD decodes 2.00x as fast at 4 and 8 at once, {rest}"
+        f"SD decodes 2.00x as fast at concurrency 4 and 8, {rest}"
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectap import metrics, wording
+from spectap import load_points, metrics, wording
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Crossover, Ladder
 from spectap.load_points import LoadPoint
@@ -49,7 +49,7 @@ POINTS = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4,
         # Rounded to cents, it would not be the price of the file.
         (wording.price(2.235), "$2.235"),
         (wording.price(1012.5), "$1,012.50"),
-        (phrases.load_points([LoadPoint(rate=1, requests=4)]), "1 request a second"),
+        (load_points.listed([LoadPoint(rate=1, requests=4)]), "1 request a second"),
     ],
 )
 def test_a_figure(text: phrases.Estimate | str, expected: str) -> None:
@@ -59,9 +59,9 @@ def test_a_figure(text: phrases.Estimate | str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("crossover", "question", "text"),
     [
-        (Crossover(5.6, 4, 8), TOGETHER, "higher up to 4 at once and lower from 8 at once"),
-        (Crossover(6, 4, None), SPEED, "faster up to 4 at once"),
-        (Crossover(None, None, 1), SPEED, "slower from 1 at once"),
+        (Crossover(5.6, 4, 8), TOGETHER, "higher up to concurrency 4 and lower from concurrency 8"),
+        (Crossover(6, 4, None), SPEED, "faster up to concurrency 4"),
+        (Crossover(None, None, 1), SPEED, "slower from concurrency 1"),
         (Crossover(None, None, None), SPEED, "undecided"),
     ],
 )
