@@ -53,10 +53,11 @@ def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
         )
     lengths = comparison.lengths if comparison else None
     if comparison and lengths and abs(math.log(lengths.point)) > math.log1p(MARGIN):
+        of_answer = " Cost is that of an answer." if comparison.by_tokens else ""
         yield (
             f"answers are {lengths.point:.2f}x as long as {comparison.baseline}'s "
             f"({lengths.low:.2f}-{lengths.high:.2f}): compare times per token, not end to end. A "
-            "longer answer spreads its first token over more."
+            f"longer answer spreads its first token over more.{of_answer}"
         )
     # Without a configuration nobody knows whether a variant speculates.
     if known and comparison and cell.steps is not None and cell.steps.mean <= 1:
@@ -80,11 +81,10 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
         named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
         yield f"The variants were asked for models of different names ({named})."
     if unfinished := [c.name for c in summary.cases if not all(cell.complete for cell in c.cells)]:
-        amount, names = wording.count(len(unfinished), "case"), ", ".join(unfinished)
-        yield f"The run is not complete: requests are missing in {amount} ({names})."
+        yield f"The run is not complete: requests are missing in {wording.listed(unfinished)}."
     if summary.not_run:
         turns = wording.count(summary.not_run, "turn")
-        yield f"The run ended early: its last {turns} were not measured and are in no figure."
+        yield f"The run ended early, {turns} before its end. They are in no figure."
     if config.isolated and summary.compares:
         measured = "The variants were measured one after another"
         if evidence.unsteadiness is None:

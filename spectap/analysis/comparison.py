@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
 
 from spectap import load_points, wording
 from spectap.analysis import claims
@@ -11,9 +10,7 @@ from spectap.analysis.claims import Family
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.evidence import Plan
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Answer, Cell, Comparison, Verdict
-
-_MOST_NAMED: Final = 3  # test cases; of more, the number says enough
+from spectap.analysis.summary import Cell, Comparison, Verdict
 
 
 def comparison(
@@ -73,7 +70,10 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
     ``cells`` are those of variants that are compared, and of their baselines. ``at``: whether a
     clause names the loads, as it must where there are several.
     """
-    for name, of_variant in _by_variant(cells):
+    by_variant: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_variant.setdefault(cell.variant, []).append(cell)
+    for name, of_variant in by_variant.items():
         failed = [cell for cell in of_variant if cell.errors]
         again = [cell for cell in of_variant if cell.repeated_errors]
         errors, requests = (sum(getattr(c, n) for c in failed) for n in ("errors", "requests"))
@@ -86,60 +86,6 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
         ):
             if of_clause:
                 yield f"{clause}{_loads(of_clause, at)}"
-
-
-def of_answers(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
-    """For each variant whose cost is that of an answer, a clause on how long its answers are."""
-    for name, of_variant in _by_variant(cells):
-        longer = [
-            (cell, compared.lengths.point)
-            for cell in of_variant
-            if (compared := cell.comparison) and compared.by_tokens and compared.lengths
-        ]
-        if longer:
-            measured, ratios = zip(*longer, strict=True)
-            yield (
-                f"{name} answers are {_times(ratios)} as long{_loads(measured, at)}, so cost is "
-                "that of an answer"
-            )
-
-
-def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
-    """For each variant that decodes faster where its requests are not, a clause that says both."""
-    cells = list(cells)
-    cases = {cell.test_case for cell in cells if cell.comparison}
-    for name, of_variant in _by_variant(cells):
-        misleading = [
-            (cell, speed.interval.point, alone.point)
-            for cell in of_variant
-            if (compared := cell.comparison)
-            and (speed := compared.speed)
-            and (alone := compared.by_time_per_output_token)
-            and alone.low > 1
-            and speed.answer is not Answer.BETTER
-        ]
-        if misleading:
-            measured, speeds, decoded = zip(*misleading, strict=True)
-            named = [*dict.fromkeys(cell.test_case for cell in measured)]
-            listed = wording.listed(named) if len(named) <= _MOST_NAMED else f"{len(named)} cases"
-            in_cases = f" in {listed}" if len(named) < len(cases) else ""
-            yield (
-                f"{name} decodes {_times(decoded)} as fast{in_cases}{_loads(measured, at)}, but "
-                f"its requests are not proven faster ({_times(speeds)})"
-            )
-
-
-def _by_variant(cells: Iterable[Cell]) -> Iterable[tuple[str, list[Cell]]]:
-    by_variant: dict[str, list[Cell]] = {}
-    for cell in cells:
-        by_variant.setdefault(cell.variant, []).append(cell)
-    return by_variant.items()
-
-
-def _times(ratios: Sequence[float]) -> str:
-    """``1.65x``, or ``2.90x to 3.05x``."""
-    low, high = (f"{bound(ratios):.2f}x" for bound in (min, max))
-    return low if low == high else f"{low} to {high}"
 
 
 def _loads(cells: Iterable[Cell], named: bool) -> str:

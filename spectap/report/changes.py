@@ -7,6 +7,7 @@ from typing import Final
 
 from spectap import wording
 from spectap.analysis.changes import CellChange, Change, Changes, Figure
+from spectap.analysis.estimates import intervals
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table, View, grouped
 
@@ -59,11 +60,9 @@ def _texts(figure: Figure, change: Change | None) -> tuple[str, str, str, str]:
     if change is None:
         return "", "", wording.MISSING, ""
     doubt = "?" if figure.judged and not change.differs else ""
-    bounds = (
-        wording.change(end).removesuffix(" %") for end in (change.ratio.low, change.ratio.high)
-    )
     old, new = map(_FIGURES[figure][1], (change.old, change.new))
-    return old, new, wording.change(change.ratio.point) + doubt, " to ".join(bounds)
+    ratio, bounds = intervals.change(change.ratio)
+    return old, new, ratio + doubt, bounds.removesuffix(" %")
 
 
 def _verdict(changes: Changes) -> Iterator[str]:
@@ -99,11 +98,9 @@ def _gate(changes: Changes) -> Iterator[str]:
         yield f"Nothing is surely below {threshold} of what it was."
     seen = [change.seen_below for *_, change in changes.judged if not change.below]
     if noticed := [ratio for ratio in seen if ratio is not None]:
-        blunt = min(noticed) < changes.threshold**2
-        more = "; more launches on both sides make that sharper" if blunt else ""
         yield (
             f"In the least precise row, {min(noticed):.2f} of what it was would probably have been "
-            f"noticed{more}."
+            f"noticed."
         )
 
 

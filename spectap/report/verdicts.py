@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from spectap import palette, wording
-from spectap.analysis.comparison import cautions, decoding, of_answers
+from spectap.analysis.comparison import cautions
 from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Ladder, Summary
 from spectap.config import Config
 from spectap.report import phrases
@@ -67,18 +67,18 @@ def headline(summary: Summary, config: Config | None = None) -> tuple[str, tuple
         for cell, comparison in case.compared:
             compared.setdefault(cell.variant, []).append(comparison)
     variants = [_conclusions(summary, *item) for item in compared.items()]
-    below: tuple[str, ...] = ()
+    below: list[str] = []
     if len(variants) == 1:
-        (((first, *more), limits, explanations),) = variants
-        text, below = "; ".join((first, *limits)), (*explanations, *more)
+        (((first, *below), limits),) = variants
+        text = "; ".join((first, *limits))
     elif variants:
         text = f"{len(variants)} variants compared in {cases}"
-        below = tuple(". ".join(chain(*parts)) + "." for parts in variants)
+        below = [". ".join(chain(*parts)) + "." for parts in variants]
     else:
         text = f"{summary.subject} in {cases}"
     if any(each.verdict.finding.decided for of in compared.values() for each in of):
-        below += tuple(_uncovered(summary, config))
-    return f"Rehearsal: {text}" if summary.rehearsal else text, below
+        below += _uncovered(summary, config)
+    return f"Rehearsal: {text}" if summary.rehearsal else text, tuple(below)
 
 
 def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
@@ -101,8 +101,8 @@ def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
 
 def _conclusions(
     summary: Summary, variant: str, compared: Sequence[Comparison]
-) -> tuple[list[str], list[str], list[str]]:
-    """Sentences on one variant, clauses on what limits them, and those that explain them."""
+) -> tuple[list[str], list[str]]:
+    """Sentences on one variant, and clauses on what limits them."""
     several = len(summary.loads) > 1
     names = (variant, compared[-1].baseline)
     cells = [cell for case in summary.cases for cell in case.cells if cell.variant in names]
@@ -123,8 +123,7 @@ def _conclusions(
             answers.append(f"{question.subject} {', '.join((f'{first} of {total}', *more))}")
     if not ladders:
         answers = ["; ".join(answers)]
-    explanations = [*decoding(cells, at=several), *of_answers(cells, at=several)]
-    return [f"{variant}: {answer}" for answer in answers], limits, explanations
+    return [f"{variant}: {answer}" for answer in answers], limits
 
 
 def _over_cells(compared: Sequence[Comparison], question: Question) -> list[str]:

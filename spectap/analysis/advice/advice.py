@@ -136,7 +136,7 @@ class Advice:
     recommendations: tuple[Recommendation, ...] = ()
     """For each load: one for each class, then, where there are several classes, the mix's."""
     cautions: tuple[str, ...] = ()
-    """Queues, failures and misleading decoding."""
+    """Queues, failures and late requests."""
     measure_next: tuple[str, ...] = ()
     """What to measure before there can be any recommendation, a sentence each."""
     rehearsal: bool = False

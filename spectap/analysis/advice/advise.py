@@ -19,7 +19,7 @@ from spectap.analysis.advice.observed import (
 )
 from spectap.analysis.advice.outlook import USABLE, Outlook, outlook
 from spectap.analysis.advice.recommendation import prospects, recommendations
-from spectap.analysis.comparison import cautions, decoding
+from spectap.analysis.comparison import cautions
 from spectap.analysis.evidence import unsteadiness_of
 from spectap.analysis.summary import Cell, Finding
 from spectap.config import Config, Variant
@@ -69,7 +69,6 @@ def advise(
     every_prospect = tuple(prospects(observed, lines, expected))
     scoped = (observed, lines, expected, every_prospect, shares)
     recommended = recommendations(*scoped, cost=config.cost, advises=not rehearsal)
-    at = len(observed.loads) > 1
     return Advice(
         lines=lines,
         mix=tuple(shares.items()),
@@ -77,9 +76,7 @@ def advise(
         costs=tuple(step_costs(observed, lines)),
         prospects=every_prospect,
         recommendations=tuple(recommended),
-        cautions=tuple(
-            f"{clause}." for clause in (*decoding(cells, at=at), *cautions(cells, at=at))
-        ),
+        cautions=tuple(f"{clause}." for clause in cautions(cells, at=len(observed.loads) > 1)),
         measure_next=tuple(_missing(observed, lines, uncontrolled=uncontrolled)),
         rehearsal=rehearsal,
         notes=(

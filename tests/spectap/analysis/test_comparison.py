@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spectap.analysis.comparison import cautions, decoding
-from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.summary import Answer, Claim, Comparison, Finding, Verdict
+from spectap.analysis.comparison import cautions
 from spectap.load_points import LoadPoint
 from tests.spectap import samples
 
 LOADS = (1, 4, 8)
-SLOWER = Comparison(
-    baseline="Base",
-    by_time_per_output_token=Interval(2, 1.9, 2.1),
-    by_end_to_end=None,
-    speed=Claim(Interval(0.5, 0.4, 0.6), Answer.WORSE, False, 0.1, 0.1, None),
-    cost=None,
-    verdict=Verdict(Finding.SLOWER, ""),
-)
-
-
 CELLS = [
     samples.cell("SD", load=LoadPoint(concurrency=load, requests=6), requests=18) for load in LOADS
 ]
@@ -39,20 +27,4 @@ def test_a_caution_is_of_its_loads() -> None:
     assert [*cautions(cells, at=False)] == ["SD requests queue", "6 of 36 SD requests failed"]
     assert [*cautions([replace(cells[0], queued=False, repeated_errors=2)], at=True)] == [
         "2 SD requests failed in turns that were measured again at concurrency 1"
-    ]
-
-
-def test_test_cases_in_which_decoding_misleads_where_it_does_not_in_all() -> None:
-    faster = replace(SLOWER, speed=Claim(Interval(2, 1.9, 2.1), Answer.BETTER, True, 0, 0.1, None))
-    cells = [
-        replace(CELLS[0], test_case=case, comparison=comparison)
-        for case, comparison in (("counting", SLOWER), ("sonnets", SLOWER), ("tools", faster))
-    ]
-    (of_some,), (of_all,) = decoding(cells, at=False), decoding(cells[:2], at=False)
-    at_loads = [CELLS[0], *(replace(cell, comparison=SLOWER) for cell in CELLS[1:])]
-    rest = "but its requests are not proven faster (0.50x)"
-    assert of_some == f"SD decodes 2.00x as fast in counting and sonnets, {rest}"
-    assert of_all == f"SD decodes 2.00x as fast, {rest}"
-    assert [*decoding(at_loads, at=True)] == [
-        f"SD decodes 2.00x as fast at concurrency 4 and 8, {rest}"
     ]
