@@ -114,13 +114,6 @@ def test_close_rounds_of_few_cases_are_in_the_verdict(
     assert any("began 10 min apart" in sentence for sentence in below) == warned
 
 
-def test_a_headline_of_what_is_undecided(comparison: Results) -> None:
-    undecided = replace(comparison.summary, cases=comparison.summary.cases[2:])
-    assert verdicts.headline(undecided)[0] == (
-        "SD: requests undecided in 1 of 1 test case; cost undecided in 1 of 1 test case"
-    )
-
-
 @pytest.mark.parametrize("isolated", [False, True])
 def test_what_no_interval_covers_is_said_with_what_to_set(
     isolated: bool, comparison: Results
