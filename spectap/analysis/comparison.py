@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from spectap import load_points, wording
 from spectap.analysis import claims
@@ -64,12 +64,12 @@ def comparison(
     )
 
 
-def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
-    """Clauses that begin with a name or a number.
+def cautions(cells: Sequence[Cell]) -> Iterator[str]:
+    """Clauses that begin with a name or a number, and name the loads where there are several.
 
-    ``cells`` are those of variants that are compared, and of their baselines. ``at``: whether a
-    clause names the loads, as it must where there are several.
+    ``cells`` are those of variants that are compared, and of their baselines.
     """
+    several = len({cell.load for cell in cells}) > 1
     by_variant: dict[str, list[Cell]] = {}
     for cell in cells:
         by_variant.setdefault(cell.variant, []).append(cell)
@@ -85,10 +85,5 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
             (f"{name} requests were sent late", [cell for cell in of_variant if cell.lagging]),
         ):
             if of_clause:
-                yield f"{clause}{_loads(of_clause, at)}"
-
-
-def _loads(cells: Iterable[Cell], named: bool) -> str:
-    """`` at concurrency 4 and 16``; empty unless loads are ``named``."""
-    loads = [*dict.fromkeys(cell.load for cell in cells if cell.load)] if named else []
-    return f" at {load_points.listed(loads)}" if loads else ""
+                loads = [*dict.fromkeys(cell.load for cell in of_clause if cell.load)]
+                yield f"{clause} at {load_points.listed(loads)}" if several else clause

@@ -106,7 +106,7 @@ def _conclusions(
     several = len(summary.loads) > 1
     names = (variant, compared[-1].baseline)
     cells = [cell for case in summary.cases for cell in case.cells if cell.variant in names]
-    limits = [*cautions(cells, at=several)]
+    limits = [*cautions(cells)]
     lacking = sum(not comparison.verdict.finding.decided for comparison in compared)
     if several and lacking:
         limits.append(f"{lacking} of {len(compared)} measurements have no verdict")

@@ -76,7 +76,7 @@ def advise(
         costs=tuple(step_costs(observed, lines)),
         prospects=every_prospect,
         recommendations=tuple(recommended),
-        cautions=tuple(f"{clause}." for clause in cautions(cells, at=len(observed.loads) > 1)),
+        cautions=tuple(f"{clause}." for clause in cautions(cells)),
         measure_next=tuple(_missing(observed, lines, uncontrolled=uncontrolled)),
         rehearsal=rehearsal,
         notes=(

@@ -16,15 +16,15 @@ CELLS = [
 
 def test_a_caution_is_of_its_loads() -> None:
     cells = [replace(CELLS[0], queued=True), *(replace(c, errors=3) for c in CELLS[1:])]
-    assert [*cautions(cells, at=True)] == [
+    assert [*cautions(cells)] == [
         "SD requests queue at concurrency 1",
         "6 of 36 SD requests failed at concurrency 4 and 8",
     ]
     by_rate = replace(cells[0], load=LoadPoint(rate=2, requests=6))
-    assert [*cautions([cells[0], by_rate], at=True)] == [
+    assert [*cautions([cells[0], by_rate])] == [
         "SD requests queue at concurrency 1, and 2 requests a second"
     ]
-    assert [*cautions(cells, at=False)] == ["SD requests queue", "6 of 36 SD requests failed"]
-    assert [*cautions([replace(cells[0], queued=False, repeated_errors=2)], at=True)] == [
-        "2 SD requests failed in turns that were measured again at concurrency 1"
+    assert [*cautions([replace(cells[0], repeated_errors=2)])] == [
+        "SD requests queue",
+        "2 SD requests failed in turns that were measured again",
     ]
