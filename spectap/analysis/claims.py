@@ -151,8 +151,8 @@ def too_few(rounds: int, *, planned: bool = True, unit: str = "round") -> Verdic
         need += ", or as many stretches of two waves of requests,"
     return Verdict(
         Finding.TOO_FEW,
-        f"No verdict: an interval needs {need} that can be timed on both sides; measured: "
-        f"{wording.count(rounds, unit)}.",
+        f"No verdict: an interval needs {need} that can be timed on both sides, and of "
+        f"{wording.count(rounds, unit)} too few can.",
     )
 
 

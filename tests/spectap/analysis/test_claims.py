@@ -92,6 +92,6 @@ def test_an_answer_s_cost_is_said_with_that_of_a_token(snapshot: SnapshotAsserti
 
 def test_a_report_of_launches_counts_launches() -> None:
     assert too_few(2, unit="launch").sentence == (
-        "No verdict: an interval needs 3 launches that can be timed on both sides; measured: 2 "
-        "launches."
+        "No verdict: an interval needs 3 launches that can be timed on both sides, and of 2 "
+        "launches too few can."
     )
