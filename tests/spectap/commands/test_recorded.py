@@ -71,6 +71,7 @@ def test_a_run_is_advised_on_by_folder_or_name_and_keeps_the_advice(
         ("structured", "'structured': must be a class and its share, such as structured=0.7"),
         ("structured=0.7,open-ended=0.2", "the shares must add up to 1, not to 0.9"),
         ("structured=1,structured=2", "must name each only once"),
+        ("structured=-1,open-ended=2", "'structured=-1': must be a class and its share"),
         ("poems=1", "mix: poems was not measured; allowed are structured, open-ended"),
     ],
 )
