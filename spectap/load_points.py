@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -16,6 +16,8 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+
+from spectap import wording
 
 MINIMUM_INPUT_TOKENS: Final = 41
 """The shortest mean prompt, in tokens of Llama's tokenizer: the minimum that llmperf itself names
@@ -82,6 +84,15 @@ class LoadPoint(Loop):
     requests: Annotated[int, Field(ge=1)] = Field(
         description="For each test case and variant, in each round."
     )
+
+
+def listed(points: Collection[LoadPoint]) -> str:
+    """To stand after "at": ``concurrency 1, 2 and 4, and 0.5 requests a second``."""
+    closed, rates = ([f"{p.amount:g}" for p in points if p.open is kind] for kind in (False, True))
+    kinds = [f"concurrency {wording.listed(closed)}"] if closed else []
+    if rates:
+        kinds.append(f"{wording.listed(rates)} request{'' if rates == ['1'] else 's'} a second")
+    return ", and ".join(kinds)
 
 
 class Rounds(Model):

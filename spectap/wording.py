@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 MISSING: Final = "-"
+MINUS: Final = "\N{MINUS SIGN}"
 NAME_WIDTH: Final = 20
 
 _PER_CENT: Final = re.compile(r"(?<=\d) (?=%)")
@@ -44,11 +45,22 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.1f}"
 
 
+def rate(share: float, bounds: tuple[float, float] | None) -> str:
+    """A share in percent, with its interval if it has one: ``90 % (80-96)``."""
+    span = f" ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})" if bounds else ""
+    return f"{100 * share:.0f} %{span}"
+
+
+def points(share: float) -> str:
+    """A difference of two shares in percentage points, with its sign."""
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text[1:] == "0.0" else text.replace("-", MINUS)
+
+
 def change(ratio: float) -> str:
     """A ratio to what was before, as a change: ``+4.2 %``, with a minus sign where it is less."""
     size = percent(abs(ratio - 1))
-    sign = "+" if ratio >= 1 or size == "0.0" else "\N{MINUS SIGN}"
-    return f"{sign}{size} %"
+    return f"{'+' if ratio >= 1 or size == '0.0' else MINUS}{size} %"
 
 
 def unbroken(text: str) -> str:

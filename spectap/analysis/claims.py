@@ -97,29 +97,29 @@ def claim(
     )
 
 
-def obstacle(cell: Cell, baseline: Cell, *, fixed: bool = True) -> Verdict | None:
-    """Why nothing can be said, if so. ``fixed``: whether the number of rounds was."""
-    both = (baseline, cell)
-    if missing := [side.variant for side in both if side.requests == 0]:
-        was = "was" if len(missing) == 1 else "were"
-        sentence = f"No verdict: {' and '.join(missing)} {was} not measured."
-        return Verdict(Finding.NOT_MEASURED, sentence)
-    if unfinished := [side for side in both if not side.complete]:
-        amounts = (
-            f"{(side.expected or 0) - side.missing} of {'' if fixed else 'at most '}"
-            f"{side.expected} {side.variant} requests were recorded"
-            for side in unfinished
-        )
-        return Verdict(Finding.UNFINISHED, f"No verdict: {' and '.join(amounts)}.")
-    if broken := [side for side in both if side.unreliable]:
-        failures = []
-        for side in broken:
-            reason = f" ({side.most_frequent_error})" if side.most_frequent_error else ""
-            subject = f"every {side.variant} request"
-            if side.errors < side.requests:
-                subject = f"{side.errors} of {side.requests} {side.variant} requests"
-            failures.append(f"{subject} failed{reason}")
-        return Verdict(Finding.FAILED, f"No verdict: {' and '.join(failures)}.")
+def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
+    """Why nothing can be said, if so."""
+    sides = (baseline, cell)
+    reasons = {
+        Finding.NOT_MEASURED: [
+            f"no {side.variant} request was recorded" for side in sides if not side.requests
+        ],
+        Finding.UNFINISHED: [
+            f"{(side.expected or 0) - side.missing} of {side.expected} {side.variant} requests "
+            "were recorded"
+            for side in sides
+            if not side.complete
+        ],
+        Finding.FAILED: [
+            f"{side.errors} of {side.requests} {side.variant} requests failed "
+            f"({side.most_frequent_error})"
+            for side in sides
+            if side.unreliable
+        ],
+    }
+    for finding, of_sides in reasons.items():
+        if of_sides:
+            return Verdict(finding, f"No verdict: {'; '.join(of_sides)}.")
     return None
 
 
@@ -146,16 +146,14 @@ def too_few(rounds: int, *, planned: bool = True, unit: str = "round") -> Verdic
 
     ``planned``: whether they were to be measured in rounds.
     """
-    need = f"at least {FEWEST_ROUNDS}"
+    need = wording.count(FEWEST_ROUNDS, unit)
     if not planned:
-        why = "the requests are too few"
-        need = f"{FEWEST_ROUNDS} rounds, or as many stretches of two waves of requests"
-    elif rounds < FEWEST_ROUNDS:
-        why = f"both were measured in {wording.count(rounds, unit)}"
-    else:
-        of = wording.count(rounds, unit)
-        why = f"too few of {of} have requests that can be timed on both sides"
-    return Verdict(Finding.TOO_FEW, f"No verdict: {why}; an interval needs {need}.")
+        need += ", or as many stretches of two waves of requests,"
+    return Verdict(
+        Finding.TOO_FEW,
+        f"No verdict: an interval needs {need} that can be timed on both sides, and of "
+        f"{wording.count(rounds, unit)} too few can.",
+    )
 
 
 def judge(
@@ -166,133 +164,69 @@ def judge(
     *,
     of_answers: tuple[Interval, Interval] | None = None,
     worse: bool = False,
-    name_baseline: bool = False,
     priced: bool = True,
     advise: bool = True,
 ) -> Verdict:
     """The verdict on ``cell`` against ``baseline``: both answers, and what to do.
 
     ``of_answers``: where ``cost`` is that of an answer, the ratios of the answers' lengths and of
-    tokens a second. ``worse``: whether a check finds that the answers are.
-    ``name_baseline``, as it must where there are several. ``priced``: whether a price is known; if
-    not, the cost is told in tokens a second. ``advise``: not where something stood in for services.
+    tokens a second. ``worse``: whether a check finds that the answers are. ``priced``: whether a
+    price is known; if not, the cost is told in tokens a second. ``advise``: not where something
+    stood in for services.
     """
-    sentence = _on_speed(cell, baseline, speed, name_baseline)
+    sentences = [
+        f"{cell.variant} is {intervals.times(speed.interval)} as fast as {baseline.variant} for "
+        f"one request (95 % interval {intervals.bounds(speed.interval)}){_proof(speed)}."
+    ]
     if cost is not None:
-        of_baseline = f" of {baseline.variant}" if name_baseline else ""
-        on_cost = (_in_money if priced else _in_tokens)(cost, of_baseline, answers=bool(of_answers))
-        if Answer.UNDECIDED in (speed.answer, cost.answer):
-            sentence += f". {on_cost[:1].upper()}{on_cost[1:]}"
-        else:
-            agree = (speed.interval.point > 1) == (cost.interval.point > 1)
-            sentence += f", {'and' if agree else 'but'} {on_cost}"
+        unit = "answer" if of_answers else "token"
+        sentences.append(f"{_cost(cost.interval, unit, priced=priced)}{_proof(cost)}.")
     if of_answers:
-        sentence += f". {_on_answers(*of_answers, priced=priced)}"
-    advice = _advice(cell, baseline, speed, cost, worse=worse) if advise else ""
-    if advice and (of_answers or (cost or speed).answer is Answer.UNDECIDED):
-        sentence += f". {advice[:1].upper()}{advice[1:]}"
-    elif advice:
-        sentence += f"; {advice}"
-    finding = _SPEED.get(speed.answer) or Finding(speed.answer.value)
-    return Verdict(finding, f"{sentence}.")
+        lengths, tokens = of_answers
+        long = f"{intervals.times(lengths)} as long ({intervals.bounds(lengths)})"
+        sentences += f"Its answers are {long}.", f"{_cost(tokens, 'token', priced=priced)}."
+    if advise and (advice := _advice(cell, baseline, speed, cost, worse=worse)):
+        sentences.append(advice)
+    return Verdict(_SPEED.get(speed.answer) or Finding(speed.answer.value), " ".join(sentences))
 
 
-def _on_speed(cell: Cell, baseline: Cell, speed: Claim, named: bool) -> str:
-    if speed.answer is Answer.UNDECIDED:
-        return (
-            f"Whether {cell.variant} is faster or slower than {baseline.variant} cannot be "
-            f"told ({intervals.times(speed.interval)}, 95 % interval "
-            f"{intervals.bounds(speed.interval)}{_no_proof(speed)}): {_limits(speed)}"
-        )
-    faster = speed.interval.point >= 1
-    interval = speed.interval if faster else speed.interval.inverse
-    than = f" than {baseline.variant}" if named else ""
-    return (
-        f"{cell.variant} is {intervals.times(interval)} {'faster' if faster else 'slower'}{than} "
-        f"for one request (95 % interval {intervals.bounds(interval)}){_trifle(speed)}"
+def _cost(together: Interval, unit: str, *, priced: bool) -> str:
+    if not priced:
+        times, bounds = intervals.times(together), intervals.bounds(together)
+        return f"All requests together get {times} the {unit}s a second ({bounds})"
+    return "The cost of each {} changes by {} ({})".format(
+        unit, *intervals.change(together.inverse)
     )
 
 
-def _in_money(cost: Claim, of: str, *, answers: bool) -> str:
-    subject, those = ("an answer costs", "one") if answers else ("its tokens cost", "those")
-    if cost.answer is Answer.UNDECIDED:
-        _, low, high = intervals.percents(cost.interval.inverse)
-        low_is, high_is = map(_less, (cost.interval.high, cost.interval.low))
-        bounds = f"{low} % {low_is} to {high} % {high_is}{_no_proof(cost)}"
-        return f"whether {subject} more or less cannot be told ({bounds}): {_limits(cost)}"
-    than = f" than {those}{of}" if of else ""
-    size, bounds = _percent(cost.interval)
-    return f"{subject} {size}{than} ({bounds}){_trifle(cost)}"
-
-
-def _percent(speed: Interval) -> tuple[str, str]:
-    """How much more or less a thing costs that comes ``speed`` times as fast, with its bounds."""
-    size, low, high = intervals.percents(speed.inverse)
-    near, far = (low, high) if speed.point < 1 else (high, low)
-    return f"{size} % {_less(speed.point)}", f"{near}-{far} %"
-
-
-def _less(speed: float) -> str:
-    return "less" if speed > 1 else "more"
-
-
-def _in_tokens(cost: Claim, of: str, *, answers: bool) -> str:
-    times, span = intervals.times(cost.interval), intervals.bounds(cost.interval)
-    unit = "answers" if answers else "tokens"
-    if cost.answer is Answer.UNDECIDED:
-        return (
-            f"whether all requests together get more or fewer {unit} a second cannot be told "
-            f"({times}, {span}{_no_proof(cost)}): {_limits(cost)}"
-        )
-    return f"all requests together get {times} the {unit} a second{of} ({span}){_trifle(cost)}"
-
-
-def _on_answers(lengths: Interval, tokens: Interval, *, priced: bool) -> str:
-    """Why an answer costs something else than its tokens."""
-    size, bounds = _percent(tokens)
-    of_token = f"a token costs {size} ({bounds})"
-    if not priced:
-        bounds = intervals.bounds(tokens)
-        of_token = f"all together get {intervals.times(tokens)} the tokens a second ({bounds})"
-    long = f"{intervals.times(lengths)} as long ({intervals.bounds(lengths)})"
-    return f"Its answers are {long}, and {of_token}"
-
-
-def _limits(claim: Claim) -> str:
-    """What an undecided claim could have shown, and what it would take."""
+def _proof(claim: Claim) -> str:
+    """What an interval does not say itself: whether it is too little, or proves nothing."""
+    within = f"{100 * MARGIN:.0f} %"
+    if claim.answer is Answer.NEGLIGIBLE:
+        return f", within {within}: too little to matter"
+    if claim.answer is not Answer.UNDECIDED:
+        return ""
     if claim.slight:
-        return f"any difference is within {100 * MARGIN:.0f} %"
-    limits = "even a difference of 100 % would probably not have been seen"
-    if claim.detectable <= 1:
-        smallest = wording.percent(claim.detectable)
-        limits = f"a difference under {smallest} % would probably not have been seen"
+        return f": undecided, and any difference is within {within}"
+    missed = wording.percent(min(1.0, claim.detectable))
+    limits = f": undecided; a difference under {missed} % would probably not have been seen"
     if claim.more_rounds is not None:
         more = wording.count(claim.more_rounds, f"more {claim.unit}")
-        size = "the one seen here" if claim.settles > MARGIN else f"one of {100 * MARGIN:.0f} %"
-        limits += f", and about {more} would probably show {size}"
+        limits += (
+            f", and about {more} would probably show one of {wording.percent(claim.settles)} %"
+        )
     return limits
-
-
-def _no_proof(claim: Claim) -> str:
-    """What to say of an interval that excludes "no difference" although that is not decided."""
-    return "" if claim.interval.covers_one else ", no proof among all claims of this report"
-
-
-def _trifle(claim: Claim) -> str:
-    return ", too little to matter" if claim.answer is Answer.NEGLIGIBLE else ""
 
 
 def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None, *, worse: bool) -> str:
     """What to do about it; empty where nothing is decided."""
     answers = {speed.answer} | ({cost.answer} if cost else set())
     failures = [side.errors + side.repeated_errors for side in (cell, baseline)]
-    if Answer.BETTER in answers and failures[0] > failures[1]:
-        return "look into its errors before you keep it on"
-    if Answer.BETTER in answers and worse:
-        return "look into its answers before you keep it on"
+    if Answer.BETTER in answers and (worse or failures[0] > failures[1]):
+        return f"Look into its {'answers' if worse else 'errors'} before you keep it on."
     if answers >= {Answer.BETTER, Answer.WORSE}:
         gain = "speed" if speed.answer is Answer.BETTER else "money"
-        return f"keep it on only where {gain} counts more"
+        return f"Keep it on only where {gain} counts more."
     if Answer.BETTER in answers:
-        return "keep it on"
-    return "turn it off" if Answer.WORSE in answers else ""
+        return "Keep it on."
+    return "Turn it off." if Answer.WORSE in answers else ""

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
+from spectap import wording
 from spectap.analysis.claims import holm
-from spectap.analysis.estimates.proportions import Bounds, Paired, bounds
+from spectap.analysis.estimates.proportions import Paired, bounds
 from spectap.analysis.summary import Correctness
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
@@ -156,18 +157,13 @@ def _checked_pairs(
 
 
 def _left_out(*sides: Sequence[CheckedAnswer]) -> str:
-    sentences = []
-    for words, cut in (("cut off", True), ("beyond what can be checked", False)):
-        counts = [
-            sum(a.valid is None and (a.finish == "length") is cut for a in side) for side in sides
-        ]
-        if any(counts):
-            of_each = " and ".join(
-                f"{count:,} of {side[0].variant}'s"
-                for count, side in zip(counts, sides, strict=True)
-            )
-            sentences.append(f" Left out, as {words}: {of_each} answers.")
-    return "".join(sentences)
+    counts = [sum(answer.valid is None for answer in side) for side in sides]
+    if not any(counts):
+        return ""
+    of_each = " and ".join(
+        f"{count:,} of {side[0].variant}'s" for count, side in zip(counts, sides, strict=True)
+    )
+    return f" Left out, as cut off or beyond what can be checked: {of_each} answers."
 
 
 def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
@@ -219,49 +215,23 @@ def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correc
 
 
 def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
-    """``SD's programs are valid in 54 of 60 prompts (90 %), Base's in 60 (100 %): ...``."""
+    """``SD's programs are valid in 90 % (80-95) of 60 prompts, Base's in 100 % (94-100): ...``."""
     if not pair.prompts:
         return f"None of {check.variant}'s {check.check} could be compared with {check.baseline}'s."
     rate, baseline_rate = pair.rates
-    percents, baseline_percents = f"{_number(rate)} %", f"{_number(baseline_rate)} %"
-    subject = f"{check.variant}'s {check.right} in"
-    if any(share % 1 for share in (*pair.variant, *pair.baseline)):
-        rates = (
-            f"{subject} {percents} of the answers to {pair.prompts:,} {check.noun}, "
-            f"{check.baseline}'s in {baseline_percents}"
-        )
-    else:
-        rates = (
-            f"{subject} {sum(pair.variant):,.0f} of {pair.prompts:,} {check.noun} ({percents}), "
-            f"{check.baseline}'s in {sum(pair.baseline):,.0f} ({baseline_percents})"
-        )
-    rates += f": {_points(rate - baseline_rate, pair.interval())}."
+    low, high = map(wording.points, pair.interval())
+    outcome = "No fall was found."
     if worse:
-        return (
-            f"{rates} Speculation changes answers: {pair.lost:,} {check.noun} got worse, "
-            f"{pair.won or 'none'} better. First of them: {', '.join(check.lost[:_NAMED])}."
+        outcome = (
+            f"Speculation changes answers: {pair.lost:,} {check.noun} got worse, {pair.won:,} "
+            f"better. First of them: {', '.join(check.lost[:_NAMED])}."
         )
-    if 0.5 ** sum(share > 0 for share in pair.baseline) > level:
-        return f"{rates} {check.baseline} passes too seldom to find any fall."
-    return f"{rates} No fall was found."
-
-
-def _points(difference: float, interval: Bounds) -> str:
-    """``10 percentage points fewer (95 % interval 4.1 to 20 fewer)``: the first has the unit."""
-    ends = interval if min(interval) < 0 < max(interval) else sorted(interval, key=abs)
-    numbers, (low_is, high_is) = [_number(abs(end)) for end in ends], map(_more, ends)
-    size = _number(abs(difference))
-    point = f"{size} percentage point{'' if size == '1' else 's'} {_more(difference)}"
-    low = numbers[0] if difference else f"{numbers[0]} percentage points"
-    low += "" if low_is == high_is else f" {low_is}"
-    bounds = f"{low} to {numbers[1]} {high_is}"
-    return f"{point if difference else 'no difference'} (95 % interval {bounds})"
-
-
-def _more(difference: float) -> str:
-    return "fewer" if difference < 0 else "more"
-
-
-def _number(share: float) -> str:
-    """A share in per cent, without the sign: ``10``, ``4.1``."""
-    return f"{100 * share:.1f}".removesuffix(".0")
+    elif 0.5 ** sum(share > 0 for share in pair.baseline) > level:
+        outcome = f"{check.baseline} passes too seldom to find any fall."
+    return (
+        f"{check.variant}'s {check.right} in {wording.rate(rate, bounds(pair.variant))} of "
+        f"{pair.prompts:,} {check.noun}, {check.baseline}'s in "
+        f"{wording.rate(baseline_rate, bounds(pair.baseline))}: "
+        f"{wording.points(rate - baseline_rate)} percentage points "
+        f"(95 % interval {low} to {high}). {outcome}"
+    )

@@ -50,8 +50,6 @@ class Check:
     """Its name; empty in earlier files."""
     variant: str
     figures: tuple[Figure, ...]
-    positions: tuple[tuple[float, float], ...]
-    """For the n-th draft, the part of the steps that accepted it: by the ledger, by the server."""
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -88,10 +86,8 @@ def _check(case: str, load: str, variant: str, records: list[Record], counts: li
         "tokens", sum(r.output_tokens or 0 for r in records), sum(c.tokens for c in counted)
     )
     figures = [tokens, *_steps(records, counted)]
-    positions: tuple[tuple[float, float], ...] = ()
     # Without drafts there is nothing to compare. Some images do not count drafts at all.
-    drafts = sum(c.drafts for c in counted)
-    if drafts and all(record.shows_steps for record in records):
+    if any(c.drafts for c in counted) and all(record.shows_steps for record in records):
         # Not the mean of what was drafted: n-gram drafts as many tokens as it finds.
         widest = max(len(c.per_position) for c in counted)
         # A step yields one token more than it accepts drafts.
@@ -99,14 +95,7 @@ def _check(case: str, load: str, variant: str, records: list[Record], counts: li
         arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
         accepted = sum(c.accepted for c in counted)
         figures.append(Figure("accepted drafts", arrived, accepted, cut))
-        by_server = [sum(column) for column in zip(*(c.per_position for c in counted), strict=True)]
-        counted_steps = _gaps(counted) or drafts
-        steps = [tokens for record in records for _, tokens in record.chunks[1:]]
-        positions = tuple(
-            (sum(n > position for n in steps) / max(1, len(steps)), count / counted_steps)
-            for position, count in enumerate(by_server, start=1)
-        )
-    return Check(case, load, variant, tuple(figures), positions)
+    return Check(case, load, variant, tuple(figures))
 
 
 def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:

@@ -53,8 +53,6 @@ class Plan:
     objectives: Objectives | None = None
     cost: Cost | None = None
     known: bool = False
-    fixed: bool = True
-    """Whether the number of rounds is."""
     not_run: int = 0
     """Turns that were to be measured after the last of each test case and load point."""
     isolated: bool = False
@@ -172,7 +170,6 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
         objectives=config.objectives,
         cost=config.cost,
         known=True,
-        fixed=config.load.rounds.fixed,
         not_run=sum(needed.values()) - sum(rounds[case_point] for case_point in begun),
         isolated=config.isolated,
         rehearsal=config.stand_in is not None,
@@ -238,7 +235,7 @@ def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness 
     obstacles = {
         key: obstacle
         for key, baseline in plan.pairs
-        if (obstacle := claims.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
+        if (obstacle := claims.obstacle(cells[key], cells[baseline]))
         or (obstacle := claims.UNCONTROLLED if plan.isolated and not unsteadiness else None)
         or (obstacle := None if plan.known else _recorded_apart(by_cell, cells, key, baseline))
     }

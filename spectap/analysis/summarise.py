@@ -11,16 +11,16 @@ from itertools import pairwise
 from typing import TypeVar
 
 from spectap.analysis import caveats, claims, contrasts, grouping
-from spectap.analysis.comparison import cautions, comparison, decoding, of_answers
+from spectap.analysis.comparison import comparison
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.correctness import correctness
 from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
 from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey, Unit
-from spectap.analysis.ladder import Rung, ladder, ladder_points
+from spectap.analysis.ladder import crossover, ladder_points
 from spectap.analysis.published import reproductions
-from spectap.analysis.summary import Case, Cell, Correctness, Ladder, Overall, Summary, Verdict
+from spectap.analysis.summary import Case, Correctness, Ladder, Overall, Summary, Verdict
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
@@ -108,7 +108,7 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
                 headline=kind.headline,
                 cells=of_case,
                 notes=tuple(caveats.of_case(of_case, known=plan.known)),
-                ladders=tuple(_ladders(plan, name, cells, evidence.contrasts)),
+                ladders=tuple(_ladders(plan, name, evidence.contrasts)),
             )
             for name, kind in plan.cases.items()
             for of_case in [tuple(cell for key, cell in cells.items() if key.case == name)]
@@ -137,36 +137,24 @@ def _round_gap(records: Iterable[Record]) -> float | None:
     return statistics.median(gaps) if gaps else None
 
 
-def _ladders(
-    plan: Plan, case: str, cells: Mapping[CellKey, Cell], by_cell: Mapping[CellKey, Contrast]
-) -> Iterator[Ladder]:
+def _ladders(plan: Plan, case: str, by_cell: Mapping[CellKey, Contrast]) -> Iterator[Ladder]:
     ladders = [*ladder_points(point for point in plan.points.values() if point)]
     asked = sum(len(contrasts.questions(points[0])) for points in ladders)
-    crossovers = asked * len(plan.cases) * len(plan.compared)
+    # The crossovers of a report are a family: they all hold with the chance of one.
+    alpha = plan.alpha / max(1, asked * len(plan.cases) * len(plan.compared))
     for variant, baseline in plan.compared.items():
         for points in ladders:
-            rungs: dict[Question, list[Rung]] = {q: [] for q in contrasts.questions(points[0])}
-            sides = []
-            for point in points:
-                key = CellKey(case, point.name, variant)
-                sides += [cells[k] for k in (key, key.under(baseline)) if k in cells]
-                compared = cells[key].comparison if key in cells else None
-                answers = by_cell[key].answers if key in by_cell else {}
-                for question, known in rungs.items():
-                    claim = compared and (
-                        compared.speed if question is Question.SPEED else compared.cost
-                    )
-                    estimate = answers.get(question) if claim else None
-                    known.append(Rung(point.amount, estimate, claim.answer if claim else None))
-            clauses = (
-                *decoding(sides, at=True),
-                *of_answers(sides, at=True),
-                *cautions(sides, at=True),
-            )
-            # The crossovers of a report are a family: they all hold with the chance of one.
-            alpha = plan.alpha / crossovers
-            failed = any(cell.errors for cell in sides)
-            yield ladder(variant, baseline, points, rungs, alpha, clauses, failed=failed)
+            crossovers = []
+            for question in Question:
+                answers = (
+                    (point.amount, contrast.answers.get(question))
+                    for point in points
+                    if (contrast := by_cell.get(CellKey(case, point.name, variant)))
+                    and contrast.throughput
+                )
+                known = [(load, answer) for load, answer in answers if answer]
+                crossovers.append(crossover(known, alpha))
+            yield Ladder(variant, baseline, points[0].open, points, *crossovers)
 
 
 def _of_classes(evidence: Evidence) -> Iterator[Overall]:
@@ -283,8 +271,7 @@ def _times(evidence: Evidence, load: str, variant: str, baseline: str) -> str:
     sides = {
         key.case: evidence.sides(key, baseline)
         for key in keys
-        if key in evidence.contrasts
-        and not claims.obstacle(cells[key], cells[key.under(baseline)], fixed=plan.fixed)
+        if key in evidence.contrasts and not claims.obstacle(cells[key], cells[key.under(baseline)])
     }
     estimate = overall(sides).get(Question.SPEED)
     if estimate is None:

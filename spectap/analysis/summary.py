@@ -216,10 +216,7 @@ class Crossover:
 
 @dataclass(frozen=True)
 class Ladder:
-    """A variant against its baseline, over the loads of one kind at which a test case ran.
-
-    ``whole``: whether there is a verdict at each load. ``failed``: whether requests failed at one.
-    """
+    """A variant against its baseline, over the loads of one kind at which a test case ran."""
 
     variant: str
     baseline: str
@@ -228,9 +225,6 @@ class Ladder:
     loads: tuple[LoadPoint, ...]
     speed: Crossover
     cost: Crossover
-    sentence: str
-    whole: bool = True
-    failed: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from spectap import palette, wording
 from spectap.analysis.advice.advice import (
     Acceptance,
     Advice,
-    Choice,
     Prospect,
     Recommendation,
     StepCost,
@@ -112,7 +111,7 @@ def serve(advice: Advice) -> Table:
             (wording.dollars(recommendation.usd_per_million_output_tokens),),
         )
         load = phrases.short_load(recommendation.load)
-        labels = (load, recommendation.prompt_class or "the mix", _name(recommendation.choice))
+        labels = (load, recommendation.prompt_class or "the mix", str(recommendation.choice))
         return Row(labels, values, roles[line].role if line else "")
 
     return Table(
@@ -126,10 +125,6 @@ def serve(advice: Advice) -> Table:
             (recommendation.load, row(recommendation)) for recommendation in advice.recommendations
         ),
     )
-
-
-def _name(choice: Choice) -> str:
-    return f"{choice.line}, window {choice.window}" if choice.line else "no speculation"
 
 
 def tables(advice: Advice) -> tuple[Table, ...]:
@@ -148,7 +143,7 @@ def _prospects(advice: Advice, load: LoadPoint | None) -> Table:
     }
     classes = [*dict.fromkeys(prompt_class for *_, prompt_class in prospects)]
     roles, order = colours(advice), [series.name for series in advice.lines]
-    suffix = f" at {phrases.load_points([load])}" if load else ""
+    suffix = f" at {load}" if load else ""
 
     def row(line: str, window: int) -> Row:
         cells = (prospects.get((line, window, name)) for name in classes)

@@ -137,7 +137,7 @@ def _steps(cell: Cell) -> str:
 def _good(cell: Cell) -> str:
     if cell.goodput is None:
         return wording.MISSING
-    return phrases.rate(cell.goodput.share, None) + ("" if cell.goodput.met else "!")
+    return wording.rate(cell.goodput.share, None) + ("" if cell.goodput.met else "!")
 
 
 def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
@@ -152,7 +152,7 @@ def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
 def _goodput(cell: Cell) -> tuple[str, str]:
     if cell.goodput is None:
         return wording.MISSING, wording.MISSING
-    share = phrases.rate(cell.goodput.share, cell.goodput.interval)
+    share = wording.rate(cell.goodput.share, cell.goodput.interval)
     return share, "kept" if cell.goodput.met else "missed"
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from spectap import wording
 from spectap.analysis.changes import CellChange, Change, Changes, Figure
+from spectap.analysis.estimates import intervals
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table, View, grouped
 
@@ -59,42 +60,24 @@ def _texts(figure: Figure, change: Change | None) -> tuple[str, str, str, str]:
     if change is None:
         return "", "", wording.MISSING, ""
     doubt = "?" if figure.judged and not change.differs else ""
-    bounds = (
-        wording.change(end).removesuffix(" %") for end in (change.ratio.low, change.ratio.high)
-    )
     old, new = map(_FIGURES[figure][1], (change.old, change.new))
-    return old, new, wording.change(change.ratio.point) + doubt, " to ".join(bounds)
+    ratio, bounds = intervals.change(change.ratio)
+    return old, new, ratio + doubt, bounds.removesuffix(" %")
 
 
 def _verdict(changes: Changes) -> Iterator[str]:
     if changes.incomparable:
         return
-    judged = [*changes.judged]
-    differing = [judgement for judgement in judged if judgement[2].differs]
+    judged = [change for *_, change in changes.judged]
     if not judged:
         yield "No figure that a verdict rests on is in both runs: tokens a step or a speed-up."
-    elif differing and changes.launch_error is None:
-        yield f"Real differences: {len(differing)} of {len(judged)}."
-    elif differing:
-        yield (
-            f"{len(differing)} of {len(judged)} figures differ by more than their rounds scatter "
-            f"and a launch error of {wording.percent(changes.launch_error or 0)} %."
-        )
-    else:
-        yield (
-            f"No difference is proven: the {len(judged)} tokens a step and speed-ups differ by no "
-            "more than chance."
-        )
-    for cell, figure, change in differing:
-        low, high = sorted(abs(end - 1) for end in (change.ratio.low, change.ratio.high))
-        head, write = _FIGURES[figure]
-        old, new = map(write, (change.old, change.new))
-        yield (
-            f"  {_subject(changes, cell)}: {head} {wording.change(change.ratio.point)} (95 % "
-            f"interval {wording.percent(low)}-{wording.percent(high)} %), {old} before and {new} "
-            "now."
-        )
-    unseen = [change.detectable for *_, change in judged if not change.differs]
+        return
+    chance = "chance"
+    if changes.launch_error is not None:
+        chance += f" and a launch error of {wording.percent(changes.launch_error)} %"
+    differing = sum(change.differs for change in judged)
+    yield f"{differing} of {len(judged)} tokens a step and speed-ups differ by more than {chance}."
+    unseen = [change.detectable for change in judged if not change.differs]
     if unseen:
         most = wording.percent(max(unseen))
         yield f'Where there is a "?", a change of {most} % would probably have been seen.'
@@ -115,17 +98,15 @@ def _gate(changes: Changes) -> Iterator[str]:
         yield f"Nothing is surely below {threshold} of what it was."
     seen = [change.seen_below for *_, change in changes.judged if not change.below]
     if noticed := [ratio for ratio in seen if ratio is not None]:
-        blunt = min(noticed) < changes.threshold**2
-        more = "; more launches on both sides make that sharper" if blunt else ""
         yield (
             f"In the least precise row, {min(noticed):.2f} of what it was would probably have been "
-            f"noticed{more}."
+            f"noticed."
         )
 
 
 def _subject(changes: Changes, cell: CellChange) -> str:
     several = len({change.load for change in changes.cells}) > 1
-    at = f" at {phrases.load_points([cell.load])}" if several and cell.load else ""
+    at = f" at {cell.load}" if several and cell.load else ""
     return f"{cell.test_case}, {cell.variant}{at}"
 
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure as Drawing
 
-from spectap import metrics, palette, wording
+from spectap import load_points, metrics, palette, wording
 from spectap.analysis.advice.advice import Advice
 from spectap.analysis.crosscheck import TOLERANCE
 from spectap.analysis.summary import Case
@@ -89,6 +89,7 @@ def _rendered(template: str, **values: Any) -> str:
         "run_view": run_view,
         "verdict": verdicts,
         "wording": wording,
+        "listed_loads": load_points.listed,
     }
     environment.globals.update(modules)
     style = environment.get_template("report.css.j2").render(
@@ -147,7 +148,7 @@ def _drafts(advice: Advice) -> tuple[Figure, Drawing | None]:
     )
     if len({prospect.window for prospect in advice.prospects}) > 1:
         load = at_load.first_load(advice)
-        suffix = f" at {phrases.load_points([load])}" if load else ""
+        suffix = f" at {load}" if load else ""
         title += f", and the speed-up over the window{suffix}"
         caption += (
             " To the right, after the article's Figure 1: points were measured, with 95 % "
@@ -189,11 +190,10 @@ def _over_loads(run: Results, case: Case) -> _Drawings:
 
 def _at(run: Results, point: LoadPoint) -> _Drawings:
     """What is drawn of one load point."""
-    load = phrases.load_points([point])
     if run.summary.compares:
         gains = at_load.paint_gains(run.summary)
         caption = "With 95 % intervals, on a logarithmic scale."
-        yield Figure("gains", f"Speed-up at {load}", caption), gains
+        yield Figure("gains", f"Speed-up at {point}", caption), gains
     cases = wording.listed([case.name for case in run.summary.cases if case.headline])
     caption = (
         f"The article's Figures 3 to 5, for {cases}. A dot is a request; a line joins the medians "
@@ -201,4 +201,4 @@ def _at(run: Results, point: LoadPoint) -> _Drawings:
         "together; none should drift."
     )
     latencies = at_load.paint_over_time(run)
-    yield Figure("over-time", f"Latency over the run at {load}", caption), latencies
+    yield Figure("over-time", f"Latency over the run at {point}", caption), latencies

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from spectap import wording
+from spectap import load_points, wording
 from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Cell, Summary
 from spectap.config import Config, Objectives
 from spectap.load_points import Load, LoadPoint
-
-MINUS: Final = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
@@ -44,39 +41,12 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
     """
     if interval is None or not priced:
         return speed(interval)
-    ratio = interval.inverse
-    ends = zip((ratio.point, ratio.low, ratio.high), intervals.percents(ratio), strict=True)
-    figure, low, high = (
-        f"{MINUS}{size}" if end < 1 and float(size) else f"+{size}" for end, size in ends
-    )
-    return Estimate(f"{figure} %", f"{low} to {high} %")
-
-
-def rate(share: float, bounds: tuple[float, float] | None) -> str:
-    """A share in percent, with its interval if it has one: ``90 % (80-96)``."""
-    span = f" ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})" if bounds else ""
-    return f"{100 * share:.0f} %{span}"
-
-
-def points(share: float) -> str:
-    """A difference of two shares in percentage points, with its sign."""
-    text = f"{100 * share:+.1f}"
-    return "0.0" if text[1:] == "0.0" else text.replace("-", MINUS)
+    return Estimate(*intervals.change(interval.inverse))
 
 
 def priced(summary: Summary) -> bool:
     """Whether the price of a token is known."""
     return summary.cost_denominator is not None
-
-
-def load_points(loads: Sequence[LoadPoint | None]) -> str:
-    """To stand after "at": ``concurrency 1, 2 and 4, and 0.5 requests a second``."""
-    closed = [f"{load.concurrency}" for load in loads if load and not load.open]
-    rates = [f"{load.amount:g}" for load in loads if load and load.open]
-    kinds = [f"concurrency {wording.listed(closed)}"] if closed else []
-    if rates:
-        kinds.append(f"{wording.listed(rates)} request{'' if rates == ['1'] else 's'} a second")
-    return ", and ".join(kinds)
 
 
 def short_load(load: LoadPoint | None) -> str:
@@ -94,7 +64,7 @@ def load_unit(loads: Sequence[LoadPoint]) -> str:
 def heading(config: Config, summary: Summary) -> str:
     """``article: SD against Base, on Qwen/Qwen3-32B at concurrency 4``."""
     rehearsal = "Rehearsal of " if summary.rehearsal else ""
-    loads = load_points(config.load.points)
+    loads = load_points.listed(config.load.points)
     return f"{rehearsal}{config.experiment}: {summary.subject}, on {config.model} at {loads}"
 
 

@@ -9,7 +9,6 @@ from spectap.analysis.crosscheck import TOLERANCE, Check, Figure
 from spectap.analysis.summary import Correctness, Summary
 from spectap.names import WARM_UP
 from spectap.prompt import LeftOut, UsedSet
-from spectap.report import phrases
 from spectap.report.results import Results
 from spectap.report.view import Columns, Row, Table, grouped
 
@@ -27,14 +26,14 @@ def correctness(summary: Summary) -> Table:
         name = f"{check.check} ({check.evaluation})" if check.evaluation else check.check
         labels = (check.test_case or wording.MISSING, name, check.variant)
         rates = (
-            phrases.rate(check.baseline_rate, check.baseline_interval),
-            phrases.rate(check.rate, check.rate_interval),
+            wording.rate(check.baseline_rate, check.baseline_interval),
+            wording.rate(check.rate, check.rate_interval),
         )
-        low, high = map(phrases.points, check.difference_interval)
+        low, high = map(wording.points, check.difference_interval)
         values = (
             (f"{check.prompts:,}",),
             rates,
-            (f"{phrases.points(check.difference)} ({low} to {high})",),
+            (f"{wording.points(check.difference)} ({low} to {high})",),
         )
         if check.prompts:  # otherwise the sentence says so
             rows.append(Row(labels, values, colours[check.variant].role, alarming=check.worse))
@@ -98,25 +97,18 @@ def greedy_answers(run: Results) -> Iterator[str]:
 
 
 def prompt_set(used: UsedSet, run: Results) -> str:
-    """One sentence: the source, its licence, how many were sent, and how many left out."""
-    text = f"{wording.count(used.used, 'prompt')} of {used.source}"
-    if used.licence:
-        text += f", {used.licence}"
+    """The source, its licence, how many were sent, and how many left out."""
+    licence = f", {used.licence}" if used.licence else ""
     # Rounds with few requests do not come to the end of a large set.
     sent = {
         record.prompt
         for record in run.records
         if record.case == used.case and record.round > WARM_UP and record.prompt
     }
-    if 0 < len(sent) < used.used:
-        text += f"; {len(sent):,} of {used.used:,} sent"
-    if used.left_out:
-        reasons = dict.fromkeys(
-            "refused by a service" if prompt.reason else "too long" for prompt in used.left_out
-        )
-        text += f"; {len(used.left_out)} left out, {' or '.join(reasons)}"
+    doubt = "" if used.counted else " Some could not be counted, and may be too long."
     return (
-        f"{text}." if used.counted else f"{text}; some could not be counted, and may be too long."
+        f"{wording.count(used.used, 'prompt')} of {used.source}{licence}: {len(sent):,} sent, "
+        f"{len(used.left_out):,} left out as too long or refused by a service.{doubt}"
     )
 
 

@@ -17,7 +17,10 @@ from spectap.report.results import Results
 from spectap.report.view import Table, View
 
 ALONE: Final = "for this load alone, among all claims of the report"
-STEP_BY_STEP: Final = "tests the loads one after the other, and can be sure where a row is not."
+STEP_BY_STEP: Final = (
+    "tests the loads one after the other: it can be sure where a row is not, and the other way "
+    "round."
+)
 
 
 def of_run(run: Results) -> View:
@@ -85,7 +88,7 @@ def _advice_in_short(run: Results) -> Iterator[str]:
 
 def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
     several = len(summary.loads) > 1
-    verdict = {case.name: verdicts.sentences(case, several=several) for case in summary.cases}
+    verdict = {case.name: verdicts.sentences(case, summary) for case in summary.cases}
     if several:
         for case in summary.cases:
             yield cells.over_loads(case, summary), verdict[case.name]
@@ -141,7 +144,7 @@ def _explanations(summary: Summary) -> Iterator[str]:
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
         ladder = any(case.ladders for case in summary.cases)
         more = f" The sentence below a table {STEP_BY_STEP}" if ladder else ""
-        yield f'"?": no difference is proven {ALONE}.{more}'
+        yield f'"?": no difference is proven {ALONE}, though an interval may exclude it.{more}'
     if summary.objectives and any(cell.goodput for cell in all_cells):
         promised = phrases.objectives(summary.objectives)
         yield (
@@ -149,9 +152,15 @@ def _explanations(summary: Summary) -> Iterator[str]:
             '"!": not every objective is kept.'
         )
     if any(cell.queued for cell in all_cells):
-        yield "queue: requests queue there, and their waiting is measured with them."
+        yield (
+            "queue: requests wait for others before they are served. Their waiting is in TTFT, E2E "
+            "and the speed."
+        )
     if any(cell.lagging for cell in all_cells):
-        yield "lagged: requests were not sent at their times, so the load was not what it says."
+        yield (
+            "lagged: requests were sent late, so the load was another than it says. The waiting "
+            "before a request was sent is in no figure."
+        )
     if verdicts.means(summary):
         yield (
             "Over several test cases: the geometric mean with its 95 % interval, of these test "

@@ -7,16 +7,15 @@ the figures are worth.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from spectap import palette, wording
-from spectap.analysis.comparison import cautions, decoding, of_answers
+from spectap.analysis.comparison import cautions
 from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Ladder, Summary
 from spectap.config import Config
-from spectap.names import MEASURE
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table
 
@@ -30,18 +29,11 @@ class Question:
     """What stands before the answers: ``requests faster in 2 of 3 test cases``."""
     better: str
     worse: str
-    undecided: str
-    """Where nothing is decided, it stands in place of the subject and the answer."""
 
 
-SPEED: Final = Question(
-    "speed", "requests", "faster", "slower", "requests neither surely faster nor slower"
-)
-COST: Final = Question("cost", "cost", "less", "more", "cost neither surely less nor more")
-TOGETHER: Final = Question(
-    *("cost", "all together", "more throughput", "less throughput"),
-    "throughput neither surely more nor less",
-)
+SPEED: Final = Question("speed", "requests", "faster", "slower")
+COST: Final = Question("cost", "cost", "lower", "higher")
+TOGETHER: Final = Question("cost", "throughput", "higher", "lower")
 
 _UNDECIDED: Final = "undecided"
 _FEW_CASES: Final = 3
@@ -75,24 +67,24 @@ def headline(summary: Summary, config: Config | None = None) -> tuple[str, tuple
         for cell, comparison in case.compared:
             compared.setdefault(cell.variant, []).append(comparison)
     variants = [_conclusions(summary, *item) for item in compared.items()]
-    below: tuple[str, ...] = ()
+    below: list[str] = []
     if len(variants) == 1:
-        (((first, *more), limits, explanations),) = variants
-        text, below = "; ".join((first, *limits)), (*explanations, *more)
+        (((first, *below), limits),) = variants
+        text = "; ".join((first, *limits))
     elif variants:
         text = f"{len(variants)} variants compared in {cases}"
-        below = tuple(". ".join(chain(*parts)) + "." for parts in variants)
+        below = [". ".join(chain(*parts)) + "." for parts in variants]
     else:
         text = f"{summary.subject} in {cases}"
     if any(each.verdict.finding.decided for of in compared.values() for each in of):
-        below += tuple(_uncovered(summary, config))
-    return f"Rehearsal: {text}" if summary.rehearsal else text, below
+        below += _uncovered(summary, config)
+    return f"Rehearsal: {text}" if summary.rehearsal else text, tuple(below)
 
 
 def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
     """What no interval covers, and what to set to cover it."""
     if summary.launches == 1:
-        cover = f" To cover it, set {_setting(config, 'launches', 3)}."
+        cover = " To cover it, set benchmark.launches: 3, or --launches 3 of spectap measure."
         yield (
             "Each server was launched once, so no interval covers what differs between two "
             f"launches.{'' if config and config.isolated else cover}"
@@ -103,77 +95,55 @@ def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
         yield (
             f"Rounds of a test case began {wording.duration(gap)} apart, so no interval covers "
             "what slows one side for minutes. To cover it, let rounds begin 10 minutes apart: "
-            f"{_setting(config, 'spread', minutes, '_minutes')}."
+            f"benchmark.spread_minutes: {minutes}, or --spread {minutes} of spectap measure."
         )
-
-
-def _setting(config: Config | None, name: str, value: object, unit: str = "") -> str:
-    """What to set: where the run was made, if that is known."""
-    option, field = f"--{name} {value}", f"benchmark.{name}{unit}: {value}"
-    if config is None:
-        return f"{option} (spectap measure) or {field} (an experiment file)"
-    return option if config.experiment == MEASURE else field
 
 
 def _conclusions(
     summary: Summary, variant: str, compared: Sequence[Comparison]
-) -> tuple[list[str], list[str], list[str]]:
-    """Sentences on one variant, clauses on what limits them, and those that explain them."""
+) -> tuple[list[str], list[str]]:
+    """Sentences on one variant, and clauses on what limits them."""
     several = len(summary.loads) > 1
     names = (variant, compared[-1].baseline)
     cells = [cell for case in summary.cases for cell in case.cells if cell.variant in names]
-    limits = [*cautions(cells, at=several)]
+    limits = [*cautions(cells)]
     lacking = sum(not comparison.verdict.finding.decided for comparison in compared)
     if several and lacking:
         limits.append(f"{lacking} of {len(compared)} measurements have no verdict")
-    together = COST if phrases.priced(summary) else TOGETHER
-    cases = wording.count(len(summary.cases), "test case")
     ladders = [ladder for case in summary.cases if (ladder := _leading(case, variant))]
-    if several and ladders:
-        closed = [ladder for ladder in ladders if not ladder.open]
-        answers = [
-            _counted(question, [over_loads(ladder, question) for ladder in of], cases)
-            for question, of in ((SPEED, ladders), (together, closed))
-            if of
-        ]
-    else:
-        measurements = f"{len(compared)} measurements" if several else cases
-        answers = [_over_cells(compared, together, measurements)]
-    explanations = [*decoding(cells, at=several), *of_answers(cells, at=several)]
-    return [f"{variant}: {answer}" for answer in answers], limits, explanations
+    total = wording.count(len(summary.cases), "test case")
+    if several and not ladders:
+        total = f"{len(compared)} measurements"
+    answers = []
+    for question in (SPEED, _together(summary)):
+        of_ladders = [each for each in ladders if question is SPEED or not each.open]
+        texts = [over_loads(ladder, question) for ladder in of_ladders]
+        if counts := Counter(texts if ladders else _over_cells(compared, question)):
+            first, *more = (f"{answer} in {count}" for answer, count in counts.items())
+            answers.append(f"{question.subject} {', '.join((f'{first} of {total}', *more))}")
+    if not ladders:
+        answers = ["; ".join(answers)]
+    return [f"{variant}: {answer}" for answer in answers], limits
 
 
-def _over_cells(compared: Sequence[Comparison], together: Question, total: str) -> str:
-    """How often each answer is given, of ``total`` test cases or measurements."""
-
-    def answers(question: Question) -> list[str]:
-        words = {
-            Answer.BETTER: question.better,
-            Answer.WORSE: question.worse,
-            Answer.NEGLIGIBLE: "about the same",
-            Answer.UNDECIDED: _UNDECIDED,
-            None: "without a verdict",
-        }
-        claims = [getattr(comparison, question.field) for comparison in compared]
-        given = [claim.answer if claim else None for claim in claims]
-        return [words[answer] for answer in words for each in given if each is answer]
-
-    if not any(comparison.speed for comparison in compared):
-        return f"no verdict in {len(compared)} of {total}"
-    text = _counted(SPEED, answers(SPEED), total)
-    if any(comparison.cost for comparison in compared):
-        text += f"; {_counted(together, answers(together))}"
-    return text
+def _over_cells(compared: Sequence[Comparison], question: Question) -> list[str]:
+    """Each answer, the better ones first; none where there is no such question."""
+    words = {
+        Answer.BETTER: question.better,
+        Answer.WORSE: question.worse,
+        Answer.NEGLIGIBLE: "about the same",
+        Answer.UNDECIDED: _UNDECIDED,
+        None: "without a verdict",
+    }
+    claims = [getattr(comparison, question.field) for comparison in compared]
+    given = [claim.answer if claim else None for claim in claims]
+    if question is not SPEED and not any(given):
+        return []
+    return [words[answer] for answer in words for each in given if each is answer]
 
 
-def _counted(question: Question, answers: Iterable[str], total: str = "") -> str:
-    """``requests faster in 2 of 3 test cases, undecided in 1``; the first with the ``total``."""
-    counts = Counter(answers)
-    of_total = f" of {total}" if total else ""
-    if {*counts} == {_UNDECIDED}:
-        return f"{question.undecided} in {counts[_UNDECIDED]}{of_total}"
-    first, *further = (f"{answer} in {count}" for answer, count in counts.items())
-    return f"{question.subject} {', '.join((f'{first}{of_total}', *further))}"
+def _together(summary: Summary) -> Question:
+    return COST if phrases.priced(summary) else TOGETHER
 
 
 def _leading(case: Case, variant: str) -> Ladder | None:
@@ -183,38 +153,38 @@ def _leading(case: Case, variant: str) -> Ladder | None:
 
 
 def over_loads(ladder: Ladder, question: Question) -> str:
-    """What is true at which loads: ``faster up to 4 at once and slower from 8 at once``.
-
-    The ladder's own sentence says what is undecided.
-    """
-    crossover = getattr(ladder, question.field)
-    up_to, from_ = crossover.better_up_to, crossover.worse_from
-    every = "at every load"
-    if not ladder.whole:
-        every = "at every load that has a verdict"
-    elif ladder.failed and question is SPEED:
-        every = "wherever they succeed"
-    if up_to is not None and up_to >= ladder.loads[-1].amount:
-        return f"{question.better} {every}"
-    if from_ is not None and from_ <= ladder.loads[0].amount:
-        return f"{question.worse} {every}"
-    unit = phrases.load_unit(ladder.loads)
-    parts = [f"{question.better} up to {up_to:g} {unit}"] if up_to is not None else []
-    parts += [f"{question.worse} from {from_:g} {unit}"] if from_ is not None else []
+    """What is true at which loads: ``faster up to concurrency 4 and slower from concurrency 8``."""
+    crossover, points = getattr(ladder, question.field), {p.amount: p for p in ladder.loads}
+    bounds = (
+        (f"{question.better} up to", crossover.better_up_to),
+        (f"{question.worse} from", crossover.worse_from),
+    )
+    parts = [f"{answer} {points[load]}" for answer, load in bounds if load is not None]
     return " and ".join(parts) or _UNDECIDED
 
 
-def sentences(case: Case, *, several: bool) -> tuple[str, ...]:
+def ladder_sentence(ladder: Ladder, summary: Summary) -> str:
+    """What is true of each question, and where both variants are equal."""
+    answers = []
+    for question in (SPEED,) if ladder.open else (SPEED, _together(summary)):
+        crossover = getattr(ladder, question.field)
+        answers.append(f"{question.subject} {over_loads(ladder, question)}")
+        if crossover.bounded:
+            # To two digits: it is an estimate between two loads.
+            answers[-1] += f", equal at about {float(f'{crossover.point:.2g}'):g}"
+    return f"{ladder.variant} against {ladder.baseline}: {'; '.join(answers)}."
+
+
+def sentences(case: Case, summary: Summary) -> tuple[str, ...]:
     """The verdicts on one test case: over its loads, and at those that no ladder speaks for.
 
-    ``several``: whether there are several load points, which name a verdict then. Variants with
-    the same verdict share its sentence.
+    Where there are several loads, they name a verdict. Variants with the same one share it.
     """
-    texts = [ladder.sentence for ladder in case.ladders]
+    texts = [ladder_sentence(ladder, summary) for ladder in case.ladders]
     covered = [load for ladder in case.ladders for load in ladder.loads]
     for cell, comparison in case.compared:
         if cell.load not in covered or not comparison.verdict.finding.decided:
-            subject = f"At {phrases.load_points([cell.load])}" if several else case.name
+            subject = f"At {cell.load}" if summary.loads[1:] else case.name
             texts.append(f"{subject}: {comparison.verdict.sentence}")
     return tuple(dict.fromkeys(texts))
 
@@ -246,7 +216,7 @@ def means(summary: Summary, title: str = "") -> Table:
     rows = []
     for mean in summary.overall:
         name = wording.count(mean.cases, f"{mean.structure} test case".lstrip())
-        load = (phrases.load_points([mean.load]),) if several else ()
+        load = (str(mean.load),) if several else ()
         estimates = phrases.speed(mean.speed), phrases.cost(mean.cost, priced=priced)
         values = tuple((estimate.figure, estimate.bounds) for estimate in estimates)
         if mean.speed or mean.cost:

@@ -14,6 +14,7 @@ from experiment import load
 from experiment.variants import variants
 from rehearsal.golden.performance import OF_STRUCTURE, decoding, draft_of
 from spectap.config import Structure
+from spectap.report.verdicts import ladder_sentence
 from tests.vllm.conftest import rehearse
 
 LADDER: Final = Path(__file__).with_name("ladder.yaml")
@@ -37,8 +38,8 @@ def test_the_gains_and_crossovers_of_the_arithmetic_are_reported() -> None:
                 assert point.concurrency is not None
                 expected = schedule.gain(accepted, point.concurrency)
                 assert measured.point == pytest.approx(expected, rel=0.15), (case.name, variant)
-            assert ladder.sentence.split(",")[0] in page
-            assert ladder.speed.better_up_to is not None, ladder.sentence
+            assert ladder_sentence(ladder, rehearsed.run.summary).split(",")[0] in page
+            assert ladder.speed.better_up_to is not None, ladder
             gain = schedule.gain(accepted, 12)
             if abs(gain - 1) > 0.1:
-                assert (ladder.speed.worse_from is not None) == (gain < 1), ladder.sentence
+                assert (ladder.speed.worse_from is not None) == (gain < 1), ladder

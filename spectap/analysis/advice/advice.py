@@ -99,6 +99,9 @@ class Choice:
     line: str | None
     window: int | None
 
+    def __str__(self) -> str:
+        return f"{self.line}, window {self.window}" if self.line else "no speculation"
+
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -133,7 +136,7 @@ class Advice:
     recommendations: tuple[Recommendation, ...] = ()
     """For each load: one for each class, then, where there are several classes, the mix's."""
     cautions: tuple[str, ...] = ()
-    """Queues, failures and misleading decoding, where no recommendation names them."""
+    """Queues, failures and late requests."""
     measure_next: tuple[str, ...] = ()
     """What to measure before there can be any recommendation, a sentence each."""
     rehearsal: bool = False

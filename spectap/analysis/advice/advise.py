@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from spectap import wording
 from spectap.analysis import grouping
-from spectap.analysis.advice.advice import Advice, Recommendation, Series
+from spectap.analysis.advice.advice import Advice, Series
 from spectap.analysis.advice.observed import (
     Observed,
     acceptances,
@@ -20,7 +19,7 @@ from spectap.analysis.advice.observed import (
 )
 from spectap.analysis.advice.outlook import USABLE, Outlook, outlook
 from spectap.analysis.advice.recommendation import prospects, recommendations
-from spectap.analysis.comparison import cautions, decoding
+from spectap.analysis.comparison import cautions
 from spectap.analysis.evidence import unsteadiness_of
 from spectap.analysis.summary import Cell, Finding
 from spectap.config import Config, Variant
@@ -69,15 +68,15 @@ def advise(
     expected = outlook(observed, lines, isolated=config.isolated, unsteadiness=unsteadiness)
     every_prospect = tuple(prospects(observed, lines, expected))
     scoped = (observed, lines, expected, every_prospect, shares)
-    recommended = [*recommendations(*scoped, cost=config.cost, advises=not rehearsal)]
+    recommended = recommendations(*scoped, cost=config.cost, advises=not rehearsal)
     return Advice(
         lines=lines,
         mix=tuple(shares.items()),
         acceptances=tuple(acceptances(observed, lines)),
         costs=tuple(step_costs(observed, lines)),
         prospects=every_prospect,
-        recommendations=tuple(_limited(each, lines, cells) for each in recommended),
-        cautions=() if recommended else _cautions(cells, at=len(observed.loads) > 1),
+        recommendations=tuple(recommended),
+        cautions=tuple(f"{clause}." for clause in cautions(cells)),
         measure_next=tuple(_missing(observed, lines, uncontrolled=uncontrolled)),
         rehearsal=rehearsal,
         notes=(
@@ -182,23 +181,6 @@ def _mix(
     if observed.classes and not (0 < total < math.inf and min(mix.values()) >= 0):
         raise ConfigError("mix: shares must be 0 or more, and not all of them 0")
     return {name: mix.get(name, 0.0) / total for name in observed.classes}
-
-
-def _limited(
-    recommendation: Recommendation, lines: Sequence[Series], cells: Sequence[Cell]
-) -> Recommendation:
-    """Adds what limits the figures behind it."""
-    chosen = [series for series in lines if recommendation.choice.line in (None, series.name)]
-    names = {
-        name for series in chosen for name in (series.baseline, *dict(series.variants).values())
-    }
-    behind = [c for c in cells if c.load == recommendation.load and c.variant in names]
-    limits = _cautions(behind, at=False)
-    return replace(recommendation, sentence=" ".join((recommendation.sentence, *limits)))
-
-
-def _cautions(cells: Sequence[Cell], *, at: bool) -> tuple[str, ...]:
-    return tuple(f"{clause}." for clause in (*decoding(cells, at=at), *cautions(cells, at=at)))
 
 
 def _missing(observed: Observed, lines: Sequence[Series], *, uncontrolled: bool) -> Iterator[str]:

@@ -232,10 +232,9 @@ def _recommended(
         sentence="",
         measure_next="",
     )
-    others = _others(recommendation.near, measured)
     return replace(
         recommendation,
-        sentence=_sentence(recommendation, others, advises=advises),
+        sentence=_sentence(recommendation, measured, advises=advises),
         measure_next=_measure_next(recommendation, scope) if advises else "",
     )
 
@@ -260,55 +259,37 @@ def _near(logs: Array, degrees: int) -> list[bool]:
     return near
 
 
-def _name(choice: Choice) -> str:
-    """``Qwen3-1.7B with a window of 7``, or that nothing speculates."""
-    if choice.line is None:
-        return "no speculation"
-    return f"{choice.line} with a window of {choice.window}"
-
-
-def _others(near: Sequence[Choice], measured: Sequence[Choice]) -> str:
-    """What else may be as good: what was measured by its name, and how many predicted windows."""
-    if not near:
-        return f"all else, measured or predicted, is more than {100 * _NEAR:.0f} % slower"
-    names = [_name(choice) for choice in near if choice in measured]
-    if predicted := len(near) - len(names):
-        names.append(wording.count(predicted, "predicted window"))
-    return f"{wording.listed(names)} may be within {100 * _NEAR:.0f} % of the best"
-
-
-def _sentence(recommendation: Recommendation, others: str, *, advises: bool) -> str:
-    choice, speedup = recommendation.choice, recommendation.speedup
-    prompts = recommendation.prompt_class
-    subject = "the mix" if prompts is None else f"{prompts} prompts"
-    subject += f" at {recommendation.load}"
-    speed = f"{intervals.times(speedup)} the baseline's speed"
-    speed += f" (95 % interval {intervals.bounds(speedup)})"
-    speed += "" if recommendation.measured else ", as predicted"
-    if not advises or (choice != _OFF and _OFF in recommendation.near):
-        among = "" if advises else " in this rehearsal"
-        configuration = _name(choice) if choice == _OFF else f"{_name(choice)}, {speed}"
-        return f"Fastest for {subject}{among}: {configuration}; {others}."
-    if choice == _OFF:
-        return f"Turn speculation off for {subject}: no window is faster; {others}."
-    configuration = f"{choice.line} and a window of {choice.window}"
-    return f"Serve {subject} with {configuration}: {speed}; {others}."
+def _sentence(recommendation: Recommendation, measured: Sequence[Choice], *, advises: bool) -> str:
+    """What to serve, or what is fastest where that is not sure, and what may be as good."""
+    choice, speedup, near = recommendation.choice, recommendation.speedup, recommendation.near
+    subject = f"{recommendation.prompt_class} prompts" if recommendation.prompt_class else "the mix"
+    sure = advises and (choice == _OFF or _OFF not in near)
+    begin = "Serve {} with" if sure else "Fastest for {}:"
+    figure = ""
+    if choice != _OFF:
+        origin = "measured" if recommendation.measured else "predicted"
+        times, bounds = intervals.times(speedup), intervals.bounds(speedup)
+        figure = f": {times} the baseline's speed as {origin} (95 % interval {bounds})"
+    others = [str(each) for each in near if each in measured]
+    if predicted := len(near) - len(others):
+        others.append(wording.count(predicted, "predicted window"))
+    return (
+        f"{begin.format(f'{subject} at {recommendation.load}')} {choice}{figure}. Maybe "
+        f"within {100 * _NEAR:.0f} % of the best: {'; '.join(others) or 'nothing else'}."
+    )
 
 
 def _measure_next(recommendation: Recommendation, scope: Scope) -> str:
     """What to measure to be surer; empty where it is clear."""
     choice = recommendation.choice
     if not recommendation.measured:
-        return f"Measure {_name(choice)}: so far it is only predicted."
+        return f"Measure {choice}: so far it is only predicted."
     if choice != _OFF and _OFF in recommendation.near:
-        differ = any(scope.observed.prompt_counts[number] for number in scope.shares)
-        more = "rounds and prompts" if differ else "rounds"
-        return f"Measure more {more}: {_name(choice)} and no speculation cannot be told apart yet."
+        return f"Measure more rounds: {choice} and no speculation cannot be told apart yet."
     series = scope.series(choice.line) if choice.line else None
-    widest = max(series.windows) if series and not series.fixed else None
-    if choice.window == widest and widest and widest < _WIDEST:
+    if series and not series.fixed and choice.window == max(series.windows) < _WIDEST:
         return (
-            f"Measure {choice.line} with a window wider than {widest}: the widest one is the best "
-            "so far."
+            f"Measure {choice.line} with a window wider than {choice.window}: the widest one is "
+            "the best so far."
         )
     return ""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from spectap import wording
+
 _FINEST: Final = 3  # decimals of a ratio
 
 
@@ -16,11 +18,6 @@ class Interval:
     point: float
     low: float
     high: float
-
-    @property
-    def covers_one(self) -> bool:
-        """Whether "no difference" is among the values the sample allows."""
-        return self.low <= 1.0 <= self.high
 
     def within(self, margin: float) -> bool:
         """Whether every value it allows is less than ``margin`` (0.05: 5 %) off 1, either way."""
@@ -47,15 +44,17 @@ def bounds(interval: Interval) -> str:
     return f"{interval.low:.{digits}f}-{interval.high:.{digits}f}"
 
 
-def percents(ratio: Interval) -> tuple[str, str, str]:
-    """How far a ratio and its bounds are off 1, without signs: ``("64", "63", "65")``."""
-    deviations = [abs(value - 1) for value in (ratio.point, ratio.low, ratio.high)]
-    coarsest = 0 if deviations[0] >= 0.1 else 1
-    for digits in range(coarsest, _FINEST):
-        point, low, high = (f"{100 * deviation:.{digits}f}" for deviation in deviations)
+def change(ratio: Interval) -> tuple[str, str]:
+    """How far a ratio is off 1, and its bounds: ``+9.8 %``, ``+4.1 to +16 %``."""
+    ends = (ratio.point, ratio.low, ratio.high)
+    for digits in range(0 if abs(ratio.point - 1) >= 0.1 else 1, _FINEST):
+        point, low, high = (f"{100 * (end - 1):+.{digits}f}" for end in ends)
         if low != high:
             break
-    return point, low, high
+    point, low, high = (
+        f"{wording.MINUS if float(text) < 0 else '+'}{text[1:]}" for text in (point, low, high)
+    )
+    return f"{point} %", f"{low} to {high} %"
 
 
 def estimate(

@@ -170,4 +170,4 @@ def test_answers_that_do_not_end_are_found_and_reach_the_advice() -> None:
         summarise(faster, records, scores=wrong),
     ):
         ((_, comparison),) = summary.cases[0].compared
-        assert "look into its answers before you keep it on" in comparison.verdict.sentence
+        assert "Look into its answers before you keep it on" in comparison.verdict.sentence

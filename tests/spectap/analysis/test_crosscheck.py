@@ -45,7 +45,6 @@ def test_a_count_that_agrees() -> None:
         ("accepted drafts", 17, 20, 4),
     ]
     assert cell_check.failures == ()
-    assert cell_check.positions == ((1, 1),) * 3 + ((2 / 3, 1),) * 3 + ((2 / 3, 2 / 3),)
     # A count that one of two loads lacks is not held against both.
     second = dataclasses.replace(count(), requests=("b",))
     (cell_check,) = check([record(), record(request="b")], [count(gaps=None), second])
@@ -76,8 +75,6 @@ def test_steps_for_which_no_drafts_were_found_are_not_missed() -> None:
         ("accepted drafts", 6, 8, 5),
     ]
     assert cell_check.failures == ()
-    # Parts of all steps, on both sides.
-    assert cell_check.positions[:3] == ((0.5, 0.5), (0.5, 0.5), (0.25, 0.5))
 
 
 @pytest.mark.parametrize("drafts", [1, 5])
@@ -113,7 +110,6 @@ def test_where_tools_are_offered_chunks_are_no_steps() -> None:
     held_back = record(tools=True, chunks=((0.3, 9), (0.4, 8), (0.5, 4)))
     (cell_check,) = check([held_back], [count()])
     assert [(f.name, f.ledger, f.server) for f in cell_check.figures] == [("tokens", 21, 21)]
-    assert cell_check.positions == ()
     (unmarked,) = check([dataclasses.replace(held_back, tools=False)], [count()])
     assert unmarked.failures
 

@@ -8,23 +8,21 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from syrupy.assertion import SnapshotAssertion
 
-from spectap.analysis.contrasts import Question
 from spectap.analysis.estimates.estimate import ALPHA, Estimate
-from spectap.analysis.ladder import Rung, crossover, ladder, ladder_points
-from spectap.analysis.summary import Answer
+from spectap.analysis.ladder import crossover, ladder_points
 from spectap.load_points import LoadPoint
 
 LOADS = (1.0, 2.0, 4.0, 8.0)
 SURE, UNSURE = 0.001, 0.5
 
 
-def rungs(ratios: Sequence[float | None], error: float = SURE) -> list[Rung]:
+def rungs(ratios: Sequence[float | None], error: float = SURE) -> list[tuple[float, Estimate]]:
     """A ratio at each of the loads; None where there is no estimate."""
     return [
-        Rung(load, None if ratio is None else Estimate(math.log(ratio), error, 6), None)
+        (load, Estimate(math.log(ratio), error, 6))
         for load, ratio in zip(LOADS, ratios, strict=True)
+        if ratio is not None
     ]
 
 
@@ -61,7 +59,7 @@ def test_scatter_makes_no_second_crossing() -> None:
 )
 def test_the_point_is_within_the_bounds(ratios: list[float], errors: list[float]) -> None:
     known = [
-        Rung(load, Estimate(math.log(ratio), error, 6), None)
+        (load, Estimate(math.log(ratio), error, 6))
         for load, ratio, error in zip(LOADS, ratios, errors, strict=True)
     ]
     crossing = crossover(known, ALPHA)
@@ -73,68 +71,6 @@ def test_the_point_is_within_the_bounds(ratios: list[float], errors: list[float]
 
 CLOSED = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
 OPEN = tuple(LoadPoint(rate=rate, requests=4) for rate in (0.5, 1.0, 2.0, 4.0))
-
-
-def answer(ratio: float | None) -> Answer | None:
-    if ratio is None or ratio == 1:
-        return None if ratio is None else Answer.UNDECIDED
-    return Answer.BETTER if ratio > 1 else Answer.WORSE
-
-
-def decided(loads: Sequence[LoadPoint], ratios: Sequence[float | None]) -> list[Rung]:
-    """Sure of each ratio."""
-    return [
-        Rung(
-            load.rate or load.concurrency or 0,
-            None if ratio is None else Estimate(math.log(ratio), 0.001, 6),
-            answer(ratio),
-        )
-        for load, ratio in zip(loads, ratios, strict=True)
-    ]
-
-
-@pytest.mark.parametrize(
-    "ratios",
-    [
-        (2, 1.5, 1.2, 0.9),
-        (1.5, 1.4, 1.3, 1.2),
-        (1.5, 1.4, 1.0, 1.0),
-        (1.0, 1.0, 0.8, 0.7),
-        (1.0, 1.0, 1.0, 1.0),
-        (0.8, 0.9, 1.1, 1.2),
-        (None, 0.9, None, 0.8),
-        (None, None, None, None),
-    ],
-)
-def test_what_is_said(ratios: Sequence[float | None], snapshot: SnapshotAssertion) -> None:
-    questions = {question: decided(CLOSED, ratios) for question in Question}
-    both = ladder("SD", "Base", CLOSED, questions, ALPHA)
-    by_rate = {Question.SPEED: decided(OPEN, ratios)}
-    failed = ladder("SD", "Base", OPEN, by_rate, ALPHA, ["3 SD requests failed"], failed=True)
-    assert both.whole == (None not in ratios)
-    assert (both.sentence, failed.sentence) == snapshot
-
-
-@pytest.mark.parametrize(
-    ("errors", "ratios", "loads"),
-    [
-        ((0.001, 0.001, 0.025, 0.025), (1.5, 1.4, 1.08, 1.08), "4 and 8 requests"),
-        ((0.025, 0.001, 0.001, 0.001), (1.08, 0.9, 0.8, 0.7), "1 request"),
-        ((0.025, 0.025, 0.025, 0.025), (1.08, 1.08, 1.0, 1.0), "1 and 2 requests"),
-    ],
-)
-def test_a_row_that_is_decided_where_no_crossover_is_is_explained(
-    errors: Sequence[float], ratios: Sequence[float], loads: str
-) -> None:
-    known = [
-        Rung(load, Estimate(math.log(ratio), error, 6), answer(ratio))
-        for load, error, ratio in zip(LOADS, errors, ratios, strict=True)
-    ]
-    sentence = ladder("SD", "Base", CLOSED, {Question.SPEED: known}, ALPHA / 4).sentence
-    assert sentence.endswith(
-        f"cannot be told. At {loads} at once, judged alone, a difference is proven; a crossover "
-        "needs more proof."
-    )
 
 
 def test_a_kind_with_one_load_has_no_ladder() -> None:

@@ -49,7 +49,7 @@ def test_of_a_repeated_turn_only_the_last_attempt_counts(folder: Path) -> None:
     assert run.summary.cases == before.summary.cases
     assert run.checks == ()
     (note,) = set(run.summary.notes) - set(before.summary.notes)
-    assert note.endswith("measured again in the same round: 5 requests.")
+    assert "measured again in the same round: 5 requests, 0 of which failed." in note
 
 
 def test_a_torn_line_is_noted_and_so_is_a_missing_ledger(tmp_path: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from spectap import metrics, wording
+from spectap import load_points, metrics, wording
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Crossover, Ladder
 from spectap.load_points import LoadPoint
@@ -17,13 +16,12 @@ from spectap.metrics import Metric
 from spectap.prompt import LeftOut, UsedSet
 from spectap.report import page, phrases, quality, results, verdicts
 from spectap.report.results import Results
-from spectap.report.verdicts import COST, SPEED, TOGETHER, Question
+from spectap.report.verdicts import SPEED, TOGETHER, Question
 from tests.spectap import generated_runs as generated
 from tests.spectap.report import runs
 
 CONFIG = generated.config()
 LINES = generated.ledger(CONFIG)
-MINUS = "\N{MINUS SIGN}"
 FIRST_GAP = Metric(
     name="FirstGap",
     unit="Seconds",
@@ -35,21 +33,23 @@ FIRST_GAP = Metric(
     percentiles=("p50",),
 )
 POINTS = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
-CROSSED, FASTER = Crossover(5.6, 4, 8), Crossover(None, 8, None)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         # More tokens a second are a lower cost.
-        (phrases.cost(Interval(3, 2.5, 4), priced=True), f"{MINUS}67 % ({MINUS}75 to {MINUS}60 %)"),
+        (
+            phrases.cost(Interval(3, 2.5, 4), priced=True),
+            f"{wording.MINUS}67 % ({wording.MINUS}75 to {wording.MINUS}60 %)",
+        ),
         (phrases.cost(Interval(3, 2.5, 4), priced=False), "3.0x (2.5-4.0)"),
         # Bounds are there if they have any width.
         (phrases.speed(Interval(2.912, 2.912, 2.912)), "2.91x"),
         # Rounded to cents, it would not be the price of the file.
         (wording.price(2.235), "$2.235"),
         (wording.price(1012.5), "$1,012.50"),
-        (phrases.load_points([LoadPoint(rate=1, requests=4)]), "1 request a second"),
+        (load_points.listed([LoadPoint(rate=1, requests=4)]), "1 request a second"),
     ],
 )
 def test_a_figure(text: phrases.Estimate | str, expected: str) -> None:
@@ -57,28 +57,16 @@ def test_a_figure(text: phrases.Estimate | str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("crossover", "question", "changes", "text"),
+    ("crossover", "question", "text"),
     [
-        (
-            CROSSED,
-            TOGETHER,
-            {},
-            "more throughput up to 4 at once and less throughput from 8 at once",
-        ),
-        (Crossover(6, 4, None), SPEED, {}, "faster up to 4 at once"),
-        (Crossover(None, None, None), SPEED, {}, "undecided"),
-        (FASTER, SPEED, {}, "faster at every load"),
-        (Crossover(None, None, 1), SPEED, {}, "slower at every load"),
-        (FASTER, SPEED, {"whole": False}, "faster at every load that has a verdict"),
-        (FASTER, SPEED, {"failed": True}, "faster wherever they succeed"),
-        # Failed requests take time and bring no tokens, so the cost has them in it.
-        (FASTER, COST, {"failed": True}, "less at every load"),
+        (Crossover(5.6, 4, 8), TOGETHER, "higher up to concurrency 4 and lower from concurrency 8"),
+        (Crossover(6, 4, None), SPEED, "faster up to concurrency 4"),
+        (Crossover(None, None, 1), SPEED, "slower from concurrency 1"),
+        (Crossover(None, None, None), SPEED, "undecided"),
     ],
 )
-def test_a_crossover(
-    crossover: Crossover, question: Question, changes: dict[str, Any], text: str
-) -> None:
-    ladder = replace(Ladder("SD", "Base", False, POINTS, crossover, crossover, ""), **changes)
+def test_a_crossover(crossover: Crossover, question: Question, text: str) -> None:
+    ladder = Ladder("SD", "Base", False, POINTS, crossover, crossover)
     assert verdicts.over_loads(ladder, question) == text
 
 
@@ -97,10 +85,10 @@ def test_what_was_sent_refused_and_not_counted_is_said(tmp_path: Path) -> None:
     run = runs.read(tmp_path, CONFIG, lines)
     left_out = (LeftOut("line-1", 5000, 4096), LeftOut("line-2", 0, 0, "roles must alternate"))
     used = UsedSet("counting", "ours.jsonl", "", "cd" * 32, (), 12, left_out, False)
-    text = "12 prompts of ours.jsonl; 8 of 12 sent; 2 left out, too long or refused by a service"
-    doubt = "; some could not be counted, and may be too long."
+    text = "12 prompts of ours.jsonl: 8 sent, 2 left out as too long or refused by a service."
+    doubt = " Some could not be counted, and may be too long."
     assert quality.prompt_set(used, run) == text + doubt
-    assert quality.prompt_set(replace(used, counted=True), run) == f"{text}."
+    assert quality.prompt_set(replace(used, counted=True), run) == text
     assert quality.left_out(left_out[1]) == "line-2 (refused: roles must alternate)"
 
 
