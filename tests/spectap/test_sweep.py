@@ -13,7 +13,7 @@ import pytest
 
 from spectap.answer import read_checked
 from spectap.errors import RunError
-from spectap.ledger import last_attempts, read_ledger
+from spectap.ledger import read_ledger
 from spectap.names import CONTROL
 from spectap.prompt import LeftOut, UsedSet
 from spectap.report import results
@@ -131,10 +131,11 @@ def test_a_turn_that_one_variant_repeated_counts_of_the_others(folder: Path) -> 
     counting = [line for line in turn if line["case"] == "counting"]
     append(path, [{**line, "attempt": 2, "request": line["request"] + "-2"} for line in counting])
     merge(folder)
-    counted = last_attempts(results.read(folder).records, isolated=True)
-    of_turn = [r for r in counted if (r.round, r.case) == (1, "counting")]
+    run = results.read(folder)
+    of_turn = [r for r in run.records if (r.round, r.case) == (1, "counting")]
     assert Counter(record.variant for record in of_turn) == dict.fromkeys(NAMES, 4)
     assert {r.attempt for r in of_turn if r.variant == "k7"} == {2}
+    assert run.summary.complete
 
 
 def test_an_unfinished_control_is_none(folder: Path) -> None:

@@ -40,22 +40,6 @@ def answering(**answers: int | str) -> Handler:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("answers", "state"),
-    [
-        ({"health": 404, "models": 200}, None),
-        ({"health": 503, "models": 200}, "HTTP 503"),
-    ],
-)
-async def test_a_server_without_health_is_asked_for_its_models(
-    answers: dict[str, int], state: str | None
-) -> None:
-    async with server(answering(**answers)) as url:
-        line = f"not serving after 0 s: Base ({url}), at the last try: {state}"
-        assert await wait({"Base": url}, 0, []) == ([line] if state else [])
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize("answers", [{"health": 404, "models": 403}, {}])
 async def test_a_refusal_ends_the_wait_and_names_where_to_look(
     monkeypatch: pytest.MonkeyPatch, answers: dict[str, int]
