@@ -226,19 +226,4 @@ def _likely(acceptance: float) -> float:
 
 
 _ENDPOINT: Final = {"endpoint": "http://127.0.0.1:8000/v1"}
-_RECORD: Final = Record(
-    run="sweep",
-    variant="",
-    case="",
-    round=0,
-    request="",
-    sent=_STARTED,
-    status=200,
-    error=None,
-    prompt_tokens=64,
-    output_tokens=0,
-    stream=True,
-    per_chunk=True,
-    chunks=(),
-    end=0.0,
-)
+_RECORD: Final = samples.record(run="sweep", sent=_STARTED)
