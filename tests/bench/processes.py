@@ -1,7 +1,5 @@
 """A server, the tap and a client, each in a process of its own, with one monotonic clock."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import multiprocessing

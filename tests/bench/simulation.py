@@ -5,8 +5,6 @@ round by round, and in each round case by case. The load is a closed loop: each 
 request when its last has ended.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import zlib

@@ -4,8 +4,6 @@ Each variant decodes by ``rehearsal.golden.schedule.Decoding``, at each load and
 class. What else happens to a variant in a round makes all its times longer or shorter.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import random

@@ -5,8 +5,6 @@ and yields one token plus the accepted drafts. A baseline yields one token every
 seconds.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable, Mapping

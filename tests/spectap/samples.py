@@ -1,7 +1,5 @@
 """Configurations and records that several tests start from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from spectap.analysis.summary import Cell

@@ -1,7 +1,5 @@
 """Answers: their form, their lines in answers.jsonl, and the scores of lm-eval."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from dataclasses import replace

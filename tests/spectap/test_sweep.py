@@ -1,7 +1,5 @@
 """Variants that were measured apart become one run; what does not fit together is refused."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator

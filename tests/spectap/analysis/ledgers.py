@@ -1,7 +1,5 @@
 """Generated ledgers of every kind, and the summary of one as text."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final

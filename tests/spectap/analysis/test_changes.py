@@ -1,7 +1,5 @@
 """Two runs against each other: seldom a false alarm, and what is lost is found."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -1,7 +1,5 @@
 """Variants that were measured apart: what their controls show, and what that makes of a report."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The summary of generated ledgers of every kind: its text, and what holds of it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """From what inference_demo reports to one run of all variants: kept, merged and drawn."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

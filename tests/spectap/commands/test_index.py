@@ -3,8 +3,6 @@
 The whole sweep is measured once. The other tests begin with what that has left in the bucket.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

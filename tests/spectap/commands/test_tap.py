@@ -1,7 +1,5 @@
 """``tap``: any client before it, any server behind it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The report: self-contained, well-formed, its sections in order, others' text escaped."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """The order of a run's turns, what a restart need not do again, and what a run says beforehand."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from pathlib import Path
