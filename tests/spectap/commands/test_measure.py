@@ -1,7 +1,5 @@
 """``measure``: endpoints that are there already, and no AWS at all."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The commands that read what was recorded: advise, compare and read."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

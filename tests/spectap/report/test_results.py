@@ -1,7 +1,5 @@
 """A run's folder, read: who made the load, what counts, what is missing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
