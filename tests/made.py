@@ -1,4 +1,4 @@
-"""make as a person calls it, and a checkout in which it runs another program than its own."""
+"""make as a person calls it, a checkout in which it runs another program, and what a folder has."""
 
 import os
 import re
@@ -46,6 +46,12 @@ def checkout(folder: Path, program: str) -> Path:
         path.write_text(program)
         path.chmod(0o755)
     return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """What each file in ``folder`` has, by its path there."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def free_port(address: str = "127.0.0.1") -> int:

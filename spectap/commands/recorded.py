@@ -43,14 +43,12 @@ def read(arguments: argparse.Namespace) -> int:
     FILE is a ledger or a folder with a ledger.jsonl. A ledger with a run's config.json beside it
     gets the table of that run. All other ledgers are read together, as if they were one.
     """
-    from spectap.report import terminal
+    from spectap.report import run_view, terminal
 
     runs, records = _gather(arguments.files)
-    for run in runs:
-        terminal.show_run(run)
-        print()
-    if records:
-        terminal.show_ledgers(records)
+    views = [*map(run_view.of_run, runs), *([run_view.of_ledgers(records)] if records else [])]
+    for view in views:
+        terminal.show(view)
         print()
     return 0
 
@@ -194,14 +192,14 @@ def draw(folder: Path) -> None:
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
     jobs = _are_jobs(folder)
-    from spectap.report import offline, results, terminal
+    from spectap.report import offline, results, run_view, terminal
 
     if jobs:
         view, config = offline.read(folder)
-        terminal.show(view)
     else:
         run = results.read(folder)
-        terminal.show_run(run)
+        view = run_view.of_run(run)
+    terminal.show(view)
     try:
         from spectap.report import page
 

@@ -144,6 +144,6 @@ def _print_table(path: Path, session: str) -> None:
         print("no completion was recorded")
         return
     # Imported here: numpy takes a while, and clients wait for the URL.
-    from spectap.report import terminal
+    from spectap.report import run_view, terminal
 
-    terminal.show_ledgers(records)
+    terminal.show(run_view.of_ledgers(records))

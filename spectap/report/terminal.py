@@ -18,9 +18,7 @@ from rich.text import Text
 
 from spectap import wording
 from spectap.printing import printable
-from spectap.record import Record
 from spectap.report import results, run_view
-from spectap.report.results import Results
 from spectap.report.view import Columns, Table, View
 
 WIDTH: Final = 120
@@ -45,16 +43,6 @@ def render(run_dir: Path, columns: int | None = None) -> str:
 def text(view: View, columns: int | None = None) -> str:
     """The view as plain text, which ends with a newline."""
     return "".join(f"{line.plain}\n" for line in _lines(view, columns))
-
-
-def show_run(run: Results) -> None:
-    """Prints a run that has been read already."""
-    show(run_view.of_run(run))
-
-
-def show_ledgers(records: Iterable[Record]) -> None:
-    """Prints ledgers without a configuration."""
-    show(run_view.of_ledgers(records))
 
 
 def show(view: View) -> None:

@@ -5,8 +5,6 @@ golden schedules and advised on. 95 % of recommendations are within 2 % of the b
 considered; 95 % name the best, as what may be as good, and so they name the least within 2 % of it.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Prompts and how their answers come out are drawn at random.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Two runs of the same thing, or of one whose acceptance fell: what ``compare`` says of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final

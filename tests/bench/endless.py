@@ -3,8 +3,6 @@
 An answer costs what its tokens cost together, so what is true of the cost is that of an answer.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ keeps its promise would miss them once in a thousand executions. The same code g
 figures, on any machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import multiprocessing

@@ -1,7 +1,5 @@
 """Open loops, where what a request takes is the question: prefill, decoding and the queue."""
 
-from __future__ import annotations
-
 import functools
 import heapq
 import math

@@ -1,8 +1,7 @@
 """A server, the tap and a client, each in a process of its own, with one monotonic clock."""
 
-from __future__ import annotations
-
 import asyncio
+import json
 import multiprocessing
 import random
 import selectors
@@ -10,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -123,18 +123,12 @@ def _receive(
 
 def _ask(url: str, name: str, chunks: int) -> socket.socket:
     parts = urlsplit(url)
-    body = (
-        f'{{"model":"Qwen/Qwen3-32B","stream":true,"max_tokens":{chunks},'
-        '"messages":[{"role":"user","content":"go"}]}'
-    ).encode()
-    head = (
-        f"POST {parts.path}/chat/completions HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-        f"X-Request-Id: {name}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    ).encode()
-    connection = socket.create_connection((parts.hostname or "", parts.port or 0))
-    connection.sendall(head + body)
-    return connection
+    messages = [{"role": "user", "content": "go"}]
+    body = {"model": "Qwen/Qwen3-32B", "stream": True, "max_tokens": chunks, "messages": messages}
+    connection = HTTPConnection(parts.netloc)
+    headers = {"X-Request-Id": name, "Content-Type": "application/json", "Connection": "close"}
+    connection.request("POST", f"{parts.path}/chat/completions", json.dumps(body), headers)
+    return connection.sock
 
 
 @contextmanager

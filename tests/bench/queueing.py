@@ -3,8 +3,6 @@
 Prefill and decoding scatter: by a standard deviation of the logarithm.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 import random

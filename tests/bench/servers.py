@@ -4,8 +4,6 @@ Each world changes the requests of a simulated run, whose truth is known, by wha
 server that serves them.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Iterator, Mapping

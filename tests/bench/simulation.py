@@ -5,8 +5,6 @@ round by round, and in each round case by case. The load is a closed loop: each 
 request when its last has ended.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import zlib
@@ -297,19 +295,15 @@ def _record(
     case, load = names[number]
     sent_before = round_ * world.requests + request
     chunks = ((_TTFT_SECONDS, 1), (_TTFT_SECONDS + token_seconds * (tokens - 1), tokens - 1))
-    return Record(
+    return samples.record(
         run="simulated",
         variant=SIDES[side],
         case=case,
         round=round_ + 1,
         request=f"{round_ + 1}-{number}-{side}-{request}",
         sent=sent,
-        status=200,
         error="the server reset the connection" if failed else None,
-        prompt_tokens=64,
         output_tokens=None if failed else tokens,
-        stream=True,
-        per_chunk=True,
         chunks=() if failed else chunks,
         end=end,
         load=load,

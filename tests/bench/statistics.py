@@ -16,8 +16,6 @@ Runs are simulated, summed up as the project sums up any run, and held against t
 Ends with status 1, and names the bar, when one is missed.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from typing import Final

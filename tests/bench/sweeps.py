@@ -4,8 +4,6 @@ Each variant decodes by ``rehearsal.golden.schedule.Decoding``, at each load and
 class. What else happens to a variant in a round makes all its times longer or shorter.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import random
@@ -226,19 +224,4 @@ def _likely(acceptance: float) -> float:
 
 
 _ENDPOINT: Final = {"endpoint": "http://127.0.0.1:8000/v1"}
-_RECORD: Final = Record(
-    run="sweep",
-    variant="",
-    case="",
-    round=0,
-    request="",
-    sent=_STARTED,
-    status=200,
-    error=None,
-    prompt_tokens=64,
-    output_tokens=0,
-    stream=True,
-    per_chunk=True,
-    chunks=(),
-    end=0.0,
-)
+_RECORD: Final = samples.record(run="sweep", sent=_STARTED)

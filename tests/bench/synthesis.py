@@ -4,8 +4,6 @@ Both run as the CDK CLI runs them: a Python process that writes a cloud assembly
 ratio of three; machines differ, ratios less so.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

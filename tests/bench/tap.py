@@ -11,8 +11,6 @@ Busy processes on few cores wait for one another up to the scheduler's time slic
 measured under real-time scheduling too, where that is allowed: it keeps other programs out.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import itertools

@@ -1,7 +1,5 @@
 """What a summary states, held against the truth."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ takes some ten minutes, and returns 1 where a bar is missed. Its figures are of 
 variants take turns on one core, and those of a sweep are measured minutes apart.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A variant has the requests of a simulated run of its own, moved to its time, and
 slower or faster by the level of the environment at that time.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import zlib

@@ -13,7 +13,7 @@ from kubernetes.client import Configuration
 
 from charts.manifests import charts
 from charts.names import Deployed, bucket_name
-from deployment import account, cluster, nodes
+from deployment import cluster
 from deployment.account import Deployment
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.console import Console
@@ -23,7 +23,6 @@ from experiment.loader import parse
 from tests.conftest import edited as edited_file
 from tests.deployment.api import Objects, serving
 from tests.deployment.fake_aws import ACCOUNT, MINUTE, FakeAws
-from tests.deployment.fake_aws.cloudformation import Template
 from tests.deployment.operators import Operator, add_cluster, experiment_operator, node_operator
 from tests.experiment.files import ARTICLE, edited
 
@@ -43,9 +42,7 @@ def _looks_often() -> Iterator[None]:
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
     aws = FakeAws("article")
-    monkeypatch.setattr(account, "client", aws.client)
-    monkeypatch.setattr(nodes, "now", aws.clock.now)
-    monkeypatch.setattr(nodes, "sleep", aws.sleep)
+    aws.take_the_place(monkeypatch)
     monkeypatch.setattr(cluster, "token", lambda deployment, role: "a-token")
     return aws
 
@@ -101,7 +98,7 @@ def with_cluster(aws: FakeAws) -> None:
 def with_nodes(aws: FakeAws, size: int = 0) -> None:
     """Both groups in a cluster, with so many Trainium nodes that nothing guards."""
     with_cluster(aws)
-    aws.cloudformation.deploy(Template({"trainium": 1, "compile": 1}))
+    aws.cloudformation.deploy({"trainium": 1, "compile": 1})
     aws.clock.advance(5 * MINUTE)
     scale(aws, size)
 

@@ -20,7 +20,7 @@ import pytest
 
 from charts.names import bucket_name
 from deployment import __main__ as commands
-from deployment import account, cluster, guard, lifecycle, nodes, removal, results
+from deployment import cluster, guard, lifecycle, nodes, removal, results
 from deployment.account import Deployment, DeploymentError
 from deployment.nodes import Kind
 from experiment import Experiment, load
@@ -28,7 +28,7 @@ from experiment.cost import compile_guard_hours, guard_hours
 from experiment.schema import CompileNode, Compiling
 from tests.deployment.api import serving
 from tests.deployment.fake_aws import FakeAws
-from tests.deployment.fake_aws.cloudformation import Stack, Template
+from tests.deployment.fake_aws.cloudformation import Stack
 from tests.deployment.fake_aws.cluster import Cluster, Manifest
 from tests.deployment.fake_aws.eks import NodeGroup
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION
@@ -43,6 +43,10 @@ STACKS: Final = (
     *("serving", "observability", "budget"),
 )
 """In the order of a deploy."""
+STAGES: Final = (
+    *("preflight", "deploy", "guard", "objects", "download", "compile", "start"),
+    *("serve", "benchmark", "stop", "results"),
+)
 _NODES: Final = "trainium"
 _POLL: Final = 30.0
 _LONGEST: Final = 24 * HOUR
@@ -231,7 +235,7 @@ class Operator:
 
     def _deploy(self, label: str) -> None:
         stack = self._stack(label)
-        template = Template(dict(self.generations))
+        template = dict(self.generations)
         is_complete = stack and stack.status in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
         if stack and is_complete and (label != _NODES or stack.template == template):
             return
@@ -310,9 +314,7 @@ def _operating(
     aws = FakeAws(experiment.name, {kind: hours * HOUR for kind, hours in limits.items()}, SLACK)
     operator = Operator(aws, experiment, file, assembly, stacks)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(account, "client", aws.client)
-        patch.setattr(nodes, "now", aws.clock.now)
-        patch.setattr(nodes, "sleep", aws.sleep)
+        aws.take_the_place(patch)
         patch.setattr(guard, "compile_guard_hours", lambda _: compile_hours)
         patch.setattr(lifecycle, "notes", lambda _: ())
         patch.setattr(lifecycle, "run", operator.cdk)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from deployment import account, guard, lifecycle, preflight, removal
+from deployment import guard, lifecycle, preflight, removal
 from deployment.account import Deployment
 from deployment.nodes import Kind
 from deployment.preflight import Status, existing, software
@@ -17,8 +17,8 @@ from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 from tests.deployment.api import Objects
 from tests.deployment.conftest import at
 from tests.deployment.fake_aws import ACCOUNT, MINUTE, FakeAws
-from tests.deployment.fake_aws.cloudformation import Template
 from tests.deployment.operators import STACKS, add_cluster, write_assembly
+from tests.deployment.test_preflight import READS
 from tests.experiment.files import ABSENT
 from tests.matrix import IN_A_CLUSTER, MATRIX
 
@@ -220,20 +220,6 @@ def test_commands_mean_the_cluster_and_destroy_touches_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aws, deployment = FakeAws("guest"), at(CHANGES)
-    requests: list[tuple[str, dict[str, Any]]] = []
-
-    class Recorded:
-        def __init__(self, service: str, region: str) -> None:
-            self._service, self._client = service, aws.client(service, region)
-
-        def __getattr__(self, operation: str) -> Any:
-            def call(**request: Any) -> Any:
-                requests.append((f"{self._service}:{operation}", request))
-                return getattr(self._client, operation)(**request)
-
-            is_pages = operation == "get_paginator"
-            return self._client.get_paginator if is_pages else call
-
     labels = [label for label in STACKS if label != "network"]
     words: list[str] = []
 
@@ -241,26 +227,24 @@ def test_commands_mean_the_cluster_and_destroy_touches_nothing_of_it(
         words.extend(arguments)
         return CompletedProcess((), 0)
 
-    monkeypatch.setattr(account, "client", Recorded)
-    monkeypatch.setattr("deployment.nodes.now", aws.clock.now)
-    monkeypatch.setattr("deployment.nodes.sleep", aws.sleep)
+    aws.take_the_place(monkeypatch)
     monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
     monkeypatch.setattr(lifecycle, "run", cdk)
     write_assembly(tmp_path, deployment.experiment, labels, [])
     for label in labels:
         aws.cloudformation.add(label)
-    aws.cloudformation.deploy(Template({"trainium": 1, "compile": 1}))
+    aws.cloudformation.deploy({"trainium": 1, "compile": 1})
     aws.clock.advance(5 * MINUTE)
     guard.start(deployment, Kind.TRAINIUM, 1)
     assert removal.destroy(deployment, yes=True, keep="none", name="guest") == 0
 
+    requests = [*zip(aws.calls, aws.requests, strict=True)]
     of_eks = [request for call, request in requests if call.startswith("eks:")]
     assert {r.get("clusterName", r.get("name")) for r in of_eks} == {CLUSTER}
-    reads = ("describe_", "get_", "list_")
-    changing = {c for c, _ in requests if not c.partition(":")[2].startswith(reads)}
-    schedules = {"scheduler:create_schedule", "scheduler:update_schedule"}
-    assert changing - schedules == {"eks:update_nodegroup_config"}
-    targets = [r["Target"]["Input"] for c, r in requests if c == "scheduler:create_schedule"]
+    changing = {call for call in aws.calls if not call.partition(":")[2].startswith(READS)}
+    schedules = {"scheduler:CreateSchedule", "scheduler:UpdateSchedule"}
+    assert changing - schedules == {"eks:UpdateNodegroupConfig"}
+    targets = [r["Target"]["Input"] for c, r in requests if c == "scheduler:CreateSchedule"]
     assert all(f'"ClusterName": "{CLUSTER}"' in text for text in targets)
     assert {word for word in words if word.startswith("guest-")} == {f"guest-{x}" for x in labels}
     assert not any(CLUSTER in word or VPC in word for word in words)

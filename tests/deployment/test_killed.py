@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -12,14 +12,9 @@ from experiment.variants import variants
 from spectap.names import COMPLETE, RESULTS_PREFIX
 from tests.deployment.conftest import operating
 from tests.deployment.fake_aws import HOUR, action
-from tests.deployment.operators import STACKS, Operator
+from tests.deployment.operators import STACKS, STAGES, Operator
 from tests.experiment.files import swept
 from tests.stacks.test_delivery import allowed, synthesise
-
-STAGES: Final = (
-    *("preflight", "deploy", "guard", "objects", "download", "compile", "start"),
-    *("serve", "benchmark", "stop", "results"),
-)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from deployment import results
 from deployment.account import Bucket, Deployment, DeploymentError
 from tests.deployment import conftest
 from tests.deployment.fake_aws import FakeAws
+from tests.made import contents
 from tests.spectap import generated_runs as generated
 
 CONFIG = json.dumps({"variants": [{"name": "Base"}, {"name": "SD"}]})
@@ -20,19 +21,12 @@ SERVICES = {
     "report.html": "<html>",
     "_COMPLETE": "",
 }
+MEASURED = {name: text.encode() for name, text in SERVICES.items() if name != "report.html"}
 
 
 def put(aws: FakeAws, run: str, files: dict[str, str]) -> None:
     for name, text in files.items():
         conftest.put(aws, f"results/{run}/{name}", body=text)
-
-
-def brought(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_text()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 def test_only_what_is_missing_or_has_changed_comes_again(
@@ -50,7 +44,7 @@ def test_only_what_is_missing_or_has_changed_comes_again(
         return lines[-1]
 
     printed = bring()
-    assert brought(folder) == {name: SERVICES[name] for name in SERVICES if name != "report.html"}
+    assert contents(folder) == MEASURED
     assert printed == f"4 files, 0.0 MB, into {folder}"  # the page is drawn at home
 
     (folder / "config.json").unlink()
@@ -157,8 +151,7 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     assert "forged" not in printed.out
     assert all(line.isprintable() for line in printed.out.splitlines())
     # All that was measured has come, and nothing else.
-    measured = {name: text for name, text in SERVICES.items() if name != "report.html"}
-    assert brought(home) == {f"results/run-1/{name}": text for name, text in measured.items()}
+    assert contents(home) == {f"results/run-1/{name}": data for name, data in MEASURED.items()}
     for run_id in HOSTILE[:4]:
         with pytest.raises(DeploymentError, match=r"^RUN = '[ -~]+': must match \[A-Za-z0-9\]"):
             results.show(deployment, run_id)

@@ -29,24 +29,20 @@ from tests.conftest import edited as edited_file
 from tests.deployment.api import Objects, meta
 from tests.deployment.conftest import at, performed, put, sizes, with_nodes
 from tests.deployment.fake_aws import FakeAws
+from tests.deployment.operators import STAGES
 from tests.deployment.test_stages_failures import called
 from tests.experiment.files import swept
 from tests.made import ROOT
-
-ALL = [
-    *("preflight", "deploy", "guard", "objects", "download", "compile", "start"),
-    *("serve", "benchmark", "stop", "results"),
-]
 
 
 @pytest.mark.parametrize(
     ("deployment", "names"),
     [
-        (at({"compiling": {"node": "trainium"}}), [*ALL[:5], "start", "compile", *ALL[7:]]),
+        (at({"compiling": {"node": "trainium"}}), [*STAGES[:5], "start", "compile", *STAGES[7:]]),
         # Its services compile when they start.
         (
             Deployment(load(ROOT / "experiments/dflash.yaml"), "any", "any"),
-            [name for name in ALL if name != "compile"],
+            [name for name in STAGES if name != "compile"],
         ),
     ],
     ids=["compiles on Trainium", "dflash"],

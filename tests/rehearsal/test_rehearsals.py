@@ -18,6 +18,7 @@ from spectap.config import Config
 from spectap.ledger import read_ledger
 from spectap.record import Record
 from tests.experiment.files import VANILLA, of_file, swept
+from tests.made import contents
 from tests.rehearsal.conftest import Rehearse, Rehearsed
 
 BASE, KILLED, BROKEN = "Base", "k3", "k5"
@@ -168,15 +169,11 @@ def test_a_step_yields_up_to_one_token_more_than_its_drafts(services: Rehearsed)
 def test_the_bucket_has_the_run_as_it_is_here(
     services: Rehearsed, aws: Aws, tmp_path: Path
 ) -> None:
-    def files(folder: Path) -> dict[str, bytes]:
-        paths = (path for path in folder.rglob("*") if path.is_file())
-        return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-
     here, bucket = services.outcome.run_dir, str(services.run.config.bucket)
     download_run(aws, bucket, tmp_path / here.name)
-    stored = files(tmp_path / here.name)
-    assert stored == {name: files(here)[name] for name in stored}
-    assert files(here).keys() - stored.keys() == {STAND_INS}
+    stored = contents(tmp_path / here.name)
+    assert stored == {name: contents(here)[name] for name in stored}
+    assert contents(here).keys() - stored.keys() == {STAND_INS}
 
 
 def test_services_are_launched_again_and_launches_are_the_unit(services: Rehearsed) -> None:

@@ -1,15 +1,12 @@
 """What spectap's tests share."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 
-import boto3
 import pytest
 
 from spectap.endpoint import counters, health
-from tests.spectap.aws.embedded import BUCKET, REGION, Aws, Clock, serving
+from tests.spectap.aws.embedded import Aws, Clock, make_bucket, serving
 
 
 @pytest.fixture(scope="session")
@@ -56,9 +53,7 @@ def aws(server: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
 @pytest.fixture
 def store(aws: Aws) -> Aws:
     """With the bucket, and nothing asked yet."""
-    boto3.client("s3", region_name=REGION).create_bucket(
-        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
-    )
+    make_bucket()
     aws.behave()
     return aws
 

@@ -5,8 +5,6 @@ and yields one token plus the accepted drafts. A baseline yields one token every
 seconds.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable, Mapping
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spectap.record import Record
+from tests.spectap import samples
 
 Line = dict[str, Any]
 
@@ -59,41 +58,27 @@ def config(
     variants: Iterable[Line] = ARTICLE,
 ) -> Line:
     """The content of ``config.json``."""
-    return {
-        "experiment": "article",
-        "model": "Qwen/Qwen3-32B",
-        "variants": [*variants],
-        "region": "us-east-2",
-        "bucket": "article-results",
-        "load": {
-            "mean_input_tokens": 64,
-            "stddev_input_tokens": 0,
-            "mean_output_tokens": output_tokens,
-            "stddev_output_tokens": 0,
-            "points": [{"concurrency": CONCURRENCY, "requests": requests}],
-            "rounds": rounds,
-            "timeout_seconds": 1200,
-            "sampling": {"temperature": 0.0},
-        },
-        "test_cases": [
+    return samples.settings(
+        variants=[*variants],
+        load=samples.load(
+            concurrency=CONCURRENCY,
+            requests=requests,
+            rounds=rounds,
+            mean_output_tokens=output_tokens,
+            timeout_seconds=1200,
+        ),
+        test_cases=[
             {"name": name, "line": f"{name} ", "structure": structure, "headline": headline}
             for name, structure, headline in cases
         ],
-        "cost": {
-            "usd_per_hour": 35.7608,
-            "price_of": "capacity-block in us-east-2",
-            "as_of": "2026-05-21",
-            "share": 0.5,
-            "denominator": "8 of 16 devices of one trn2.48xlarge",
-        },
-        "settings": {
+        settings={
             "Target": "Qwen/Qwen3-32B",
             "Draft": "Qwen/Qwen3-1.7B",
             "Speculation": "fused, 7 tokens",
             "Devices": "8 per service",
             "Tensor parallel": "32",
         },
-    }
+    )
 
 
 def ledger(

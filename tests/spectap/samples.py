@@ -1,11 +1,10 @@
 """Configurations and records that several tests start from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from spectap.analysis.summary import Cell
 from spectap.config import Config
+from spectap.prompt import Prompt
 from spectap.record import Record
 
 
@@ -86,6 +85,11 @@ def record(**changes: Any) -> Record:
         "end": 0.5,
     }
     return Record(**(values | changes))
+
+
+def prompt(name: str = "p", text: str = "?", **fields: Any) -> Prompt:
+    """A prompt of one message."""
+    return Prompt(name=name, messages=({"role": "user", "content": text},), **fields)
 
 
 def cell(variant: str, **changes: Any) -> Cell:

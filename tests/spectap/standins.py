@@ -1,7 +1,5 @@
 """Stand-ins for what a run is given: a driver, a bucket that copies, a publisher that notes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import shutil

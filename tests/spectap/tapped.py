@@ -1,7 +1,5 @@
 """A tap between a client and a server, for one test."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Answers: their form, their lines in answers.jsonl, and the scores of lm-eval."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from dataclasses import replace
@@ -40,7 +38,7 @@ FUNCTION = 'def add(a, b):\n    """Adds."""\n    return a + b\n'
 def prompt(form: Form | None, schema: Any = WEATHER) -> Prompt:
     function = {"name": "weather"} | ({"parameters": schema} if schema is not None else {})
     tools = ({"type": "function", "function": function},) if form is Form.TOOL_CALL else ()
-    return Prompt(name="p", messages=({"role": "user", "content": "?"},), tools=tools, form=form)
+    return samples.prompt(tools=tools, form=form)
 
 
 def text(content: str, finish: str | None = "stop") -> Answer:
@@ -204,10 +202,7 @@ TURN: dict[str, Any] = {"case": "set", "load": "rate-1", "round": 3, "attempt": 
 
 def lines() -> list[CheckedAnswer]:
     """A turn in which SD's answer to prompt a is broken."""
-    prompts = [
-        Prompt(name=name, messages=({"role": "user", "content": "?"},), form=form)
-        for name, form in (("a", Form.JSON), ("b", None))
-    ]
+    prompts = [samples.prompt("a", form=Form.JSON), samples.prompt("b")]
     answers = {
         "Base": [Answer("a", '{"x": 1}', (), "stop"), Answer("b", "one", (), "stop")],
         "SD": [Answer("b", "one", (), "stop"), Answer("a", '{"x": 2', (), None)],
@@ -266,9 +261,7 @@ SECRET = "Zyxxy"
 )
 def test_no_word_of_an_answer_is_left_where_none_is_kept(form: Form, name: str, text: str) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
-    prompt = Prompt(
-        name="p", messages=({"role": "user", "content": "?"},), tools=(tool,), form=form
-    )
+    prompt = samples.prompt(tools=(tool,), form=form)
     answer = Answer("p", text, (ToolCall(name, text),), "stop")
 
     def line(keep: bool) -> str:

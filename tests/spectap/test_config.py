@@ -1,7 +1,5 @@
 """The configuration: what is accepted, and how the rest is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the image holds, as far as is known without building it."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

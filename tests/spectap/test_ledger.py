@@ -1,7 +1,5 @@
 """The ledger: nothing written is lost, whenever the process dies."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The measures, by requests whose figures are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import botocore.session

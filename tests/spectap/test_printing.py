@@ -1,7 +1,5 @@
 """What is printed: text of others as text, and colours that differ."""
 
-from __future__ import annotations
-
 import io
 import unicodedata
 from typing import Final

@@ -1,7 +1,5 @@
 """Files of prompts: what they may hold, and how the rest is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -205,11 +205,9 @@ def _grid(
 
 
 def _paint_crossover(axes: Axes, crossover: Crossover, colour: Colour) -> None:
-    if not crossover.bounded:
+    low, high = crossover.better_up_to, crossover.worse_from
+    if low is None or high is None:
         return
-    assert crossover.better_up_to is not None
-    assert crossover.worse_from is not None
-    ends = crossover.better_up_to, crossover.worse_from
-    axes.axvspan(*ends, color=colour.light, alpha=canvas.BAND, linewidth=0)
+    axes.axvspan(low, high, color=colour.light, alpha=canvas.BAND, linewidth=0)
     if crossover.point is not None:
         axes.plot(crossover.point, 1, "X", color=colour.light, markersize=8, mec=canvas.PAPER)

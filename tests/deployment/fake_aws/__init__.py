@@ -8,12 +8,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
+from deployment import account, nodes
 from tests.deployment.fake_aws.cloudformation import CloudFormation
 from tests.deployment.fake_aws.eks import Eks, Machines, NodeGroup, Pace, Scheduler
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION, Facts, Store
-from tests.deployment.fake_aws.service import HOUR, MINUTE, Client, Clock
+from tests.deployment.fake_aws.service import HOUR, MINUTE, Answer, Client, Clock
 
 __all__ = ["ACCOUNT", "HOUR", "MINUTE", "REGION", "FakeAws", "Lost", "action"]
 
@@ -35,8 +37,7 @@ def action(call: str) -> str:
 
 
 class FakeAws:
-    """One account with one experiment. ``client`` and the clock's ``now`` and ``sleep`` are all
-    that a command needs of it."""
+    """One account with one experiment."""
 
     def __init__(
         self, experiment: str, limits: dict[str, float] | None = None, slack: float = 0.0
@@ -51,6 +52,8 @@ class FakeAws:
         self.facts, self.store = Facts(), Store(self.clock.now)
         self.calls: list[str] = []
         """What commands asked for, such as ``eks:DescribeCluster``."""
+        self.requests: list[Answer] = []
+        """With what, call by call."""
         self.denied: set[str] = set()
         """Calls that IAM refuses."""
         self.boundary: Callable[[str], None] = lambda moment: None
@@ -59,6 +62,12 @@ class FakeAws:
         self._limits, self._slack = limits, slack
         self._lock = threading.RLock()
         self.clock.watch = self.check
+
+    def take_the_place(self, patch: pytest.MonkeyPatch) -> None:
+        """Of AWS, and of time, for whatever command is called."""
+        patch.setattr(account, "client", self.client)
+        patch.setattr(nodes, "now", self.clock.now)
+        patch.setattr(nodes, "sleep", self.sleep)
 
     def client(self, service: str, region: str = REGION) -> Any:
         parts: dict[str, tuple[object, ...]] = {
@@ -97,9 +106,10 @@ class FakeAws:
         since = max([group.asked_at, *group.nodes[:1]])
         return since + limits[group.name.rpartition("-")[0]] + self._slack
 
-    def _called(self, name: str, take_effect: Callable[[], Any]) -> Any:
+    def _called(self, name: str, request: Answer, take_effect: Callable[[], Any]) -> Any:
         with self._lock:
             self.calls.append(name)
+            self.requests.append(request)
             self._pass("before")
             if name in self.denied:
                 raise _denial(name)

@@ -19,12 +19,9 @@ _OUTPUTS: Final = {"trainium": "NodeGroup", "compile": "CompileNodeGroup"}
 _ROLES: Final = {"trainium": "GuardRole", "compile": "CompileGuardRole"}
 
 
-@dataclass
-class Template:
-    """What a deploy wants of the node groups, whose sizes are the same in every template."""
-
-    groups: Mapping[str, int]
-    """By their kind (``trainium``, ``compile``) the generation: another replaces the group."""
+Template = Mapping[str, int]
+"""What a deploy wants of the node groups, whose sizes are the same in every template: by their kind
+(``trainium``, ``compile``) the generation. Another replaces the group."""
 
 
 @dataclass
@@ -38,7 +35,7 @@ class Stack:
     owner: str = ""
     body: Any = None
     outputs: dict[str, str] = field(default_factory=dict)
-    template: Template = field(default_factory=lambda: Template({}))
+    template: Template = field(default_factory=dict)
     node_groups: dict[str, str] = field(default_factory=dict)
     """Their names by their kind."""
 
@@ -108,7 +105,7 @@ class CloudFormation:
         self._clock.after(2 * MINUTE, functools.partial(self._delete, self.stack))
 
     def _change(self, stack: Stack, before: Template, template: Template) -> None:
-        changed = {k: n for k, n in template.groups.items() if before.groups.get(k) != n}
+        changed = {k: n for k, n in template.items() if before.get(k) != n}
         if changed and self.fails:
             stack.status = "UPDATE_ROLLBACK_COMPLETE"
             return
@@ -116,7 +113,7 @@ class CloudFormation:
             self._eks.create(f"{kind}-{generation}")
             self._remove(stack.node_groups.get(kind))
             stack.node_groups[kind] = f"{kind}-{generation}"
-        for kind in before.groups.keys() - template.groups.keys():
+        for kind in before.keys() - template.keys():
             self._remove(stack.node_groups.pop(kind))
         stack.template, stack.status = template, "UPDATE_COMPLETE"
 

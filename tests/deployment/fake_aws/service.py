@@ -21,8 +21,8 @@ _EPOCH: Final = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
 Answer = dict[str, Any]
 """Of an operation."""
 
-Caller = Callable[[str, Callable[[], Any]], Any]
-"""Makes a call, such as ``ec2:DescribeVpcs``, of the account; raises what is to go wrong."""
+Caller = Callable[[str, Answer, Callable[[], Any]], Any]
+"""Makes a call, such as ``ec2:DescribeVpcs``, with its request; raises what is to go wrong."""
 
 _VALIDATOR: Final = ParamValidator()
 _GOOD: Final[set[tuple[int, bool, str]]] = set()
@@ -61,7 +61,8 @@ class Client:
 
         def call(**request: Any) -> Any:
             _judge(request, model.input_shape, is_complete=True)
-            answer = self._caller(f"{self._name}:{model.name}", lambda: method(**request, **extra))
+            effect = functools.partial(method, **request, **extra)
+            answer = self._caller(f"{self._name}:{model.name}", request, effect)
             if isinstance(answer, dict):
                 _judge(answer, model.output_shape, is_complete=False)
             return answer

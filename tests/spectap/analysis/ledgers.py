@@ -1,9 +1,7 @@
 """Generated ledgers of every kind, and the summary of one as text."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from spectap.config import Config
@@ -245,8 +243,3 @@ def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return " ".join(map(_value, value))
     return f"{value:.6g}" if isinstance(value, float) else str(getattr(value, "value", value))
-
-
-def only(records: Iterable[Record], **fields: Any) -> list[Record]:
-    """The records that have these values."""
-    return [r for r in records if all(getattr(r, name) == fields[name] for name in fields)]

@@ -3,8 +3,6 @@
 How often its intervals hold the truth, ``tests.bench.advice`` says.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

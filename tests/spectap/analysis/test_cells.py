@@ -1,7 +1,5 @@
 """One cell by itself: goodput and its interval, a load that lags behind its schedule, a queue."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

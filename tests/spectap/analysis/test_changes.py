@@ -1,10 +1,9 @@
 """Two runs against each other: seldom a false alarm, and what is lost is found."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from spectap.errors import RunError
 from spectap.published import Figure as Published
 from spectap.published import Publication, PublishedFigure
 from tests.spectap import generated_runs
-from tests.spectap.analysis import ledgers
 from tests.spectap.generated_runs import ACCEPTANCE, ARTICLE, CASES, Line
 
 BASE, SD = ARTICLE
@@ -37,11 +35,15 @@ ELSE = {"name": "open-ended", "structure": "open-ended", "headline": True, "line
 
 
 def run(
-    seed: int, acceptance: dict[str, float] = ACCEPTANCE, slower: float = 1.0, **changes: Any
+    seed: int,
+    acceptance: dict[str, float] = ACCEPTANCE,
+    slower: Callable[[Line], float] = lambda _: 1.0,
+    **changes: Any,
 ) -> Run:
+    """``slower``: how many times as long a request takes."""
     content = KNOWN | changes
     lines = generated_runs.ledger(content, seed, acceptance)
-    records = [generated_runs.record(generated_runs.slowed(line, slower)) for line in lines]
+    records = [generated_runs.record(generated_runs.slowed(line, slower(line))) for line in lines]
     return of(f"run-{seed}", Config.model_validate(content), records)
 
 
@@ -61,7 +63,8 @@ def new() -> Run:
 
 def only(source: Run, **fields: str) -> Run:
     """The run with the requests alone that have these values."""
-    return of(source.name, source.config, ledgers.only(source.records, **fields))
+    selected = [record for record in source.records if vars(record).items() >= fields.items()]
+    return of(source.name, source.config, selected)
 
 
 def differing(changes: Changes) -> list[Figure]:
@@ -77,7 +80,7 @@ def test_ten_points_of_acceptance_are_found() -> None:
 
 
 def test_another_node_is_no_difference() -> None:
-    changes = compare([old()], [run(2, slower=1.5)], 0.95)
+    changes = compare([old()], [run(2, slower=lambda _: 1.5)], 0.95)
     assert differing(changes) == []
     assert not changes.failed
     for cell in changes.cells:
@@ -108,16 +111,11 @@ def test_a_launch_error_is_in_times_and_speed_ups_and_in_no_tokens_a_step() -> N
 @functools.cache
 def sides(*factors: float) -> list[Run]:
     """Three runs, in each of which all of SD takes so many times as long."""
-    runs = []
-    for seed, factor in enumerate(factors, start=10):
-        lines = generated_runs.ledger(KNOWN, seed, ACCEPTANCE)
-        levels = {"Base": 1.0, "SD": factor}
-        records = [
-            generated_runs.record(generated_runs.slowed(line, levels[line["variant"]]))
-            for line in lines
-        ]
-        runs.append(of(f"run-{seed}", Config.model_validate(KNOWN), records))
-    return runs
+
+    def side(seed: int, factor: float) -> Run:
+        return run(seed, slower=lambda line: factor if line["variant"] == "SD" else 1.0)
+
+    return [side(seed, factor) for seed, factor in enumerate(factors, start=10)]
 
 
 def test_three_runs_a_side_show_what_differs_between_launches() -> None:
@@ -134,17 +132,13 @@ def test_three_runs_a_side_show_what_differs_between_launches() -> None:
 
 
 def test_launches_of_a_run_are_its_units() -> None:
-    load = LOAD | {"rounds": 6, "launches": 3}
-
     def launched(seed: int, *levels: float) -> Run:
-        content = KNOWN | {"load": load}
-        records = []
-        for line in generated_runs.ledger(content, seed, ACCEPTANCE):
-            launch = (line["round"] + 1) // 2
-            factor = levels[launch - 1] if line["variant"] == "SD" else 1.0
-            records.append(generated_runs.record(generated_runs.slowed(line, factor)))
-        records = [dataclasses.replace(r, launch=(r.round + 1) // 2) for r in records]
-        return of(f"run-{seed}", Config.model_validate(content), records)
+        def slower(line: Line) -> float:
+            return levels[(line["round"] - 1) // 2] if line["variant"] == "SD" else 1.0
+
+        measured = run(seed, slower=slower, load=LOAD | {"rounds": 6, "launches": 3})
+        records = [dataclasses.replace(r, launch=(r.round + 1) // 2) for r in measured.records]
+        return of(measured.name, measured.config, records)
 
     changes = compare([launched(1, 1.0, 1.0, 1.0)], [launched(2, 0.9, 1.0, 1.1)])
     assert changes.launch_error is None

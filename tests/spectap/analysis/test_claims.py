@@ -1,7 +1,5 @@
 """Verdicts: what is claimed, and the sentence that says it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """A caution names the loads that it is about, and no others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from spectap.analysis.comparison import cautions

@@ -1,7 +1,5 @@
 """Comparisons: what cancels between two sides, what is paired, and how unsure a ratio is."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

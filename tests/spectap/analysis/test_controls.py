@@ -1,7 +1,5 @@
 """Variants that were measured apart: what their controls show, and what that makes of a report."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable
@@ -103,16 +101,3 @@ def test_every_comparison_of_two_variants_is_widened_and_no_figure_of_one() -> N
             assert wide.cost
             assert narrow.cost
             assert wide.cost.interval.low < narrow.cost.interval.low
-
-
-def test_a_turn_that_one_variant_repeated_is_its_own() -> None:
-    records = STEADY.records(0)
-    again = [
-        dataclasses.replace(record, attempt=2)
-        for record in records
-        if (record.variant, record.round) == ("SD", 1)
-    ]
-    summarised = summary([*records, *again])
-    assert summarised.complete
-    counts = {cell.variant: cell.requests for case in summarised.cases for cell in case.cells}
-    assert len({*counts.values()}) == 1

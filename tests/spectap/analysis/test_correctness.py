@@ -1,7 +1,5 @@
 """Whether answers that speculation corrupts are found out, and others are not accused."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime

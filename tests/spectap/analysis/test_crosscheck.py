@@ -1,7 +1,5 @@
 """Two counts of one thing: where they agree, where they must not, and where they cannot."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Estimates against scipy's own tests and published examples, and how intervals are written."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

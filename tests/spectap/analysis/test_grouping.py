@@ -1,7 +1,5 @@
 """What counts as independent: rounds, and blocks of time where there are none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from spectap.analysis import cells, grouping

@@ -1,7 +1,5 @@
 """Where a variant turns from better to worse, and how it is reported."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The stopping rule: when it looks, what it ends, and that it decides the same again."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The summary of generated ledgers of every kind: its text, and what holds of it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any
@@ -14,7 +12,6 @@ from spectap import metrics
 from spectap.analysis.summarise import summarise, summarise_ledgers
 from spectap.analysis.summary import Finding, Summary
 from tests.snapshots import TextSnapshot
-from tests.spectap import samples
 from tests.spectap.analysis import ledgers
 
 
@@ -94,13 +91,6 @@ def test_the_warm_up_a_pause_and_the_order_change_nothing(article: Summary) -> N
     for case, expected_case in zip(again.cases, article.cases, strict=True):
         for cell, expected in zip(case.cells, expected_case.cells, strict=True):
             assert cell.tokens_per_second == pytest.approx(expected.tokens_per_second)
-
-
-def test_requests_of_earlier_ledgers_are_of_the_first_load() -> None:
-    config, records = ledgers.loads(ledgers.POINTS[:1])
-    first_load = ledgers.only(records, load="concurrency-8")
-    earlier = [samples.record(**{**vars(record), "load": ""}) for record in first_load]
-    assert summarise(config, earlier) == summarise(config, first_load)
 
 
 def test_a_range_pays_for_every_look() -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.request import Request, urlopen
 
+import boto3
 import pytest
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
@@ -78,6 +79,27 @@ class Aws:
 def hang_up(environ: Environment) -> None:
     """Breaks the connection before the answer is out."""
     environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+
+
+def make_bucket() -> None:
+    boto3.client("s3", region_name=REGION).create_bucket(
+        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
+    )
+
+
+def put(key: str, content: bytes = b"x") -> None:
+    boto3.client("s3", region_name=REGION).put_object(Bucket=BUCKET, Key=key, Body=content)
+
+
+def stored(folder: str = "") -> dict[str, bytes]:
+    """What the bucket has of a folder, by the path there."""
+    client = boto3.client("s3", region_name=REGION)
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=folder)
+    keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+    return {
+        key.removeprefix(folder): client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        for key in keys
+    }
 
 
 @contextmanager

@@ -18,8 +18,19 @@ from spectap.commands import execution
 from spectap.config import Config, PromptSource, TestCase
 from spectap.errors import RunError, ShippingError, SpectapError
 from spectap.run import prompts as prompt_sets
+from tests.made import contents
 from tests.spectap import samples
-from tests.spectap.aws.embedded import ACCOUNT, BUCKET, REGION, Aws, Clock, failure, hang_up
+from tests.spectap.aws.embedded import (
+    ACCOUNT,
+    BUCKET,
+    REGION,
+    Aws,
+    Clock,
+    failure,
+    hang_up,
+    put,
+    stored,
+)
 
 
 @pytest.fixture
@@ -43,32 +54,13 @@ def bucket(store: Aws, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     return Bucket(BUCKET, REGION, clock.sleep)
 
 
-def put(key: str, content: bytes = b"x") -> None:
-    boto3.client("s3", region_name=REGION).put_object(Bucket=BUCKET, Key=key, Body=content)
-
-
-def stored() -> dict[str, bytes]:
-    client = boto3.client("s3", region_name=REGION)
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
-    keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
-    return {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
 def test_only_what_changed_is_put_again(store: Aws, bucket: Bucket, run_dir: Path) -> None:
     """And what is of the run alone: another pod may have written more of a variant meanwhile.
 
     An upload that is cut off leaves no half turn that looks whole: progress and mark come last.
     """
     (run_dir / "_COMPLETE").touch()
-    expected = {f"results/run-1/{name}": data for name, data in files(run_dir).items()}
+    expected = {f"results/run-1/{name}": data for name, data in contents(run_dir).items()}
     (run_dir / "gone").symlink_to(run_dir / "nowhere")  # listed, but no longer there to be read
     (run_dir / "variants" / "k3").mkdir(parents=True)
     (run_dir / "variants" / "k3" / "ledger.jsonl").write_text("old\n")
@@ -87,7 +79,7 @@ def test_only_what_changed_is_put_again(store: Aws, bucket: Bucket, run_dir: Pat
     assert names == ["ledger.jsonl", "config.json", "progress.jsonl"]
     assert stored() == {
         f"results/run-1/{name}": data
-        for name, data in files(run_dir).items()
+        for name, data in contents(run_dir).items()
         if "variants" not in name
     }
 
@@ -99,7 +91,7 @@ def test_what_the_folder_lacks_comes_back(
     bucket.upload(run_dir, "run-1")
     bucket.upload(run_dir, "run-2")
     bucket.fetch("run-2", tmp_path / "back")
-    assert files(tmp_path / "back") == files(run_dir)
+    assert contents(tmp_path / "back") == contents(run_dir)
     (run_dir / "ledger.jsonl").write_text("one\ntwo\n")
     (run_dir / "report.html").unlink()
     store.asked.clear()
@@ -162,7 +154,7 @@ def test_the_newest_evaluation_replaces_what_was_fetched_before(
     assert evaluation == Evaluation("a-new", now, (f"Base/{FILE}", f"SD/{FILE}"))
     note = (tmp_path / "quality" / "evaluation.json").read_bytes()
     assert TypeAdapter(Evaluation).validate_json(note) == evaluation
-    assert files(tmp_path / "quality") == {
+    assert contents(tmp_path / "quality") == {
         f"Base/{FILE}": b"a-new Base",
         f"SD/{FILE}": b"a-new SD",
         "evaluation.json": note,

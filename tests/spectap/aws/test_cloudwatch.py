@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from moto.cloudwatch.models import cloudwatch_backends
 from werkzeug.wrappers import Response
 
 from spectap.aws import cloudwatch
-from spectap.aws.cloudwatch import Publisher, calls, data, of_request, totals
+from spectap.aws.cloudwatch import Item, Publisher, calls, data, of_request, totals
 from spectap.errors import ShippingError
 from spectap.metrics import METRICS, SERVED_TOKENS, TOTALS
 from spectap.record import Record
@@ -64,34 +64,21 @@ def published() -> Published:
     return counted
 
 
-def expected(records: Sequence[Record]) -> Published:
-    """Every request's values and every turn's totals, in the minutes in which they ended."""
-    return values(records) + turn_totals(records)
+def of(items: Iterable[Item]) -> Published:
+    return Counter(
+        (item.minute, item.variant, metric.name, metric.unit, value)
+        for item in items
+        for metric, value in item.values
+    )
 
 
 def values(records: Sequence[Record]) -> Published:
-    return Counter(
-        (ended([request]), request.variant, metric.name, metric.unit, round(value, 9))
-        for request in records
-        for metric in METRICS
-        for value in map(float, metric.values(request))
-    )
+    return of(map(of_request, records))
 
 
-def turn_totals(records: Sequence[Record]) -> Published:
-    turns: dict[tuple[int, str], list[Record]] = {}
-    for request in records:
-        turns.setdefault((request.round, request.variant), []).append(request)
-    return Counter(
-        (ended(of_turn), variant, total.name, total.unit, round(float(total.value(of_turn)), 9))
-        for (_, variant), of_turn in turns.items()
-        for total in TOTALS
-    )
-
-
-def ended(records: Sequence[Record]) -> float:
-    """The minute in which the last of them ended."""
-    return max(request.sent + request.end for request in records) // 60 * 60
+def expected(records: Sequence[Record]) -> Published:
+    """Every request's values and every turn's totals."""
+    return values(records) + of(totals(records))
 
 
 def publisher(run_dir: Path, **options: Any) -> Publisher:
@@ -121,14 +108,22 @@ def test_every_value_of_every_request_is_published_once(tmp_path: Path) -> None:
     ]
     first = publisher(tmp_path)
     first.publish([*records, failed])
-    of_first = values(records) + turn_totals([*records, failed])
+    of_first = values(records) + of(totals([*records, failed]))
     assert published() == of_first
+    assert {name for _, _, name, *_ in published()} == {each.name for each in (*METRICS, *TOTALS)}
+    # By the minute in which a request, or the last of its turn, has ended.
+    assert published().keys() >= {
+        (HOUR_AGO + 60, "SD", "EndToEndLatency", "Seconds", 0.5),
+        (HOUR_AGO, "Base", "RequestTime", "Seconds", 0.5),
+        (HOUR_AGO + 60, "SD", "RequestTime", "Seconds", 2.0),
+        (HOUR_AGO + 60, "SD", "ServedTokens", "Count", 24.0),
+    }
 
     later = [record(request="later", end=0.6), record(request="second", round=2)]
     for again in (first, publisher(tmp_path), publisher(tmp_path)):
         again.publish([*records, failed, *later])
     # The first round's totals are published already; the second round's are not.
-    assert published() == of_first + values(later) + turn_totals(later[1:])
+    assert published() == of_first + values(later) + of(totals(later[1:]))
 
 
 @pytest.mark.usefixtures("aws")

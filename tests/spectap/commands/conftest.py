@@ -1,7 +1,5 @@
 """What the tests of several commands are given."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Commands, and servers in a thread for them to talk to."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """From what inference_demo reports to one run of all variants: kept, merged and drawn."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +8,11 @@ from typing import Any, Final
 import pytest
 
 from tests.spectap import samples
-from tests.spectap.aws.embedded import Aws
+from tests.spectap.aws.embedded import Aws, stored
 from tests.spectap.commands.processes import Benchmark, Ended
-from tests.spectap.commands.test_index import stored
 
 RUN_ID: Final = "offline-1a2b3c4d"
+RUN: Final = f"results/{RUN_ID}/"
 VARIANTS: Final[list[dict[str, Any]]] = [
     {"name": "Base", "baseline": None, "batch": 1, "served": "0a1b2c3d"},
     {
@@ -67,11 +65,11 @@ def test_two_jobs_one_after_the_other_make_one_run(
     """It is drawn again by ``report``, and read by nothing else."""
     ended = collect(0, recorded("baseline"))
     assert (ended.status, ended.err) == (0, "")
-    assert json.loads(stored(RUN_ID)["merged.json"])["complete"] == ["Base"]
+    assert json.loads(stored(RUN)["merged.json"])["complete"] == ["Base"]
     ended = collect(1, recorded("vanilla"))
     assert (ended.status, ended.err) == (0, "")
     assert "merged: 2 of 2 variants\n" in ended.out
-    files = stored(RUN_ID)
+    files = stored(RUN)
     assert files["inference_demo/SD.json"].decode() == recorded("vanilla")
     assert {"inference_demo/Base.log", "inference_demo/SD.log", "report.html"} <= {*files}
     # p50 of whole generations, which are in the recorded files.
@@ -100,7 +98,7 @@ def test_a_report_that_is_none_is_named_and_completes_nothing(
     assert ended.status == 1
     assert ended.err.startswith("spectap: failed: Base: ")
     assert f"inference_demo.json: {why}" in ended.err
-    assert "merged.json" not in stored(RUN_ID)
+    assert "merged.json" not in stored(RUN)
 
 
 def test_services_are_no_jobs(collect: Collect, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """What ``run`` and ``measure`` have in common, and what is only a pod's."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from unittest.mock import create_autospec

@@ -1,12 +1,12 @@
 """``tap``: any client before it, any server behind it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket
-import urllib.error
-import urllib.request
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -22,31 +22,37 @@ from tests.spectap.commands.processes import (
 )
 
 
-def ask(base_url: str, **fields: object) -> bytes:
+@contextmanager
+def asking(address: str, **fields: object) -> Iterator[HTTPConnection]:
+    """A connection on which a stream is asked for."""
     body = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 30}
-    request = urllib.request.Request(
-        f"{base_url}/chat/completions",
-        json.dumps(body | {"stream": True} | fields).encode(),
-        {"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request) as response:
-        answer: bytes = response.read()
-    return answer
+    connection = HTTPConnection(address)
+    data = json.dumps(body | {"stream": True} | fields)
+    connection.request("POST", "/v1/chat/completions", data)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def address_of(tap: subprocess.Popen[str]) -> str:
+    """Host and port of a tap, which prints its base URL first."""
+    assert tap.stdout is not None
+    return tap.stdout.readline().strip().removeprefix("http://").removesuffix("/v1")
 
 
 def test_requests_are_recorded_until_a_signal_and_a_ledger_is_appended_to(tmp_path: Path) -> None:
-    """The upstream has no path: it is given one, and clients may leave it out."""
+    """The upstream has no path, and is given one."""
     ledger = tmp_path / "new" / "ledger.jsonl"
     options = ("--ledger", str(ledger), "--port", "0", "--variant", "k7", "--case", "greeting")
     with serving(golden(window=7, speed=10)) as (server,):
         arguments = ("tap", "--upstream", server.url.removesuffix("/v1"), *options)
         with started(*arguments) as tap:
-            assert tap.stdout is not None
-            url = tap.stdout.readline().strip()
-            assert url.endswith("/v1")
-            assert ask(url).endswith(b"data: [DONE]\n\n")
-            with pytest.raises(urllib.error.HTTPError):
-                ask(url.removesuffix("/v1") + "/v1", model="another")
+            address = address_of(tap)
+            with asking(address) as client:
+                assert client.getresponse().read().endswith(b"data: [DONE]\n\n")
+            with asking(address, model="another") as client:
+                assert client.getresponse().status == 404
             tap.send_signal(signal.SIGINT)
             out, err = tap.communicate(timeout=20)
         assert tap.returncode == 0
@@ -61,18 +67,10 @@ def test_requests_are_recorded_until_a_signal_and_a_ledger_is_appended_to(tmp_pa
         assert "k7" in out
         assert out.splitlines()[-1] == f"ledger: {ledger}"
 
-        with started(*arguments) as tap:
-            assert tap.stdout is not None
-            address = tap.stdout.readline().strip().removeprefix("http://").partition("/")[0]
-            host, _, port = address.partition(":")
-            body = json.dumps({"model": MODEL, "messages": [], "stream": True, "max_tokens": 999})
-            head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
-            head += f"Content-Length: {len(body)}\r\n"
-            with socket.create_connection((host, int(port))) as client:
-                client.sendall(f"{head}\r\n{body}".encode())
-                eventually(lambda: len(server.sent) == 2)
-                tap.send_signal(signal.SIGTERM)
-                out, _ = tap.communicate(timeout=20)
+        with started(*arguments) as tap, asking(address_of(tap), max_tokens=999):
+            eventually(lambda: len(server.sent) == 2)
+            tap.send_signal(signal.SIGTERM)
+            out, _ = tap.communicate(timeout=20)
     assert tap.returncode == 0
     assert [r.error for r in read_ledger(ledger)][2:] == ["cancelled by the client"]
     assert ": 1 request" in out  # the table is of what passed this time
@@ -83,8 +81,8 @@ def test_a_full_disk_does_not_stop_the_client_but_is_said(tmp_path: Path) -> Non
     arguments = ("tap", "--ledger", str(path), "--port", "0", "--upstream")
     full = ("prlimit", "--fsize=0", "--")  # no file may grow
     with serving(golden()) as (server,), started(*arguments, server.url, under=full) as tap:
-        assert tap.stdout is not None
-        assert ask(tap.stdout.readline().strip()).endswith(b"data: [DONE]\n\n")
+        with asking(address_of(tap)) as client:
+            assert client.getresponse().read().endswith(b"data: [DONE]\n\n")
         tap.terminate()
         out, err = tap.communicate(timeout=20)
     assert tap.returncode == 1

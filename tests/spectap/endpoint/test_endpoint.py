@@ -40,22 +40,6 @@ def answering(**answers: int | str) -> Handler:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("answers", "state"),
-    [
-        ({"health": 404, "models": 200}, None),
-        ({"health": 503, "models": 200}, "HTTP 503"),
-    ],
-)
-async def test_a_server_without_health_is_asked_for_its_models(
-    answers: dict[str, int], state: str | None
-) -> None:
-    async with server(answering(**answers)) as url:
-        line = f"not serving after 0 s: Base ({url}), at the last try: {state}"
-        assert await wait({"Base": url}, 0, []) == ([line] if state else [])
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize("answers", [{"health": 404, "models": 403}, {}])
 async def test_a_refusal_ends_the_wait_and_names_where_to_look(
     monkeypatch: pytest.MonkeyPatch, answers: dict[str, int]
@@ -86,10 +70,6 @@ async def test_models(answer: int | str, message: str) -> None:
         assert str(refusal.value) == f"{url}/models: {message}"
     with pytest.raises(EndpointError, match="not reachable"):
         await health.models("http://127.0.0.1:9/v1")
-
-
-def prompt(text: str, **fields: Any) -> Prompt:
-    return Prompt(name=text, messages=({"role": "user", "content": text},), **fields)
 
 
 def vllm(bodies: list[dict[str, Any]], most: int = 100) -> Handler:
@@ -127,7 +107,7 @@ def test_prompts_are_counted_as_they_will_be_sent() -> None:
     bodies: list[dict[str, Any]] = []
     tools = ({"type": "function", "function": {"name": "add", "parameters": {}}},)
     kwargs = {"enable_thinking": False}
-    prompts = [prompt("one"), prompt("one two three", tools=tools)]
+    prompts = [samples.prompt(text="one"), samples.prompt(text="one two three", tools=tools)]
     sampling = {"temperature": 0, "chat_template_kwargs": kwargs}
     assert count(vllm(bodies), prompts, sampling) == [Counted(4, 100), Counted(6, 100)]
     assert bodies == [
@@ -157,7 +137,7 @@ REFUSED = Refused("roles must alternate")
     ],
 )
 def test_each_prompt_is_counted_or_refused_in_order(texts: list[str], expected: list[Any]) -> None:
-    assert count(vllm([]), [prompt(text) for text in texts]) == expected
+    assert count(vllm([]), [samples.prompt(text=text) for text in texts]) == expected
 
 
 @pytest.mark.parametrize(("status", "text"), [(404, ""), (200, '{"count": 4}')])
@@ -168,7 +148,7 @@ def test_a_server_that_does_not_count_is_asked_for_two_prompts(status: int, text
         paths.append(request.path)
         return web.Response(status=status, text=text)
 
-    assert count(answer, [prompt("a"), prompt("b"), prompt("c")]) == [None] * 3
+    assert count(answer, [*map(samples.prompt, "abc")]) == [None] * 3
     assert paths == ["/tokenize"] * 2
 
 

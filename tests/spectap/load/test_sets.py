@@ -23,6 +23,7 @@ from spectap.load.cases import mixed, of_round
 from spectap.load.sets import KNOWN, LoadedSet
 from spectap.names import WARM_UP
 from spectap.prompt import Form, Prompt
+from tests.spectap import samples
 
 PINS_FILE = Path(sets.__file__).with_name("requirements.txt")
 PINS = dict(
@@ -108,7 +109,7 @@ GOOD = '{"name": "a", "line": "b", "structure": "structured"}\n'
 
 def made(classes: Mapping[str, int]) -> list[Prompt]:
     return [
-        Prompt(name=f"{name}-{n}", prompt_class=name, messages=({"role": "user", "content": "a"},))
+        samples.prompt(f"{name}-{n}", prompt_class=name)
         for name, count in classes.items()
         for n in range(count)
     ]

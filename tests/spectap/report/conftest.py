@@ -1,7 +1,5 @@
 """Runs that several modules look at; none changes them."""
 
-from __future__ import annotations
-
 import pytest
 
 from spectap.report.results import Results

@@ -1,7 +1,5 @@
 """Runs made up for the tests of the report: over several loads, and with advice."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Advice as it is shown: what to serve first, then the tables it rests on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

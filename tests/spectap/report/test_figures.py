@@ -1,7 +1,5 @@
 """The seven figures: drawn, legible on either page, left out where there is nothing to draw."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The report of jobs: a row for each part that was timed, and what the figures are not."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report: self-contained, well-formed, its sections in order, others' text escaped."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser
@@ -40,9 +38,6 @@ class Structure(HTMLParser):
         self.attributes += [(tag, name, value or "") for name, value in attrs]
         if tag not in VOID:
             self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
 
     def handle_endtag(self, tag: str) -> None:
         if tag not in VOID:

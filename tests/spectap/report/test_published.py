@@ -1,7 +1,5 @@
 """What others have published stands beside what was measured, and changes nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

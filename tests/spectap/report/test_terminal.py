@@ -1,7 +1,5 @@
 """The view in a terminal, and where there is none."""
 
-from __future__ import annotations
-
 import contextlib
 import pty
 import re

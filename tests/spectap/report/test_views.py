@@ -1,7 +1,5 @@
 """Reports as a terminal and a browser show them: every table, sentence and note."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Figures, crossovers, replies and prompt sets in words; a metric that is added."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which prompts a run sends, and what it notes of them."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path

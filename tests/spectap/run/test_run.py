@@ -1,7 +1,5 @@
 """A run from end to end, with golden endpoints: what is measured, kept, and done only once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Sequence

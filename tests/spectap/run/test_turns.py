@@ -1,7 +1,5 @@
 """The order of a run's turns, what a restart need not do again, and what a run says beforehand."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from pathlib import Path
@@ -14,7 +12,6 @@ from spectap.config import Config
 from spectap.errors import RunError
 from spectap.load_points import LoadPoint
 from spectap.names import COMPLETE
-from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run import progress
 from spectap.run.folder import prepare
@@ -182,10 +179,7 @@ def warm(variant: str, seconds: float) -> Record:
 def test_lines_have_the_lengths_of_the_load_and_prompts_their_own() -> None:
     settings = config()
     assert progress.amounts(settings, [CLOSED, OPEN], {}) == (50, 50 * 50, 50 * 20)
-    prompts = tuple(
-        Prompt(name=str(length), messages=({"role": "user", "content": "x"},), max_tokens=length)
-        for length in (7, 9)
-    )
+    prompts = tuple(samples.prompt(str(length), "x", max_tokens=length) for length in (7, 9))
     requests, tokens_in, tokens_out = progress.amounts(settings, [CLOSED], {"counting": prompts})
     assert requests == 2 * 5
     assert tokens_out in (2 * (3 * 7 + 2 * 9), 2 * (2 * 7 + 3 * 9))
