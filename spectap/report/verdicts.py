@@ -155,12 +155,17 @@ def _leading(case: Case, variant: str) -> Ladder | None:
 def over_loads(ladder: Ladder, question: Question) -> str:
     """What is true at which loads: ``faster up to concurrency 4 and slower from concurrency 8``."""
     crossover, points = getattr(ladder, question.field), {p.amount: p for p in ladder.loads}
-    bounds = (
-        (f"{question.better} up to", crossover.better_up_to),
-        (f"{question.worse} from", crossover.worse_from),
-    )
-    parts = [f"{answer} {points[load]}" for answer, load in bounds if load is not None]
-    return " and ".join(parts) or _UNDECIDED
+    lowest, highest = min(points), max(points)
+    better, worse = crossover.better_up_to, crossover.worse_from
+    if better == highest:
+        return f"{question.better} at every load, up to {points[highest]}"
+    if worse == lowest:
+        return f"{question.worse} at every load, from {points[lowest]}"
+    upper = f"{question.better} up to {points[better]}" if better is not None else ""
+    lower = f"{question.worse} from {points[worse]}" if worse is not None else ""
+    if upper and lower:
+        return f"{upper} and {lower}"
+    return f"{upper or lower} (otherwise undecided)" if upper or lower else _UNDECIDED
 
 
 def ladder_sentence(ladder: Ladder, summary: Summary) -> str:

@@ -58,8 +58,9 @@ def test_a_figure(text: phrases.Estimate | str, expected: str) -> None:
     ("crossover", "question", "text"),
     [
         (Crossover(5.6, 4, 8), TOGETHER, "higher up to concurrency 4 and lower from concurrency 8"),
-        (Crossover(6, 4, None), SPEED, "faster up to concurrency 4"),
-        (Crossover(None, None, 1), SPEED, "slower from concurrency 1"),
+        (Crossover(6, 4, None), SPEED, "faster up to concurrency 4 (otherwise undecided)"),
+        (Crossover(None, 8, None), SPEED, "faster at every load, up to concurrency 8"),
+        (Crossover(None, None, 1), SPEED, "slower at every load, from concurrency 1"),
         (Crossover(None, None, None), SPEED, "undecided"),
     ],
 )
