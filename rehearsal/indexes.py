@@ -146,7 +146,10 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
     given_up_variants = {job.variant_of(index) for index in given_up}
     first = pods.benchmark(Attempt(0))
     with setting.console.stage("bring the merged run from the bucket") as stage:
-        stage.result = checks.download_run(setting.aws, first.bucket, setting.run_dir)
+        try:
+            stage.result = checks.download_run(setting.aws, first.bucket, setting.run_dir)
+        except RehearsalError as error:
+            raise RehearsalError("; ".join((str(error), *failed))) from None
     absent = {(VARIANT_DIMENSION, name) for name in given_up_variants}
     absent |= {(LOAD_DIMENSION, name) for name in first.left_out}
     return Outcome(

@@ -70,12 +70,12 @@ class Variant(Model):
         "where a variant speculates. A baseline without it explains, and decides nothing."
     )
     served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = _optional(
-        "Where it is measured apart: digest of its artifact and of how it is served."
+        "Where it is isolated: digest of its artifact and of how it is served."
     )
 
     @property
     def folder(self) -> str:
-        """Its folder where it is measured apart: one that is served otherwise has another."""
+        """Its folder where it is isolated: one that is served otherwise has another."""
         return f"{self.name}-{self.served}" if self.served else self.name
 
 
@@ -256,7 +256,7 @@ class Config(Model):
         if len(self.endpoints) not in (0, len(self.variants)):
             raise ValueError("variants: all or none must have an endpoint")
         if self.isolated and self.load.launches > 1:
-            raise ValueError("load: launches: must be 1 where variants are measured apart")
+            raise ValueError("load: launches: must be 1 where variants are isolated")
         if (self.bucket is None) != (self.region is None):
             raise ValueError("bucket and region: both or neither")
         sources = [case.prompts for case in self.test_cases if case.prompts is not None]

@@ -77,7 +77,7 @@ EVALUATION: Final = "evaluation.json"
 COMPLETE: Final = "_COMPLETE"
 """Written last: what lies beside it is whole."""
 VARIANTS: Final = "variants"
-"""In the folder of a run whose variants are measured apart: a run's folder for each of them."""
+"""In the folder of a run whose variants are isolated: a run's folder for each of them."""
 SWEEP: Final = "sweep.json"
 """Beside that folder: the configuration with all variants, of which each folder has its own."""
 MERGED: Final = "merged.json"
@@ -110,7 +110,7 @@ def load_results(case: str, variant: str, round: int, attempt: int = 1, load: st
 
 
 def variant_run(run_id: str, folder: str) -> str:
-    """The run id of one variant that is measured apart: the path of its folder."""
+    """The run id of one isolated variant: the path of its folder."""
     return f"{run_id}/{VARIANTS}/{folder}"
 
 

@@ -13,7 +13,7 @@ from experiment.measurement import TestCase
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
-from spectap import metrics
+from spectap import metrics, wording
 from stacks import curves
 from stacks.regions import dashboard_name
 
@@ -261,10 +261,10 @@ requests in the time range.{hint}
 
 {_ON_TOKENS}
 
-*Cost* is at {price.usd_per_hour:.2f} USD per hour and node ({price.price_source}), of which each \
-service is charged {price.denominator}: the price of the time that requests took, divided by the \
-load point's concurrency and by their output tokens. Over the time range of one run it is the \
-report's figure. At a request rate no token has a cost: waiting is paid for, too."""
+*Cost* is at {wording.price(price.usd_per_hour)} per hour and node ({price.price_source}), of \
+which each service is charged {price.denominator}: the price of the time that requests took, \
+divided by the load point's concurrency and by their output tokens. Over the time range of one run \
+it is the report's figure. At a request rate no token has a cost: waiting is paid for, too."""
 
 
 def _described(variant: Variant) -> str:

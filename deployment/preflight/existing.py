@@ -78,16 +78,12 @@ def _routes(tables: list[dict[str, Any]], subnet: str) -> list[dict[str, Any]]:
 def cluster(deployment: Deployment) -> Iterator[Finding]:
     """Whether the cluster is as the file says, and has room for an experiment."""
     aws, eks, name = deployment.experiment.aws, deployment.client("eks"), deployment.cluster_name
-    standing = deployment.outputs("cluster").get(CLUSTER_OUTPUT)
-    has_network = deployment.stack(f"{deployment.name}-network") is not None
-    answer = ask(eks.describe_cluster, name=name)
-    of_vpc = answer["cluster"]["resourcesVpcConfig"]["vpcId"] if answer else None
-    is_moved = has_network == bool(aws.vpc) or (aws.vpc and of_vpc not in (None, aws.vpc))
-    if standing and (standing != name or is_moved):
+    if _is_moved(deployment):
         text = "the stacks stand in another cluster or VPC than the file names"
         yield refused(text, "make destroy with the file that they were deployed by")
     if aws.cluster is None:
         return
+    answer = ask(eks.describe_cluster, name=name)
     if answer is None:
         look = f"aws eks list-clusters --region {deployment.region}"
         yield refused(f"there is no {name} in {deployment.region}", f"set aws.cluster: {look}")
@@ -109,6 +105,22 @@ def cluster(deployment: Deployment) -> Iterator[Finding]:
         (is_old, refused, "takes no access entries, by which a deploy gets in", update),
         (bool(others), refused, shared, "destroy that one, or name another cluster"),
     )
+
+
+def _is_moved(deployment: Deployment) -> bool:
+    vpc, name = deployment.experiment.aws.vpc, deployment.cluster_name
+    standing = deployment.outputs("cluster").get(CLUSTER_OUTPUT)
+    has_network = deployment.stack(f"{deployment.name}-network") is not None
+    if standing not in (None, name) or (has_network and vpc):
+        return True
+    if standing is None or has_network:
+        return False
+    answer = ask(deployment.client("eks").describe_cluster, name=name)
+    return vpc is None or (answer is not None and _vpc_id(answer) != vpc)
+
+
+def _vpc_id(answer: dict[str, Any]) -> str:
+    return str(answer["cluster"]["resourcesVpcConfig"]["vpcId"])
 
 
 def _owners(deployment: Deployment) -> list[str]:

@@ -84,7 +84,7 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
         yield f"The run is not complete: requests are missing in {wording.listed(unfinished)}."
     if summary.not_run:
         turns = wording.count(summary.not_run, "turn")
-        yield f"The run ended early, {turns} before its end. They are in no figure."
+        yield f"The run ended early: {turns} not measured."
     if config.isolated and summary.compares:
         measured = "The variants were measured one after another"
         if evidence.unsteadiness is None:

@@ -148,11 +148,11 @@ def too_few(rounds: int, *, planned: bool = True, unit: str = "round") -> Verdic
     """
     need = wording.count(FEWEST_ROUNDS, unit)
     if not planned:
-        need += ", or as many stretches of two waves of requests,"
+        need += ", or as many stretches of two waves of requests"
     return Verdict(
         Finding.TOO_FEW,
-        f"No verdict: an interval needs {need} that can be timed on both sides, and of "
-        f"{wording.count(rounds, unit)} too few can.",
+        f"No verdict: of {wording.count(rounds, unit)}, fewer than {FEWEST_ROUNDS} could be timed "
+        f"on both sides. An interval needs {need}.",
     )
 
 

@@ -69,7 +69,7 @@ def cautions(cells: Sequence[Cell]) -> Iterator[str]:
 
     ``cells`` are those of variants that are compared, and of their baselines.
     """
-    several = len({cell.load for cell in cells}) > 1
+    several = len({cell.load for cell in cells if cell.load}) > 1
     by_variant: dict[str, list[Cell]] = {}
     for cell in cells:
         by_variant.setdefault(cell.variant, []).append(cell)
@@ -86,4 +86,4 @@ def cautions(cells: Sequence[Cell]) -> Iterator[str]:
         ):
             if of_clause:
                 loads = [*dict.fromkeys(cell.load for cell in of_clause if cell.load)]
-                yield f"{clause} at {load_points.listed(loads)}" if several else clause
+                yield f"{clause} at {load_points.listed(loads)}" if several and loads else clause

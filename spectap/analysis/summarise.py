@@ -144,17 +144,19 @@ def _ladders(plan: Plan, case: str, by_cell: Mapping[CellKey, Contrast]) -> Iter
     alpha = plan.alpha / max(1, asked * len(plan.cases) * len(plan.compared))
     for variant, baseline in plan.compared.items():
         for points in ladders:
+            contrasts_at = {
+                point: contrast
+                for point in points
+                if (contrast := by_cell.get(CellKey(case, point.name, variant)))
+                and contrast.throughput
+            }
             crossovers = []
             for question in Question:
-                answers = (
-                    (point.amount, contrast.answers.get(question))
-                    for point in points
-                    if (contrast := by_cell.get(CellKey(case, point.name, variant)))
-                    and contrast.throughput
-                )
+                answers = ((p.amount, c.answers.get(question)) for p, c in contrasts_at.items())
                 known = [(load, answer) for load, answer in answers if answer]
                 crossovers.append(crossover(known, alpha))
-            yield Ladder(variant, baseline, points[0].open, points, *crossovers)
+            judged = tuple(contrasts_at)
+            yield Ladder(variant, baseline, points[0].open, points, judged, *crossovers)
 
 
 def _of_classes(evidence: Evidence) -> Iterator[Overall]:

@@ -223,6 +223,8 @@ class Ladder:
     open: bool
     """Whether its loads are requests a second; otherwise they are requests at once."""
     loads: tuple[LoadPoint, ...]
+    judged: tuple[LoadPoint, ...]
+    """Those of them that have an estimate; the others have no verdict."""
     speed: Crossover
     cost: Crossover
 

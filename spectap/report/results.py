@@ -147,7 +147,7 @@ def read(folder: Path) -> Results:
 
 
 def _missing(folder: Path, config: Config) -> Iterator[str]:
-    """Variants that were to be measured apart, greedy answers, the end of the ledger."""
+    """Variants that were to be isolated, greedy answers, the end of the ledger."""
     if (parts := read_merged(folder)) is not None:
         yield from parts.sentences
     if config.isolated and any(case.prompts is None for case in config.test_cases):

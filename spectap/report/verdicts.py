@@ -36,6 +36,7 @@ COST: Final = Question("cost", "cost", "lower", "higher")
 TOGETHER: Final = Question("cost", "throughput", "higher", "lower")
 
 _UNDECIDED: Final = "undecided"
+_NO_CROSSOVER: Final = "without a proven crossover"
 _FEW_CASES: Final = 3
 _SPREAD_SECONDS: Final = 600.0
 """In simulations of a neighbour that slows one side by 10 % for 1 to 10 minutes, intervals of one
@@ -84,7 +85,10 @@ def headline(summary: Summary, config: Config | None = None) -> tuple[str, tuple
 def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
     """What no interval covers, and what to set to cover it."""
     if summary.launches == 1:
-        cover = " To cover it, set benchmark.launches: 3, or --launches 3 of spectap measure."
+        cover = (
+            " To cover it, measure a multiple of 3 rounds in 3 launches: benchmark.launches: 3, or "
+            "--launches 3 of spectap measure."
+        )
         yield (
             "Each server was launched once, so no interval covers what differs between two "
             f"launches.{'' if config and config.isolated else cover}"
@@ -109,7 +113,7 @@ def _conclusions(
     limits = [*cautions(cells)]
     lacking = sum(not comparison.verdict.finding.decided for comparison in compared)
     if several and lacking:
-        limits.append(f"{lacking} of {len(compared)} measurements have no verdict")
+        limits.append(f"without a verdict: {lacking} of {len(compared)} measurements")
     ladders = [ladder for case in summary.cases if (ladder := _leading(case, variant))]
     total = wording.count(len(summary.cases), "test case")
     if several and not ladders:
@@ -154,18 +158,20 @@ def _leading(case: Case, variant: str) -> Ladder | None:
 
 def over_loads(ladder: Ladder, question: Question) -> str:
     """What is true at which loads: ``faster up to concurrency 4 and slower from concurrency 8``."""
-    crossover, points = getattr(ladder, question.field), {p.amount: p for p in ladder.loads}
-    lowest, highest = min(points), max(points)
+    crossover, points = getattr(ladder, question.field), {p.amount: p for p in ladder.judged}
     better, worse = crossover.better_up_to, crossover.worse_from
-    if better == highest:
-        return f"{question.better} at every load, up to {points[highest]}"
-    if worse == lowest:
-        return f"{question.worse} at every load, from {points[lowest]}"
-    upper = f"{question.better} up to {points[better]}" if better is not None else ""
-    lower = f"{question.worse} from {points[worse]}" if worse is not None else ""
-    if upper and lower:
-        return f"{upper} and {lower}"
-    return f"{upper or lower} (otherwise undecided)" if upper or lower else _UNDECIDED
+    if better is None and worse is None:
+        return _NO_CROSSOVER
+    whole = len(ladder.judged) == len(ladder.loads)
+    every = "at every load" if whole else "at every load that has a verdict"
+    if better == max(points):
+        return f"{question.better} {every}, up to {points[better]}"
+    if worse == min(points):
+        return f"{question.worse} {every}, from {points[worse]}"
+    bounds = ((f"{question.better} up to", better), (f"{question.worse} from", worse))
+    parts = [f"{answer} {points[load]}" for answer, load in bounds if load is not None]
+    rest = "undecided" if whole else "undecided or without a verdict"
+    return " and ".join(parts) if parts[1:] else f"{parts[0]} (otherwise {rest})"
 
 
 def ladder_sentence(ladder: Ladder, summary: Summary) -> str:
@@ -186,10 +192,16 @@ def sentences(case: Case, summary: Summary) -> tuple[str, ...]:
     Where there are several loads, they name a verdict. Variants with the same one share it.
     """
     texts = [ladder_sentence(ladder, summary) for ladder in case.ladders]
-    covered = [load for ladder in case.ladders for load in ladder.loads]
+    covered = [
+        load
+        for ladder in case.ladders
+        if over_loads(ladder, SPEED) != _NO_CROSSOVER
+        for load in ladder.judged
+    ]
     for cell, comparison in case.compared:
         if cell.load not in covered or not comparison.verdict.finding.decided:
-            subject = f"At {cell.load}" if summary.loads[1:] else case.name
+            at = f"At {cell.load or 'an unnamed load'}"
+            subject = at if summary.loads[1:] else case.name
             texts.append(f"{subject}: {comparison.verdict.sentence}")
     return tuple(dict.fromkeys(texts))
 
@@ -221,7 +233,7 @@ def means(summary: Summary, title: str = "") -> Table:
     rows = []
     for mean in summary.overall:
         name = wording.count(mean.cases, f"{mean.structure} test case".lstrip())
-        load = (str(mean.load),) if several else ()
+        load = (str(mean.load or wording.MISSING),) if several else ()
         estimates = phrases.speed(mean.speed), phrases.cost(mean.cost, priced=priced)
         values = tuple((estimate.figure, estimate.bounds) for estimate in estimates)
         if mean.speed or mean.cost:

@@ -30,6 +30,7 @@ def test_pods_keep_to_pod_security_restricted(
     experiment: str, variation: Callable[..., Experiment]
 ) -> None:
     for name, pod in pods(render(variation(MATRIX[experiment]))):
+        assert pod["nodeSelector"]["kubernetes.io/arch"] == "amd64", name
         assert pod["securityContext"]["runAsNonRoot"] is True, name
         # Above the ids of a node's own users.
         assert pod["securityContext"]["runAsUser"] > 10_000, name

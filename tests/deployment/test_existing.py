@@ -189,6 +189,8 @@ OWN_VPC: Final = OWN_CLUSTER | {"aws.vpc": ABSENT, "aws.subnets": ABSENT}
     [
         pytest.param({}, CLUSTER, 0, False, id="as deployed, in a cluster of others"),
         pytest.param({}, "guest", 0, True, id="its own cluster before"),
+        pytest.param(OWN_CLUSTER, None, 1, True, id="its own VPC before, and no cluster yet"),
+        pytest.param(OWN_CLUSTER, None, 0, False, id="nothing before"),
         pytest.param(OWN_CLUSTER, "guest", 0, False, id="as deployed, in a VPC of others"),
         pytest.param(OWN_CLUSTER, "guest", 1, True, id="its own VPC before"),
         pytest.param(
@@ -202,14 +204,15 @@ def test_stacks_are_not_moved(
     shared: FakeAws,
     api: Objects,
     changes: dict[str, Any],
-    cluster: str,
+    cluster: str | None,
     networks: int,
     is_moved: bool,
 ) -> None:
     shared.cloudformation._experiment = "guest"
-    add_cluster(shared, "guest", shared.cloudformation.add("cluster"))
-    shared.facts.clusters["guest"] |= copy.deepcopy(DESCRIBED)
-    shared.cloudformation.stacks["guest-cluster"].outputs[CLUSTER_OUTPUT] = cluster
+    if cluster:
+        add_cluster(shared, "guest", shared.cloudformation.add("cluster"))
+        shared.facts.clusters["guest"] |= copy.deepcopy(DESCRIBED)
+        shared.cloudformation.stacks["guest-cluster"].outputs[CLUSTER_OUTPUT] = cluster
     if networks:
         shared.cloudformation.add("network")
     moved = "refused cluster: the stacks stand in another"

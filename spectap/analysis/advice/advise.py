@@ -188,7 +188,7 @@ def _missing(observed: Observed, lines: Sequence[Series], *, uncontrolled: bool)
     if uncontrolled or observed.rounds < FEWEST_ROUNDS:
         yield (
             f"Measure at least {FEWEST_ROUNDS} rounds, and control loads where variants are "
-            "measured apart: so far nobody knows how sure this is."
+            "isolated: so far nobody knows how sure this is."
         )
     elif len(lines) == 1 and len(lines[0].variants) == 1 and not lines[0].fixed:
         (window,) = lines[0].windows

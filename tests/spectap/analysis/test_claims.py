@@ -90,6 +90,6 @@ def test_an_answer_s_cost_is_said_with_that_of_a_token(snapshot: SnapshotAsserti
 
 def test_a_report_of_launches_counts_launches() -> None:
     assert too_few(2, unit="launch").sentence == (
-        "No verdict: an interval needs 3 launches that can be timed on both sides, and of 2 "
-        "launches too few can."
+        "No verdict: of 2 launches, fewer than 3 could be timed on both sides. An interval needs 3 "
+        "launches."
     )

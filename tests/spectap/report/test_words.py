@@ -55,18 +55,49 @@ def test_a_figure(text: phrases.Estimate | str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("crossover", "question", "text"),
+    ("crossover", "judged", "question", "text"),
     [
-        (Crossover(5.6, 4, 8), TOGETHER, "higher up to concurrency 4 and lower from concurrency 8"),
-        (Crossover(6, 4, None), SPEED, "faster up to concurrency 4 (otherwise undecided)"),
-        (Crossover(None, 8, None), SPEED, "faster at every load, up to concurrency 8"),
-        (Crossover(None, None, 1), SPEED, "slower at every load, from concurrency 1"),
-        (Crossover(None, None, None), SPEED, "undecided"),
+        (
+            Crossover(5.6, 4, 8),
+            POINTS,
+            TOGETHER,
+            "higher up to concurrency 4 and lower from concurrency 8",
+        ),
+        (Crossover(6, 4, None), POINTS, SPEED, "faster up to concurrency 4 (otherwise undecided)"),
+        (Crossover(None, 8, None), POINTS, SPEED, "faster at every load, up to concurrency 8"),
+        (
+            Crossover(None, 8, None),
+            POINTS[1:],
+            SPEED,
+            "faster at every load that has a verdict, up to concurrency 8",
+        ),
+        (
+            Crossover(None, None, 8),
+            POINTS[1:],
+            SPEED,
+            "slower from concurrency 8 (otherwise undecided or without a verdict)",
+        ),
+        (Crossover(None, None, 1), POINTS, SPEED, "slower at every load, from concurrency 1"),
+        (Crossover(None, None, None), POINTS, SPEED, "without a proven crossover"),
     ],
 )
-def test_a_crossover(crossover: Crossover, question: Question, text: str) -> None:
-    ladder = Ladder("SD", "Base", False, POINTS, crossover, crossover)
+def test_a_crossover(
+    crossover: Crossover, judged: tuple[LoadPoint, ...], question: Question, text: str
+) -> None:
+    ladder = Ladder("SD", "Base", False, POINTS, judged, crossover, crossover)
     assert verdicts.over_loads(ladder, question) == text
+
+
+def test_where_no_crossover_is_proven_each_load_has_its_own_verdict(ladder: Results) -> None:
+    summary, nowhere = ladder.summary, Crossover(None, None, None)
+    case = next(case for case in summary.cases if case.ladders)
+    turning = replace(
+        case, ladders=tuple(replace(each, speed=nowhere, cost=nowhere) for each in case.ladders)
+    )
+    loads = [f"At {load}: " for each in case.ladders for load in each.judged]
+    texts = verdicts.sentences(turning, summary)
+    assert {load for load in loads if any(t.startswith(load) for t in texts)} == {*loads}
+    assert len(verdicts.sentences(case, summary)) < len(texts)
 
 
 def test_a_reply_has_the_colour_of_the_better_variant(comparison: Results) -> None:
