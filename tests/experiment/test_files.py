@@ -14,7 +14,7 @@ from experiment import Experiment, load
 from experiment.__main__ import json_schema
 from experiment.known_models import KNOWN_MODELS, REVISIONS, Model, ModelKind
 from experiment.runtimes import RUNTIMES, Mode
-from tests.experiment.files import ABSENT, EXPERIMENTS, edited_data, swept
+from tests.experiment.files import ABSENT, EXPERIMENTS, ROOT, edited_data, swept
 from tests.matrix import MATRIX
 
 COMMITTED = (EXPERIMENTS / "experiment.schema.json").read_text(encoding="utf-8")
@@ -27,6 +27,12 @@ def test_it_is_valid_and_named_after_its_file(file: Path) -> None:
     assert load(file).name == file.stem
     data = YAML(typ="safe", pure=True).load(file)
     VALIDATOR.validate(json.loads(json.dumps(data, default=str)))
+
+
+def test_the_files_of_the_vllm_tier_are_valid() -> None:
+    """A change of the schema shows here, minutes before that tier starts its servers."""
+    files = [*(ROOT / "tests" / "vllm").glob("*.yaml")]
+    assert {load(file).name for file in files} == {"whole-ladder", "two-cores-windows"}
 
 
 def test_real_prompts_are_all_sent_at_every_load_point() -> None:
