@@ -101,11 +101,9 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
     untried = sorted({str(s.mode) for s in experiment.speculations if s.mode is not mode})
     text = io.StringIO()
     text.write(
-        f"# Made by make smoke from {file}: its way, tried with a small pair on one device\n"
+        f"# Made by make smoke from {file}: the same steps with a small pair on small nodes.\n"
     )
-    text.write(
-        f"# a variant. Deploy it before {file}. Its results say nothing about speculation.\n"
-    )
+    text.write(f"# Deploy it before {file}. Its results say nothing about speculation.\n")
     text.write("# Not tried: EFA, a group of devices, and whether larger nodes can be had.\n")
     if data["aws"]["region"] != experiment.aws.region:
         left = f", without {experiment.aws.vpc} and what is in it" if experiment.aws.vpc else ""

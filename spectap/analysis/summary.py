@@ -209,6 +209,11 @@ class Crossover:
     """The lowest load at which it is worse, and at all above; None where that is none."""
 
     @property
+    def proven(self) -> bool:
+        """Whether the variant is surely better or worse at any load of the sequence of tests."""
+        return self.better_up_to is not None or self.worse_from is not None
+
+    @property
     def bounded(self) -> bool:
         """Whether both bounds of the load at which it turns are known: a 95 % interval."""
         return self.better_up_to is not None and self.worse_from is not None

@@ -36,7 +36,6 @@ COST: Final = Question("cost", "cost", "lower", "higher")
 TOGETHER: Final = Question("cost", "throughput", "higher", "lower")
 
 _UNDECIDED: Final = "undecided"
-_NO_CROSSOVER: Final = "without a proven crossover"
 _FEW_CASES: Final = 3
 _SPREAD_SECONDS: Final = 600.0
 """In simulations of a neighbour that slows one side by 10 % for 1 to 10 minutes, intervals of one
@@ -160,8 +159,8 @@ def over_loads(ladder: Ladder, question: Question) -> str:
     """What is true at which loads: ``faster up to concurrency 4 and slower from concurrency 8``."""
     crossover, points = getattr(ladder, question.field), {p.amount: p for p in ladder.judged}
     better, worse = crossover.better_up_to, crossover.worse_from
-    if better is None and worse is None:
-        return _NO_CROSSOVER
+    if not crossover.proven:
+        return "without a proven crossover"
     whole = len(ladder.judged) == len(ladder.loads)
     every = "at every load" if whole else "at every load that has a verdict"
     if better == max(points):
@@ -192,12 +191,8 @@ def sentences(case: Case, summary: Summary) -> tuple[str, ...]:
     Where there are several loads, they name a verdict. Variants with the same one share it.
     """
     texts = [ladder_sentence(ladder, summary) for ladder in case.ladders]
-    covered = [
-        load
-        for ladder in case.ladders
-        if over_loads(ladder, SPEED) != _NO_CROSSOVER
-        for load in ladder.judged
-    ]
+    proven = [ladder for ladder in case.ladders if ladder.speed.proven]
+    covered = [load for ladder in proven for load in ladder.judged]
     for cell, comparison in case.compared:
         if cell.load not in covered or not comparison.verdict.finding.decided:
             at = f"At {cell.load or 'an unnamed load'}"
