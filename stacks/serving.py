@@ -159,8 +159,9 @@ def _manifests(chart: Chart) -> Iterator[tuple[str, list[Any]]]:
 
 
 _KUBECTL: Final = f"kubectl --namespace {NAMESPACE}"
-# Made again as it was applied: what controllers have added to an object is no part of a new one.
-_REPLACE: Final = "kubectl replace --force --save-config -f -"
+# Made again as it was applied: what controllers have added to an object is no part of a new one. A
+# Job goes after its pods: one that goes first can leave its successor without pods for minutes.
+_REPLACE: Final = "kubectl replace --force --cascade=foreground --save-config -f -"
 
 
 def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:

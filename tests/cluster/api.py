@@ -137,4 +137,5 @@ class Cluster:
             if answer is not None and answer is not False:
                 return answer
             time.sleep(_POLL_SECONDS)
-        raise AssertionError(f"not within {SECONDS:.0f} s: {description}")
+        there = self.kubectl("get", "jobs,pods", "--namespace", NAMESPACE, "--output=wide")
+        raise AssertionError(f"not within {SECONDS:.0f} s: {description}. There are\n{there}")

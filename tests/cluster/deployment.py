@@ -25,7 +25,9 @@ def objects(manifests: Path) -> list[Manifest]:
 def deployed(cluster: Cluster, manifests: Path, *, server_side: bool = True) -> Iterator[None]:
     """Applies ``manifests``; on leaving, what runs and what it claims by is gone. Raises Refused.
 
-    The namespace stays, with what is the same for all tests: to end, it takes ten seconds.
+    The namespace stays, with what is the same for all tests: to end, it takes ten seconds. A Job
+    stays until its pods are gone: one that goes first leaves the Job controller waiting, up to five
+    minutes and under the next Job of its name, for a pod that it was just creating.
     """
     try:
         cluster.apply(manifests, server_side=server_side)
@@ -33,7 +35,7 @@ def deployed(cluster: Cluster, manifests: Path, *, server_side: bool = True) -> 
     finally:
         cluster.kubectl(
             *("delete", "deployments,jobs,pods,resourceclaims,resourceclaimtemplates", "--all"),
-            *("--namespace", NAMESPACE, f"--timeout={SECONDS:.0f}s"),
+            *("--namespace", NAMESPACE, "--cascade=foreground", f"--timeout={SECONDS:.0f}s"),
         )
 
 

@@ -53,7 +53,7 @@ def test_each_graph_is_compiled_on_a_cpu_node_of_its_own(
 
     def placed() -> list[str] | None:
         nodes = [pod["spec"].get("nodeName") for pod in pods(cluster, "step", "compile")]
-        return sorted(nodes) if nodes and all(nodes) else None
+        return sorted(nodes) if len(nodes) == 2 and all(nodes) else None
 
     assert cluster.until(placed, "places for both compilers") == ["compile-0", "compile-1"]
 
