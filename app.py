@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Composition root: one experiment in; a cloud assembly and Kubernetes manifests out."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

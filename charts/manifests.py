@@ -1,7 +1,5 @@
 """Every manifest of an experiment, as cdk8s charts."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from cdk8s import App, Chart

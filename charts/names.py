@@ -1,7 +1,5 @@
 """Names that charts, stacks and the pods' scripts share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final

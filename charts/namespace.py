@@ -1,7 +1,5 @@
 """What stands before any pod: the namespace, the claim of devices, the volume of checkpoints."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from cdk8s import Chart, JsonPatch

@@ -5,8 +5,6 @@ The reasons stand in annotations of the object, in the scanners' own form (check
 those of a pod template, where another reason would be another pod.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

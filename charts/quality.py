@@ -1,7 +1,5 @@
 """The quality Job: GSM8K against all services. Suspended until someone starts it."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from cdk8s import Chart

@@ -3,8 +3,6 @@
 Both are built here, so that what a sweep measures is what a service would be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

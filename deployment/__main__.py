@@ -1,7 +1,5 @@
 """``python -m deployment COMMAND``: an experiment in an account."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

@@ -1,7 +1,5 @@
 """The Kubernetes API of the experiment's cluster, and the objects of its namespace."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

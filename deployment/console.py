@@ -1,7 +1,5 @@
 """Shows the stages of a long command: a live line on a terminal, plain lines in a log."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

@@ -12,8 +12,6 @@ for a group without nodes, and is seen in EKS's own list of updates. It stays, s
 EKS's update in its description, and goes with the stack.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 from collections.abc import Callable, Iterable, Mapping

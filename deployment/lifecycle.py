@@ -1,7 +1,5 @@
 """What the CDK CLI does for an experiment: deploys its stacks and roles, and compares them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The two node groups that run only while they are needed, and what resizes them."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import time

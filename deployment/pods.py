@@ -1,7 +1,5 @@
 """Why a pod is not ready, in Kubernetes' own words, and what its containers have logged."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterable, Iterator
 from typing import Any, Final

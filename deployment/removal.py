@@ -1,7 +1,5 @@
 """Removes an experiment from its account, and says before what is retained and what that costs."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The runs in the experiment's bucket, and how one is downloaded."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

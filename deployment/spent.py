@@ -1,7 +1,5 @@
 """What an experiment has cost so far, and what an hour of what is running costs."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from dataclasses import dataclass

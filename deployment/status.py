@@ -1,7 +1,5 @@
 """``make status``: how everything is, on one screen; it changes nothing."""
 
-from __future__ import annotations
-
 import datetime
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

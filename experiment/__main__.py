@@ -1,7 +1,5 @@
 """Commands on experiment files; ``python -m experiment --help`` lists them."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

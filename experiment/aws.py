@@ -1,7 +1,5 @@
 """Where an experiment runs: region, zones, and a VPC and a cluster that exist already."""
 
-from __future__ import annotations
-
 import ipaddress
 from typing import Annotated, Final, Self
 

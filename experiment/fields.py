@@ -1,7 +1,5 @@
 """What every mapping and every text of an experiment file is made of, and how it is refused."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 from collections.abc import Iterator

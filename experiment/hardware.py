@@ -5,8 +5,6 @@ of the 128 GiB of a trn2.3xlarge are free (vllm-neuron fa252127, ``run_tp4.sh`` 
 example). It takes one EFA interface, which connects nodes, and no service of ours spans nodes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -4,8 +4,6 @@ A tag may name another image tomorrow. ``make digests`` asks the registries what
 writes that to ``digests.json``.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A model as an experiment file names it, what of it decides its use, and the known models."""
 
-from __future__ import annotations
-
 import tomllib
 from enum import StrEnum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What may surprise the user of a valid experiment, a line each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

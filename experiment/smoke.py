@@ -1,7 +1,5 @@
 """A small experiment of the same shape on nodes of one device, to try a deployment in minutes."""
 
-from __future__ import annotations
-
 import io
 from typing import Any, Final
 

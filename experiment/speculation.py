@@ -1,7 +1,5 @@
 """What each service gets, and which variants speculate: those that are listed, or a sweep's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

@@ -5,8 +5,6 @@ from those the graph was compiled with. If a key left out an input, one window w
 window's graph, and nothing would say so.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

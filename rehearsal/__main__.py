@@ -5,8 +5,6 @@ index, after the report of the others); 2 for wrong arguments; 128 + n if signal
 process is left behind.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

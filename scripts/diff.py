@@ -8,8 +8,6 @@ deploy replaces, what differs in the file, ``cdk diff --method=template`` of eve
 differs in the manifests; FILE gets the same as a comment for a pull request.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

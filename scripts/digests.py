@@ -7,8 +7,6 @@ spectap/Dockerfile. An image whose registry does not say stays as it is. The pod
 image are others, and so are the graphs that it compiles: their key has the digest.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

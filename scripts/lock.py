@@ -9,8 +9,6 @@ requirements.txt itself names, says at which versions; what it does not name kee
 lock that is deleted first gets the newest.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

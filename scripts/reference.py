@@ -4,8 +4,6 @@ The fields come from experiments/experiment.schema.json, the modes from the cata
 the costs of experiments/*.yaml from ``make cost``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """``make size``: lines of Python and words of Markdown that git tracks, beside their bars."""
 
-from __future__ import annotations
-
 import subprocess
 from collections import Counter
 from pathlib import Path

@@ -3,8 +3,6 @@
 uv and npm ask for packages, through the mirrors and proxies that they are set up with.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

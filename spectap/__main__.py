@@ -5,8 +5,6 @@ Exit status: 0 all is well; 1 something failed, which the last lines name, and t
 128 + n ended by signal n.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import os

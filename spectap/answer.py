@@ -1,7 +1,5 @@
 """The answers to prompts: what a run stores of them, and what lm-eval scored."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -4,8 +4,6 @@ A problem names the broken rule in words of the prompt alone, because a run stor
 answers only on request.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import json

@@ -3,8 +3,6 @@
 A journal only grows, one JSON object a line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable, Iterator

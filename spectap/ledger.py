@@ -1,7 +1,5 @@
 """A ledger, one JSON line per request: how it is read, and which of its requests count."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each limit is far above what a language model's server sends. What a limit count
 is passed, so up to one read (256 KiB) more may be held.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 KIB: Final = 2**10

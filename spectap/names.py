@@ -4,8 +4,6 @@ The namespace and the dimensions Variant and TestCase are the published sample's
 (aws-neuron-eks-samples, ``speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml``).
 """
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from typing import Final

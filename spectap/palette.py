@@ -4,8 +4,6 @@ Each passes 4.5:1 as text on its page (WCAG 2.2, 1.4.3), and any two are apart f
 form of colour blindness. Beyond the eighth variant the colours come again, with another marker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import cycle

@@ -4,8 +4,6 @@ An escape sequence in a name, an error or a log could clear the screen, forge a 
 window's title.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """One request, as the tap saw it: a line of the ledger."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """A run whose variants are measured apart: the part of each, and one run merged of them."""
 
-from __future__ import annotations
-
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

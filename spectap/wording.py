@@ -1,7 +1,5 @@
 """How numbers, times and names are written: alike in messages, table, figures and report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Accepts findings of cdk-nag, the CDK and checkov, each with its reason beside the code."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final, cast
 

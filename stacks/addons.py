@@ -1,7 +1,5 @@
 """EKS add-ons, each pinned to a version."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final

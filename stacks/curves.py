@@ -1,7 +1,5 @@
 """CloudWatch metrics and the arithmetic on them, for dashboards and alarms alike."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

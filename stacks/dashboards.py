@@ -1,7 +1,5 @@
 """What a person sees: the variants side by side, and what the nodes do meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The model bucket, and a least-privilege role for each of its consumers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final, cast
 

@@ -1,7 +1,5 @@
 """CPU nodes: those of the system, and those that compile."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from aws_cdk import aws_ec2 as ec2

@@ -1,7 +1,5 @@
 """Where an experiment is, and what of it has a name that all regions share."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from experiment.schema import Experiment

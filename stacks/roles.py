@@ -1,7 +1,5 @@
 """Roles of pods and of nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ a digest of what, changed, would give the output another value, and of no more: 
 ``ClusterName`` changes, CloudFormation plans another node group (aws/aws-cdk#38829).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

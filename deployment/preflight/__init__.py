@@ -1,7 +1,5 @@
 """``make preflight``: what would stand in the way of an experiment. It only reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final

@@ -1,7 +1,5 @@
 """Asks an account: is it prepared for the CDK, and what are the stacks of these names."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

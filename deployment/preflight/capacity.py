@@ -1,7 +1,5 @@
 """Asks an account whether it may have the instances: quotas, zones that sell them, reservations."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from collections.abc import Iterator

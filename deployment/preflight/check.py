@@ -1,7 +1,5 @@
 """What a check of the preflight gives: a row that says what is so, and what to do about it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable
 from enum import StrEnum

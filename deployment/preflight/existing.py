@@ -1,7 +1,5 @@
 """Asks about what the file takes as it is: an existing VPC, and an existing cluster."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final

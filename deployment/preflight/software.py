@@ -1,7 +1,5 @@
 """Asks for the images and versions that a deploy uses, and for what the file says of itself."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import os

@@ -1,7 +1,5 @@
 """The commands ``experiment``, ``start`` and ``stop``, and the order of the stages."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import signal

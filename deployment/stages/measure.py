@@ -1,7 +1,5 @@
 """The measurement, by one pod of all services or a Job of one index a variant, and its results."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

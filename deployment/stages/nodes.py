@@ -1,7 +1,5 @@
 """The Trainium nodes: guarded until a pod has opened their devices, and ended after the run."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """What comes before the Trainium nodes: stacks, a proved guard, all objects, what is compiled."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """What a stage of ``make experiment`` is, and what it shows while it waits."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable

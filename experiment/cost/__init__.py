@@ -8,8 +8,6 @@ purchase Capacity Blocks" (2026-11-23): durations are whole days up to 14, then 
 more (docs/assumptions.md).
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 from dataclasses import dataclass

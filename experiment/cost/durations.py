@@ -4,8 +4,6 @@ If nothing is there yet: a stage that finds what it makes takes no time. The con
 assumptions: this project has measured none of them on Trainium (docs/cost.md).
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Iterator, Sequence

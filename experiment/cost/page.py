@@ -1,7 +1,5 @@
 """The costs of an experiment, laid out for a terminal of any width."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from typing import Final

@@ -6,8 +6,6 @@ How many of each there are, and how large, is said by ``stacks``; tests/stacks/t
 both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,8 +4,6 @@ A rule yields its refusals, and is skipped when one that it depends on has refus
 names the item of a list by its position; the loader spells that as the file does.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from experiment.fields import Refusals

@@ -1,7 +1,5 @@
 """Rules on the load, and on the test cases and the prompts that they name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Final

@@ -3,8 +3,6 @@
 Also on what the training of a head has fixed: how it computes, and how many drafts it makes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final

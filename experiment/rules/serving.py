@@ -1,7 +1,5 @@
 """Rules on where an experiment runs, as services or as jobs, and on what each of them gets."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Final

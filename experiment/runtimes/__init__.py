@@ -4,8 +4,6 @@ A new one is a ``Runtime``, in a module of its own unless it is one of NxDI's, a
 ``RUNTIMES``.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from experiment.known_models import Mode

@@ -4,8 +4,6 @@
 line is its URL.
 """
 
-from __future__ import annotations
-
 from moto.cloudwatch.models import CloudWatchBackend, MetricDatumBase
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,

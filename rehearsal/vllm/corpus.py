@@ -4,8 +4,6 @@ A structured case is answered with what is predictable: repetition, counting, re
 open-ended one with made-up words drawn one by one, where nobody can know the next.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from itertools import count, cycle, product

@@ -1,7 +1,5 @@
 """How far a target parts from its draft, and which of several targets parts as it is meant to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """What to know before believing a figure: gaps, failures, answers that do not compare."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

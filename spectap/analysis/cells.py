@@ -1,7 +1,5 @@
 """What one cell shows by itself: figures, goodput, and whether its load was what it says."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

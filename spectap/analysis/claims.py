@@ -1,7 +1,5 @@
 """Which claims of a report hold together, and the sentence that says what a cell shows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A cell against its baseline: figures, claims, the verdict, and what is told beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from spectap import load_points, wording

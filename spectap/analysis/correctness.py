@@ -1,7 +1,5 @@
 """Whether a variant's answers are still right: against its baseline's to the same prompts."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

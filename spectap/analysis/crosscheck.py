@@ -7,8 +7,6 @@
 - *Accepted drafts* are the tokens that a step yields beyond its first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """What was to be measured, what was, and what is compared: whatever judges a run starts here."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ The bounds come from a fixed sequence of tests (Maurer, Hothorn and Lehmacher, 1
 the lowest load as long as the variant is better, downward from the highest as long as it is worse.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile

@@ -1,7 +1,5 @@
 """What was measured of each figure that others have published."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from spectap import metrics

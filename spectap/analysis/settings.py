@@ -1,7 +1,5 @@
 """Which settings two runs differ in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 

@@ -4,8 +4,6 @@ A run whose rounds are a range looks at its figures several times. Each look may
 the 5 %, so the chance that any errs is at most that (Lan and DeMets, Biometrika 70, 1983).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a ledger says: cells, comparisons, verdicts and what to know before believing them."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter, defaultdict

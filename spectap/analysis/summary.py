@@ -1,7 +1,5 @@
 """The summary of a run: what ``summarise`` computes and ``summary.json`` holds."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What a run keeps in S3 and brings from there: its folder, lm-eval's results, prompt files."""
 
-from __future__ import annotations
-
 import hashlib
 import mimetypes
 import shutil

@@ -3,8 +3,6 @@
 The two services that a run asks only once are here, too: Secrets Manager and Step Functions.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Mapping

@@ -6,8 +6,6 @@ answered is not repeated, and a warning says so
 (docs/decisions/0016-less-in-publishing-and-in-the-proxy.md).
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """What a command is, and the types of its arguments. Each refusal is one line."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

@@ -3,8 +3,6 @@
 What needs AWS is imported where it is used: a run that ships nothing needs no AWS SDK.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """``measure``: its options, which models the endpoints serve, and the configuration of the run."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -1,7 +1,5 @@
 """``tap``: serves the tap until a signal, and prints what passed."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -6,8 +6,6 @@ vLLM since v2.23.0 (``vllm/entrypoints/openai/protocol.py``) and in vLLM 0.32
 (``vllm/entrypoints/serve/tokenize/protocol.py``). vLLM before 0.9 counts no tools.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence

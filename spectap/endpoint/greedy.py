@@ -4,8 +4,6 @@ A difference is no failure: sums in another order round differently, which decid
 tokens that are about equally likely (vllm-project/vllm #7627).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

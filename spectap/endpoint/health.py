@@ -1,7 +1,5 @@
 """Sessions with endpoints: waits until they serve, and asks what they serve."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -6,8 +6,6 @@ the "inter-token latency" includes the time to first token. It estimates four ch
 A closed loop stays full until standard input ends: until the other variants' loads have, too.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import functools

@@ -3,8 +3,6 @@
 Each function that reads a file raises ConfigError.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Runs one turn of one variant in a process of its own: llmperf, or the built-in driver."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -3,8 +3,6 @@
 No pydantic here: the driver starts for each turn, and importing pydantic takes a while.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Which draft and window to serve: sentences and tables for the page and the terminal."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from spectap import palette, wording

@@ -1,7 +1,5 @@
 """The tables of cells: what each variant measured in each test case, and at each load point."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final

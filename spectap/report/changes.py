@@ -1,7 +1,5 @@
 """Runs against each other: which differences are more than chance, and whether a gate holds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final
 

@@ -5,8 +5,6 @@ with a report for each part of the model, or null for a part that did not run
 (neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py`` and ``utils/constants.py``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

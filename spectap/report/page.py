@@ -1,7 +1,5 @@
 """The report: one HTML file that needs nothing but itself, and which of seven figures it has."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

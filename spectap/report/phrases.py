@@ -1,7 +1,5 @@
 """How load points, objectives and estimates are written: alike on the page and in the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What others have published beside what was measured: a table for each test case and load."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What the figures rest on: right answers, the servers' own counts, and where prompts come from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from spectap import palette, wording

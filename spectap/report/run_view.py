@@ -1,7 +1,5 @@
 """The view of a run, and of ledgers alone."""
 
-from __future__ import annotations
-
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Where the output is no terminal, such as a pod's log, sentences are not wrapped 
 coloured. A table is never cut: where its columns do not fit, it goes on below.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import textwrap

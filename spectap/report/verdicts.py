@@ -4,8 +4,6 @@ Failures, queues, lagging loads and missing verdicts are in the headline itself:
 the figures are worth.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

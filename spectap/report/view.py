@@ -1,7 +1,5 @@
 """What a report says, before it has a form: the terminal and the page render the same view."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

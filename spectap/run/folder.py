@@ -1,7 +1,5 @@
 """A run's folder: whose it is, and what a turn leaves there besides the ledger."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a run shows of its progress, and what it says beforehand: requests, tokens and time."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

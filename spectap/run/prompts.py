@@ -1,7 +1,5 @@
 """Which prompts a run sends: its sets, less what the services cannot take. Noted in its folder."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import Counter

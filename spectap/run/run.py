@@ -1,7 +1,5 @@
 """One run: each round, each test case, all variants at once."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Takes a run's results off this machine: its folder to the bucket, its metrics to CloudWatch."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial

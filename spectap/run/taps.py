@@ -1,7 +1,5 @@
 """One turn on all variants, each through its tap."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import Counter

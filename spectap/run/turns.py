@@ -1,7 +1,5 @@
 """The turns of a run, their order, and which of them a restarted run need not do again."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

@@ -11,8 +11,6 @@ requested uncompressed. The headers that describe a request to the ledger (``spe
 here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json

@@ -1,7 +1,5 @@
 """One streamed answer: its events and their tokens."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The Neuron DRA driver, by its Helm chart."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from aws_cdk import Duration

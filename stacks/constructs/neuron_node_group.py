@@ -4,8 +4,6 @@ Sources: EKS User Guide, "Use Capacity Blocks for ML with managed node groups" a
 learning training with Elastic Fabric Adapter"; Amazon EC2 User Guide, "Elastic Fabric Adapter".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final, cast
 

@@ -1,7 +1,5 @@
 """What any node of Amazon Linux 2023 is told at its start."""
 
-from __future__ import annotations
-
 from typing import Final
 
 _FRAME: Final = """\

@@ -3,8 +3,6 @@
 No function of ours takes part: EventBridge Scheduler and Step Functions call EKS themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

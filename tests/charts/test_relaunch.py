@@ -1,7 +1,5 @@
 """The script that restarts the services, against what stands in for the API server."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

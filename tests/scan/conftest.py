@@ -1,7 +1,5 @@
 """What the scanners are shown, in one folder, and what checkov says of it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

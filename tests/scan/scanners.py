@@ -1,7 +1,5 @@
 """The scanners of ``.venv-scan``, each as a function that returns its findings, one line each."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

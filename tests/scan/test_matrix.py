@@ -1,7 +1,5 @@
 """Linters over every experiment of the matrix; ``make test`` has two of them."""
 
-from __future__ import annotations
-
 import kubernetes_validate
 
 from stacks.cluster import KUBERNETES_VERSION

@@ -3,8 +3,6 @@
 Each would find a mistake that is made on purpose.
 """
 
-from __future__ import annotations
-
 import secrets
 import string
 import subprocess

@@ -1,7 +1,5 @@
 """Whole rehearsals, most of them with real vLLM. ``make test-vllm`` runs them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What speculation gains in a rehearsal, and the bars that the article's result sets."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from spectap.analysis.estimates.intervals import Interval

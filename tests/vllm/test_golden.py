@@ -3,8 +3,6 @@
 It stands in this tier for the time that it takes: a minute.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

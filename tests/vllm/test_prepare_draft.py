@@ -4,8 +4,6 @@ The checkpoints have the names and the configurations of published ones: EAGLE's
 (``midlayer``, ``d2t``, no embeddings), those of vLLM's speculators, and Medusa's.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Mapping, Sequence

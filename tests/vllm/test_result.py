@@ -4,8 +4,6 @@ How much is gained depends on what else the machine does. So a test fails where 
 the expected gain; ``make bench-vllm`` holds the figures themselves against their bars.
 """
 
-from __future__ import annotations
-
 import html
 
 from tests.vllm.conftest import Rehearsed

@@ -1,7 +1,5 @@
 """A command that vLLM does not take ends at once, in one line, with nothing left."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The advice: what ``advise`` computes, and ``advice.json`` holds."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from dataclasses import dataclass

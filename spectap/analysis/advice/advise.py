@@ -1,7 +1,5 @@
 """Advice from a run: the front door of this folder."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

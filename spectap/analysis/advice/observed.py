@@ -5,8 +5,6 @@ one more token. An answer's end cuts its last step: it shows that the drafts bef
 were accepted, and nothing of the next (right censoring; Kaplan and Meier, JASA 53, 1958).
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ fewer than there are (Rao and Wu, JASA 83, 1988). Where prompts return, rounds d
 other prompts would differ: replicates differ by what these add (``spectap.analysis.contrasts``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

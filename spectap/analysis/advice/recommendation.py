@@ -1,7 +1,5 @@
 """What every window gives, and which one to serve: the best of all lines, or no speculation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

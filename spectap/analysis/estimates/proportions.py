@@ -3,8 +3,6 @@
 A prompt that was answered several times counts once, with the share of its answers that are right.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

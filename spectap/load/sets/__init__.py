@@ -4,8 +4,6 @@ The known sets lie in packages that ``requirements.txt`` beside this module pins
 read: the packages that their modules need are not installed.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """At one load point: the speed-up of each test case, latencies over the run, and drafts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import chain

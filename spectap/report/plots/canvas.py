@@ -4,8 +4,6 @@ Colours are those of a light page. In the SVG each becomes a CSS variable of the
 sheet, so one drawing serves a light and a dark page.
 """
 
-from __future__ import annotations
-
 import html
 import io
 import re

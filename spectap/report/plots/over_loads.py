@@ -1,7 +1,5 @@
 """One test case over its loads: ratios to the baseline, latencies, throughput against speed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """HTTP/1.1 messages as a proxy passes them on. httptools parses, this module writes."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass
