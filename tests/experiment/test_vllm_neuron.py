@@ -1,8 +1,8 @@
 """Where each flag, option, variable and path of vllm-neuron was read: the newest line that says it.
 
 vLLM's own are in the source of 0.29.0, the version in the image. Of Neuron's documents at v2.33.0
-we could read beginnings only, a section without a line. What they leave out is of 2.32, or of the
-plugin's source (docs/assumptions.md, A11 and A14).
+we could read beginnings only, a section without a line. What they leave out is of 2.32: its documents,
+or forks of its plugin (docs/assumptions.md, A11 and A14).
 """
 
 import json
@@ -39,8 +39,8 @@ SOURCES: Final = {
     "neuron_config": f"{PAGES}/guides/reference-configuration, Overview",
     "num_seqs_buckets": f"{PAGES}/guides/reference-configuration, Overview",
     "on_device_sampling_config": f"{PAGES}/design/vllm/additional-config, Configuration Structure",
-    "all_greedy": f"{DOCS}/design/framework/model_bringup.md:647",
-    "quantization": f"{DOCS}/guides/features-guide.md:743",
+    "all_greedy": f"{FORK}@289de16c, model/neuron_config.py, OnDeviceSamplingConfig",
+    "quantization": f"{FORK}@289de16c, model/neuron_config.py, NeuronConfig",
     "--speculative-config": f"{ARGUMENTS}:1698",
     "method": f"{VLLM}/config/speculative.py:386, with eagle3 and dflash in 69",
     "model": f"{VLLM}/config/speculative.py:383",
@@ -54,7 +54,7 @@ SOURCES: Final = {
     "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": f"{VLLM}/envs.py:1766",
     "VLLM_ENGINE_READY_TIMEOUT_S": f"{VLLM}/envs.py:796",
     "VLLM_NEURON_DISABLE_WARMUP_COMPILE": f"{DOCS}/design/compilation/compilation_cache.md:153",
-    "/var/tmp/nki-intermediate-cache": "the message of NCC_EVRF059, SDK 2.32",
+    "/var/tmp/nki-intermediate-cache": "foxl-ai/kiln@a04d1fab, kiln/compile_cache.py, SDK 2.32",
 }
 PATHS: Final = Paths("/target", "/draft", "/artifact", "/scratch", "/scripts")
 
