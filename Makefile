@@ -144,6 +144,10 @@ measure: $(READY_DEV) ## Measure endpoints that you have: BASE=URL SD=URL, or VA
 test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
 	pytest --numprocesses 2 --dist loadfile
 
+.PHONY: test-cdk
+test-cdk: $(READY_DEV) $(CLI) ## Deploy and destroy with the CDK's own CLI, in an embedded account
+	pytest tests/plain_cdk
+
 .PHONY: test-vllm
 test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and compare with the article's result
 	@# The output is not captured, because the rehearsal takes minutes and shows its progress.

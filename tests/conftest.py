@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Each worker has one core, and V8's four threads for compiling and collecting, on that one, cost
 # a synthesis a sixth of its CPU.
 os.environ.setdefault("NODE_OPTIONS", "--v8-pool-size=1")
-# The CDK's own rules are asked by tests/plain_cdk, and of each experiment by make scan.
+# The CDK's own rules are asked by make test-cdk, and of each experiment by make scan.
 os.environ.setdefault("CDK_VALIDATION", "false")
 
 # How long an example takes depends on what else the machine does.
