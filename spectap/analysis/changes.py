@@ -16,13 +16,8 @@ from typing import Final, NamedTuple
 
 from spectap import metrics
 from spectap.analysis import cells, claims, contrasts, evidence, grouping, settings, stopping
-from spectap.analysis.estimates.estimate import (
-    Component,
-    Estimate,
-    geometric_mean,
-    jackknife,
-    mean,
-)
+from spectap.analysis.estimates import proportions
+from spectap.analysis.estimates.estimate import Component, Estimate, geometric_mean, jackknife, mean
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import Bounds
 from spectap.analysis.evidence import Evidence
@@ -336,19 +331,13 @@ def _incomplete(side: _Side) -> Iterator[str]:
 
 
 def _shares(old: _Side, new: _Side) -> Iterator[ShareChange]:
-    """Shares of right answers, and of good requests where the objectives are the same, by
-    Newcombe's method 10 for independent proportions (Statistics in Medicine 17, 1998, 873-890)."""
+    """Shares of right answers, and of good requests where the objectives are the same."""
     same_objectives = old.evidences[0].plan.objectives == new.evidences[0].plan.objectives
     olds, news = (_shares_of(side, goodput=same_objectives) for side in (old, new))
     for name in olds:
         if name in news:
-            (share, (low, high)), (old_share, (old_low, old_high)) = news[name], olds[name]
-            difference = share - old_share
-            bounds = (
-                difference - math.hypot(share - low, old_high - old_share),
-                difference + math.hypot(high - share, old_share - old_low),
-            )
-            yield ShareChange(name, old_share, share, bounds)
+            bounds = proportions.difference(olds[name], news[name])
+            yield ShareChange(name, olds[name][0], news[name][0], bounds)
 
 
 def _shares_of(side: _Side, *, goodput: bool) -> dict[str, tuple[float, Bounds]]:

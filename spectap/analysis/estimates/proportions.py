@@ -25,6 +25,17 @@ def bounds(shares: Sequence[float]) -> Bounds:
     return _wilson(statistics.fmean(shares), len(shares)) if shares else (0.0, 1.0)
 
 
+def difference(old: tuple[float, Bounds], new: tuple[float, Bounds]) -> Bounds:
+    """The interval of the new share less the old one, of other prompts; each comes with its own.
+
+    Newcombe's method 10 for independent proportions (Statistics in Medicine 17, 1998, 873-890).
+    """
+    (share, (low, high)), (old_share, (old_low, old_high)) = new, old
+    below = _third_side(share - low, old_high - old_share, 0.0)
+    above = _third_side(high - share, old_share - old_low, 0.0)
+    return share - old_share - below, share - old_share + above
+
+
 def clopper_pearson(share: float, count: float, alpha: float) -> Bounds:
     """The interval of a share of ``count`` independent trials at that level."""
     good = share * count
