@@ -42,7 +42,7 @@ def smoke_experiment(experiment: Experiment, file: str) -> str:
     Each variant has a node of one device, on demand; where those are not offered, in ``REGION``. It
     has a name of its own, for dashboards' are unique in an account. No small heads are known, so it
     uses a draft model: fused, or vanilla where its variants are jobs. Of several variants it has
-    the first, of a sweep one window.
+    the first, of a sweep the widest window.
 
     Raises ExperimentError for a runtime without that mode.
     """
