@@ -89,7 +89,7 @@ def quality_job(experiment: Experiment) -> str:
 
 
 def indexed_job(experiment: Experiment) -> str:
-    """The same for the Job of variants measured apart: ``qwen-sweep`` or ``qwen-offline``."""
+    """The same for the Job of isolated variants: ``qwen-sweep`` or ``qwen-offline``."""
     return f"{experiment.name_prefix}-{'sweep' if experiment.sweep else 'offline'}"
 
 

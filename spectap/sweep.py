@@ -1,4 +1,4 @@
-"""A run whose variants are measured apart: the part of each, and one run merged of them."""
+"""A run of isolated variants: the part of each, and one run merged of them."""
 
 import shutil
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""How long each stage of ``make experiment`` takes, and variants that are measured apart.
+"""How long each stage of ``make experiment`` takes, and each isolated variant.
 
 If nothing is there yet: a stage that finds what it makes takes no time. The constants are
 assumptions: this project has measured none of them on Trainium (docs/cost.md).

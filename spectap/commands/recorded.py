@@ -122,7 +122,7 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def merge(arguments: argparse.Namespace) -> int:
-    """``merge FOLDER``: makes one run of variants that were measured apart.
+    """``merge FOLDER``: makes one run of isolated variants.
 
     FOLDER is a run's folder as it lies in the bucket, with the variants in FOLDER/variants. Those
     that are complete, as is their baseline, become one run, which ``report`` and ``read`` can read.

@@ -59,7 +59,7 @@ class Run:
         ``relaunch`` is a shell's command that restarts the servers, and returns once the old ones
         are gone. Without one, a run of several launches ends after each and asks for the next.
 
-        ``window`` is the widest of the variants that are measured apart and compared with these.
+        ``window`` is the widest of the isolated variants that are compared with these.
         Raises RunError where the folder holds something that cannot be continued.
         """
         self._config, self._folder, self._driver = config, folder, driver

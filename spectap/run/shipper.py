@@ -66,7 +66,7 @@ def make_shipper(
         sleep,
         namespace=namespace(config.model),
         by_load=len(config.load.points) > 1,
-        # Of a run that is measured apart the bucket is all that a killed pod leaves.
+        # Of an isolated variant the bucket is all that a killed pod leaves.
         keep=upload if config.isolated else None,
     )
     return Shipper(upload, publisher.publish)

@@ -14,7 +14,7 @@ from spectap.names import CONTROL, LAUNCH, PROGRESS
 from spectap.record import Record
 
 MAXIMUM_ATTEMPTS: Final = 3
-"""At a turn: Kubernetes restarts a pod without limit. Where variants are measured apart, there is
+"""At a turn: Kubernetes restarts a pod without limit. Where variants are isolated, there is
 no maximum: their Job counts pods."""
 
 _CONTROLS: Final = 2
