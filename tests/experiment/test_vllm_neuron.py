@@ -1,8 +1,8 @@
 """Where each flag, option, variable and path of vllm-neuron was read: the newest line that says it.
 
 vLLM's own are in the source of 0.29.0, the version in the image. Of Neuron's documents at v2.33.0
-we could read beginnings only, a section without a line. What they leave out is of 2.32, its documents
-or forks of its plugin (docs/assumptions.md, A11 and A14).
+we could read beginnings only, a section without a line. What they leave out is of 2.32: its
+documents or forks of its plugin (docs/assumptions.md, A11 and A14).
 """
 
 import json
