@@ -14,9 +14,11 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from spectap import config as configuration
 from spectap import wording
+from spectap.names import CONFIG
 from spectap.printing import printable
-from spectap.report import results, run_view
+from spectap.report import offline, results, run_view
 from spectap.report.view import Columns, Table, View
 
 WIDTH: Final = 120
@@ -34,8 +36,15 @@ def terminal_width() -> int | None:
 
 
 def render(run_dir: Path, columns: int | None = None) -> str:
-    """The text of the run in ``run_dir``. Raises what ``results.read`` raises."""
-    return text(run_view.of_run(results.read(run_dir)), columns)
+    """The text of the run in ``run_dir``, of services or of jobs.
+
+    Raises what ``results.read`` and ``offline.read`` raise.
+    """
+    if configuration.read(run_dir / CONFIG).offline:
+        view, _ = offline.read(run_dir)
+    else:
+        view = run_view.of_run(results.read(run_dir))
+    return text(view, columns)
 
 
 def text(view: View, columns: int | None = None) -> str:

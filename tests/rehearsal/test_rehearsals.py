@@ -125,6 +125,8 @@ def test_jobs_run_one_at_a_time_and_leave_their_reports(
     for variant, recorded in (("Base", "baseline"), ("SD", "vanilla")):
         report = jobs.outcome.run_dir / "inference_demo" / f"{variant}.json"
         assert report.read_bytes() == (RECORDED / f"{recorded}.json").read_bytes()
+    assert "Rehearsal of jobs: jobs of inference_demo" in jobs.printed
+    assert "no verdict" not in jobs.printed
     for difference in (
         "fetch: left out",
         "generate: an output of inference_demo that no device made",
