@@ -10,6 +10,10 @@ SHELL := /bin/bash
 # it from the environment, as "$$NAME", and make itself asks for $(value NAME).
 $(foreach name,$(.VARIABLES),$(if $(filter line,$(origin $(name))),$(eval override export $(name) := $$(value $(name)))))
 
+ifneq ($(filter %.yaml %.yml,$(MAKECMDGOALS)),)
+$(error A file is given as EXPERIMENT=$(firstword $(filter %.yaml %.yml,$(MAKECMDGOALS))))
+endif
+
 export PYTHON ?= python3
 export EXPERIMENT ?= experiments/article.yaml
 

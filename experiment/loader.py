@@ -121,6 +121,8 @@ class Document:
         yaml.Constructor = _Constructor
         yaml.max_depth = MOST_NESTED
         position, problem = file, "must be a mapping of keys to values"
+        if not text.strip():
+            problem = f"is empty; {problem}"
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ReusedAnchorWarning)

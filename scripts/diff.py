@@ -88,9 +88,10 @@ def compare(base: str, file: str, scratch: Path) -> tuple[list[Row], list[Sectio
     """Which pods are replaced, and what differs. Raises DiffError."""
     tree, before, after = (scratch / name for name in ("tree", "before", "after"))
     _extract(base, tree)
-    for folder in (tree, ROOT):
-        if not (folder / file).is_file():
-            raise DiffError(f"{base if folder is tree else 'the working tree'} has no {file}")
+    if not (ROOT / file).is_file():
+        raise DiffError(f"the working tree has no {file}")
+    if not (tree / file).is_file():
+        raise DiffError(f"{base} has no {file}: it is all new; make synth writes its templates")
     with ThreadPoolExecutor() as pool:
         [*pool.map(_synthesise, (tree, ROOT), (file, file), (before, after))]
         old, new = _templates(before), _templates(after)

@@ -97,6 +97,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     commit = (*author, "-c", "commit.gpgsign=false", "commit", "--quiet", "--message=Base")
     for words in (("init", "--quiet", "--initial-branch=main"), ("add", "--all"), commit):
         subprocess.run(["git", *words], cwd=path, check=True)
+    (path / "new.yaml").touch()
     monkeypatch.setattr(diff, "ROOT", path)
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     monkeypatch.setenv("PATH", f"{NODE_MODULES}{os.pathsep}{os.environ['PATH']}")
@@ -148,7 +149,11 @@ def test_names_exactly_what_a_shorter_window_changes(
     ("arguments", "expected"),
     [
         (("nowhere", EXPERIMENT), "no such revision: nowhere"),
-        (("main", "experiments/none.yaml"), "main has no experiments/none.yaml"),
+        (("main", "experiments/none.yaml"), "the working tree has no experiments/none.yaml"),
+        (
+            ("main", "new.yaml"),
+            "main has no new.yaml: it is all new; make synth writes its templates",
+        ),
         (("main", EXPERIMENT), "the working tree does not synthesise: mine.yaml: no"),
     ],
 )

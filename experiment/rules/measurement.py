@@ -13,7 +13,7 @@ from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.config import Structure
 from spectap.load_points import MINIMUM_INPUT_TOKENS
-from spectap.published import OF_BASELINES
+from spectap.published import OF_BASELINES, Figure
 
 MOST_CELLS: Final = 150
 """Variants x test cases x load points. Their dashboards stay below the 1 MB of a CloudFormation
@@ -156,12 +156,16 @@ def _published(experiment: Experiment) -> Refusals:
             yield Refusal(f"{field}.{load}", _one_of(loads.values()))
         for index, each in enumerate(publication.figures):
             item, variant = f"{field}.figures[{index}]", by_name.get(each.variant)
+            drafts = (variant and variant.drafts_per_step) or 0
             if variant is None:
                 yield Refusal(f"{item}.variant", _one_of(by_name))
             elif variant.speculation is None and each.figure not in OF_BASELINES:
                 yield Refusal(f"{item}.figure", f"is no figure of a baseline, {variant.name}")
-            elif each.position and each.position > (drafts := variant.drafts_per_step or 0):
+            elif each.position and each.position > drafts:
                 yield Refusal(f"{item}.position", f"must be at most {drafts}, the drafts of a step")
+            elif each.figure is Figure.ACCEPTANCE_LENGTH and each.value > drafts + 1:
+                most = f"must be at most {drafts + 1}, the most tokens of a step"
+                yield Refusal(f"{item}.value", most)
 
 
 def _one_of(measured: Iterable[str]) -> str:

@@ -139,10 +139,12 @@ def _explanations(summary: Summary) -> Iterator[str]:
             "first token and its queue included; decoding is that of TPOT alone, "
             f"{together} that of all requests together."
         )
+    ladder = any(case.ladders for case in summary.cases)
+    more = f" The sentence below a table {STEP_BY_STEP}" if ladder else ""
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
-        ladder = any(case.ladders for case in summary.cases)
-        more = f" The sentence below a table {STEP_BY_STEP}" if ladder else ""
         yield f'"?": no difference is proven {ALONE}, though an interval may exclude it.{more}'
+    elif more:
+        yield f"A row is judged {ALONE}.{more}"
     if summary.objectives and any(cell.goodput for cell in all_cells):
         promised = phrases.objectives(summary.objectives)
         yield (

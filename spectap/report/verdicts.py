@@ -74,6 +74,8 @@ def headline(summary: Summary, config: Config | None = None) -> tuple[str, tuple
         below = [". ".join(chain(*parts)) + "." for parts in variants]
     else:
         text = f"{summary.subject} in {cases}"
+    if not summary.complete:
+        text += "; the run is not complete"
     if any(each.verdict.finding.decided for of in compared.values() for each in of):
         below += _uncovered(summary, config)
     return f"Rehearsal: {text}" if summary.rehearsal else text, tuple(below)

@@ -70,7 +70,7 @@ def paint_gains(summary: Summary) -> Figure | None:
     axes.set_ylim(height - 0.5, -0.75)
     axes.set_yticks(middles, [wording.short(name) for name, _ in cases], color=canvas.INK)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("times faster than the baseline: the whole request, and decoding alone")
+    axes.set_xlabel("times as fast as the baseline")
     drawn = {cell.variant for _, compared in cases for cell, _ in compared}
     named = {name: colours[name] for name in colours if name in drawn}
     canvas.legend(figure, named | {"decoding": _DECODING})
