@@ -5,6 +5,7 @@ Also on what the training of a head has fixed: how it computes, and how many dra
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 from experiment.fields import Refusal, Refusals, as_json
@@ -21,6 +22,9 @@ from experiment.speculation import Fields, Speculation
 from experiment.variants import variants
 
 Rule = Callable[[Experiment], Refusals]
+
+_MISSPELLED: Final = 0.9
+"""How alike two names are, at least, of which one may be the other misspelled."""
 
 
 def listed_or_swept(experiment: Experiment) -> Refusals:
@@ -113,10 +117,12 @@ def models_known(experiment: Experiment) -> Refusals:
         field = f"{name}.architecture"
         known = KNOWN_MODELS.get(model.id)
         if known is None and model.architecture is None:
+            close = get_close_matches(model.id, KNOWN_MODELS, 1, _MISSPELLED)
+            hint = f" (did you mean {close[0]}?)" if close else ""
             yield Refusal(
                 field,
-                f"is required, since {model.id} is not known here; python -m experiment add-model "
-                "FOLDER prints it",
+                f"is required, since {model.id} is not known here{hint}; python -m experiment "
+                "add-model FOLDER prints it",
             )
         if known is None or model.architecture is None:
             continue
