@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +31,9 @@ class Layout:
 
     def __init__(self, root: Path) -> None:
         self.root: Final = root
-        self.assembly: Final = root / "cdk.out"
-        self.manifests: Final = self.assembly / "dist"
         self.work: Final = root / ".cache" / "rehearsal"
+        self.assembly: Final = self.work / "cdk.out"
+        self.manifests: Final = self.assembly / "dist"
         """Files of one rehearsal."""
         self.logs: Final = self.work / "logs"
         self.pods: Final = self.work / "pods"
@@ -198,13 +199,15 @@ class Outcome:
     """A line for each index that failed for good."""
 
     def summary(self, console: Console) -> str:
-        lines = [terminal.render(self.run_dir, terminal.terminal_width())]
+        width = terminal.terminal_width()
+        lines = [terminal.render(self.run_dir, width)]
         if self.failed:
             lines.append("Failed for good, and so in no figure:")
             lines += [f"  {line}" for line in self.failed]
         times = ", ".join(f"{stage.title} {stage.seconds:.0f}" for stage in console.done)
+        time = f"Time: {console.seconds:.0f} s ({times})"
         lines += [
-            f"Time: {console.seconds:.0f} s ({times})",
+            textwrap.fill(time, width, subsequent_indent="  ") if width else time,
             f"What stood in for what: {os.path.relpath(self.run_dir / STAND_INS)}",
             f"Report: {os.path.relpath(self.run_dir / 'report.html')}",
         ]
