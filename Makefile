@@ -11,7 +11,7 @@ SHELL := /bin/bash
 $(foreach name,$(.VARIABLES),$(if $(filter line,$(origin $(name))),$(eval override export $(name) := $$(value $(name)))))
 
 ifneq ($(filter %.yaml %.yml,$(MAKECMDGOALS)),)
-$(error A file is given as EXPERIMENT=$(firstword $(filter %.yaml %.yml,$(MAKECMDGOALS))))
+$(error A file is no command: give it as EXPERIMENT=$(firstword $(filter %.yaml %.yml,$(MAKECMDGOALS))))
 endif
 
 export PYTHON ?= python3

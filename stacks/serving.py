@@ -160,7 +160,8 @@ def _manifests(chart: Chart) -> Iterator[tuple[str, list[Any]]]:
 
 _KUBECTL: Final = f"kubectl --namespace {NAMESPACE}"
 # Made again as it was applied: what controllers have added to an object is no part of a new one. A
-# Job goes after its pods: one that goes first can leave its successor without pods for minutes.
+# Job goes after its pods: one that goes first can leave its successor without pods for minutes
+# (kubernetes v1.35.4, job_controller.go, addPod).
 _REPLACE: Final = "kubectl replace --force --cascade=foreground --save-config -f -"
 
 

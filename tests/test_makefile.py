@@ -53,6 +53,14 @@ def test_endpoints_are_measured_by_name(folder: Path) -> None:
     assert words == ["-m", "spectap", "measure", "--cases=my cases", "--rounds", "2", *endpoints]
 
 
+def test_a_file_is_no_command(folder: Path) -> None:
+    """make would rehearse the default, and have nothing to do for a file that exists."""
+    result = make(folder, {}, "rehearse", "$(CURDIR).yaml", FILE)
+    assert result.returncode == 2
+    assert "give it as EXPERIMENT=$(CURDIR).yaml" in result.stderr
+    assert not (folder / "ran.jsonl").exists()
+
+
 CLI = """#!/bin/sh
 echo refused >&2
 echo 'Supply a stack id (a, b) to display its template.' >&2
@@ -144,7 +152,10 @@ def test_a_small_experiment_is_written_beside_any(folder: Path) -> None:
 
 
 def test_no_value_of_a_user_is_expanded_by_make() -> None:
-    """``$(value NAME)`` is: what make itself must know, and only compares. Goals are not, again."""
+    """``$(value NAME)`` is: what make itself must know, and only compares.
+
+    MAKECMDGOALS is text to make already, which it does not expand again.
+    """
     assigned = {*re.findall(r"^(?:export )?([A-Z_]+) :?= ", TEXT, re.MULTILINE)}
     expanded = {*re.findall(r"(?<!\$)\$[({]([A-Z_]+)[)}]", TEXT)}
     assert expanded - assigned == {"CURDIR", "MAKEFILE_LIST", "MAKECMDGOALS"}

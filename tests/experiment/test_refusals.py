@@ -201,8 +201,9 @@ def test_more_than_can_be_read_at_once_are_counted() -> None:
     ("file", "why"),
     [
         ("directory.yaml", "cannot be read: Is a directory"),
+        ("empty.yaml", "is empty; must be a mapping of keys to values"),
         ("latin.yaml", "is not UTF-8 text; an experiment is YAML"),
-        ("missing.yaml", "no such file; available: directory.yaml, latin.yaml"),
+        ("missing.yaml", "no such file; available: directory.yaml, empty.yaml, latin.yaml"),
         ("nowhere/mine.yaml", "no such file; available: none"),
     ],
 )
@@ -210,6 +211,7 @@ def test_files_that_cannot_be_read(
     file: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "directory.yaml").mkdir()
+    (tmp_path / "empty.yaml").touch()
     (tmp_path / "latin.yaml").write_bytes("name: café\n".encode("latin-1"))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ExperimentError) as caught:
