@@ -21,6 +21,8 @@ START_SECONDS: Final = 300.0
 
 _LASTING: Final = range(20000, 32000)
 """Below what Linux (from 32768) and macOS (from 49152) give to clients."""
+_UNTAKEN: Final = iter(random.sample(_LASTING, len(_LASTING)))
+"""Each once: of two servers with one port the second ends, and the first answers for both."""
 
 GRACE_SECONDS: Final = 15.0
 _POLL_SECONDS: Final = 0.05
@@ -232,11 +234,11 @@ def _end(process: Process, by: signal.Signals) -> None:
 
 
 def lasting_port() -> int:
-    """A port of loopback that is free now, and that no client's connection is given.
+    """Another port of loopback each time: free now, and given to no client's connection.
 
     So a server can still take it in a minute, and again after an end. Raises OSError.
     """
-    for port in random.sample(_LASTING, 100):
+    for port in _UNTAKEN:
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
             return port

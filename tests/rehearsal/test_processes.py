@@ -21,6 +21,7 @@ from rehearsal.processes import (
     await_line,
     held,
     interruptible,
+    lasting_port,
     reason,
     run,
     running,
@@ -122,6 +123,10 @@ def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
             await_line(process, log, "ready", 10)
         with pytest.raises(ProcessError, match="server for SD ended with status 1: no port; see"):
             await_health("SD", process, "http://127.0.0.1:1", log)
+
+
+def test_no_two_servers_get_one_port() -> None:
+    assert len({lasting_port() for _ in range(500)}) == 500
 
 
 def test_the_line_that_says_best_what_went_wrong() -> None:
