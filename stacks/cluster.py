@@ -73,7 +73,8 @@ class ClusterStack(Stack):
         else:
             self.cluster = self._cluster(aws, vpc)
             networking = networking_addons(self, self.cluster, self.cluster_name)
-            nodes = system_node_group(self, self.cluster, self._system_node_role())
+            role = self._system_node_role()
+            nodes = system_node_group(self, self.cluster, role, aws.cpu_zones)
             nodes.node.add_dependency(*networking)
             node_addons(self, self.cluster, self.cluster_name, after=nodes)
         CfnOutput(self, CLUSTER_OUTPUT, value=self.cluster_name, description="Where nodes join")

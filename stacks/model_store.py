@@ -181,6 +181,22 @@ class ModelStoreStack(Stack):
         for account in self.roles.keys() & _ASK if keys else ():
             objects = [f"arn:{self.partition}:s3:::{bucket}/{key}" for key in keys]
             allow(self.roles[account], "ReadPrompts", ["s3:GetObject"], objects)
+            self._allow_decryption(self.roles[account], f"arn:{self.partition}:s3:::{bucket}", objects)
+
+    def _allow_decryption(self, role: iam.Role, bucket: str, objects: list[str]) -> None:
+        """Lets S3 decrypt ``objects`` for ``role``, if the account was bootstrapped with a key.
+
+        Its ARN is not known here: the bootstrap exports it, but as ``AWS_MANAGED_KEY`` without one.
+        S3 names the object in each request for a key, or with S3 Bucket Keys the bucket.
+        """
+        keys = self.format_arn(service="kms", resource="key", resource_name="*")
+        by_s3 = {
+            "kms:EncryptionContext:aws:s3:arn": [bucket, *objects],
+            "kms:ViaService": f"s3.{self.region}.amazonaws.com",
+        }
+        allow(role, "DecryptPrompts", ["kms:Decrypt"], [keys], {"StringEquals": by_s3})
+        rule = f"AwsSolutions-IAM5[Resource::arn:aws:kms:{self.region}:<AWS::AccountId>:key/*]"
+        acknowledge(role, {rule: "The bootstrap's key, for these objects alone."})
 
     def _allow(
         self, role: iam.Role, sid: str, actions: list[str], prefixes: tuple[str, ...]

@@ -1,5 +1,6 @@
 """CPU nodes: those of the system, and those that compile."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aws_cdk import aws_ec2 as ec2
@@ -20,13 +21,16 @@ VOLUME_GIB: Final = 1024
 free."""
 
 
-def system_node_group(scope: Construct, cluster: eks.ICluster, role: iam.Role) -> eks.Nodegroup:
+def system_node_group(
+    scope: Construct, cluster: eks.ICluster, role: iam.Role, zones: Sequence[str]
+) -> eks.Nodegroup:
     """For the add-ons, the downloads and the load generator."""
     return _node_group(
         scope,
         "SystemNodes",
         "SystemNodeTemplate",
         cluster,
+        zones,
         {"volume_size": 100},
         instance_types=[ec2.InstanceType("m7i.xlarge")],
         min_size=SYSTEM_NODES,
@@ -36,7 +40,12 @@ def system_node_group(scope: Construct, cluster: eks.ICluster, role: iam.Role) -
 
 
 def compile_node_group(
-    scope: Construct, construct_id: str, *, cluster: eks.ICluster, instance_type: str
+    scope: Construct,
+    construct_id: str,
+    *,
+    cluster: eks.ICluster,
+    zones: Sequence[str],
+    instance_type: str,
 ) -> eks.Nodegroup:
     """A node group without nodes: the stage that compiles starts one for each missing graph."""
     return _node_group(
@@ -44,6 +53,7 @@ def compile_node_group(
         construct_id,
         f"{construct_id}Template",
         cluster,
+        zones,
         # The most that gp3 has: checkpoints, shards and images pass through it.
         {"volume_size": VOLUME_GIB, "iops": 6000, "throughput": 1000},
         user_data=ec2.UserData.custom(user_data(local_disks=False)),
@@ -64,12 +74,16 @@ def _node_group(
     construct_id: str,
     template_id: str,
     cluster: eks.ICluster,
+    zones: Sequence[str],
     size: dict[str, Any],
     *,
     user_data: ec2.UserData | None = None,
     **settings: Any,
 ) -> eks.Nodegroup:
-    """CPU nodes in private subnets; ``settings`` are further properties."""
+    """CPU nodes in the private subnets of ``zones``, or of all without any.
+
+    ``settings`` are further properties.
+    """
     gp3 = ec2.EbsDeviceVolumeType.GP3
     volume = ec2.BlockDeviceVolume.ebs(
         **size, encrypted=True, volume_type=gp3, delete_on_termination=True
@@ -87,7 +101,9 @@ def _node_group(
         construct_id,
         cluster=cluster,
         ami_type=eks.NodegroupAmiType.AL2023_X86_64_STANDARD,
-        subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+        subnets=ec2.SubnetSelection(
+            subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, availability_zones=[*zones] or None
+        ),
         launch_template_spec=eks.LaunchTemplateSpec(
             id=str(template.launch_template_id), version=template.latest_version_number
         ),

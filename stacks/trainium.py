@@ -51,6 +51,7 @@ class TrainiumStack(Stack):
                 self,
                 "CompileNodes",
                 cluster=cluster,
+                zones=experiment.aws.cpu_zones,
                 instance_type=experiment.compile_instance.name,
             )
         NeuronDraDriver(self, "NeuronDra", cluster=cluster, nodes=nodes)

@@ -14,6 +14,7 @@ __all__ = ["Finding", "Status", "checks", "run"]
 
 ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
     "bootstrap": account.bootstrap,
+    "key of prompts": account.prompts_key,
     "quota, Trainium vCPUs": capacity.trainium_quota,
     "quota, CPU nodes' vCPUs": capacity.cpu_quota,
     "instance types": capacity.offerings,
