@@ -52,7 +52,6 @@ _LOOKS: Final = (
     "eks:DescribeCluster",
     "eks:DescribeClusterVersions",
     "eks:DescribeNodegroup",
-    "eks:DescribePodIdentityAssociation",
     "eks:DescribeUpdate",
     "eks:ListAddons",
     "eks:ListClusters",
