@@ -27,7 +27,7 @@ def autoscalers(deployment: Deployment) -> Iterator[Finding]:
             listed = AppsV1Api(api).list_deployment_for_all_namespaces(_request_timeout=5).items
     except NoCluster:
         text = "not known whether one starts our nodes, before a deploy gives access"
-        yield warning(text, "name aws.administrator_role, by which preflight sees it")
+        yield warning(text, "set aws.administrator_role, which sees it")
         return
     problems = list[Finding]()
     for each in listed:

@@ -135,7 +135,7 @@ def offerings(deployment: Deployment) -> Iterator[Finding]:
         cpus.append(SYSTEM_INSTANCE)
     if experiment.compile_node is CompileNode.CPU:
         cpus.append(experiment.compile_instance.name)
-    zones = {trainium: (experiment.capacity.availability_zone,)}
+    zones: dict[str, tuple[str, ...]] = {trainium: (experiment.capacity.availability_zone,)}
     zones |= dict.fromkeys(cpus, aws.cpu_zones or aws.availability_zones)
     offered = {instance: _zones_with(deployment, instance) for instance in zones}
     serve_all_cpus = [z for z in aws.availability_zones if all(z in offered[cpu] for cpu in cpus)]

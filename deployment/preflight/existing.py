@@ -147,7 +147,9 @@ def network(deployment: Deployment) -> Iterator[Finding]:
     installed = _installed(deployment)
     lacking = NETWORKING.keys() - installed
     objects = _kube_system(deployment) if lacking else {}
-    unseen = "" if objects is not None else "; if it is there, name aws.administrator_role"
+    unseen = (
+        "" if objects is not None else "; if it is there, set aws.administrator_role, which sees it"
+    )
     objects = objects or {}
     create = f"aws eks create-addon --cluster-name {deployment.cluster_name} --addon-name"
     missing: list[Row] = [
