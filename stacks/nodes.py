@@ -7,8 +7,9 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from charts.names import COMPILE_NODES, NODE_GROUP_LABEL
+from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, node_label, taint_value
 from experiment.hardware import MOST_COMPILE_NODES
+from experiment.schema import Experiment
 from stacks.constructs.node_config import user_data
 from stacks.roles import node_role
 
@@ -44,7 +45,7 @@ def compile_node_group(
     *,
     cluster: eks.ICluster,
     kubernetes_version: str,
-    instance_type: str,
+    experiment: Experiment,
 ) -> eks.Nodegroup:
     """A node group without nodes: the stage that compiles starts one for each missing graph."""
     return _node_group(
@@ -56,14 +57,18 @@ def compile_node_group(
         # The most that gp3 has: checkpoints, shards and images pass through it.
         {"volume_size": VOLUME_GIB, "iops": 6000, "throughput": 1000},
         user_data=ec2.UserData.custom(user_data(local_disks=False)),
-        instance_types=[ec2.InstanceType(instance_type)],
+        instance_types=[ec2.InstanceType(experiment.compile_instance.name)],
         min_size=0,
         desired_size=0,
         max_size=MOST_COMPILE_NODES,
         node_role=node_role(scope, f"{construct_id}Role"),
-        labels={NODE_GROUP_LABEL: COMPILE_NODES},
+        labels={NODE_GROUP_LABEL: node_label(experiment, COMPILE_NODES)},
         taints=[
-            eks.TaintSpec(key=COMPILE_NODES, value="present", effect=eks.TaintEffect.NO_SCHEDULE)
+            eks.TaintSpec(
+                key=COMPILE_NODES,
+                value=taint_value(experiment),
+                effect=eks.TaintEffect.NO_SCHEDULE,
+            )
         ],
     )
 
