@@ -10,15 +10,16 @@ from aws_cdk import aws_iam as iam
 from charts.names import (
     COMPILED_PREFIX,
     MODELS_PREFIX,
-    NAMESPACE,
     Deployed,
     ServiceAccount,
+    namespace,
     service_accounts,
     stopper_arn,
 )
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
-from spectap.names import RESULTS_PREFIX, namespace
+from spectap.names import RESULTS_PREFIX
+from spectap.names import namespace as metrics_namespace
 from stacks.acknowledge import acknowledge
 from stacks.roles import allow, pod_identity_principal
 
@@ -52,7 +53,9 @@ def pod_identities(
         role = iam.Role(
             stack,
             f"{account.capitalize()}Role",
-            assumed_by=pod_identity_principal(stack, experiment.cluster_name, NAMESPACE, account),
+            assumed_by=pod_identity_principal(
+                stack, experiment.cluster_name, namespace(experiment), account
+            ),
             description=f"Pods of service account {account}",
         )
         _grant(role, account, experiment, deployed)
@@ -62,7 +65,7 @@ def pod_identities(
             stack,
             f"{account.capitalize()}Identity",
             cluster_name=experiment.cluster_name,
-            namespace=NAMESPACE,
+            namespace=namespace(experiment),
             service_account=account,
             role_arn=role.role_arn,
         )
@@ -90,7 +93,7 @@ def _grant(
     # Jobs have no metric.
     if account in _ASK:
         # The action supports no resource-level permissions. A condition confines it.
-        target = namespace(experiment.models.target.id)
+        target = metrics_namespace(experiment.models.target.id)
         confined = {"StringEquals": {"cloudwatch:namespace": target}}
         allow(role, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], confined)
         reason = "PutMetricData, confined to one namespace."
