@@ -8,7 +8,7 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
 from charts import pods, scripts
-from charts.names import NAMESPACE, VLLM_PORT, Component, Deployed, ServiceAccount, benchmark_pod
+from charts.names import VLLM_PORT, Component, Deployed, ServiceAccount, benchmark_pod, namespace
 from experiment.known_models import Model
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
@@ -71,7 +71,9 @@ def _allow_relaunches(chart: Chart, experiment: Experiment, name: str) -> None:
             )
         ],
     )
-    account = k8s.Subject(kind="ServiceAccount", name=ServiceAccount.BENCHMARK, namespace=NAMESPACE)
+    account = k8s.Subject(
+        kind="ServiceAccount", name=ServiceAccount.BENCHMARK, namespace=namespace(experiment)
+    )
     k8s.KubeRoleBinding(
         chart,
         "RoleBinding",
@@ -147,7 +149,8 @@ def endpoint(variant: Variant) -> str | None:
         return None
     if variant.experiment.sweep:
         return f"http://127.0.0.1:{VLLM_PORT}/v1"
-    return f"http://{variant.service}.{NAMESPACE}.svc.cluster.local:{VLLM_PORT}/v1"
+    host = f"{variant.service}.{namespace(variant.experiment)}.svc.cluster.local"
+    return f"http://{host}:{VLLM_PORT}/v1"
 
 
 def cost(experiment: Experiment) -> config.Cost:

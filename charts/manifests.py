@@ -7,7 +7,7 @@ from cdk8s import App, Chart
 from charts import scripts
 from charts.indexes import add_indexes
 from charts.llmperf import add_llmperf
-from charts.names import NAMESPACE, Deployed
+from charts.names import Deployed, namespace
 from charts.namespace import add_device_claims, add_model_store, add_namespace
 from charts.preparation import add_preparation
 from charts.quality import add_quality
@@ -21,7 +21,7 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
     read, ordered = scripts.read(), list[Chart]()
 
     def chart(name: str) -> Chart:
-        ordered.append(Chart(app, name, namespace=NAMESPACE))
+        ordered.append(Chart(app, name, namespace=namespace(experiment)))
         return ordered[-1]
 
     add_namespace(chart("namespace"), experiment)

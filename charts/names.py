@@ -8,15 +8,18 @@ from experiment.known_models import Model
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 
-NAMESPACE: Final = "speculative-decoding"
 VLLM_PORT: Final = 8000
 
 NEURON_TAINT: Final = "aws.amazon.com/neuron"
-"""Taint key of Trainium nodes; the DRA driver's DaemonSet tolerates it."""
+"""Taint key of Trainium nodes; the DRA driver's DaemonSet tolerates it with any value."""
 NODE_GROUP_LABEL: Final = "speculative-decoding/node-group"
 TRAINIUM_NODES: Final = "trainium"
 COMPILE_NODES: Final = "compile"
 """CPU nodes that stand while graphs are compiled. Also the key of their taint."""
+
+_PROJECT: Final = "speculative-decoding"
+_ARTICLE: Final = "article"
+"""The experiment whose names in a cluster are the article's, without its own in them."""
 
 MODELS_PREFIX: Final = "models/"
 COMPILED_PREFIX: Final = "compiled/"
@@ -28,6 +31,24 @@ MODEL_STORE_CONFIG: Final = "model-store"
 SCRIPTS_CONFIG: Final = "scripts"
 DEVICES: Final = "devices"
 """The first container of each pod with a claim. It opens the devices, and ends."""
+
+
+def namespace(experiment: Experiment) -> str:
+    """``speculative-decoding`` of the article's experiment, ``speculative-decoding-NAME`` of NAME.
+
+    So no experiment meets another one's objects, or a namespace that is no experiment's.
+    """
+    return _PROJECT if experiment.name == _ARTICLE else f"{_PROJECT}-{experiment.name}"
+
+
+def node_label(experiment: Experiment, kind: str) -> str:
+    """Value of ``NODE_GROUP_LABEL`` on nodes of ``kind``: ``trainium``, or ``NAME-trainium``."""
+    return kind if experiment.name == _ARTICLE else f"{experiment.name}-{kind}"
+
+
+def taint_value(experiment: Experiment) -> str:
+    """Of the taints of both kinds of nodes, which only the experiment's own pods tolerate."""
+    return "present" if experiment.name == _ARTICLE else experiment.name
 
 
 @dataclass(frozen=True)

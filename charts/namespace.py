@@ -9,10 +9,10 @@ from charts.names import (
     MODEL_STORE_CONFIG,
     MODELS_CLAIM,
     MODELS_PREFIX,
-    NAMESPACE,
     VLLM_PORT,
     Component,
     claim_template,
+    namespace,
     service_accounts,
 )
 from charts.pods import USER_ID
@@ -33,7 +33,7 @@ _CAPACITY: Final = {"storage": k8s.Quantity.from_string("1200Gi")}
 
 def add_namespace(chart: Chart, experiment: Experiment) -> None:
     """A namespace with a list of allowed connections. All others are denied."""
-    metadata = k8s.ObjectMeta(name=NAMESPACE, labels=POD_SECURITY)
+    metadata = k8s.ObjectMeta(name=namespace(experiment), labels=POD_SECURITY)
     k8s.KubeNamespace(chart, "Namespace", metadata=metadata).add_json_patch(_CLUSTER_SCOPED)
     for account in service_accounts(experiment):
         k8s.KubeServiceAccount(
@@ -154,7 +154,7 @@ def add_model_store(chart: Chart, experiment: Experiment, bucket: str) -> None:
             persistent_volume_reclaim_policy="Retain",
             # Without a storage class: the API drops an empty one, so kubectl would set it again
             # with every apply.
-            claim_ref=k8s.ObjectReference(name=MODELS_CLAIM, namespace=NAMESPACE),
+            claim_ref=k8s.ObjectReference(name=MODELS_CLAIM, namespace=namespace(experiment)),
             mount_options=[
                 "read-only",
                 "allow-other",

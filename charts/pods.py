@@ -18,9 +18,13 @@ from charts.names import (
     MODEL_STORE_CONFIG,
     MODELS_CLAIM,
     NEURON_TAINT,
+    NODE_GROUP_LABEL,
     SCRIPTS_CONFIG,
     ServiceAccount,
+    node_label,
+    taint_value,
 )
+from experiment.schema import Experiment
 
 USER_ID: Final = 10001
 """Also the benchmark image's. Above the ids of a node's own users, whose files it must not be."""
@@ -216,9 +220,17 @@ SCRATCH_MOUNTS: Final = (mount("scratch", SCRATCH_PATH), SCRIPTS_MOUNT, mount("t
 """Of a container that prepares something."""
 
 
-def toleration(taint: str = NEURON_TAINT) -> k8s.Toleration:
-    """Lets a pod onto the nodes that have the taint."""
-    return k8s.Toleration(key=taint, operator="Exists", effect="NoSchedule")
+def on_nodes(experiment: Experiment, kind: str, taint: str = NEURON_TAINT) -> dict[str, Any]:
+    """Settings of a pod that goes to the experiment's own nodes of ``kind``, which have ``taint``.
+
+    In one cluster, those of another experiment have the same keys, and other values.
+    """
+    value = taint_value(experiment)
+    tolerated = k8s.Toleration(key=taint, operator="Equal", value=value, effect="NoSchedule")
+    return {
+        "node_selector": {NODE_GROUP_LABEL: node_label(experiment, kind)},
+        "tolerations": [tolerated],
+    }
 
 
 def job(

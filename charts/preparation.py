@@ -13,7 +13,6 @@ from charts import pods
 from charts.names import (
     COMPILE_NODES,
     NEURON_TAINT,
-    NODE_GROUP_LABEL,
     SCRIPTS_CONFIG,
     TRAINIUM_NODES,
     Component,
@@ -132,6 +131,7 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
     }
     steps.append(_neuron(variant, "compile", "/bin/bash", "compile.sh", room=room, **compiles))
     on_cpus = experiment.compile_node is CompileNode.CPU
+    nodes = (COMPILE_NODES, COMPILE_NODES) if on_cpus else (TRAINIUM_NODES, NEURON_TAINT)
     parts = runtime.artifact_parts(variant)
     return pods.pod(
         ServiceAccount.PREPARE,
@@ -147,8 +147,7 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
             pods.empty_dir("scratch", "500Gi"),
             pods.empty_dir("tmp", "100Gi"),
         ],
-        node_selector={NODE_GROUP_LABEL: COMPILE_NODES if on_cpus else TRAINIUM_NODES},
-        tolerations=[pods.toleration(COMPILE_NODES if on_cpus else NEURON_TAINT)],
+        **pods.on_nodes(experiment, *nodes),
     )
 
 

@@ -12,7 +12,6 @@ from charts import pods
 from charts.names import (
     DEVICES,
     MODELS_PREFIX,
-    NODE_GROUP_LABEL,
     TRAINIUM_NODES,
     VLLM_PORT,
     ServiceAccount,
@@ -110,8 +109,7 @@ def serving_pod(
             pods.empty_dir("tmp", scratch),
             *volumes,
         ],
-        node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
-        tolerations=[pods.toleration()],
+        **pods.on_nodes(experiment, TRAINIUM_NODES),
         **settings,
     )
 

@@ -26,7 +26,7 @@ from kubernetes.client import (
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
-from charts.names import NAMESPACE
+from charts.names import namespace
 from deployment.account import Deployment, DeploymentError, ask, aws_errors
 
 ADDRESS_VARIABLE: Final = "KUBERNETES_API"
@@ -53,6 +53,13 @@ _GONE_SECONDS: Final = 300.0
 _CLUSTER_SCOPED: Final = ("Namespace", "PersistentVolume")
 
 
+class Api(ApiClient):  # type: ignore[misc]  # kubernetes has no types
+    """A client for the typed APIs of the ``kubernetes`` package."""
+
+    namespace: str
+    """The experiment's."""
+
+
 class NoCluster(DeploymentError):
     """The account has no such cluster, or not yet."""
 
@@ -62,8 +69,8 @@ class Unreachable(DeploymentError):
 
 
 @contextlib.contextmanager
-def connected(deployment: Deployment) -> Iterator[ApiClient]:
-    """A client for the typed APIs of the ``kubernetes`` package. Its token renews itself."""
+def connected(deployment: Deployment) -> Iterator[Api]:
+    """A client whose token renews itself."""
     answer = ask(deployment.client("eks").describe_cluster, name=deployment.cluster_name)
     if answer is None:
         raise NoCluster(f"there is no cluster {deployment.cluster_name} in {deployment.region}")
@@ -101,7 +108,8 @@ def connected(deployment: Deployment) -> Iterator[ApiClient]:
         # auth_settings).
         configuration.api_key["authorization"] = ""
         configuration.refresh_api_key_hook = renew
-        with ApiClient(configuration) as client:
+        with Api(configuration) as client:
+            client.namespace = namespace(deployment.experiment)
             yield client
 
 
@@ -137,32 +145,32 @@ def kubernetes_errors() -> Iterator[None]:
         raise Unreachable(f"Kubernetes: the API does not answer: {why}") from None
 
 
-def pods(api: ApiClient, selector: str = "") -> list[V1Pod]:
+def pods(api: Api, selector: str = "") -> list[V1Pod]:
     """Those with the labels of ``selector``."""
-    return _listed(CoreV1Api(api).list_namespaced_pod, selector)
+    return _listed(CoreV1Api(api).list_namespaced_pod, api.namespace, selector)
 
 
-def jobs(api: ApiClient, selector: str = "") -> list[V1Job]:
+def jobs(api: Api, selector: str = "") -> list[V1Job]:
     """Those with the labels of ``selector``."""
-    return _listed(BatchV1Api(api).list_namespaced_job, selector)
+    return _listed(BatchV1Api(api).list_namespaced_job, api.namespace, selector)
 
 
-def services(api: ApiClient, selector: str) -> list[V1Deployment]:
+def services(api: Api, selector: str) -> list[V1Deployment]:
     """The Kubernetes Deployments."""
-    return _listed(AppsV1Api(api).list_namespaced_deployment, selector)
+    return _listed(AppsV1Api(api).list_namespaced_deployment, api.namespace, selector)
 
 
-def pod(api: ApiClient, name: str) -> V1Pod | None:
+def pod(api: Api, name: str) -> V1Pod | None:
     """None if there is none."""
-    return _or_none(CoreV1Api(api).read_namespaced_pod, name, NAMESPACE)
+    return _or_none(CoreV1Api(api).read_namespaced_pod, name, api.namespace)
 
 
-def _listed(call: Any, selector: str) -> list[Any]:
+def _listed(call: Any, namespace: str, selector: str) -> list[Any]:
     with kubernetes_errors():
-        return [*call(NAMESPACE, label_selector=selector).items]
+        return [*call(namespace, label_selector=selector).items]
 
 
-def pods_of(api: ApiClient, job: V1Job) -> list[V1Pod]:
+def pods_of(api: Api, job: V1Job) -> list[V1Pod]:
     """The Job's pods, the newest last."""
     selected = pods(api, f"{JOB_LABEL}={job.metadata.name}")
     return sorted(selected, key=lambda pod: str(pod.metadata.creation_timestamp))
@@ -176,22 +184,22 @@ def failure(job: V1Job) -> str | None:
     return None
 
 
-def find(api: ApiClient, manifest: Manifest) -> Any:
+def find(api: Api, manifest: Manifest) -> Any:
     """The object of that kind and name; None if there is none."""
-    return _or_none(_call(api, "read", manifest), *_named(manifest))
+    return _or_none(_call(api, "read", manifest), *_named(api, manifest))
 
 
-def create(api: ApiClient, manifest: Manifest) -> None:
+def create(api: Api, manifest: Manifest) -> None:
     """Makes an object so that ``kubectl apply`` recognises it."""
     applied = json.dumps(manifest, separators=(",", ":")) + "\n"
     annotations = {**manifest["metadata"].get("annotations", {}), _APPLIED: applied}
     body = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
-    _, *namespace = _named(manifest)
+    _, *namespace = _named(api, manifest)
     with kubernetes_errors():
         _call(api, "create", manifest)(*namespace, body)
 
 
-def replace(api: ApiClient, existing: V1Pod | V1Job) -> None:
+def replace(api: Api, existing: V1Pod | V1Job) -> None:
     """Deletes an object and makes it again as it was applied.
 
     As ``kubectl replace --force --save-config`` does with what ``view-last-applied`` shows.
@@ -202,7 +210,7 @@ def replace(api: ApiClient, existing: V1Pod | V1Job) -> None:
         raise DeploymentError(f"{name} was not applied by a deploy: it cannot be made again")
     manifest: Manifest = json.loads(applied)
     with kubernetes_errors():
-        _call(api, "delete", manifest)(name, NAMESPACE, propagation_policy="Foreground")
+        _call(api, "delete", manifest)(name, api.namespace, propagation_policy="Foreground")
     deadline = time.monotonic() + _GONE_SECONDS
     while find(api, manifest):
         if time.monotonic() > deadline:
@@ -211,13 +219,13 @@ def replace(api: ApiClient, existing: V1Pod | V1Job) -> None:
     create(api, manifest)
 
 
-def _named(manifest: Manifest) -> list[str]:
+def _named(api: Api, manifest: Manifest) -> list[str]:
     """What the client's functions take: the name, and the namespace of what is in one."""
     name = manifest["metadata"]["name"]
-    return [name] if manifest["kind"] in _CLUSTER_SCOPED else [name, NAMESPACE]
+    return [name] if manifest["kind"] in _CLUSTER_SCOPED else [name, api.namespace]
 
 
-def _call(api: ApiClient, verb: str, manifest: Manifest) -> Any:
+def _call(api: Api, verb: str, manifest: Manifest) -> Any:
     """The client's function for that kind, by its name.
 
     As ``kubernetes.utils.create_from_yaml`` looks it up (kubernetes 35.0.0).

@@ -4,12 +4,11 @@ import datetime
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from kubernetes.client import ApiClient, ApiException, CoreV1Api, CoreV1Event, V1Pod
+from kubernetes.client import ApiException, CoreV1Api, CoreV1Event, V1Pod
 
-from charts.names import NAMESPACE
 from deployment import cluster
 from deployment.account import Deployment, DeploymentError
-from deployment.cluster import Unreachable, connected, kubernetes_errors
+from deployment.cluster import Api, Unreachable, connected, kubernetes_errors
 from spectap.printing import printable
 
 _LONGEST: Final = 300
@@ -21,7 +20,7 @@ _LINES_OF_ALL: Final = 20
 """Of each container, where nothing is named or the container was restarted since."""
 
 
-def reason(api: ApiClient, pod: V1Pod) -> str | None:
+def reason(api: Api, pod: V1Pod) -> str | None:
     """Why ``pod`` is not ready, with the events and the last log line that the API has of it.
 
     None if it is ready or has ended well. A log that cannot be read is left out. Raises
@@ -31,7 +30,7 @@ def reason(api: ApiClient, pod: V1Pod) -> str | None:
         return None
     with kubernetes_errors():
         events = CoreV1Api(api).list_namespaced_event(
-            NAMESPACE, field_selector=f"involvedObject.uid={pod.metadata.uid}"
+            api.namespace, field_selector=f"involvedObject.uid={pod.metadata.uid}"
         )
     container = working(pod)
     return why(pod, events.items, last_line(api, pod, container) if container else "")
@@ -75,13 +74,13 @@ def restarts(pod: V1Pod) -> int:
     return max((status.restart_count for status in statuses(pod)), default=0)
 
 
-def log(api: ApiClient, pod: V1Pod, container: str, lines: int, *, previous: bool = False) -> str:
+def log(api: Api, pod: V1Pod, container: str, lines: int, *, previous: bool = False) -> str:
     """The last lines; empty if there is no log to be had."""
     with kubernetes_errors():
         try:
             answer = CoreV1Api(api).read_namespaced_pod_log(
                 pod.metadata.name,
-                NAMESPACE,
+                api.namespace,
                 container=container,
                 tail_lines=lines,
                 previous=previous,
@@ -94,7 +93,7 @@ def log(api: ApiClient, pod: V1Pod, container: str, lines: int, *, previous: boo
     return str(answer.data.decode(errors="replace"))
 
 
-def last_line(api: ApiClient, pod: V1Pod, container: str) -> str:
+def last_line(api: Api, pod: V1Pod, container: str) -> str:
     """The last line of a container's log; empty where it cannot be read. Raises Unreachable."""
     try:
         return _short(log(api, pod, container, 1))
@@ -104,7 +103,7 @@ def last_line(api: ApiClient, pod: V1Pod, container: str) -> str:
         return ""
 
 
-def last_words(api: ApiClient, pod: V1Pod, lines: int = 10) -> str:
+def last_words(api: Api, pod: V1Pod, lines: int = 10) -> str:
     """The container of ``pod`` that failed last, and the end of its log."""
     ended = [
         (state.finished_at, status.name, state.exit_code, is_previous)

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from kubernetes.client import ApiClient, CoreV1Api, V1Job, V1Node, V1Pod
+from kubernetes.client import CoreV1Api, V1Job, V1Node, V1Pod
 
-from charts.names import NODE_GROUP_LABEL, Component, benchmark_pod
+from charts.names import NODE_GROUP_LABEL, Component, benchmark_pod, node_label
 from deployment import cluster, guard, lifecycle, nodes, pods
 from deployment.account import Deployment, DeploymentError
-from deployment.cluster import NoCluster, Unreachable, connected, kubernetes_errors
+from deployment.cluster import Api, NoCluster, Unreachable, connected, kubernetes_errors
 from deployment.console import print_table
 from deployment.nodes import Kind
 from deployment.preflight.account import stack_names
@@ -137,24 +137,25 @@ def _cost(deployment: Deployment) -> Iterator[Row]:
 
 
 def _nodes(deployment: Deployment, joined: list[V1Node]) -> Iterator[Row]:
-    members = Counter(_group_name(node) for node in joined)
-    ready = Counter(_group_name(node) for node in joined if _since(node, "Ready"))
+    members = Counter(map(_label, joined))
+    ready = Counter(_label(node) for node in joined if _since(node, "Ready"))
     for group in nodes.groups(deployment):
-        yield group.kind.value, f"{ready[group.kind.value]} of {group.size} ready"
-        if ready[group.kind.value] < group.size:
+        label = node_label(deployment.experiment, group.kind)
+        yield group.kind.value, f"{ready[label]} of {group.size} ready"
+        if ready[label] < group.size:
             yield from _troubles(deployment, group)
     if system := members["system"]:
         yield "system", f"{ready['system']} of {system} ready"
 
 
-def _jobs(api: ApiClient) -> Iterator[Row]:
+def _jobs(api: Api) -> Iterator[Row]:
     jobs = cluster.jobs(api)
     for job in sorted(jobs, key=lambda job: str(job.metadata.creation_timestamp)):
         # Its digest tells a person nothing.
         yield job.metadata.name.rpartition("-")[0] or job.metadata.name, _job(api, job)
 
 
-def _job(api: ApiClient, job: V1Job) -> str:
+def _job(api: Api, job: V1Job) -> str:
     status, indexes = job.status, ""
     if job.spec.completion_mode == "Indexed":
         indexes = f"complete: {status.completed_indexes or 'none'} of {job.spec.completions}"
@@ -172,7 +173,7 @@ def _job(api: ApiClient, job: V1Job) -> str:
     return "; ".join(filter(None, [indexes, activity]))
 
 
-def _services(api: ApiClient) -> Iterator[Row]:
+def _services(api: Api) -> Iterator[Row]:
     services = cluster.services(api, f"component={Component.VLLM}")
     for service in sorted(services, key=lambda each: str(each.metadata.name)):
         name = service.metadata.name
@@ -185,12 +186,12 @@ def _services(api: ApiClient) -> Iterator[Row]:
             yield name, f"ready since {_moment(since)}" if since else reason
 
 
-def _run(api: ApiClient, name: str) -> Iterator[Row]:
+def _run(api: Api, name: str) -> Iterator[Row]:
     for pod in cluster.pods(api, f"app={name}"):
         yield pod.metadata.uid[:8], _activity(api, pod)
 
 
-def _activity(api: ApiClient, pod: V1Pod) -> str:
+def _activity(api: Api, pod: V1Pod) -> str:
     """Why a pod is not ready, or the last line of its log, or how it ended."""
     if pod.status.phase == "Succeeded":
         return "has ended well"
@@ -201,7 +202,7 @@ def _activity(api: ApiClient, pod: V1Pod) -> str:
     return next((line for line in lines if line), "runs")
 
 
-def _group_name(node: V1Node) -> str:
+def _label(node: V1Node) -> str:
     return str((node.metadata.labels or {}).get(NODE_GROUP_LABEL, "system"))
 
 

@@ -56,6 +56,7 @@ neuron = NeuronNodeGroup(
     ami_release="1.35.6-20260714",
     labels={"accelerator": "trainium2"},
     taint="aws.amazon.com/neuron",
+    taint_value="present",
     instance_tags={"Name": "platform-trainium"},
 )
 NeuronDraDriver(stack, "Driver", cluster=cluster, nodes=neuron)

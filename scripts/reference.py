@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiment import load
-from experiment.cost import CostGroup, cost
+from experiment.cost import CostGroup, cost, shortest_block
 from experiment.known_models import KNOWN_MODELS, ModelKind
 from experiment.runtimes import (
     RUNTIMES,
@@ -23,6 +23,7 @@ from experiment.runtimes import (
     Workload,
     families,
 )
+from experiment.schema import Purchase
 from experiment.speculation import LARGEST_WINDOW
 
 ROOT: Final = Path(__file__).parents[1]
@@ -109,20 +110,23 @@ def _literal(value: object) -> str:
 
 def _costs(files: Sequence[Path]) -> Iterator[str]:
     columns = ("File", "What it measures", "Runs as", "Trainium node hours", "USD used")
-    yield from _head(*columns, "USD with a whole Capacity Block")
+    yield from _head(*columns, "USD with a Capacity Block of whole days")
     for file in files:
         experiment = load(file)
         estimate = cost(experiment)
         rounds = experiment.benchmark.rounds
         most = "" if rounds.at_least == rounds.at_most else "at most "
         hours = experiment.capacity.nodes * estimate.hours_of(CostGroup.TRAINIUM)
-        figures = (f"{hours:.1f}", f"{estimate.usd:.0f}", f"{estimate.usd_to_pay:.0f}")
+        figures = [f"{hours:.1f}", f"{estimate.usd:.0f}"]
+        if experiment.capacity.price.purchase is Purchase.CAPACITY_BLOCK:
+            block = shortest_block(experiment, estimate.hours_of(CostGroup.TRAINIUM))
+            figures.append(f"{estimate.usd_with(block):.0f}")
         runs_as = "a sweep" if experiment.sweep else f"{experiment.workload}s"
         # The first sentence of the comment that the file begins with, below its title.
         _, *lines = file.read_text("utf-8").partition("\n\n")[0].splitlines()
         text = " ".join(line.lstrip("# ") for line in lines).strip()
         row = [f"`experiments/{file.name}`", re.split(r"(?<=[.?]) ", text, maxsplit=1)[0], runs_as]
-        yield _row([*row, *(f"{most}{figure}" for figure in figures)])
+        yield _row([*row, *(f"{most}{figure}" for figure in figures), *[""] * (3 - len(figures))])
 
 
 def _modes() -> Iterator[str]:

@@ -73,7 +73,9 @@ class ClusterStack(Stack):
         else:
             self.cluster = self._cluster(aws, vpc)
             networking = networking_addons(self, self.cluster, self.cluster_name)
-            nodes = system_node_group(self, self.cluster, self._system_node_role())
+            nodes = system_node_group(
+                self, self.cluster, KUBERNETES_VERSION, self._system_node_role()
+            )
             nodes.node.add_dependency(*networking)
             node_addons(self, self.cluster, self.cluster_name, after=nodes)
         CfnOutput(self, CLUSTER_OUTPUT, value=self.cluster_name, description="Where nodes join")
@@ -166,6 +168,10 @@ class ClusterStack(Stack):
             ),
         )
         cluster.node.add_dependency(log_group)
+        # The construct has no property for it. Otherwise EKS keeps the version past its standard
+        # support, for 0.50 USD an hour more (docs/decisions/0003).
+        resource = cast(eks.CfnCluster, cluster.node.default_child)
+        resource.add_property_override("UpgradePolicy.SupportType", "STANDARD")
         # A plain resource, which the CDK does not tag.
         barrier = cast(CfnResource, cluster.node.find_child("KubectlReadyBarrier"))
         barrier.add_property_override("Tags", {"Experiment": self.cluster_name})

@@ -13,16 +13,17 @@ from charts.names import (
     COMPILED_PREFIX,
     LOGS_PREFIX,
     MODELS_PREFIX,
-    NAMESPACE,
     ServiceAccount,
     bucket_name,
+    namespace,
     prompts_bucket_name,
     service_accounts,
     stopper_arn,
 )
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
-from spectap.names import RESULTS_PREFIX, namespace
+from spectap.names import RESULTS_PREFIX
+from spectap.names import namespace as metrics_namespace
 from stacks.acknowledge import acknowledge, skip
 from stacks.roles import allow, pod_identity_principal
 from stacks.synthesizer import qualifier
@@ -62,7 +63,7 @@ class ModelStoreStack(Stack):
                 self,
                 f"{account.capitalize()}Role",
                 assumed_by=pod_identity_principal(
-                    self, experiment.cluster_name, NAMESPACE, account
+                    self, experiment.cluster_name, namespace(experiment), account
                 ),
                 description=f"Pods of service account {account}",
             )
@@ -156,7 +157,7 @@ class ModelStoreStack(Stack):
         # Jobs have no metric.
         if account in _ASK:
             # The action supports no resource-level permissions. A condition confines it.
-            target = namespace(experiment.models.target.id)
+            target = metrics_namespace(experiment.models.target.id)
             confined = {"StringEquals": {"cloudwatch:namespace": target}}
             allow(role, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], confined)
             reason = "PutMetricData, confined to one namespace."

@@ -1,14 +1,15 @@
 """CPU nodes: those of the system, and those that compile."""
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from charts.names import COMPILE_NODES, NODE_GROUP_LABEL
+from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, node_label, taint_value
 from experiment.hardware import MOST_COMPILE_NODES
+from experiment.schema import Experiment
 from stacks.constructs.node_config import user_data
 from stacks.roles import node_role
 
@@ -20,13 +21,16 @@ VOLUME_GIB: Final = 1024
 free."""
 
 
-def system_node_group(scope: Construct, cluster: eks.ICluster, role: iam.Role) -> eks.Nodegroup:
+def system_node_group(
+    scope: Construct, cluster: eks.ICluster, kubernetes_version: str, role: iam.Role
+) -> eks.Nodegroup:
     """For the add-ons, the downloads and the load generator."""
     return _node_group(
         scope,
         "SystemNodes",
         "SystemNodeTemplate",
         cluster,
+        kubernetes_version,
         {"volume_size": 100},
         instance_types=[ec2.InstanceType("m7i.xlarge")],
         min_size=SYSTEM_NODES,
@@ -36,7 +40,12 @@ def system_node_group(scope: Construct, cluster: eks.ICluster, role: iam.Role) -
 
 
 def compile_node_group(
-    scope: Construct, construct_id: str, *, cluster: eks.ICluster, instance_type: str
+    scope: Construct,
+    construct_id: str,
+    *,
+    cluster: eks.ICluster,
+    kubernetes_version: str,
+    experiment: Experiment,
 ) -> eks.Nodegroup:
     """A node group without nodes: the stage that compiles starts one for each missing graph."""
     return _node_group(
@@ -44,17 +53,22 @@ def compile_node_group(
         construct_id,
         f"{construct_id}Template",
         cluster,
+        kubernetes_version,
         # The most that gp3 has: checkpoints, shards and images pass through it.
         {"volume_size": VOLUME_GIB, "iops": 6000, "throughput": 1000},
         user_data=ec2.UserData.custom(user_data(local_disks=False)),
-        instance_types=[ec2.InstanceType(instance_type)],
+        instance_types=[ec2.InstanceType(experiment.compile_instance.name)],
         min_size=0,
         desired_size=0,
         max_size=MOST_COMPILE_NODES,
         node_role=node_role(scope, f"{construct_id}Role"),
-        labels={NODE_GROUP_LABEL: COMPILE_NODES},
+        labels={NODE_GROUP_LABEL: node_label(experiment, COMPILE_NODES)},
         taints=[
-            eks.TaintSpec(key=COMPILE_NODES, value="present", effect=eks.TaintEffect.NO_SCHEDULE)
+            eks.TaintSpec(
+                key=COMPILE_NODES,
+                value=taint_value(experiment),
+                effect=eks.TaintEffect.NO_SCHEDULE,
+            )
         ],
     )
 
@@ -64,6 +78,7 @@ def _node_group(
     construct_id: str,
     template_id: str,
     cluster: eks.ICluster,
+    kubernetes_version: str,
     size: dict[str, Any],
     *,
     user_data: ec2.UserData | None = None,
@@ -82,7 +97,7 @@ def _node_group(
         block_devices=[ec2.BlockDevice(device_name="/dev/xvda", volume=volume)],
         user_data=user_data,
     )
-    return eks.Nodegroup(
+    nodes = eks.Nodegroup(
         scope,
         construct_id,
         cluster=cluster,
@@ -94,3 +109,8 @@ def _node_group(
         enable_node_auto_repair=True,
         **settings,
     )
+    # Without it a newer control plane would leave the nodes on the old kubelet. The construct has
+    # no property for it.
+    group = cast(eks.CfnNodegroup, nodes.node.default_child)
+    group.add_property_override("Version", kubernetes_version)
+    return nodes

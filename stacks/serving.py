@@ -15,12 +15,12 @@ from constructs import Construct, IDependable
 from charts.indexes import run_id
 from charts.manifests import charts
 from charts.names import (
-    NAMESPACE,
     Deployed,
     ServiceAccount,
     benchmark_pod,
     bucket_name,
     indexed_job,
+    namespace,
     prompts_bucket_name,
     quality_job,
     stopper_arn,
@@ -70,7 +70,7 @@ class ServingStack(Stack):
                 self,
                 f"{account.capitalize()}Identity",
                 cluster_name=cluster.cluster_name,
-                namespace=NAMESPACE,
+                namespace=namespace(experiment),
                 service_account=account,
                 role_arn=role.role_arn,
             )
@@ -123,6 +123,7 @@ class ServingStack(Stack):
     def _outputs(self, administrator: iam.IRole) -> None:
         """Lines for the shell, numbered in the order in which one needs them."""
         experiment = self._experiment
+        kubectl = _kubectl(experiment)
         commands = [
             (
                 "Kubeconfig",
@@ -130,10 +131,10 @@ class ServingStack(Stack):
                 f"--region {self.region} --role-arn {administrator.role_arn}",
                 "First: kubectl for this cluster",
             ),
-            ("Watch", f"{_KUBECTL} get pods --watch", "Watch the pods"),
+            ("Watch", f"{kubectl} get pods --watch", "Watch the pods"),
             (
                 "Preparation",
-                f"{_KUBECTL} logs --selector component=prepare --all-containers --prefix "
+                f"{kubectl} logs --selector component=prepare --all-containers --prefix "
                 # A download, and a compile Job a variant, which has four containers at most.
                 f"--follow --max-log-requests {max(10, 1 + 4 * len(variants(experiment)))} "
                 "--ignore-errors",
@@ -158,7 +159,10 @@ def _manifests(chart: Chart) -> Iterator[tuple[str, list[Any]]]:
             yield f"{chart.node.id}-{manifest['kind']}-{manifest['metadata']['name']}", [manifest]
 
 
-_KUBECTL: Final = f"kubectl --namespace {NAMESPACE}"
+def _kubectl(experiment: Experiment) -> str:
+    return f"kubectl --namespace {namespace(experiment)}"
+
+
 # Made again as it was applied: what controllers have added to an object is no part of a new one. A
 # Job goes after its pods: one that goes first can leave its successor without pods for minutes
 # (kubernetes v1.35.4, job_controller.go, addPod).
@@ -166,17 +170,17 @@ _REPLACE: Final = "kubectl replace --force --cascade=foreground --save-config -f
 
 
 def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:
-    pod, job = benchmark_pod(experiment), quality_job(experiment)
+    pod, job, kubectl = benchmark_pod(experiment), quality_job(experiment), _kubectl(experiment)
     return [
-        ("Results", f"{_KUBECTL} logs --follow {pod}", "The benchmark and its table"),
+        ("Results", f"{kubectl} logs --follow {pod}", "The benchmark and its table"),
         (
             "Again",
-            f"{_KUBECTL} apply view-last-applied pod {pod} --output yaml | {_REPLACE}",
+            f"{kubectl} apply view-last-applied pod {pod} --output yaml | {_REPLACE}",
             "Another run",
         ),
         (
             "Quality",
-            f"{_KUBECTL} patch $({_KUBECTL} get job --selector app={job} --output name) "
+            f"{kubectl} patch $({kubectl} get job --selector app={job} --output name) "
             """--type merge --patch '{"spec":{"suspend":false}}'""",
             "GSM8K against the services",
         ),
@@ -186,18 +190,19 @@ def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:
 def _for_indexes(experiment: Experiment, bucket: str) -> list[tuple[str, str, str]]:
     """The same for variants that are measured one by one: of a sweep, or as jobs."""
     selector, run = f"--selector app={indexed_job(experiment)}", run_id(experiment)
+    kubectl = _kubectl(experiment)
     serves, collects = "its vLLM and its benchmark", "its inference_demo and what is collected"
     columns = "COMPLETE:.status.completedIndexes,FAILED:.status.failedIndexes"
     return [
         (
             "Indexes",
-            f"{_KUBECTL} get job {selector} "
+            f"{kubectl} get job {selector} "
             f"--output custom-columns=NAME:.metadata.name,ALL:.spec.completions,{columns}",
             "Which indexes are complete, and which have failed",
         ),
         (
             "Index",
-            f"{_KUBECTL} logs {selector},batch.kubernetes.io/job-completion-index=0 "
+            f"{kubectl} logs {selector},batch.kubernetes.io/job-completion-index=0 "
             "--all-containers --prefix --tail 50 --follow --max-log-requests 1000 --ignore-errors",
             f"One index: its artifact, {serves if experiment.sweep else collects}",
         ),
@@ -209,7 +214,7 @@ def _for_indexes(experiment: Experiment, bucket: str) -> list[tuple[str, str, st
         ),
         (
             "Again",
-            f"{_KUBECTL} apply view-last-applied job {selector} --output yaml | {_REPLACE}",
+            f"{kubectl} apply view-last-applied job {selector} --output yaml | {_REPLACE}",
             "Indexes that have failed, once more; complete ones are kept",
         ),
     ]

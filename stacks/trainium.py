@@ -12,10 +12,13 @@ from charts.names import (
     NEURON_TAINT,
     NODE_GROUP_LABEL,
     TRAINIUM_NODES,
+    node_label,
     stopper_name,
+    taint_value,
 )
 from experiment.hardware import MOST_TRAINIUM_NODES
 from experiment.schema import CompileNode, Experiment, Purchase
+from stacks.cluster import KUBERNETES_VERSION
 from stacks.constructs.neuron_dra_driver import NeuronDraDriver
 from stacks.constructs.neuron_node_group import NeuronNodeGroup
 from stacks.constructs.scale_to_zero import ScaleToZero
@@ -51,7 +54,8 @@ class TrainiumStack(Stack):
                 self,
                 "CompileNodes",
                 cluster=cluster,
-                instance_type=experiment.compile_instance.name,
+                kubernetes_version=KUBERNETES_VERSION,
+                experiment=experiment,
             )
         NeuronDraDriver(self, "NeuronDra", cluster=cluster, nodes=nodes)
         ending = ScaleToZero(
@@ -104,7 +108,8 @@ class TrainiumStack(Stack):
             reservation_id=capacity.reservation_id,
             # The newest one's driver may be one that the image's runtime library cannot start with.
             ami_release=experiment.serving_runtime.ami_release,
-            labels={NODE_GROUP_LABEL: TRAINIUM_NODES},
+            labels={NODE_GROUP_LABEL: node_label(experiment, TRAINIUM_NODES)},
             taint=NEURON_TAINT,
+            taint_value=taint_value(experiment),
             instance_tags={"Experiment": experiment.name, "Name": f"{experiment.name}-trainium"},
         ).nodes

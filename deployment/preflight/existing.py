@@ -6,10 +6,9 @@ from typing import Any, Final
 
 from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api
 
-from charts.names import NAMESPACE, NEURON_TAINT
+from charts.names import NEURON_TAINT, namespace
 from deployment.account import Deployment, ask
 from deployment.cluster import NoCluster, connected, kubernetes_errors
-from deployment.lifecycle import TAG
 from deployment.preflight.check import Finding, ok, refused, warning
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 
@@ -86,7 +85,7 @@ def cluster(deployment: Deployment) -> Iterator[Finding]:
         look = f"aws eks list-clusters --region {deployment.region}"
         yield refused(f"there is no {name} in {deployment.region}", f"set aws.cluster: {look}")
         return
-    described, others = answer["cluster"], ", ".join(_owners(deployment))
+    described = answer["cluster"]
     version, network = described["version"], described["resourcesVpcConfig"]
     place = f"vpc: {network['vpcId']}, cluster_security_group: {network['clusterSecurityGroupId']}"
     elsewhere = place != f"vpc: {aws.vpc}, cluster_security_group: {aws.cluster_security_group}"
@@ -94,14 +93,12 @@ def cluster(deployment: Deployment) -> Iterator[Finding]:
     old, new = f"has Kubernetes {version}", f"charts and images are for {KUBERNETES_VERSION}"
     update = f"aws eks update-cluster-config --region {deployment.region} --name {name}"
     update += " --access-config authenticationMode=API_AND_CONFIG_MAP"
-    shared = f"namespace {NAMESPACE} is that of {others}: one experiment at a time"
     yield from _applying(
         "",
         f"{name}, Kubernetes {version}",
         (version != KUBERNETES_VERSION, refused, old, new),
         (elsewhere, refused, "is not where the file says", f"set under aws: {place}"),
         (is_old, refused, "takes no access entries, by which a deploy gets in", update),
-        (bool(others), refused, shared, "destroy that one, or name another cluster"),
     )
 
 
@@ -119,18 +116,6 @@ def _is_moved(deployment: Deployment) -> bool:
 
 def _vpc_id(answer: dict[str, Any]) -> str:
     return str(answer["cluster"]["resourcesVpcConfig"]["vpcId"])
-
-
-def _owners(deployment: Deployment) -> list[str]:
-    """The other experiments in the cluster: namespace and release of the driver are for one."""
-    eks, of_cluster = deployment.client("eks"), {"clusterName": deployment.cluster_name}
-    owners = set()
-    listed = eks.list_pod_identity_associations(**of_cluster, namespace=NAMESPACE)
-    for each in listed["associations"]:
-        request = {**of_cluster, "associationId": each["associationId"]}
-        association = eks.describe_pod_identity_association(**request)["association"]
-        owners.add(association.get("tags", {}).get(TAG, "somebody else"))
-    return sorted(owners - {deployment.name})
 
 
 def addons(deployment: Deployment) -> Iterator[Finding]:
@@ -197,7 +182,7 @@ def inside(deployment: Deployment) -> Iterator[Finding]:
     is_driven = any("neuron-dra-driver" in name for name in on_ours)
     is_driven = is_driven and deployment.stack(f"{deployment.name}-trainium") is None
     driven = "a Neuron DRA driver is there, which a deploy would take over and a destroy remove"
-    exempt = f"exempt namespace {NAMESPACE}"
+    exempt = f"exempt namespace {namespace(deployment.experiment)}"
     yield from _applying(
         "",
         "nobody changes or refuses pods, or hands out Neuron devices",

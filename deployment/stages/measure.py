@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from kubernetes.client import ApiClient, CoreV1Api, V1Job, V1Pod
+from kubernetes.client import CoreV1Api, V1Job, V1Pod
 from pydantic import BaseModel, ValidationError
 
 from charts.indexes import indexed_config, run_id
 from charts.llmperf import benchmark_config
-from charts.names import NAMESPACE, Component, benchmark_pod, indexed_job
+from charts.names import Component, benchmark_pod, indexed_job
 from deployment import cluster, pods, results
 from deployment.account import Bucket, Deployment, DeploymentError
-from deployment.cluster import connected, kubernetes_errors
+from deployment.cluster import Api, connected, kubernetes_errors
 from deployment.stages.nodes import STOPPED, are_stopped, not_ready
 from deployment.stages.stage import Progress, Stage, StageFailed
 from experiment.variants import variants
@@ -99,7 +99,7 @@ class Benchmark(Stage):
         return f"run {run} is complete"
 
 
-def _by_pod(deployment: Deployment, api: ApiClient, progress: Progress) -> str:
+def _by_pod(deployment: Deployment, api: Api, progress: Progress) -> str:
     """The id of the run of the pod that the deploy has made, and that waits for the services."""
     name, before = benchmark_pod(deployment.experiment), 0
 
@@ -139,18 +139,18 @@ def _by_pod(deployment: Deployment, api: ApiClient, progress: Progress) -> str:
     return progress.until(look)
 
 
-def _is_stale(api: ApiClient, pod: V1Pod) -> bool:
+def _is_stale(api: Api, pod: V1Pod) -> bool:
     """Whether a deploy has changed the pod's configuration after it has read it."""
     status = next(iter(pod.status.container_statuses or []), None)
     if status is None or not (status.state and status.state.running):
         return False
     with kubernetes_errors():
-        config = CoreV1Api(api).read_namespaced_config_map(pod.metadata.name, NAMESPACE)
+        config = CoreV1Api(api).read_namespaced_config_map(pod.metadata.name, api.namespace)
     changed = [each.time for each in config.metadata.managed_fields or [] if each.time]
     return bool(changed) and max(changed) > status.state.running.started_at
 
 
-def _by_indexes(deployment: Deployment, api: ApiClient, progress: Progress) -> str:
+def _by_indexes(deployment: Deployment, api: Api, progress: Progress) -> str:
     """The id of the run of the Job that the deploy has made, once all variants are in it."""
     name = indexed_job(deployment.experiment)
 
@@ -188,7 +188,7 @@ def _by_indexes(deployment: Deployment, api: ApiClient, progress: Progress) -> s
     return progress.until(look)
 
 
-def _index_progress(deployment: Deployment, api: ApiClient, job: V1Job) -> Iterator[str]:
+def _index_progress(deployment: Deployment, api: Api, job: V1Job) -> Iterator[str]:
     names = index_config(deployment).names
     yield f"{len(complete_indexes(deployment))} of {len(names)} variants are complete"
     if failed := job.status.failed_indexes:

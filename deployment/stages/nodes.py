@@ -4,13 +4,13 @@ import datetime
 from collections.abc import Iterator
 from typing import Final
 
-from kubernetes.client import ApiClient, CoreV1Api, V1Pod
+from kubernetes.client import CoreV1Api, V1Pod
 
 from charts.indexes import NEVER
-from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, TRAINIUM_NODES
+from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, TRAINIUM_NODES, node_label
 from deployment import cluster, guard, nodes, pods
 from deployment.account import Bucket, Deployment, DeploymentError
-from deployment.cluster import connected, kubernetes_errors
+from deployment.cluster import Api, connected, kubernetes_errors
 from deployment.nodes import Group, Kind
 from deployment.stages.stage import Progress, Stage, StageFailed
 
@@ -35,18 +35,18 @@ class Start(Stage):
                 progress.until(lambda: self._look(api, progress))
             except StageFailed:
                 # Otherwise they would come once they can, when nobody waits for them any more.
-                if not _joined(api):
+                if not self._joined(api):
                     guard.stop(self.deployment, Kind.TRAINIUM)
                 raise
         until = guard.find(self.deployment, Kind.TRAINIUM) or until
         return f"{capacity.nodes} x {capacity.instance_type}, until {until:%Y-%m-%d %H:%M} UTC"
 
-    def _look(self, api: ApiClient, progress: Progress) -> bool | None:
+    def _look(self, api: Api, progress: Progress) -> bool | None:
         size = self.deployment.experiment.capacity.nodes
         group = nodes.find(self.deployment, Kind.TRAINIUM)
         if group is None or not group.size:
             raise StageFailed(STOPPED)
-        joined = _joined(api)
+        joined = self._joined(api)
         if joined:
             guard.count_from(self.deployment, Kind.TRAINIUM, min(joined))
         if len(joined) >= size:
@@ -58,6 +58,16 @@ class Start(Stage):
         why = why_no_nodes(self.deployment, group)
         progress.wait("; ".join([f"{len(joined)} of {size} nodes are ready", *why]))
         return None
+
+    def _joined(self, api: Api) -> list[datetime.datetime]:
+        label = node_label(self.deployment.experiment, TRAINIUM_NODES)
+        with kubernetes_errors():
+            listed = CoreV1Api(api).list_node(label_selector=f"{NODE_GROUP_LABEL}={label}").items
+        return [
+            node.metadata.creation_timestamp
+            for node in listed
+            if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
+        ]
 
 
 class Stop(Stage):
@@ -74,7 +84,7 @@ class Stop(Stage):
         return f"nodes scaled to 0: {' and '.join(stopped) or 'none'}"
 
 
-def closed_devices(api: ApiClient) -> str | None:
+def closed_devices(api: Api) -> str | None:
     """Why no pod has opened its devices yet; None once one has, or where none is going to.
 
     Raises StageFailed if a pod may not open them, because then neither a graph nor a service is
@@ -101,7 +111,7 @@ def closed_devices(api: ApiClient) -> str | None:
     return None
 
 
-def not_ready(api: ApiClient, selector: str) -> Iterator[str]:
+def not_ready(api: Api, selector: str) -> Iterator[str]:
     """Why each pod that is not ready is not."""
     for pod in cluster.pods(api, selector):
         if reason := pods.reason(api, pod):
@@ -125,17 +135,6 @@ def are_stopped(deployment: Deployment) -> bool:
     """Whether the Trainium nodes are to be 0 now, by hand or by their guard."""
     group = nodes.find(deployment, Kind.TRAINIUM)
     return group is None or not group.size
-
-
-def _joined(api: ApiClient) -> list[datetime.datetime]:
-    with kubernetes_errors():
-        selector = f"{NODE_GROUP_LABEL}={TRAINIUM_NODES}"
-        listed = CoreV1Api(api).list_node(label_selector=selector).items
-    return [
-        node.metadata.creation_timestamp
-        for node in listed
-        if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
-    ]
 
 
 def end_nodes(deployment: Deployment) -> str:

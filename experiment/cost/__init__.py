@@ -2,10 +2,9 @@
 
 Pure: every figure follows from the experiment, from dated prices and from assumed durations.
 
-A Capacity Block is sold by the day and prepaid, whatever of it is used. EC2 User Guide, "Find and
-purchase Capacity Blocks" (2026-11-23): durations are whole days up to 14, then whole weeks up to
-182 days, and all blocks end at 11:30 UTC. One that starts at another time lasts somewhat less or
-more (docs/assumptions.md).
+A Capacity Block is prepaid, whatever of it is used. One asks for whole days up to 14, or whole
+weeks up to 182 days (EC2 API, ``DescribeCapacityBlockOfferings``). All blocks end at 11:30 UTC, so
+one that begins at once lasts less or more: docs/cost.md has what was offered.
 """
 
 import datetime
@@ -41,16 +40,9 @@ class Block:
         return self.hours * self.instances * self.usd_per_hour
 
 
-def smallest(experiment: Experiment, hours: float) -> Block | None:
-    """The shortest that leaves the nodes ``hours``, and at most 182 days.
-
-    None where no block is bought: spot, a reservation, or on demand at a price that is on demand.
-    """
+def shortest_block(experiment: Experiment, hours: float) -> Block:
+    """The shortest in whole days that leaves the nodes ``hours``; 182 days if none does."""
     capacity = experiment.capacity
-    if Purchase.CAPACITY_BLOCK not in (capacity.purchase, capacity.price.purchase):
-        return None
-    if capacity.purchase not in (Purchase.CAPACITY_BLOCK, Purchase.ON_DEMAND):
-        return None
     needed = datetime.timedelta(hours=hours) + SCALED_IN
     days = next((days for days in DAYS if datetime.timedelta(days=days) >= needed), DAYS[-1])
     price = capacity.price.usd_per_hour
@@ -64,7 +56,7 @@ class Cost:
     parts: tuple[Part, ...]
     stages: tuple[Stage, ...]
     block: Block | None
-    """What must be bought for the Trainium nodes, if they are sold by the day."""
+    """What must be bought, where the Trainium nodes are of a Capacity Block."""
 
     @property
     def hours(self) -> float:
@@ -76,16 +68,17 @@ class Cost:
 
     @property
     def usd_to_pay(self) -> float:
-        """The same, with the whole Capacity Block in place of its used hours."""
-        if self.block is None:
-            return self.usd
-        node_hours = self.block.instances * self.hours_of(CostGroup.TRAINIUM)
-        return self.usd - node_hours * self.block.usd_per_hour + self.block.usd
+        return self.usd_with(self.block) if self.block else self.usd
+
+    def usd_with(self, block: Block) -> float:
+        """USD in all with the whole ``block`` in place of the hours used of it."""
+        node_hours = block.instances * self.hours_of(CostGroup.TRAINIUM)
+        return self.usd - node_hours * block.usd_per_hour + block.usd
 
     @property
     def amount(self) -> str:
-        with_block = f" ({self.usd_to_pay:.2f} with the whole Capacity Block)" if self.block else ""
-        return f"{self.usd:.2f} USD{with_block}"
+        used = f" ({self.usd:.2f} used; the Capacity Block is paid as a whole)"
+        return f"{self.usd_to_pay:.2f} USD{used if self.block else ''}"
 
     @property
     def idle_usd_per_hour(self) -> float:
@@ -93,7 +86,7 @@ class Cost:
         return sum(part.usd_per_hour for part in self.parts if part.group in ALWAYS)
 
     def hours_of(self, group: CostGroup) -> float:
-        """The stages in which that stands."""
+        """Hours during which this group runs."""
         return sum(stage.hours for stage in self.stages if group in stage.groups)
 
 
@@ -101,7 +94,9 @@ def cost(experiment: Experiment) -> Cost:
     """What ``experiment`` costs by estimate."""
     in_order = stages(experiment)
     hours = sum(stage.hours for stage in in_order if CostGroup.TRAINIUM in stage.groups)
-    return Cost(parts(experiment), in_order, smallest(experiment, hours))
+    is_block = experiment.capacity.purchase is Purchase.CAPACITY_BLOCK
+    block = shortest_block(experiment, hours) if is_block else None
+    return Cost(parts(experiment), in_order, block)
 
 
 def guard_hours(experiment: Experiment) -> float:

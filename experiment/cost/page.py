@@ -7,8 +7,15 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from experiment.cost import Block, Cost, CostGroup, compile_guard_hours, cost, guard_hours
-from experiment.cost.prices import HOURS_PER_MONTH, SPOT_USD
+from experiment.cost import (
+    Cost,
+    CostGroup,
+    compile_guard_hours,
+    cost,
+    guard_hours,
+    shortest_block,
+)
+from experiment.cost.prices import BLOCKS_SEEN, HOURS_PER_MONTH, SPOT_USD
 from experiment.hardware import TRN2_48XLARGE
 from experiment.schema import CompileNode, Experiment, Purchase
 
@@ -23,13 +30,13 @@ def page(experiment: Experiment, file: str, width: int) -> str:
     costs, text = cost(experiment), io.StringIO()
     console = Console(file=text, width=max(width, _NARROWEST), highlight=False, markup=False)
     console.print(
-        f"{experiment.name} ({file}): {costs.hours:.2f} h and {costs.amount} by estimate, if "
-        "nothing of it is there yet"
+        f"{experiment.name} ({file}): {costs.hours:.2f} h and {costs.amount} by estimate, with "
+        f"purchase: {experiment.capacity.purchase}, if nothing of it is there yet"
     )
     for title, figures, rows in (
         ("By hour", (2, 3, 4), _by_hour(costs)),
         ("By stage", (1, 2, 3), _by_stage(costs)),
-        ("To buy", (), _to_buy(costs, costs.block) if costs.block else iter(())),
+        ("To buy", (), _to_buy(experiment, costs)),
         ("Afterwards", (), _afterwards(experiment, costs)),
         ("Prices and durations", (), _sources(experiment)),
     ):
@@ -67,27 +74,30 @@ def _by_stage(costs: Cost) -> Rows:
         yield "", "", "", f"{costs.usd_to_pay:.2f}", "to pay"
 
 
-def _to_buy(costs: Cost, block: Block) -> Rows:
-    hours = costs.hours_of(CostGroup.TRAINIUM)
+def _to_buy(experiment: Experiment, costs: Cost) -> Rows:
+    """The Capacity Block of the file, or what there is where nothing is to be had on demand."""
+    capacity, hours = experiment.capacity, costs.hours_of(CostGroup.TRAINIUM)
+    is_block = capacity.purchase is Purchase.CAPACITY_BLOCK
+    block, (low, high) = costs.block or shortest_block(experiment, hours), SPOT_USD
     node_hours = block.instances * hours
-    used, (low, high) = node_hours * block.usd_per_hour, SPOT_USD
+    if capacity.purchase is Purchase.ON_DEMAND:
+        yield "on demand", "often refused, and AWS lists no price: docs/cost.md"
+    elif not is_block:
+        return
+    if block.instance_type == TRN2_48XLARGE.name:
+        yield (
+            "spot",
+            f"seen in us-east-2 at {low:.2f} to {high:.2f} USD an hour, rarely available: "
+            f"{node_hours:.2f} h x {low:.2f} = {node_hours * low:.2f} USD",
+        )
+    if not is_block and capacity.price.purchase is not Purchase.CAPACITY_BLOCK:
+        return
     yield (
         "Capacity Block",
         f"{block.hours:.4g} h x {block.instances} {block.instance_type} x {block.usd_per_hour:g} = "
-        f"{block.usd:.2f} USD, prepaid; the shortest that holds {hours:.2f} h: "
-        "it is sold by the day, ends at 11:30 UTC, and EKS takes its nodes 40 minutes before",
-    )
-    yield (
-        "in all",
-        f"{costs.usd:.2f} used - {used:.2f} of it in the block + {block.usd:.2f} = "
-        f"{costs.usd_to_pay:.2f} USD to pay",
-    )
-    if block.instance_type != TRN2_48XLARGE.name:
-        return
-    yield (
-        "try first",
-        f"capacity.purchase: spot, seen in us-east-2 at {low:.2f} to {high:.2f} USD an hour, often "
-        f"not to be had: {node_hours:.2f} h x {low:.2f} = {node_hours * low:.2f} USD",
+        f"{block.usd:.2f} USD, prepaid: the shortest in whole days that holds {hours:.2f} h, "
+        f"{costs.usd_with(block):.2f} USD in all. EKS takes its nodes 40 minutes before it ends, "
+        f"at 11:30 UTC; one that begins at once is shorter. {BLOCKS_SEEN[block.instance_type]}",
     )
 
 

@@ -15,8 +15,9 @@ from constructs import Construct
 from stacks.constructs.node_config import user_data
 from stacks.roles import node_role
 
-VOLUME_GIB: Final = 500
-"""Of the root volume. Images and scratch space are on the instance's own disks."""
+VOLUME_GIB: Final = 100
+"""Root volume. Images, pods and their logs are on the instance's own disks
+(amazon-eks-ami 81fec2e8, ``setup-local-disks``)."""
 
 
 class NeuronNodeGroup(Construct):
@@ -46,6 +47,7 @@ class NeuronNodeGroup(Construct):
         ami_release: str,
         labels: Mapping[str, str],
         taint: str,
+        taint_value: str,
         instance_tags: Mapping[str, str],
     ) -> None:
         """A group of ``cluster``, whose VPC and security group are known.
@@ -60,7 +62,7 @@ class NeuronNodeGroup(Construct):
         - ``ami_release``: e.g. ``1.35.6-20260714``, for the cluster's Kubernetes (changelog of
           awslabs/amazon-eks-ami). Its driver must suit the Neuron runtime of the images.
         - ``taint``: key of the taint ``NoSchedule``; the DRA driver tolerates
-          ``aws.amazon.com/neuron``.
+          ``aws.amazon.com/neuron`` with any ``taint_value``.
         - ``instance_tags``: also of their volumes and interfaces, to which EKS passes no tag on.
 
         Raises ValueError if ``capacity_type`` and ``reservation_id`` do not go together.
@@ -94,7 +96,9 @@ class NeuronNodeGroup(Construct):
                 id=template.ref, version=template.attr_latest_version_number
             ),
             labels=labels,
-            taints=[eks.TaintSpec(key=taint, value="present", effect=eks.TaintEffect.NO_SCHEDULE)],
+            taints=[
+                eks.TaintSpec(key=taint, value=taint_value, effect=eks.TaintEffect.NO_SCHEDULE)
+            ],
             enable_node_auto_repair=True,
             max_unavailable=1,
         )

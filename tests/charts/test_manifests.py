@@ -6,7 +6,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from charts.names import NAMESPACE, VLLM_PORT, Component
+from charts.names import VLLM_PORT, Component, namespace
 from experiment import Experiment
 from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import MATRIX
@@ -21,7 +21,7 @@ def test_follows_the_schemas_of_the_clusters_version_in_its_namespace(each: Synt
     for manifests in each.manifests.values():
         for manifest in manifests:
             kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
-            expected = None if manifest["kind"] in CLUSTER_SCOPED else NAMESPACE
+            expected = None if manifest["kind"] in CLUSTER_SCOPED else namespace(each.experiment)
             assert manifest["metadata"].get("namespace") == expected
 
 

@@ -245,7 +245,6 @@ def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
 ) -> None:
     """A pod can be changed in nothing else."""
     changes = {
-        "name": "other",
         "aws.region": "eu-north-1",
         "aws.availability_zones": ["eu-north-1a", "eu-north-1b"],
         "capacity.availability_zone": "eu-north-1a",

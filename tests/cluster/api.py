@@ -9,13 +9,14 @@ from typing import Any, Final, TypeVar
 from kubernetes import config, dynamic
 from kubernetes.client import ApiException
 
-from charts.names import NAMESPACE
 from tests.control_plane.servers import ControlPlane
 
 Manifest = dict[str, Any]
 
 T = TypeVar("T")
 
+NAMESPACE: Final = "speculative-decoding"
+"""That of the article's experiment, whose name most experiments here have."""
 SECONDS: Final = 60.0
 """What the slowest of the things waited for takes is a tenth of it."""
 _POLL_SECONDS: Final = 0.1

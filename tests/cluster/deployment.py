@@ -9,8 +9,7 @@ from typing import Final
 
 from ruamel.yaml import YAML
 
-from charts.names import NAMESPACE
-from tests.cluster.api import SECONDS, Cluster, Manifest
+from tests.cluster.api import NAMESPACE, SECONDS, Cluster, Manifest
 
 _GROUP: Final = "resource.aws.com/devicegroup8_id"
 
@@ -22,7 +21,9 @@ def objects(manifests: Path) -> list[Manifest]:
 
 
 @contextlib.contextmanager
-def deployed(cluster: Cluster, manifests: Path, *, server_side: bool = True) -> Iterator[None]:
+def deployed(
+    cluster: Cluster, manifests: Path, namespace: str = NAMESPACE, *, server_side: bool = True
+) -> Iterator[None]:
     """Applies ``manifests``; on leaving, what runs and what it claims by is gone. Raises Refused.
 
     The namespace stays, with what is the same for all tests: to end, it takes ten seconds. A Job
@@ -35,7 +36,7 @@ def deployed(cluster: Cluster, manifests: Path, *, server_side: bool = True) -> 
     finally:
         cluster.kubectl(
             *("delete", "deployments,jobs,pods,resourceclaims,resourceclaimtemplates", "--all"),
-            *("--namespace", NAMESPACE, "--cascade=foreground", f"--timeout={SECONDS:.0f}s"),
+            *("--namespace", namespace, "--cascade=foreground", f"--timeout={SECONDS:.0f}s"),
         )
 
 
@@ -47,21 +48,21 @@ def refusal(pod: Manifest) -> str:
     return ""
 
 
-def pods(cluster: Cluster, label: str, value: str) -> list[Manifest]:
+def pods(cluster: Cluster, label: str, value: str, namespace: str = NAMESPACE) -> list[Manifest]:
     """Pods by a label, those that end left out."""
     return [
         pod
-        for pod in cluster.all("Pod")
+        for pod in cluster.all("Pod", namespace)
         if pod["metadata"].get("labels", {}).get(label) == value
         and "deletionTimestamp" not in pod["metadata"]
     ]
 
 
-def node_with_label(cluster: Cluster, label: str, value: str) -> str:
+def node_with_label(cluster: Cluster, label: str, value: str, namespace: str = NAMESPACE) -> str:
     """The node of the one pod with a label."""
 
     def look() -> str | None:
-        nodes = (pod["spec"].get("nodeName") for pod in pods(cluster, label, value))
+        nodes = (pod["spec"].get("nodeName") for pod in pods(cluster, label, value, namespace))
         return next(filter(None, nodes), None)
 
     return cluster.until(look, f"a node for {label}={value}")

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, TRAINIUM_NODES
+from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, TRAINIUM_NODES, node_label
 from charts.namespace import DRIVER
 from experiment import hardware
 from experiment.hardware import InstanceType
@@ -54,7 +54,8 @@ def compile_nodes(synthesised: Synthesised) -> list[Manifest]:
     ]
 
 
-def _node_group(synthesised: Synthesised, stack: str, label: str | None = None) -> dict[str, Any]:
+def _node_group(synthesised: Synthesised, stack: str, kind: str | None = None) -> dict[str, Any]:
+    label = node_label(synthesised.experiment, kind) if kind else None
     (group,) = (
         resource["Properties"]
         for resource in synthesised.template(stack)["Resources"].values()

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from charts.names import NAMESPACE
 from deployment.pods import reason as reason_of
-from tests.cluster.api import Cluster, Manifest
+from tests.cluster.api import NAMESPACE, Cluster, Manifest
 from tests.cluster.deployment import deployed, node_with_label, objects, typed
 from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from charts.names import NAMESPACE
 from experiment import Experiment
 from experiment.hardware import TRN2_3XLARGE
 from tests.charts.test_vllm import EAGLE3
-from tests.cluster.api import Cluster, Manifest
+from tests.cluster.api import NAMESPACE, Cluster, Manifest
 from tests.cluster.conftest import add_trainium
 from tests.cluster.deployment import (
     deployed,

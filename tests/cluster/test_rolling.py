@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pytest
 from ruamel.yaml import YAML
 
-from charts.names import NAMESPACE, ServiceAccount
+from charts.names import ServiceAccount
 from charts.scripts.relaunch import Deployments, relaunch
 from experiment import Experiment
-from tests.cluster.api import Cluster, Manifest
+from tests.cluster.api import NAMESPACE, Cluster, Manifest
 from tests.cluster.deployment import (
     deployed,
     devices,

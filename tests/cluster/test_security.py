@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from kubernetes.client import ApiException
 
-from charts.names import NAMESPACE, ServiceAccount
-from tests.cluster.api import Cluster, Manifest
+from charts.names import ServiceAccount
+from tests.cluster.api import NAMESPACE, Cluster, Manifest
 from tests.cluster.deployment import objects
 
 EVERYONES = [

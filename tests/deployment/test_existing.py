@@ -128,7 +128,6 @@ FAULTS: Final[list[tuple[Callable[[Any], None], str, str]]] = [
         "takes no access entries",
         "authenticationMode=API_AND_CONFIG_MAP",
     ),
-    (lambda f: f.tenants.update(a="other"), "is that of other", "destroy that one"),
     (lambda f: f.installed.pop("eks-pod-identity-agent"), "refused cluster's add", "create-addon"),
     (lambda f: f.installed.pop("eks-node-monitoring-agent"), "warning cluster's", "create-addon"),
     (lambda f: f.installed["vpc-cni"].clear(), "network policies do not hold", "enableNetwork"),

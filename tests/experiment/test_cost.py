@@ -15,7 +15,7 @@ from experiment.cost import (
     cost,
     durations,
     guard_hours,
-    smallest,
+    shortest_block,
 )
 from experiment.cost.durations import COMPILE_SECONDS, START_SECONDS, estimate, index_seconds
 from experiment.cost.page import page
@@ -159,9 +159,9 @@ def test_the_page_fits_the_terminal_and_has_the_figures() -> None:
         assert part.formula in text
     assert re.search(f"in all +{costed.hours:.2f} +{costed.usd:.2f}", text)
     assert f"{730 * costed.idle_usd_per_hour:.0f} USD a month" in text
-    for hours, usd, is_early in ((3, "107.45", False), (1, "35.82", True)):
+    for hours, usd, is_early in ((3, "107.32", False), (1, "35.77", True)):
         text = page(of({"capacity.max_hours": hours}), "mine.yaml", 400)
-        assert f"at most {hours} h x 35.82 = {usd} USD" in text
+        assert f"at most {hours} h x 35.77 = {usd} USD" in text
         assert ("so the guard ends them before the run ends" in text) is is_early
 
 
@@ -171,30 +171,36 @@ BLOCK: Final = {
 }
 
 
+def test_a_total_has_the_capacity_block_that_the_file_buys() -> None:
+    costed = cost(of(BLOCK))
+    headline, _, text = page(of(BLOCK), "mine.yaml", 400).partition("\n")
+    to_pay = f"{costed.usd - PRICE * costed.hours_of(CostGroup.TRAINIUM) + 24 * PRICE:.2f}"
+    assert f" {to_pay} USD ({costed.usd:.2f} used; " in headline
+    assert "purchase: capacity-block" in headline
+    assert len(re.findall(rf"to pay +{to_pay}\n|{to_pay}  to pay\n", text)) == 2
+    assert (
+        f"858.26 USD, prepaid: the shortest in whole days that holds 1.21 h, {to_pay} USD" in text
+    )
+
+
 @pytest.mark.parametrize(
-    ("changes", "by_the_day"),
+    ("changes", "rows"),
     [
-        ({}, True),
-        (BLOCK, True),
-        ({"capacity.purchase": "spot"}, False),
-        ({"capacity.price.purchase": "on-demand"}, False),
+        ({}, ["on demand", "spot", "Capacity Block"]),
+        ({"capacity.price.purchase": "on-demand"}, ["on demand", "spot"]),
+        ({"capacity.purchase": "spot"}, []),
     ],
 )
-def test_a_capacity_block_is_paid_by_the_day_in_every_total(
-    changes: dict[str, Any], by_the_day: bool
+def test_what_is_not_in_the_total_is_named_as_another_way_to_buy(
+    changes: dict[str, Any], rows: list[str]
 ) -> None:
     costed = cost(of(changes))
-    text = page(of(changes), "mine.yaml", 400)
-    if not by_the_day:
-        assert costed.usd_to_pay == costed.usd
-        assert "to pay" not in text
-        return
-    node_usd = PRICE * costed.hours_of(CostGroup.TRAINIUM)
-    to_pay = f"{costed.usd - node_usd + 24 * PRICE:.2f}"
-    assert f"({to_pay} with the whole Capacity Block) by estimate" in text.partition("\n")[0]
-    assert len(re.findall(rf"to pay +{to_pay}\n|{to_pay}  to pay\n", text)) == 2
-    assert "24 h x 1 trn2.48xlarge x 35.7608 = 858.26 USD, prepaid" in text
-    assert "try first       capacity.purchase: spot, seen in us-east-2 at 8.60 to 15.34" in text
+    headline, _, text = page(of(changes), "mine.yaml", 400).partition("\n")
+    assert f" {costed.usd:.2f} USD by estimate" in headline
+    assert "to pay" not in text
+    to_buy = text.partition("\nTo buy\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.strip().partition("  ")[0] for line in to_buy] == rows
+    assert ("8 h for 308.14 USD" in text) is ("Capacity Block" in rows)
 
 
 def test_the_first_figure_costs_less_than_ten_dollars_on_demand() -> None:
@@ -206,8 +212,7 @@ def test_the_first_figure_costs_less_than_ten_dollars_on_demand() -> None:
 def test_a_capacity_block_holds_the_hours_and_lasts_whole_days_or_weeks() -> None:
     """EKS takes the nodes 40 minutes before the end."""
     for hours, days in ((23.33, 1), (23.34, 2), (14 * 24, 21), (181 * 24, 182)):
-        block = smallest(of(BLOCK), hours)
-        assert block is not None
+        block = shortest_block(of(BLOCK), hours)
         assert block.hours == days * 24
         assert block.usd == pytest.approx(days * 858.2592)
 

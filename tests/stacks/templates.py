@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from charts.names import NODE_GROUP_LABEL
+from charts.names import NODE_GROUP_LABEL, node_label
 from tests.synthesis import Synthesised
 
 
@@ -21,12 +21,13 @@ def resolved(value: Any, reference: str = "us-east-2") -> str:
     return "".join(piece if isinstance(piece, str) else reference for piece in parts)
 
 
-def node_group(synthesised: Synthesised, label: str) -> dict[str, Any]:
-    """Properties of the node group whose nodes have the project's label with that value."""
+def node_group(synthesised: Synthesised, kind: str) -> dict[str, Any]:
+    """Properties of the experiment's node group of that kind."""
+    labels = {NODE_GROUP_LABEL: node_label(synthesised.experiment, kind)}
     (group,) = (
         resource["Properties"]
         for _, resource in synthesised.resources("AWS::EKS::Nodegroup")
-        if resource["Properties"].get("Labels") == {NODE_GROUP_LABEL: label}
+        if resource["Properties"].get("Labels") == labels
     )
     return dict(group)
 

@@ -15,11 +15,12 @@ from typing import Any, Final
 from charts.indexes import indexed_config, run_id
 from charts.llmperf import benchmark_config
 from charts.names import (
-    NAMESPACE,
     NODE_GROUP_LABEL,
     TRAINIUM_NODES,
     artifact_prefix,
     model_prefix,
+    namespace,
+    node_label,
 )
 from experiment import Experiment
 from experiment.variants import variants
@@ -119,7 +120,7 @@ class Cluster:
         manifest["metadata"] |= {
             "uid": str(uuid.uuid4()),
             "generation": 1,
-            "namespace": NAMESPACE,
+            "namespace": namespace(self.experiment),
             "creationTimestamp": self._aws.clock.now().isoformat(),
         }
         if work := self._work(manifest):
@@ -222,7 +223,7 @@ class Cluster:
         return {
             "metadata": {
                 "name": f"trainium-{number}",
-                "labels": {NODE_GROUP_LABEL: TRAINIUM_NODES},
+                "labels": {NODE_GROUP_LABEL: node_label(self.experiment, TRAINIUM_NODES)},
                 "creationTimestamp": self._aws.clock.moment(since).isoformat(),
             },
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},

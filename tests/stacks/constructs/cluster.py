@@ -49,6 +49,7 @@ def neuron_nodes(
         "ami_release": "1.35.6-20260714",
         "labels": {"a": "label"},
         "taint": "a-taint",
+        "taint_value": "a-value",
         "instance_tags": {"Name": "a-name"},
     }
     return NeuronNodeGroup(stack, construct_id, cluster=cluster, **properties | changes)
