@@ -72,14 +72,24 @@ class ClusterStack(Stack):
             self.cluster = self._existing_cluster(aws, vpc)
         else:
             self.cluster = self._cluster(aws, vpc)
+            # Always, though only nodes with EFA name it: CloudFormation refuses to take away an
+            # export that the nodes of an earlier deploy still use.
+            self.export_value(self.cluster.cluster_security_group_id)
             networking = networking_addons(self, self.cluster, self.cluster_name)
             role = self._system_node_role()
-            nodes = system_node_group(self, self.cluster, role, aws.cpu_zones)
+            nodes = system_node_group(self, self.cluster, KUBERNETES_VERSION, role, aws.cpu_zones)
             nodes.node.add_dependency(*networking)
             node_addons(self, self.cluster, self.cluster_name, after=nodes)
         CfnOutput(self, CLUSTER_OUTPUT, value=self.cluster_name, description="Where nodes join")
         arn = self.administrator.role_arn
         CfnOutput(self, "AdministratorRole", value=arn, description="Role for kubectl")
+        CfnOutput(
+            self,
+            "Command1Kubeconfig",
+            value=f"aws eks update-kubeconfig --name {self.cluster_name} --region {self.region} "
+            f"--role-arn {arn}",
+            description="First: kubectl for this cluster",
+        )
 
     def _existing_cluster(self, aws: Aws, vpc: ec2.IVpc) -> eks.ICluster:
         """The cluster by its names. Of it, the stack has and deletes access entries alone.
@@ -167,6 +177,10 @@ class ClusterStack(Stack):
             ),
         )
         cluster.node.add_dependency(log_group)
+        # The construct has no property for it. Otherwise EKS keeps the version past its standard
+        # support, for 0.50 USD an hour more (docs/decisions/0003).
+        resource = cast(eks.CfnCluster, cluster.node.default_child)
+        resource.add_property_override("UpgradePolicy.SupportType", "STANDARD")
         # A plain resource, which the CDK does not tag.
         barrier = cast(CfnResource, cluster.node.find_child("KubectlReadyBarrier"))
         barrier.add_property_override("Tags", {"Experiment": self.cluster_name})

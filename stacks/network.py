@@ -58,7 +58,7 @@ class NetworkStack(Stack):
         )
         reason = "The experiment names zones, for few have trn2."
         acknowledge(self.vpc, {"CloudFormation-Validate::W3010": reason})
-        self._tag_handler(experiment.name)
+        self._adopt_handler(experiment.name)
         self._flow_logs()
         self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
         self._interface_endpoints(experiment.capacity.availability_zone)
@@ -69,12 +69,22 @@ class NetworkStack(Stack):
         """The zones that the experiment names. A stack with a known account would look them up."""
         return self._zones
 
-    def _tag_handler(self, name: str) -> None:
-        """Tags the function that closes the default security group, which the CDK does not tag."""
+    def _adopt_handler(self, name: str) -> None:
+        """Tags the function that closes the default security group, and gives it a log group.
+
+        The CDK does neither. Lambda would make a log group that outlives the stack.
+        """
         handler = self.node.find_child("Custom::VpcRestrictDefaultSGCustomResourceProvider")
-        for suffix in ("Role", "Handler"):
-            resource = cast(CfnResource, handler.node.find_child(suffix))
+        group = logs.LogGroup(
+            self,
+            "HandlerLogs",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        resources = {s: cast(CfnResource, handler.node.find_child(s)) for s in ("Role", "Handler")}
+        for resource in resources.values():
             resource.add_property_override("Tags", [{"Key": "Experiment", "Value": name}])
+        resources["Handler"].add_property_override("LoggingConfig.LogGroup", group.log_group_name)
         reason = "It calls EC2's API only, at a deploy; in the VPC it would need the NAT gateway."
         skip(handler, "AWS::Lambda::Function", {**HANDLER, "CKV_AWS_117": reason})
 

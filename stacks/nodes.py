@@ -1,7 +1,7 @@
 """CPU nodes: those of the system, and those that compile."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
@@ -23,7 +23,11 @@ free."""
 
 
 def system_node_group(
-    scope: Construct, cluster: eks.ICluster, role: iam.Role, zones: Sequence[str]
+    scope: Construct,
+    cluster: eks.ICluster,
+    kubernetes_version: str,
+    role: iam.Role,
+    zones: Sequence[str],
 ) -> eks.Nodegroup:
     """For the add-ons, the downloads and the load generator."""
     return _node_group(
@@ -31,8 +35,9 @@ def system_node_group(
         "SystemNodes",
         "SystemNodeTemplate",
         cluster,
-        zones,
+        kubernetes_version,
         {"volume_size": 100},
+        zones,
         instance_types=[ec2.InstanceType("m7i.xlarge")],
         min_size=SYSTEM_NODES,
         max_size=SYSTEM_NODES + 1,
@@ -41,7 +46,12 @@ def system_node_group(
 
 
 def compile_node_group(
-    scope: Construct, construct_id: str, *, cluster: eks.ICluster, experiment: Experiment
+    scope: Construct,
+    construct_id: str,
+    *,
+    cluster: eks.ICluster,
+    kubernetes_version: str,
+    experiment: Experiment,
 ) -> eks.Nodegroup:
     """A node group without nodes: the stage that compiles starts one for each missing graph."""
     return _node_group(
@@ -49,9 +59,10 @@ def compile_node_group(
         construct_id,
         f"{construct_id}Template",
         cluster,
-        experiment.aws.cpu_zones,
+        kubernetes_version,
         # The most that gp3 has: checkpoints, shards and images pass through it.
         {"volume_size": VOLUME_GIB, "iops": 6000, "throughput": 1000},
+        experiment.aws.cpu_zones,
         user_data=ec2.UserData.custom(user_data(local_disks=False)),
         instance_types=[ec2.InstanceType(experiment.compile_instance.name)],
         min_size=0,
@@ -74,16 +85,14 @@ def _node_group(
     construct_id: str,
     template_id: str,
     cluster: eks.ICluster,
-    zones: Sequence[str],
+    kubernetes_version: str,
     size: dict[str, Any],
+    zones: Sequence[str],
     *,
     user_data: ec2.UserData | None = None,
     **settings: Any,
 ) -> eks.Nodegroup:
-    """CPU nodes in the private subnets of ``zones``, or of all without any.
-
-    ``settings`` are further properties.
-    """
+    """CPU nodes in private subnets; ``settings`` are further properties."""
     gp3 = ec2.EbsDeviceVolumeType.GP3
     volume = ec2.BlockDeviceVolume.ebs(
         **size, encrypted=True, volume_type=gp3, delete_on_termination=True
@@ -96,7 +105,7 @@ def _node_group(
         block_devices=[ec2.BlockDevice(device_name="/dev/xvda", volume=volume)],
         user_data=user_data,
     )
-    return eks.Nodegroup(
+    nodes = eks.Nodegroup(
         scope,
         construct_id,
         cluster=cluster,
@@ -110,3 +119,8 @@ def _node_group(
         enable_node_auto_repair=True,
         **settings,
     )
+    # Without it a newer control plane would leave the nodes on the old kubelet. The construct has
+    # no property for it.
+    group = cast(eks.CfnNodegroup, nodes.node.default_child)
+    group.add_property_override("Version", kubernetes_version)
+    return nodes

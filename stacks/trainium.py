@@ -18,6 +18,7 @@ from charts.names import (
 )
 from experiment.hardware import MOST_TRAINIUM_NODES
 from experiment.schema import CompileNode, Experiment, Purchase
+from stacks.cluster import KUBERNETES_VERSION
 from stacks.constructs.neuron_dra_driver import NeuronDraDriver
 from stacks.constructs.neuron_node_group import NeuronNodeGroup
 from stacks.constructs.scale_to_zero import ScaleToZero
@@ -53,6 +54,7 @@ class TrainiumStack(Stack):
                 self,
                 "CompileNodes",
                 cluster=cluster,
+                kubernetes_version=KUBERNETES_VERSION,
                 experiment=experiment,
             )
         NeuronDraDriver(self, "NeuronDra", cluster=cluster, nodes=nodes)

@@ -86,7 +86,7 @@ class Volume:
 VOLUMES: Final = {
     CostGroup.CLUSTER: Volume(100),
     CostGroup.COMPILE: Volume(1024, mibps=1000, iops=6000),
-    CostGroup.TRAINIUM: Volume(500),
+    CostGroup.TRAINIUM: Volume(100),
 }
 """The root volume of each node."""
 

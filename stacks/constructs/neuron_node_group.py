@@ -15,8 +15,9 @@ from constructs import Construct
 from stacks.constructs.node_config import user_data
 from stacks.roles import node_role
 
-VOLUME_GIB: Final = 500
-"""Of the root volume. Images and scratch space are on the instance's own disks."""
+VOLUME_GIB: Final = 100
+"""Root volume. Images, pods and their logs are on the instance's own disks
+(amazon-eks-ami 81fec2e8, ``setup-local-disks``)."""
 
 
 class NeuronNodeGroup(Construct):

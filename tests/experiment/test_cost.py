@@ -159,9 +159,9 @@ def test_the_page_fits_the_terminal_and_has_the_figures() -> None:
         assert part.formula in text
     assert re.search(f"in all +{costed.hours:.2f} +{costed.usd:.2f}", text)
     assert f"{730 * costed.idle_usd_per_hour:.0f} USD a month" in text
-    for hours, usd, is_early in ((3, "107.45", False), (1, "35.82", True)):
+    for hours, usd, is_early in ((3, "107.32", False), (1, "35.77", True)):
         text = page(of({"capacity.max_hours": hours}), "mine.yaml", 400)
-        assert f"at most {hours} h x 35.82 = {usd} USD" in text
+        assert f"at most {hours} h x 35.77 = {usd} USD" in text
         assert ("so the guard ends them before the run ends" in text) is is_early
 
 

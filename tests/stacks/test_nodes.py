@@ -57,6 +57,17 @@ def test_add_ons_and_libraries_follow_the_cluster_s_version(synthesised: Synthes
     assert {f"aws-cdk.lambda-layer-kubectl-v{minor}", f"cdk8s-plus-{minor}"} <= installed
 
 
+def test_nodes_follow_the_cluster_s_version(each: Synthesised) -> None:
+    for _, resource in each.resources("AWS::EKS::Nodegroup"):
+        group = resource["Properties"]
+        version = group.get("Version") or group["ReleaseVersion"].rpartition(".")[0]
+        assert version == KUBERNETES_VERSION
+
+
+def test_a_version_out_of_support_is_not_paid_for(synthesised: Synthesised) -> None:
+    assert _cluster(synthesised)["UpgradePolicy"] == {"SupportType": "STANDARD"}
+
+
 def _cluster(synthesised: Synthesised) -> dict[str, Any]:
     ((_, cluster),) = synthesised.resources("AWS::EKS::Cluster")
     return dict(cluster["Properties"])
@@ -109,7 +120,8 @@ def test_a_new_group_has_no_nodes_and_no_deploy_changes_its_size(
         group, article = node_group(each, label), node_group(synthesised, label)
         assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 0, "MaxSize": size}
         # The rest changes by a call without sizes, or makes a new group.
-        version, new = {"LaunchTemplate", "ReleaseVersion", "Tags"}, {"CapacityType", "Subnets"}
+        version = {"LaunchTemplate", "ReleaseVersion", "Version", "Tags"}
+        new = {"CapacityType", "Subnets"}
         kept = group.keys() - version - new - {"ClusterName"}
         # Which have the experiment's name: another one is another stack.
         kept -= {"Labels", "Taints"}

@@ -140,6 +140,16 @@ def test_what_outlives_the_stacks_is_the_bucket_and_logs_that_return(each: Synth
     assert {resource["Type"] for resource in retained(each)} == set(NAMES)
 
 
+def test_a_function_writes_no_log_that_outlives_its_stack(each: Synthesised) -> None:
+    """Lambda makes a group for a function that has none, and nobody deletes it."""
+    groups = json.dumps([r for _, r in each.resources("AWS::Logs::LogGroup")])
+    functions = [*each.resources("AWS::Lambda::Function")]
+    assert functions
+    for logical_id, function in functions:
+        named = function["Properties"].get("LoggingConfig", {}).get("LogGroup")
+        assert named or f'"/aws/lambda/", {{"Ref": "{logical_id}"}}' in groups, logical_id
+
+
 def test_with_an_account_a_deploy_takes_back_all_that_an_earlier_one_left(
     variation: Callable[[dict[str, Any]], Experiment], tmp_path: Path
 ) -> None:
