@@ -75,7 +75,7 @@ class Component(StrEnum):
 
 
 class ServiceAccount(StrEnum):
-    """One for each kind of pod that uses AWS. Each has its own role in ``stacks.model_store``."""
+    """One for each kind of pod that uses AWS. Each has its own role in ``stacks.identities``."""
 
     PREPARE = "prepare"
     SERVE = "serve"

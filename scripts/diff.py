@@ -149,8 +149,7 @@ def unfold(value: Any) -> Any:
     Manifests, dashboards and scripts are single strings in a template; without this, one changed
     number would show as two lines of 50 kB. A function in such a string is ``${Ref.Account}``.
     """
-    # A join of one piece is a reference with its mark: stacks.synthesizer.
-    if isinstance(value, dict) and len(value.get("Fn::Join", ["", []])[1]) > 1:
+    if isinstance(value, dict) and "Fn::Join" in value:
         separator, parts = value["Fn::Join"]
         words = (".".join(re.findall(r"\w[\w:.-]*", str(part))) for part in parts)
         texts = zip(parts, words, strict=True)

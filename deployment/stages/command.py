@@ -4,7 +4,9 @@ import contextlib
 import functools
 import signal
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from deployment import guard
 from deployment.account import Deployment, DeploymentError
@@ -85,7 +87,8 @@ def _perform_all(deployment: Deployment, *, yes: bool, again: bool) -> None:
         if stage.costs and run is None:
             # One that an earlier call began may end unattended, and its end stops the nodes: they
             # are not to be started again for it.
-            run = measured_run(deployment, again=again)
+            with _as_failure(stage):
+                run = measured_run(deployment, again=again)
             confirmed = confirmed or run is not None
         if stage.costs and not confirmed:
             estimate = cost(deployment.experiment)
@@ -104,10 +107,24 @@ def _perform_all(deployment: Deployment, *, yes: bool, again: bool) -> None:
 
 
 def _perform(stage: Stage, console: Console) -> None:
-    with console.stage(stage.name, shows_itself=stage.shows_itself) as entry:
+    with console.stage(stage.name, shows_itself=stage.shows_itself) as entry, _as_failure(stage):
         entry.result = stage.existing() or stage.perform(Progress(console, entry))
         with contextlib.suppress(DeploymentError):  # what cannot be asked is left out
             entry.result += f", {spent(stage.deployment).amount} so far"
+
+
+@contextlib.contextmanager
+def _as_failure(stage: Stage) -> Iterator[None]:
+    """Whatever nobody foresaw fails the stage in a line: its nodes are not to stand for it."""
+    try:
+        yield
+    except DeploymentError:
+        raise
+    except Exception as error:
+        *_, place = traceback.extract_tb(error.__traceback__)
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        text = " ".join(f"{stage.name}: {type(error).__name__}: {error} ({where})".split())
+        raise (StageFailed if stage.costs else DeploymentError)(text) from error
 
 
 def _ask(question: str, *, yes: bool) -> None:

@@ -1,12 +1,11 @@
 """The measurement, by one pod of all services or a Job of one index a variant, and its results."""
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from kubernetes.client import CoreV1Api, V1Job, V1Pod
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from charts.indexes import indexed_config, run_id
 from charts.llmperf import benchmark_config
@@ -40,6 +39,13 @@ _MADE_AGAIN: Final = "make experiment makes it again, and goes on"
 
 _MEASURED: Final = ("model", "load", "test_cases", "keep_answers")
 """Fields of a configuration that decide, beside the variants, what is measured."""
+
+
+class _Merged(BaseModel):
+    """What is read of a sweep's summary, which a pod has written."""
+
+    complete: frozenset[str] = frozenset()
+    """Names of the variants in it."""
 
 
 class Serve(Stage):
@@ -158,8 +164,14 @@ def _by_indexes(deployment: Deployment, api: Api, progress: Progress) -> str:
         stopped, job = are_stopped(deployment), read()
         # An index that ends at the same moment as the last one merges and uploads once more: its
         # node is not to be taken away meanwhile.
-        if (run := complete_run(deployment)) and (stopped or not job.status.active):
+        run = complete_run(deployment)
+        if run and (stopped or not job.status.active):
             return run
+        if job.status.completion_time and run is None:
+            merged = results_key(run_id(deployment.experiment), MERGED)
+            raise StageFailed(
+                f"{name} is over, and {merged} does not name all variants as complete"
+            )
         if reason := cluster.failure(job):
             failed = [pod for pod in cluster.pods_of(api, job) if pod.status.phase == "Failed"]
             words = [pods.last_words(api, pod) for pod in failed[-1:]]
@@ -230,8 +242,11 @@ def complete_run(deployment: Deployment) -> str | None:
         if names - {*complete_indexes(deployment)}:
             return None
         # Written by whichever index ends last, after all of them are complete.
-        merged = json.loads(bucket.read(results_key(run, MERGED)) or b"{}")
-        return run if names <= {*merged.get("complete", [])} else None
+        try:
+            merged = _Merged.model_validate_json(bucket.read(results_key(run, MERGED)) or b"{}")
+        except ValidationError:
+            return None
+        return run if names <= merged.complete else None
     expected = benchmark_config(deployment.experiment, bucket.name)
     entries = bucket.entries(RESULTS_PREFIX)
     for entry in sorted(entries, key=lambda entry: entry["LastModified"], reverse=True):

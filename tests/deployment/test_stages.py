@@ -148,6 +148,9 @@ def test_a_sweep_is_complete_once_all_its_variants_are_in_one_run(aws: FakeAws) 
     assert complete_run(sweep) is None
     put(aws, marks[first])
     assert complete_run(sweep) is None  # the last is still being merged
+    for body in ("[", "[]", "null", '{"complete": 5}', '{"complete": [[]]}', "[" * 100_000):
+        put(aws, f"{folder}/merged.json", body=body)
+        assert complete_run(sweep) is None
     put(aws, f"{folder}/merged.json", body=json.dumps({"complete": [*indexes.names]}))
     assert complete_run(sweep) == run_id(sweep.experiment)
 
@@ -179,6 +182,12 @@ def test_a_run_is_over_when_no_index_merges_any_more(aws: FakeAws, api: Objects)
     output = performed(Benchmark(deployment))
     assert f"run {run_id(deployment.experiment)} is complete" in output
     assert len(looks) == 6
+
+    put(aws, results_key(run_id(deployment.experiment), MERGED), body="[")
+    job["status"] = {"completionTime": "2026-12-01T00:00:00Z"}
+    api.on_read = lambda _: None
+    with pytest.raises(StageFailed, match=r"merged\.json does not name all variants"):
+        performed(Benchmark(deployment))
 
 
 def test_measuring_a_complete_sweep_anew_is_refused_before_anything_costs(

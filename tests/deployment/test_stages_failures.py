@@ -153,7 +153,7 @@ def test_a_service_is_ready_once_its_newest_change_is_carried_out(
 def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Performs one stage, which fails; returns the exit status."""
 
-    def fails(deployment: Deployment, error: DeploymentError, *, terminal: bool = False) -> int:
+    def fails(deployment: Deployment, error: BaseException, *, terminal: bool = False) -> int:
         class Failing(Stage):
             name: ClassVar[str] = "serve"
 
@@ -179,6 +179,10 @@ def test_nodes_stay_only_for_somebody_who_wants_to_look(
         ("keep", True, StageFailed, 1),
         # A run in the cluster goes on without who is out of reach, and ends its nodes itself.
         ("stop", False, DeploymentError, 1),
+        # What nobody foresaw, such as of an object that a pod has written.
+        ("stop", True, RecursionError, 0),
+        ("keep", False, AttributeError, 0),
+        ("keep", True, AttributeError, 1),
     ):
         scale(aws, 1)
         deployment = at({"capacity.after_failure": after_failure})
@@ -188,6 +192,12 @@ def test_nodes_stay_only_for_somebody_who_wants_to_look(
         assert "it never serves" in printed.err
         assert ("logs are not stored: " in printed.err) is (remaining == 0)
         assert "Warning: alerts.emails is empty: no alarm reaches anybody" in printed.out
+
+
+def test_ctrl_c_leaves_the_nodes(aws: FakeAws, api: Objects, fails: Callable[..., int]) -> None:
+    with_nodes(aws, 1)
+    assert fails(at({}), KeyboardInterrupt()) == 130
+    assert sizes(aws) == [1, 0]
 
 
 def test_the_logs_are_in_the_bucket_first(
