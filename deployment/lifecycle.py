@@ -27,8 +27,8 @@ _APPLIED: Final = "Custom::AWSCDK-EKS-KubernetesResource"
 _DELIVERY_ONLY: Final = ("--context", "delivery=true")
 """``app.py`` then has this stack, and no other."""
 _NOT_ASCII: Final = re.compile(r"[?\u0080-\U0010ffff]+")
-_LONGEST: Final = 20_000
-"""Characters of a comment, which also has the difference of the code."""
+_LONGEST: Final = 60_000
+"""Characters of what a comment takes: GitHub has room for 65,536."""
 
 
 @dataclass(frozen=True)
@@ -155,25 +155,21 @@ def make_delivery(deployment: Deployment, *, yes: bool, remove: bool) -> int:
     return status
 
 
-def compare(deployment: Deployment, markdown: str | None) -> int:
+def compare(deployment: Deployment, file: str | None) -> int:
     """``make changes``: ``cdk diff`` against what is deployed; returns its exit status.
 
     It compares templates and makes no change set, because the code of a pull request runs this
-    (docs/assumptions.md, "A change set may read as its role"). ``markdown`` is a file that gets
-    the output for a pull request.
+    (docs/assumptions.md, "A change set may read as its role"). ``file`` gets the output as JSON,
+    for the comment on a pull request.
     """
     arguments = ("diff", "--method", "template", "--no-color", "--ci", *context(deployment))
-    if markdown is None:
+    if file is None:
         return cdk(*arguments)
     completed = run(arguments, capture=True)
     say(completed.stdout + completed.stderr)
-    text = (completed.stdout or completed.stderr).strip()
-    cut = f"{text[:_LONGEST]}\n... the log has all of it" if len(text) > _LONGEST else text
-    title = f"Against what is deployed of experiment {deployment.name} in {deployment.region}"
-    # Nothing in the text can end the fence.
-    fenced = "```\n" + cut.replace("```", "'''") + "\n```"
-    comment = f"<details><summary>{title}</summary>\n\n{fenced}\n\n</details>\n"
-    Path(markdown).write_text(comment, encoding="utf-8")
+    text = (completed.stdout or completed.stderr).strip()[:_LONGEST]
+    title = f"experiment {deployment.name} in {deployment.region}"
+    Path(file).write_text(json.dumps({"title": title, "text": text}), encoding="utf-8")
     return completed.returncode
 
 

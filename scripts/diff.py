@@ -1,11 +1,12 @@
 """What a change would do, without an AWS account.
 
-usage: python -m scripts.diff BASE EXPERIMENT [--markdown FILE]
+usage: python -m scripts.diff [--json FILE] [--experiments LIST] [--verbose] BASE [EXPERIMENT ...]
 
-Compares EXPERIMENT in the working tree with the same file in revision BASE. Both sides are
-synthesised with the packages that are installed now, each from its own code. Prints which pods a
-deploy replaces, what differs in the file, ``cdk diff --method=template`` of every stack, and what
-differs in the manifests; FILE gets the same as a comment for a pull request.
+Compares experiments in the working tree with revision BASE: the files given; otherwise those that
+the change touches, and those of LIST where it touches code. Both sides are synthesised with the
+packages that are installed now, each from its own code. Prints warnings and what a deploy does to
+the pods; with --verbose also the difference of the file, ``cdk diff --method=template`` of every
+stack, and that of the manifests. FILE gets all of it, for the comment on a pull request.
 """
 
 import argparse
@@ -13,96 +14,232 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
-from ruamel.yaml import YAML
+from experiment import DEFAULT_FILE
+from scripts.review import Costs, Row, Warned, read, restarts, warnings
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-COMMENT_LIMIT: Final = 60_000
-"""GitHub takes 65,536 characters; the rest is for what the workflow adds."""
-NOTICED: Final = {
-    "IAM": ("IAM Statement Changes", "IAM Policy Changes"),
-    "security groups": ("Security Group Changes",),
-    "replacement": ("requires replacement",),
-    "possible replacement": ("may cause replacement",),
+FOLDER: Final = "experiments/"
+NO_CODE: Final = (FOLDER, "docs/", "tests/", ".github/")
+LONGEST: Final = 60_000
+"""Characters of one section in FILE: a comment has 65,536."""
+STATES: Final = {
+    "changed": "changed",
+    "unchanged": "unchanged",
+    "new": "all new",
+    "deleted": "deleted: its stacks stay until make destroy from the base",
+    "refused": "refused",
 }
-"""A change that a reviewer must not overlook, and what the CDK CLI says of it."""
 
-_GRAPH: Final = re.compile(r'compiled/([^/"\s]+)/')
-"""The prefix of a compiled artifact in the bucket, wherever a manifest names it."""
-_DIGEST: Final = re.compile("-[0-9a-f]{8}$")
-"""The end of a Job's name. A Job cannot be changed: another specification is another Job."""
-
-Manifest = Mapping[str, Any]
-Objects = Mapping[tuple[str, str], Manifest]
-"""By kind and name, of Jobs without their digest."""
+_COSTS: Final = """\
+import json, sys
+from experiment import load
+from experiment.cost.prices import parts
+costs = {}
+for part in parts(load(sys.argv[1])):
+    costs[f"{part.name} ({part.group})"] = (f"{part.count} {part.kind}", part.usd_per_hour)
+print(json.dumps(costs))
+"""
 
 
 class DiffError(Exception):
-    """There is nothing to compare; the message is one line."""
-
-
-Row = tuple[str, str, str]
-"""Kind and name of a pod, or of a maker of pods, and what a deploy does to it."""
+    """There is nothing to compare; the message is one line, or one for each error of a file."""
 
 
 class Section(NamedTuple):
-    """What differs in one stack, in the manifests or in the file; without text nothing does."""
+    """What differs in one stack, in the manifests or in the file."""
 
     title: str
     text: str
 
 
+class Comparison(NamedTuple):
+    """One experiment: ``state`` is a key of ``STATES``."""
+
+    file: str
+    state: str
+    note: str = ""
+    warnings: Iterable[Warned] = ()
+    pods: Iterable[Row] = ()
+    sections: Iterable[Section] = ()
+
+
+class Side(NamedTuple):
+    """What one revision makes of a file; by default nothing."""
+
+    templates: Mapping[str, Path] = {}
+    costs: Costs | None = {}
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Prints the difference; returns the exit status, 0 whether or not anything differs."""
+    """Prints the difference; returns 0 whether or not anything differs, 1 for a refused file."""
     parser = argparse.ArgumentParser(prog="python -m scripts.diff", description="What changes.")
     parser.add_argument("base", metavar="BASE", help="a commit, branch or tag")
-    parser.add_argument("experiment", metavar="EXPERIMENT", help="its file")
-    parser.add_argument("--markdown", metavar="FILE", type=Path, help="also write a comment")
+    parser.add_argument("files", metavar="EXPERIMENT", nargs="*", help="by default what changed")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write all of it")
+    parser.add_argument(
+        "--experiments", metavar="LIST", default=DEFAULT_FILE, help="compared when code changes"
+    )
+    parser.add_argument("--verbose", action="store_true", help="print each difference")
     options = parser.parse_args(arguments)
+    comparisons: list[Comparison] = []
     with TemporaryDirectory(prefix="diff-") as directory:
+        tree = Path(directory, "tree")
         try:
-            rows, sections = compare(options.base, options.experiment, Path(directory))
+            _extract(options.base, tree)
+            given = [
+                os.path.relpath(f, ROOT if os.path.isabs(f) else ".") for f in options.files if f
+            ]
+            pairs = [*_selected(tree, given or _touched(options.base), options.experiments, given)]
         except DiffError as error:
             print(error, file=sys.stderr)
             return 1
-    title = f"{options.base} to {options.experiment} in the working tree"
-    print(f"{title}\n\nPods: {'what a deploy does' if rows else 'none is replaced'}")
-    for kind, name, effect in rows:
-        print(f"  {kind:10} {name}: {effect}")
-    for section in sections:
-        print(f"\n{section.title}:{chr(10) if section.text else ' '}{section.text or 'unchanged'}")
-    if options.markdown:
-        options.markdown.write_text(markdown(title, rows, sections), encoding="utf-8")
-    return 0
+        for index, (old, new) in enumerate(pairs):
+            scratch = Path(directory, str(index))
+            scratch.mkdir()
+            try:
+                comparison = compare(tree, old, new, scratch)
+            except DiffError as error:
+                note = str(error).replace(f"{directory}/", "")
+                comparison = Comparison(new or old or "", "refused", note)
+            comparisons.append(comparison)
+            _print(comparison, verbose=options.verbose)
+    if not comparisons:
+        print(f"No experiment and no code differs from {options.base}")
+    if options.json:
+        options.json.write_text(_as_json(comparisons), encoding="utf-8")
+    return int(any(comparison.state == "refused" for comparison in comparisons))
 
 
-def compare(base: str, file: str, scratch: Path) -> tuple[list[Row], list[Section]]:
-    """Which pods are replaced, and what differs. Raises DiffError."""
-    tree, before, after = (scratch / name for name in ("tree", "before", "after"))
-    _extract(base, tree)
-    if not (ROOT / file).is_file():
-        raise DiffError(f"the working tree has no {file}")
-    if not (tree / file).is_file():
-        raise DiffError(f"{base} has no {file}: it is all new; make synth writes its templates")
+def _print(comparison: Comparison, *, verbose: bool) -> None:
+    file, state, note, warned, pods, sections = comparison
+    print("\n  ".join([f"{file}: {STATES[state]}", *note.splitlines()]))
+    for warning in warned:
+        print(f"  ! {warning.kind}: {warning.detail}")
+    for pod in pods:
+        print(f"  {pod.kind:10} {pod.name}: {pod.effect}")
+    for title, text in sections:
+        if verbose:
+            print(f"\n{title}:\n{text}")
+        else:
+            print(f"  {title}: {len(text.splitlines())} lines; VERBOSE=1 prints them")
+
+
+def _as_json(comparisons: Iterable[Comparison]) -> str:
+    """What the workflow ``pull-request-comment.yml`` reads."""
+    experiments = []
+    for comparison in comparisons:
+        fields = comparison._asdict()
+        for name, kind in (("warnings", Warned), ("pods", Row), ("sections", Section)):
+            fields[name] = [kind(*each)._asdict() for each in fields[name]]
+        for section in fields["sections"]:
+            section["text"] = section["text"][:LONGEST]
+        experiments.append(fields)
+    return json.dumps({"experiments": experiments})
+
+
+def _touched(base: str) -> list[str]:
+    """Paths in which the working tree differs from ``base``, new files included."""
+    for name in (base, f"origin/{base}"):
+        differing = _run("git", "diff", "-z", "--name-only", "--no-renames", f"{name}^{{commit}}")
+        if not differing.returncode:
+            break
+    untracked = _run("git", "ls-files", "-z", "--others", "--exclude-standard")
+    return [path for path in (differing.stdout + untracked.stdout).split("\0") if path]
+
+
+def _selected(
+    tree: Path, touched: list[str], listed: str, given: list[str]
+) -> Iterator[tuple[str | None, str | None]]:
+    """Files to compare, of the base and of the working tree: those of one experiment by its name.
+
+    An experiment's stacks have its name: a file that is moved, or copied, deploys over them.
+    """
+    old, new = (_experiments(root, [*touched, *listed.split()]) for root in (tree, ROOT))
+    files = dict.fromkeys(
+        file
+        for file in sorted({*old, *new})
+        if file in touched or any(prompts in touched for prompts in _prompts(file, old, new))
+    )
+    if any(not path.startswith(NO_CODE) and not path.endswith(".md") for path in touched):
+        files |= {} if given else dict.fromkeys(listed.split())
+    for file in [*dict.fromkeys(given), *(file for file in files if file not in given)]:
+        if file in new:
+            name = new[file][0]
+            same = [other for other, (of_other, _) in old.items() if of_other == name]
+            yield (file if file in same else next(iter(same), None)), file
+        elif file not in old:
+            raise DiffError(f"neither side has an experiment {file}")
+        if file in old and old[file][0] not in {name for name, _ in new.values()}:
+            yield file, None
+
+
+def _experiments(root: Path, further: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Name and text of each experiment file below ``root``."""
+    paths = [path.relative_to(root).as_posix() for path in (root / FOLDER).rglob("*.y*ml")]
+    experiments = {}
+    for path in dict.fromkeys([*sorted(paths), *further]):
+        file = root / path
+        if file.suffix not in (".yaml", ".yml") or file.is_symlink() or not file.is_file():
+            continue
+        text = file.read_text(encoding="utf-8", errors="replace")
+        # Neither parses: what is wrong in an experiment is for its own side to say.
+        if re.search(r"^(aws|benchmark|capacity|models|serving|speculation):", text, re.MULTILINE):
+            name = re.search(r"^name: *[\"']?([\w.-]+)", text, re.MULTILINE)
+            experiments[path] = (name[1] if name else path, text)
+    return experiments
+
+
+def _prompts(file: str, *sides: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for side in sides:
+        for name in re.findall(r"\bfile: *[\"']?([^\s\"',}]+)", side.get(file, ("", ""))[1]):
+            yield (Path(file).parent / name).as_posix()
+
+
+def compare(tree: Path, old: str | None, new: str | None, scratch: Path) -> Comparison:
+    """One experiment, of which a side that is None has none. Raises DiffError."""
+    if new is None:
+        return Comparison(old or "", "deleted")
+    before, after, note = Side(), Side(), ""
     with ThreadPoolExecutor() as pool:
-        [*pool.map(_synthesise, (tree, ROOT), (file, file), (before, after))]
-        old, new = _templates(before), _templates(after)
-        (scratch / "none.json").write_text('{"Resources": {}}')
-        compared = [old.get(name, scratch / "none.json") for name in new]
-        stacks = [*pool.map(_stack, new, compared, new.values())]
-    stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
-    return [*restarts(read(before / "cdk.out/dist"), read(after / "cdk.out/dist"))], [
-        _git_diff("The experiment file", tree / file, ROOT / file),
-        *stacks,
-        _git_diff("Manifests", before / "cdk.out/dist", after / "cdk.out/dist"),
+        making = pool.submit(_side, tree, old, scratch / "base") if old else None
+        after = _side(ROOT, new, scratch / "head")
+        try:
+            before = making.result() if making else before
+        except DiffError as error:
+            note = f"compared with nothing, since the base does not synthesise: {error}"
+        if not before.templates:
+            sections = [Section(name, _counts(file)) for name, file in after.templates.items()]
+        else:
+            (scratch / "none.json").write_text('{"Resources": {}}')
+            compared = [before.templates.get(n, scratch / "none.json") for n in after.templates]
+            of_stacks = pool.map(_stack, after.templates, compared, after.templates.values())
+            files = _git_diff(scratch, "The experiment file", "file")
+            sections = [files, *of_stacks, _git_diff(scratch, "Manifests", "dist")]
+    templates = [
+        {name: json.loads(file.read_text()) for name, file in side.templates.items()}
+        for side in (before, after)
     ]
+    texts = dict(sections) if before.templates else {}
+    sections = [section for section in sections if section.text]
+    state = "new" if not before.templates else "changed" if sections else "unchanged"
+    return Comparison(
+        new,
+        state,
+        note,
+        [*warnings(*templates, texts, [before.costs, after.costs])],
+        [*restarts(read(scratch / "base/dist"), read(scratch / "head/dist"))],
+        sections,
+    )
 
 
 def _extract(base: str, tree: Path) -> None:
@@ -119,15 +256,24 @@ def _extract(base: str, tree: Path) -> None:
     raise DiffError(f"no such revision: {base}")
 
 
+def _side(tree: Path, file: str, output: Path) -> Side:
+    """Writes ``cdk.out``, ``dist`` and a copy of ``file`` below ``output``. Raises DiffError."""
+    _synthesise(tree, file, output)
+    (output / "cdk.out/dist").rename(output / "dist")
+    (output / "file").mkdir()
+    shutil.copy(tree / file, output / "file/experiment.yaml")
+    # By the side's own code, which may have other prices, or none.
+    costs = _run(sys.executable, "-c", _COSTS, file, cwd=tree)
+    return Side(_templates(output), json.loads(costs.stdout) if not costs.returncode else None)
+
+
 def _synthesise(tree: Path, file: str, output: Path) -> None:
-    """Writes ``cdk.out`` below ``output``. Raises DiffError."""
     context = ("--context", f"experiment={file}", "--context", "account=none")
     result = _cdk(*context, "--output", output / "cdk.out", "synth", "--quiet", cwd=tree)
     if result.returncode:
         lines = [line for line in result.stderr.splitlines() if "Subprocess exited" not in line]
-        side = "the working tree" if tree == ROOT else "the base"
-        reason = lines[-1] if lines else "cdk synth failed"
-        raise DiffError(f"{side} does not synthesise: {reason}")
+        said = [line for line in lines if line.startswith(f"{file}:")] or lines[-1:]
+        raise DiffError("\n".join(said) or "cdk synth failed")
 
 
 def _templates(output: Path) -> dict[str, Path]:
@@ -165,6 +311,12 @@ def unfold(value: Any) -> Any:
     return value.splitlines() if isinstance(value, str) and "\n" in value else value
 
 
+def _counts(template: Path) -> str:
+    resources = json.loads(template.read_text())["Resources"].values()
+    counts = Counter(resource["Type"] for resource in resources)
+    return "\n".join(f"{count:3} {kind}" for kind, count in sorted(counts.items()))
+
+
 def _stack(name: str, old: Path, new: Path) -> Section:
     if old.read_bytes() == new.read_bytes():
         return Section(name, "")  # the CLI would take a second to say so
@@ -180,76 +332,11 @@ def _stack(name: str, old: Path, new: Path) -> Section:
     )
 
 
-def _git_diff(title: str, old: Path, new: Path) -> Section:
+def _git_diff(scratch: Path, title: str, folder: str) -> Section:
     options = ("--no-index", "--no-ext-diff", "--no-prefix", "--no-color")
-    return Section(title, _run("git", "diff", *options, old, new).stdout.strip("\n"))
-
-
-def read(folder: Path) -> Objects:
-    """The objects of ``*.k8s.yaml``."""
-    yaml, objects = YAML(typ="safe", pure=True), {}
-    for file in sorted(folder.glob("*.k8s.yaml")):
-        for manifest in filter(None, yaml.load_all(file)):
-            kind, name = manifest["kind"], manifest["metadata"]["name"]
-            objects[kind, _DIGEST.sub("", name) if kind in ("Job", "Pod") else name] = manifest
-    return objects
-
-
-def restarts(old: Objects, new: Objects) -> Iterator[Row]:
-    """A row for each pod, or maker of pods, that a deploy starts, replaces or ends."""
-    ready = _graphs(old.values())
-    compiled = _graphs(manifest for (kind, _), manifest in new.items() if kind == "Job")
-    for kind, name in dict.fromkeys([*new, *old]):
-        if kind not in ("Deployment", "Job", "Pod"):
-            continue
-        before, after = old.get((kind, name)), new.get((kind, name))
-        effect = ""
-        if before is None or after is None:
-            effect = "starts" if before is None else "ends"
-        elif kind == "Pod":
-            # It runs once. Kubernetes lets only its image be changed: another has another name.
-            specs = [json.dumps(pod["spec"]) for pod in (before, after)]
-            settings = [side.get(("ConfigMap", name), {}).get("data") for side in (old, new)]
-            if before["metadata"]["name"] != after["metadata"]["name"]:
-                effect = "is replaced: ends a measurement that runs, and begins a new one"
-            elif specs[0] != specs[1]:
-                effect = "restarts with another image, if it still runs"
-            elif settings[0] != settings[1]:
-                effect = "is configured anew: the next make experiment begins a new run"
-        elif kind == "Job" and before["metadata"] != after["metadata"]:
-            effect = "runs again"  # its name has the digest of its specification
-        elif kind == "Deployment" and before["spec"]["template"] != after["spec"]["template"]:
-            effect = "restarts"
-        if kind == "Deployment" and after is not None and effect:
-            missing = _graphs([after]) - ready
-            by_itself = ", once its graph is compiled" if missing & compiled else ", and compiles"
-            effect += by_itself if missing else ", its graph is there"
-        if effect:
-            yield kind, name, effect
-
-
-def _graphs(manifests: Iterable[Manifest]) -> set[str]:
-    return set(_GRAPH.findall(json.dumps([*manifests])))
-
-
-def markdown(title: str, rows: Sequence[Row], sections: Sequence[Section]) -> str:
-    """A comment of at most ``COMMENT_LIMIT`` characters: each section gets an equal part of it."""
-    lines = [f"### {title}", "", "| Pods of | | What a deploy does |", "| --- | --- | --- |"]
-    lines += [f"| {' | '.join(row)} |" for row in rows or [("none", "", "")]]
-    for note, words in NOTICED.items():
-        if titles := [s.title for s in sections if any(word in s.text for word in words)]:
-            lines += ["", f"> :warning: **{note}** in {', '.join(titles)}"]
-    lines += ["", *(f"{section.title}: unchanged  " for section in sections if not section.text)]
-    comment = "\n".join(lines)
-    differing = [section for section in sections if section.text]
-    room = (COMMENT_LIMIT - len(comment)) // max(len(differing), 1) - 300
-    for title, text in differing:
-        cut = "" if len(text) <= room else "Cut to fit here; `make diff` has all.\n"
-        # Nothing in the text can end the fence.
-        shown = text[:room].replace("```", "'''")
-        body = f"```diff\n{shown}\n```\n{cut}"
-        comment += f"\n<details><summary>{title}</summary>\n\n{body}\n</details>\n"
-    return comment
+    folders = (f"base/{folder}", f"head/{folder}")
+    text = _run("git", "diff", *options, *folders, cwd=scratch).stdout
+    return Section(title, re.sub(r"^(diff --git|index) .*\n", "", text, flags=re.M).strip("\n"))
 
 
 def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
