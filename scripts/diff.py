@@ -192,7 +192,7 @@ def _experiments(root: Path, further: Iterable[str]) -> dict[str, tuple[str, str
         if file.suffix not in (".yaml", ".yml") or file.is_symlink() or not file.is_file():
             continue
         text = file.read_text(encoding="utf-8", errors="replace")
-        # Neither parses: what is wrong in an experiment is for its own side to say.
+        # No parser: what is wrong in an experiment is for its own side to say.
         if re.search(r"^(aws|benchmark|capacity|models|serving|speculation):", text, re.MULTILINE):
             name = re.search(r"^name: *[\"']?([\w.-]+)", text, re.MULTILINE)
             experiments[path] = (name[1] if name else path, text)
@@ -339,14 +339,16 @@ def _git_diff(scratch: Path, title: str, folder: str) -> Section:
     return Section(title, re.sub(r"^(diff --git|index) .*\n", "", text, flags=re.M).strip("\n"))
 
 
-def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def _run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs ``command`` without AWS credentials."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     quiet = {"AWS_EC2_METADATA_DISABLED": "true", "CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}
-    return subprocess.run(command, cwd=cwd, env=clean | quiet, capture_output=True, text=True)
+    return subprocess.run(
+        command, cwd=cwd or ROOT, env=clean | quiet, capture_output=True, text=True
+    )
 
 
-def _cdk(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def _cdk(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs the CDK CLI. Standard error holds what the app prints."""
     return _run("cdk", "--no-lookups", "--no-notices", *arguments, cwd=cwd)
 
