@@ -3,6 +3,7 @@
 import ipaddress
 import json
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
@@ -20,6 +21,13 @@ class Refusal(NamedTuple):
 
 
 Refusals = Iterator[Refusal]
+
+
+class Origin(StrEnum):
+    """Whether the experiment makes something that an account or a cluster has once."""
+
+    MAKE = "make"
+    THERE = "there"
 
 
 class ExperimentError(Exception):

@@ -14,6 +14,7 @@ from experiment.fields import (
     DISTINCT,
     Email,
     Name,
+    Origin,
     Ref,
     Region,
     Repository,
@@ -183,13 +184,6 @@ class Alerts(Strict):
     budget_usd_per_month: float = Field(gt=0)
 
 
-class Provider(StrEnum):
-    """Where the account's OIDC provider of GitHub comes from: an account can have one."""
-
-    MAKE = "make"
-    THERE = "there"
-
-
 class Delivery(Strict):
     """Roles that workflows of one repository may assume."""
 
@@ -201,8 +195,8 @@ class Delivery(Strict):
     environment: Ref = Field(
         "aws", description="The GitHub environment that deploys wait for. Protect it."
     )
-    provider: Provider = Field(
-        Provider.MAKE, description="Make GitHub's OIDC provider of the account, or it is there."
+    provider: Origin = Field(
+        Origin.MAKE, description="Make GitHub's OIDC provider of the account, or it is there."
     )
 
 
