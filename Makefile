@@ -198,9 +198,8 @@ audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned pac
 		{ echo "audit: something was found, or a registry did not answer: see above" >&2; exit 1; }
 
 .PHONY: diff
-diff: $(CLI) ## Say what changed against BASE (default: main), or what EXPERIMENT changes; VERBOSE=1 prints all
-	@python -m scripts.diff $${JSON:+--json="$$JSON"} $${EXPERIMENTS:+--experiments="$$EXPERIMENTS"} \
-		$(if $(filter 1 yes,$(value VERBOSE)),--verbose) \
+diff: $(CLI) ## Say what a change does against BASE (default: main) to the files it touches, or to EXPERIMENT
+	@python -m scripts.diff $(if $(filter 1 yes,$(value VERBOSE)),--verbose) $${JSON:+--json="$$JSON"} \
 		-- "$${BASE:-main}" $(if $(filter file,$(origin EXPERIMENT)),,"$$EXPERIMENT")
 
 # A command that acts on an account must name its experiment: the default may be the wrong one, at

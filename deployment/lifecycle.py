@@ -167,9 +167,10 @@ def compare(deployment: Deployment, file: str | None) -> int:
         return cdk(*arguments)
     completed = run(arguments, capture=True)
     say(completed.stdout + completed.stderr)
-    text = (completed.stdout or completed.stderr).strip()[:_LONGEST]
-    title = f"experiment {deployment.name} in {deployment.region}"
-    Path(file).write_text(json.dumps({"title": title, "text": text}), encoding="utf-8")
+    text = (completed.stdout or completed.stderr).strip()
+    cut = f"{text[:_LONGEST]}\n... the log has all of it" if len(text) > _LONGEST else text
+    written = {"experiment": deployment.name, "region": deployment.region, "text": cut}
+    Path(file).write_text(json.dumps(written), encoding="utf-8")
     return completed.returncode
 
 

@@ -1,12 +1,13 @@
 """What a change would do, without an AWS account.
 
-usage: python -m scripts.diff [--json FILE] [--experiments LIST] [--verbose] BASE [EXPERIMENT ...]
+usage: python -m scripts.diff BASE [EXPERIMENT ...] [--verbose] [--json FILE]
 
-Compares experiments in the working tree with revision BASE: the files given; otherwise those that
-the change touches, and those of LIST where it touches code. Both sides are synthesised with the
-packages that are installed now, each from its own code. Prints warnings and what a deploy does to
-the pods; with --verbose also the difference of the file, ``cdk diff --method=template`` of every
-stack, and that of the manifests. FILE gets all of it, for the comment on a pull request.
+Compares experiment files in the working tree with those in revision BASE: without EXPERIMENT each
+that the change touches and, where it touches code, those that the variable EXPERIMENTS lists. Both
+sides are synthesised with the packages that are installed now, each from its own code. Prints what
+a reviewer must not overlook, which pods a deploy replaces and, with --verbose, what differs in the
+file, ``cdk diff --method=template`` of every stack and what differs in the manifests. FILE gets all
+of it, for the comment on a pull request.
 """
 
 import argparse
@@ -17,42 +18,27 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
-from experiment import DEFAULT_FILE
-from scripts.review import Costs, Row, Warned, read, restarts, warnings
+from experiment import DEFAULT_FILE, ExperimentError, load
+from experiment.cost import cost
+from scripts import effects
+from scripts.effects import TITLES, DiffWarning, Effect
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-FOLDER: Final = "experiments/"
-NO_CODE: Final = (FOLDER, "docs/", "tests/", ".github/")
 LONGEST: Final = 60_000
-"""Characters of one section in FILE: a comment has 65,536."""
-STATES: Final = {
-    "changed": "changed",
-    "unchanged": "unchanged",
-    "new": "all new",
-    "deleted": "deleted: its stacks stay until make destroy from the base",
-    "refused": "refused",
-}
-
-_COSTS: Final = """\
-import json, sys
-from experiment import load
-from experiment.cost.prices import parts
-costs = {}
-for part in parts(load(sys.argv[1])):
-    costs[f"{part.name} ({part.group})"] = (f"{part.count} {part.kind}", part.usd_per_hour)
-print(json.dumps(costs))
-"""
+"""Characters of a section in FILE: a comment on GitHub takes 65,536 in all."""
+_NO_CODE: Final = ("docs/", "tests/", "experiments/", "examples/")
+"""Folders that no template depends on, but for experiments' own files."""
 
 
 class DiffError(Exception):
-    """There is nothing to compare; the message is one line, or one for each error of a file."""
+    """There is nothing to compare; the message is one line."""
 
 
 class Section(NamedTuple):
@@ -62,209 +48,181 @@ class Section(NamedTuple):
     text: str
 
 
-class Comparison(NamedTuple):
-    """One experiment: ``state`` is a key of ``STATES``."""
+@dataclass(frozen=True)
+class Comparison:
+    """What the change does to one experiment file."""
 
     file: str
-    state: str
-    note: str = ""
-    warnings: Iterable[Warned] = ()
-    pods: Iterable[Row] = ()
-    sections: Iterable[Section] = ()
+    status: str
+    """``changed``, ``unchanged``, ``added``, ``removed`` or ``failed``."""
+    summary: str = ""
+    warnings: Sequence[DiffWarning] = ()
+    pods: Sequence[Effect] = ()
+    sections: Sequence[Section] = ()
 
-
-class Side(NamedTuple):
-    """What one revision makes of a file; by default nothing."""
-
-    templates: Mapping[str, Path] = {}
-    costs: Costs | None = {}
+    @property
+    def lines(self) -> list[str]:
+        """What a person reads first."""
+        return [
+            f"{self.file}: {self.status}{f', {self.summary}' if self.summary else ''}",
+            *(f"  Warning: {TITLES[kind]}: {detail}" for kind, detail in self.warnings),
+            *(f"  {kind:10} {name}: {effect}" for kind, name, effect in self.pods),
+        ]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Prints the difference; returns 0 whether or not anything differs, 1 for a refused file."""
     parser = argparse.ArgumentParser(prog="python -m scripts.diff", description="What changes.")
     parser.add_argument("base", metavar="BASE", help="a commit, branch or tag")
-    parser.add_argument("files", metavar="EXPERIMENT", nargs="*", help="by default what changed")
+    parser.add_argument("experiments", metavar="EXPERIMENT", nargs="*", help="its file")
+    parser.add_argument("--verbose", action="store_true", help="print all that differs")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write all of it")
-    parser.add_argument(
-        "--experiments", metavar="LIST", default=DEFAULT_FILE, help="compared when code changes"
-    )
-    parser.add_argument("--verbose", action="store_true", help="print each difference")
     options = parser.parse_args(arguments)
-    comparisons: list[Comparison] = []
+    comparisons = []
     with TemporaryDirectory(prefix="diff-") as directory:
-        tree = Path(directory, "tree")
+        scratch = Path(directory)
         try:
-            _extract(options.base, tree)
-            given = [
-                os.path.relpath(f, ROOT if os.path.isabs(f) else ".") for f in options.files if f
-            ]
-            pairs = [*_selected(tree, given or _touched(options.base), options.experiments, given)]
+            commit = _commit(options.base)
+            _extract(commit, scratch / "base")
+            files = options.experiments or touched(commit, scratch / "base")
+            for number, file in enumerate(files):
+                comparison = compare(options.base, file, scratch / "base", scratch / str(number))
+                comparisons.append(comparison)
+                _print(comparison, verbose=options.verbose)
         except DiffError as error:
             print(error, file=sys.stderr)
             return 1
-        for index, (old, new) in enumerate(pairs):
-            scratch = Path(directory, str(index))
-            scratch.mkdir()
-            try:
-                comparison = compare(tree, old, new, scratch)
-            except DiffError as error:
-                note = str(error).replace(f"{directory}/", "")
-                comparison = Comparison(new or old or "", "refused", note)
-            comparisons.append(comparison)
-            _print(comparison, verbose=options.verbose)
     if not comparisons:
-        print(f"No experiment and no code differs from {options.base}")
+        print(f"{options.base}: no experiment is touched, and no code")
     if options.json:
-        options.json.write_text(_as_json(comparisons), encoding="utf-8")
-    return int(any(comparison.state == "refused" for comparison in comparisons))
+        written = {"base": options.base, "files": [asdict(each) for each in comparisons]}
+        for each in written["files"]:
+            each["warnings"] = [warning._asdict() for warning in each["warnings"]]
+            each["pods"] = [pod._asdict() for pod in each["pods"]]
+            each["sections"] = [
+                {"title": title, "text": text[:LONGEST]} for title, text in each["sections"]
+            ]
+        options.json.write_text(json.dumps(written), encoding="utf-8")
+    return int(any(each.status == "failed" for each in comparisons))
 
 
 def _print(comparison: Comparison, *, verbose: bool) -> None:
-    file, state, note, warned, pods, sections = comparison
-    print("\n  ".join([f"{file}: {STATES[state]}", *note.splitlines()]))
-    for warning in warned:
-        print(f"  ! {warning.kind}: {warning.detail}")
-    for pod in pods:
-        print(f"  {pod.kind:10} {pod.name}: {pod.effect}")
-    for title, text in sections:
-        if verbose:
+    stream = sys.stderr if comparison.status == "failed" else sys.stdout
+    print("\n".join(comparison.lines), file=stream)
+    if verbose:
+        for title, text in comparison.sections:
             print(f"\n{title}:\n{text}")
-        else:
-            print(f"  {title}: {len(text.splitlines())} lines; VERBOSE=1 prints them")
+    elif comparison.sections:
+        titles = ", ".join(section.title for section in comparison.sections)
+        print(f"  Differs: {titles} (VERBOSE=1 shows how)")
+    print(flush=True)
 
 
-def _as_json(comparisons: Iterable[Comparison]) -> str:
-    """What the workflow ``pull-request-comment.yml`` reads."""
-    experiments = []
-    for comparison in comparisons:
-        fields = comparison._asdict()
-        for name, kind in (("warnings", Warned), ("pods", Row), ("sections", Section)):
-            fields[name] = [kind(*each)._asdict() for each in fields[name]]
-        for section in fields["sections"]:
-            section["text"] = section["text"][:LONGEST]
-        experiments.append(fields)
-    return json.dumps({"experiments": experiments})
+def touched(commit: str, base: Path) -> list[str]:
+    """Experiment files to compare: those that differ from ``commit``, whose tree is ``base``.
 
-
-def _touched(base: str) -> list[str]:
-    """Paths in which the working tree differs from ``base``, new files included."""
-    for name in (base, f"origin/{base}"):
-        differing = _run("git", "diff", "-z", "--name-only", "--no-renames", f"{name}^{{commit}}")
-        if not differing.returncode:
-            break
-    untracked = _run("git", "ls-files", "-z", "--others", "--exclude-standard")
-    return [path for path in (differing.stdout + untracked.stdout).split("\0") if path]
-
-
-def _selected(
-    tree: Path, touched: list[str], listed: str, given: list[str]
-) -> Iterator[tuple[str | None, str | None]]:
-    """Files to compare, of the base and of the working tree: those of one experiment by its name.
-
-    An experiment's stacks have its name: a file that is moved, or copied, deploys over them.
+    A file of prompts belongs to the experiments beside it that name it.
     """
-    old, new = (_experiments(root, [*touched, *listed.split()]) for root in (tree, ROOT))
-    files = dict.fromkeys(
-        file
-        for file in sorted({*old, *new})
-        if file in touched or any(prompts in touched for prompts in _prompts(file, old, new))
-    )
-    if any(not path.startswith(NO_CODE) and not path.endswith(".md") for path in touched):
-        files |= {} if given else dict.fromkeys(listed.split())
-    for file in [*dict.fromkeys(given), *(file for file in files if file not in given)]:
-        if file in new:
-            name = new[file][0]
-            same = [other for other, (of_other, _) in old.items() if of_other == name]
-            yield (file if file in same else next(iter(same), None)), file
-        elif file not in old:
-            raise DiffError(f"neither side has an experiment {file}")
-        if file in old and old[file][0] not in {name for name, _ in new.values()}:
-            yield file, None
+    options = ("--name-only", "--no-renames")
+    changed = {*_git("diff", *options, commit), *_git("ls-files", "--others", "--exclude-standard")}
+    names = {
+        f"experiments/{file.name}"
+        for folder in (base, ROOT)
+        for file in (folder / "experiments").glob("*.yaml")
+        if not file.name.endswith("-smoke.yaml")
+    }
+    files = names & changed
+    beside = {Path(name).name for name in changed - names if name.startswith("experiments/")}
+    for name in names - files:
+        text = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).is_file() else ""
+        if any(re.search(rf"file: *[\"']?{re.escape(prompts)}", text) for prompts in beside):
+            files.add(name)
+    if any(not name.startswith(_NO_CODE) and not name.endswith(".md") for name in changed):
+        files |= {*(re.split(r"[\s,]+", os.environ.get("EXPERIMENTS", "").strip()) or [])} - {""}
+        files = files or {str(DEFAULT_FILE)}
+    return sorted(files)
 
 
-def _experiments(root: Path, further: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Name and text of each experiment file below ``root``."""
-    paths = [path.relative_to(root).as_posix() for path in (root / FOLDER).rglob("*.y*ml")]
-    experiments = {}
-    for path in dict.fromkeys([*sorted(paths), *further]):
-        file = root / path
-        if file.suffix not in (".yaml", ".yml") or file.is_symlink() or not file.is_file():
-            continue
-        text = file.read_text(encoding="utf-8", errors="replace")
-        # No parser: what is wrong in an experiment is for its own side to say.
-        if re.search(r"^(aws|benchmark|capacity|models|serving|speculation):", text, re.MULTILINE):
-            name = re.search(r"^name: *[\"']?([\w.-]+)", text, re.MULTILINE)
-            experiments[path] = (name[1] if name else path, text)
-    return experiments
+def compare(base: str, file: str, tree: Path, scratch: Path) -> Comparison:
+    """What becomes of ``file``; a side that does not synthesise is a failed comparison."""
+    scratch.mkdir()
+    was, is_there = (tree / file).is_file(), (ROOT / file).is_file()
+    if not was and not is_there:
+        return Comparison(file, "failed", f"neither {base} nor the working tree has it")
+    if not is_there:
+        why = f"no deploy deletes its stacks: make destroy does, with the file of {base}"
+        return Comparison(file, "removed", why)
+    try:
+        if not was:
+            return _added(file, scratch)
+        return _changed(file, tree, scratch)
+    except DiffError as error:
+        return Comparison(file, "failed", str(error))
 
 
-def _prompts(file: str, *sides: Mapping[str, tuple[str, str]]) -> Iterator[str]:
-    for side in sides:
-        for name in re.findall(r"\bfile: *[\"']?([^\s\"',}]+)", side.get(file, ("", ""))[1]):
-            yield (Path(file).parent / name).as_posix()
+def _added(file: str, scratch: Path) -> Comparison:
+    try:
+        amount = cost(load(ROOT / file)).amount
+    except ExperimentError as error:
+        raise DiffError(" ".join(str(error).split())) from None
+    _synthesise(ROOT, file, scratch / "after")
+    stacks = ", ".join(_templates(scratch / "after"))
+    return Comparison(file, "added", f"{amount} by estimate (make cost); its stacks: {stacks}")
 
 
-def compare(tree: Path, old: str | None, new: str | None, scratch: Path) -> Comparison:
-    """One experiment, of which a side that is None has none. Raises DiffError."""
-    if new is None:
-        return Comparison(old or "", "deleted")
-    before, after, note = Side(), Side(), ""
+def _changed(file: str, tree: Path, scratch: Path) -> Comparison:
+    before, after = scratch / "before", scratch / "after"
     with ThreadPoolExecutor() as pool:
-        making = pool.submit(_side, tree, old, scratch / "base") if old else None
-        after = _side(ROOT, new, scratch / "head")
-        try:
-            before = making.result() if making else before
-        except DiffError as error:
-            note = f"compared with nothing, since the base does not synthesise: {error}"
-        if not before.templates:
-            sections = [Section(name, _counts(file)) for name, file in after.templates.items()]
-        else:
-            (scratch / "none.json").write_text('{"Resources": {}}')
-            compared = [before.templates.get(n, scratch / "none.json") for n in after.templates]
-            of_stacks = pool.map(_stack, after.templates, compared, after.templates.values())
-            files = _git_diff(scratch, "The experiment file", "file")
-            sections = [files, *of_stacks, _git_diff(scratch, "Manifests", "dist")]
-    templates = [
-        {name: json.loads(file.read_text()) for name, file in side.templates.items()}
-        for side in (before, after)
+        [*pool.map(_synthesise, (tree, ROOT), (file, file), (before, after))]
+        old, new = _templates(before), _templates(after)
+        none = scratch / "none.json"
+        none.write_text('{"Resources": {}}')
+        stacks = [*pool.map(_stack, new, [old.get(name, none) for name in new], new.values())]
+    stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
+    sides = ("before", tree), ("after", ROOT)
+    for side, root in sides:
+        (scratch / side / "file.yaml").write_bytes((root / file).read_bytes())
+        (scratch / side / "cdk.out/dist").rename(scratch / side / "manifests")
+    sections = [
+        Section("The experiment file", _git_diff(scratch, "file.yaml")),
+        *stacks,
+        Section("Manifests", _git_diff(scratch, "manifests")),
     ]
-    texts = dict(sections) if before.templates else {}
-    sections = [section for section in sections if section.text]
-    state = "new" if not before.templates else "changed" if sections else "unchanged"
+    pairs = [[json.loads(f.read_text()) for f in each.values()] for each in (old, new)]
+    differing = tuple(section for section in sections if section.text)
     return Comparison(
-        new,
-        state,
-        note,
-        [*warnings(*templates, texts, [before.costs, after.costs])],
-        [*restarts(read(scratch / "base/dist"), read(scratch / "head/dist"))],
-        sections,
+        file,
+        "changed" if differing else "unchanged",
+        warnings=(
+            *effects.of_templates(*pairs),
+            *effects.of_differences(stacks),
+            *effects.of_files(tree / file, ROOT / file),
+        ),
+        pods=tuple(
+            effects.on_pods(effects.read(before / "manifests"), effects.read(after / "manifests"))
+        ),
+        sections=differing,
     )
 
 
-def _extract(base: str, tree: Path) -> None:
-    # Unlike a worktree, it leaves nothing in .git.
+def _git(*arguments: str) -> list[str]:
+    return _run("git", *arguments, cwd=ROOT).stdout.splitlines()
+
+
+def _commit(base: str) -> str:
     # A clone of another branch has no branch of this name, but knows that of where it comes from.
     for name in (base, f"origin/{base}"):
-        archive = subprocess.run(
-            ["git", "archive", f"{name}^{{commit}}"], cwd=ROOT, capture_output=True, check=False
-        )
-        if not archive.returncode:
-            tree.mkdir()
-            subprocess.run(["tar", "--extract"], cwd=tree, input=archive.stdout, check=True)
-            return
+        if commit := _git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
+            return commit[0]
     raise DiffError(f"no such revision: {base}")
 
 
-def _side(tree: Path, file: str, output: Path) -> Side:
-    """Writes ``cdk.out``, ``dist`` and a copy of ``file`` below ``output``. Raises DiffError."""
-    _synthesise(tree, file, output)
-    (output / "cdk.out/dist").rename(output / "dist")
-    (output / "file").mkdir()
-    shutil.copy(tree / file, output / "file/experiment.yaml")
-    # By the side's own code, which may have other prices, or none.
-    costs = _run(sys.executable, "-c", _COSTS, file, cwd=tree)
-    return Side(_templates(output), json.loads(costs.stdout) if not costs.returncode else None)
+def _extract(commit: str, tree: Path) -> None:
+    # Unlike a worktree, it leaves nothing in .git.
+    command = ["git", "archive", commit]
+    archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    tree.mkdir()
+    subprocess.run(["tar", "--extract"], cwd=tree, input=archive.stdout, check=True)
 
 
 def _synthesise(tree: Path, file: str, output: Path) -> None:
@@ -332,14 +290,14 @@ def _stack(name: str, old: Path, new: Path) -> Section:
     )
 
 
-def _git_diff(scratch: Path, title: str, folder: str) -> Section:
+def _git_diff(scratch: Path, name: str) -> str:
     options = ("--no-index", "--no-ext-diff", "--no-prefix", "--no-color")
-    folders = (f"base/{folder}", f"head/{folder}")
-    text = _run("git", "diff", *options, *folders, cwd=scratch).stdout
-    return Section(title, re.sub(r"^(diff --git|index) .*\n", "", text, flags=re.M).strip("\n"))
+    return _run(
+        "git", "diff", *options, f"before/{name}", f"after/{name}", cwd=scratch
+    ).stdout.strip("\n")
 
 
-def _run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Runs ``command`` without AWS credentials."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     quiet = {"AWS_EC2_METADATA_DISABLED": "true", "CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}

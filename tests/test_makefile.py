@@ -103,7 +103,6 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "measure OPTIONS": ("OPTIONS", ["measure", ...]),
     "diff": ("BASE", ["--", "{}", FILE]),
     "diff EXPERIMENT": ("EXPERIMENT", ["main", "{}"]),
-    "diff EXPERIMENTS": ("EXPERIMENTS", ["--experiments={}"]),
     "diff JSON": ("JSON", ["--json={}"]),
     **{target: ("EXPERIMENT", [target, "--experiment={}"]) for target in ACCOUNT_COMMANDS},
     "deploy STACKS": ("STACKS", ["--", ...]),

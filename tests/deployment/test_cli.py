@@ -77,14 +77,17 @@ def test_the_roles_of_workflows_are_deployed_alone(
     assert noted.read_text().startswith("destroy\narticle-delivery\n--force")
 
 
-def test_changes_are_json_for_the_comment(cli: Callable[[str], Path], tmp_path: Path) -> None:
-    noted, file = cli("Stack a\n" + "[~] AWS::S3::Bucket\n" * 10_000), tmp_path / "a.json"
+def test_what_differs_from_what_is_deployed_is_cut_to_fit_a_comment(
+    cli: Callable[[str], Path], tmp_path: Path
+) -> None:
+    noted, file = cli("Stack a\n```\n" + "[~] AWS::S3::Bucket\n" * 10_000), tmp_path / "a.json"
     assert lifecycle.compare(at({}), str(file)) == 0
     assert noted.read_text().startswith("diff\n--method\ntemplate\n--no-color\n--ci\n")
     written = json.loads(file.read_text())
-    assert written["title"] == "experiment article in us-east-2"
-    assert written["text"].startswith("Stack a\n[~] AWS::S3::Bucket\n")
-    assert len(written["text"]) == 60_000
+    assert (written["experiment"], written["region"]) == ("article", "us-east-2")
+    assert written["text"].startswith("Stack a\n```\n")
+    assert len(written["text"]) < 21_000
+    assert written["text"].endswith("... the log has all of it")
 
 
 def test_a_token_says_who_asks_for_which_cluster(aws: FakeAws) -> None:
