@@ -27,8 +27,8 @@ _APPLIED: Final = "Custom::AWSCDK-EKS-KubernetesResource"
 _DELIVERY_ONLY: Final = ("--context", "delivery=true")
 """``app.py`` then has this stack, and no other."""
 _NOT_ASCII: Final = re.compile(r"[?\u0080-\U0010ffff]+")
-_LONGEST: Final = 60_000
-"""Characters of what a comment takes: GitHub has room for 65,536."""
+_LONGEST: Final = 20_000
+"""Characters of a comment, which also has the difference of the code."""
 
 
 @dataclass(frozen=True)

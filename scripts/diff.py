@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -71,7 +70,7 @@ class Comparison:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prints the difference; returns 0 whether or not anything differs, 1 for a refused file."""
+    """Prints the difference; returns the exit status, 0 whether or not anything differs."""
     parser = argparse.ArgumentParser(prog="python -m scripts.diff", description="What changes.")
     parser.add_argument("base", metavar="BASE", help="a commit, branch or tag")
     parser.add_argument("experiments", metavar="EXPERIMENT", nargs="*", help="its file")
@@ -226,12 +225,14 @@ def _extract(commit: str, tree: Path) -> None:
 
 
 def _synthesise(tree: Path, file: str, output: Path) -> None:
+    """Writes ``cdk.out`` below ``output``. Raises DiffError."""
     context = ("--context", f"experiment={file}", "--context", "account=none")
     result = _cdk(*context, "--output", output / "cdk.out", "synth", "--quiet", cwd=tree)
     if result.returncode:
         lines = [line for line in result.stderr.splitlines() if "Subprocess exited" not in line]
-        said = [line for line in lines if line.startswith(f"{file}:")] or lines[-1:]
-        raise DiffError("\n".join(said) or "cdk synth failed")
+        side = "the working tree" if tree == ROOT else "the base"
+        reason = lines[-1] if lines else "cdk synth failed"
+        raise DiffError(f"{side} does not synthesise: {reason}")
 
 
 def _templates(output: Path) -> dict[str, Path]:
@@ -269,12 +270,6 @@ def unfold(value: Any) -> Any:
     return value.splitlines() if isinstance(value, str) and "\n" in value else value
 
 
-def _counts(template: Path) -> str:
-    resources = json.loads(template.read_text())["Resources"].values()
-    counts = Counter(resource["Type"] for resource in resources)
-    return "\n".join(f"{count:3} {kind}" for kind, count in sorted(counts.items()))
-
-
 def _stack(name: str, old: Path, new: Path) -> Section:
     if old.read_bytes() == new.read_bytes():
         return Section(name, "")  # the CLI would take a second to say so
@@ -301,12 +296,10 @@ def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[
     """Runs ``command`` without AWS credentials."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     quiet = {"AWS_EC2_METADATA_DISABLED": "true", "CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}
-    return subprocess.run(
-        command, cwd=cwd or ROOT, env=clean | quiet, capture_output=True, text=True
-    )
+    return subprocess.run(command, cwd=cwd, env=clean | quiet, capture_output=True, text=True)
 
 
-def _cdk(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def _cdk(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Runs the CDK CLI. Standard error holds what the app prints."""
     return _run("cdk", "--no-lookups", "--no-notices", *arguments, cwd=cwd)
 
