@@ -149,9 +149,11 @@ _REPLACE: Final = "kubectl replace --force --cascade=foreground --save-config -f
 
 
 def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:
-    pod, job, kubectl = benchmark_pod(experiment), quality_job(experiment), _kubectl(experiment)
+    pod, job = f"--selector app={benchmark_pod(experiment)}", quality_job(experiment)
+    kubectl = _kubectl(experiment)
     return [
-        ("Results", f"{kubectl} logs --follow {pod}", "The benchmark and its table"),
+        # With a selector, kubectl shows ten lines by default.
+        ("Results", f"{kubectl} logs {pod} --follow --tail=-1", "The benchmark and its table"),
         (
             "Again",
             f"{kubectl} apply view-last-applied pod {pod} --output yaml | {_REPLACE}",
