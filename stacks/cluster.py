@@ -76,9 +76,8 @@ class ClusterStack(Stack):
             # export that the nodes of an earlier deploy still use.
             self.export_value(self.cluster.cluster_security_group_id)
             networking = networking_addons(self, self.cluster, self.cluster_name)
-            nodes = system_node_group(
-                self, self.cluster, KUBERNETES_VERSION, self._system_node_role()
-            )
+            role = self._system_node_role()
+            nodes = system_node_group(self, self.cluster, KUBERNETES_VERSION, role, aws.cpu_zones)
             nodes.node.add_dependency(*networking)
             node_addons(self, self.cluster, self.cluster_name, after=nodes)
         CfnOutput(self, CLUSTER_OUTPUT, value=self.cluster_name, description="Where nodes join")

@@ -100,7 +100,7 @@ def _grant(
         acknowledge(role, {"AwsSolutions-IAM5[Resource::*]": reason})
         if keys := sorted({file.digest for file in experiment.prompt_files.values()}):
             prompts = f"arn:{stack.partition}:s3:::{deployed.prompts_bucket}"
-            allow(role, "ReadPrompts", ["s3:GetObject"], [f"{prompts}/{key}" for key in keys])
+            _allow_prompts(role, prompts, [f"{prompts}/{key}" for key in keys])
     if account in (*_ASK, ServiceAccount.OFFLINE) and experiment.capacity.stops_after_run:
         # What measures ends the Trainium nodes.
         stopper = stopper_arn(experiment, stack.account)
@@ -114,6 +114,24 @@ def _grant(
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
         allow(role, "ReadApiKey", ["secretsmanager:GetSecretValue"], [secret])
+
+
+def _allow_prompts(role: iam.Role, bucket: str, objects: list[str]) -> None:
+    """Lets it read ``objects``, and S3 decrypt them, if the bootstrap has a customer's key.
+
+    Synthesis does not know the key: the bootstrap exports it, but without one a word in its place.
+    S3 names the object when it asks for the key, or with S3 Bucket Keys the bucket.
+    """
+    stack = Stack.of(role)
+    allow(role, "ReadPrompts", ["s3:GetObject"], objects)
+    by_s3 = {
+        "kms:EncryptionContext:aws:s3:arn": [bucket, *objects],
+        "kms:ViaService": f"s3.{stack.region}.amazonaws.com",
+    }
+    keys = stack.format_arn(service="kms", resource="key", resource_name="*")
+    allow(role, "DecryptPrompts", ["kms:Decrypt"], [keys], {"StringEquals": by_s3})
+    named = f"arn:aws:kms:{stack.region}:<AWS::AccountId>:key/*"
+    acknowledge(role, {f"AwsSolutions-IAM5[Resource::{named}]": "For these objects alone."})
 
 
 def _allow_objects(

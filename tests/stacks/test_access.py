@@ -234,11 +234,18 @@ def test_templates_and_manifests_have_the_digest_and_no_prompt(with_file: Synthe
 
 
 def test_only_what_measures_may_read_it(with_file: Synthesised) -> None:
-    ((name, statement),) = (
+    """And S3 may decrypt it, by whatever key the bootstrap's bucket has, and nothing else."""
+    of_file = [
         (name, statement)
         for name, statement in statements(with_file)
         if digest(with_file) in json.dumps(statement)
-    )
-    assert name in ("Benchmark", "Sweep")
-    assert statement["Action"] == "s3:GetObject"
-    assert json.dumps(statement["Resource"]).count("arn:") == 1
+    ]
+    (_, read), (_, decrypt) = of_file
+    assert {name for name, _ in of_file} in ({"Benchmark"}, {"Sweep"})
+    assert (read["Action"], decrypt["Action"]) == ("s3:GetObject", "kms:Decrypt")
+    assert json.dumps(read["Resource"]).count("arn:") == 1
+    context = decrypt["Condition"]["StringEquals"]
+    assert context.keys() == {"kms:EncryptionContext:aws:s3:arn", "kms:ViaService"}
+    bucket, file = context["kms:EncryptionContext:aws:s3:arn"]
+    assert file == read["Resource"]
+    assert digest(with_file) not in json.dumps(bucket)
