@@ -78,6 +78,8 @@ class TrainiumStack(Stack):
                 ending.stopper.state_machine_arn,
                 "State machine that ends the Trainium nodes",
             ),
+            # Only the command makes their guard first.
+            "Start": ("make start EXPERIMENT=...", "Starts the Trainium nodes and their guard"),
             "Stop": (
                 f"aws eks update-nodegroup-config --region {self.region} --cluster-name "
                 f"{experiment.cluster_name} --nodegroup-name {nodes.nodegroup_name} "
