@@ -120,5 +120,5 @@ class TrainiumStack(Stack):
             labels={NODE_GROUP_LABEL: node_label(experiment, TRAINIUM_NODES)},
             taint=NEURON_TAINT,
             taint_value=taint_value(experiment),
-            instance_tags={"Experiment": experiment.name, "Name": f"{experiment.name}-trainium"},
+            instance_tags={**experiment.tags, "Name": f"{experiment.name}-trainium"},
         ).nodes
