@@ -112,25 +112,10 @@ class ObservabilityStack(Stack):
             f"minutes, at {price:.2f} USD an hour ({experiment.price_description}). End the nodes "
             f"of experiment {name} (make stop EXPERIMENT=its file), or destroy it.",
         )
-        # Nothing tells that a guard has not acted. That nodes report for longer than a guard leaves
-        # them does, where no start has followed another within the hour.
-        hours = min(math.ceil(guard_hours(experiment)) + 1, _LONGEST_HOURS)
-        self._alarm(
-            "GuardLate",
-            curves.node(
-                experiment,
-                "node_neuroncore_utilization",
-                "SampleCount",
-                period=Duration.hours(1),
-            ),
-            cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            0,
-            hours,
-            alarm_name=f"{name}-guard-late",
-            alarm_description=f"Trainium nodes of experiment {name} have run in each of {hours} "
-            "hours, and their guard leaves them less. Unless they were started anew meanwhile, it "
-            "has not acted. End them: make stop EXPERIMENT=its file.",
-        )
+        hours = math.ceil(guard_hours(experiment)) + 1
+        # In another's cluster, its own Neuron nodes would count.
+        if experiment.aws.cluster is None and hours <= _LONGEST_HOURS:
+            self._alarm_on_late_guard(experiment, hours)
         self._alarm(
             "MemoryErrors",
             curves.node(experiment, "node_neurondevice_hw_ecc_events_total", "Sum"),
@@ -139,6 +124,25 @@ class ObservabilityStack(Stack):
             alarm_name=f"{name}-ecc-errors",
             alarm_description="A Neuron device reports ECC errors. Uncorrectable ones replace the "
             "node after ten minutes (node auto repair); measurements around them are suspect.",
+        )
+
+    def _alarm_on_late_guard(self, experiment: Experiment, hours: int) -> None:
+        """On nodes that report for longer than a guard leaves them.
+
+        Nothing tells that a guard has not acted. Where one start follows another within an hour,
+        this takes the two for one.
+        """
+        name, period = experiment.name, Duration.hours(1)
+        self._alarm(
+            "GuardLate",
+            curves.node(experiment, "node_neuroncore_utilization", "SampleCount", period=period),
+            cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            0,
+            hours,
+            alarm_name=f"{name}-guard-late",
+            alarm_description=f"Trainium nodes of experiment {name} have run in each of {hours} "
+            "hours, and their guard leaves them less. Unless they were started anew meanwhile, it "
+            "has not acted. End them: make stop EXPERIMENT=its file.",
         )
 
     def _alarm_on_lost_benefit(self, experiment: Experiment) -> None:
