@@ -21,7 +21,6 @@ from stacks.network import NetworkStack
 from stacks.observability import BudgetStack, ObservabilityStack
 from stacks.regions import budget_region, budget_stack_name
 from stacks.serving import ServingStack
-from stacks.synthesizer import Synthesizer
 from stacks.trainium import TrainiumStack
 
 ROOT = Path(__file__).parent
@@ -50,13 +49,13 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
         f"{name}-serving",
         experiment=experiment,
         cluster=cluster.cluster,
-        administrator=cluster.administrator,
-        roles=store.roles,
         benchmark_directory=str(ROOT / "spectap"),
         **shared(),
     )
     # A destroy goes in reverse: workloads, then the driver and its nodes, then the cluster.
     serving.add_stack_dependency(trainium)
+    # Its pods know bucket and key by name.
+    serving.add_stack_dependency(store)
     observability = ObservabilityStack(
         app, f"{name}-observability", experiment=experiment, **shared()
     )
@@ -87,7 +86,6 @@ def _shared(app: cdk.App, experiment: Experiment, account: str | None) -> Callab
         "env": cdk.Environment(account=account, region=region),
         # The tag of the stack itself, by which it is found again. Tags.of tags only its resources.
         "tags": {"Experiment": experiment.name},
-        "synthesizer": Synthesizer(),
     }
 
 

@@ -22,11 +22,10 @@ BENCHMARK_ROOM: Final = pods.Room(cpu=2, memory=4, memory_limit=8, disk=4, disk_
 
 
 def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> None:
-    """A bare pod, as in the article: it runs once.
+    """A bare pod, as in the article: it runs once, and a new run is a new pod.
 
-    Kubernetes lets only the image of a pod be changed. So nothing else in the specification depends
-    on the experiment, and all inputs come from the ConfigMap. A new run is a new pod, and so is one
-    that launches the services again: it has another name.
+    Kubernetes lets only the image of a pod be changed. So its name ends in a digest of all else, as
+    a Job's does, and its inputs come from the ConfigMap: a deploy with another load ends no run.
     """
     name = benchmark_pod(experiment)
     labels = {"app": name, "component": Component.BENCHMARK}
@@ -41,18 +40,24 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
         references.append(k8s.EnvVar(name="RELAUNCH", value=command))
         _allow_relaunches(chart, experiment, name)
     k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name), data=files)
-    image = deployed.benchmark_image
-    measures = pods.pod(
-        ServiceAccount.BENCHMARK,
-        # A restarted container resumes the run that it finds in the results volume.
-        restart_policy="OnFailure",
-        containers=[benchmark_container(image, "llmperf", "run", references=references)],
-        volumes=benchmark_volumes(name),
-        automount_service_account_token=relaunches,
+
+    def measures(image: str) -> k8s.PodSpec:
+        return pods.pod(
+            ServiceAccount.BENCHMARK,
+            # A restarted container resumes the run that it finds in the results volume.
+            restart_policy="OnFailure",
+            containers=[benchmark_container(image, "llmperf", "run", references=references)],
+            volumes=benchmark_volumes(name),
+            automount_service_account_token=relaunches,
+        )
+
+    spec = measures(deployed.benchmark_image)
+    metadata = k8s.ObjectMeta(
+        name=f"{name}-{pods.digest(k8s.KubePod.manifest(spec=measures('any')))}",
+        labels=labels,
+        annotations=pods.acknowledged(spec, pods.ENDS_BY_ITSELF),
     )
-    findings = pods.acknowledged(measures, pods.ENDS_BY_ITSELF)
-    metadata = k8s.ObjectMeta(name=name, labels=labels, annotations=findings)
-    k8s.KubePod(chart, "Pod", metadata=metadata, spec=measures)
+    k8s.KubePod(chart, "Pod", metadata=metadata, spec=spec)
 
 
 def _allow_relaunches(chart: Chart, experiment: Experiment, name: str) -> None:

@@ -75,7 +75,7 @@ class Component(StrEnum):
 
 
 class ServiceAccount(StrEnum):
-    """One for each kind of pod that uses AWS. Each has its own role in ``stacks.model_store``."""
+    """One for each kind of pod that uses AWS. Each has its own role in ``stacks.identities``."""
 
     PREPARE = "prepare"
     SERVE = "serve"
@@ -96,16 +96,12 @@ def service_accounts(experiment: Experiment) -> tuple[ServiceAccount, ...]:
 
 
 def benchmark_pod(experiment: Experiment) -> str:
-    """``qwen-llmperf`` of a Qwen model.
-
-    One that launches the services again has another name, for it is another pod: with a token.
-    """
-    launches = "-launches" if experiment.benchmark.launches > 1 else ""
-    return f"{experiment.name_prefix}-llmperf{launches}"
+    """``qwen-llmperf`` of a Qwen model: the pod's label ``app``, and the beginning of its name."""
+    return f"{experiment.name_prefix}-llmperf"
 
 
 def quality_job(experiment: Experiment) -> str:
-    """``qwen-lmeval`` of a Qwen model: the Job's label ``app``, and the beginning of its name."""
+    """The same for the Job of lm-eval: ``qwen-lmeval``."""
     return f"{experiment.name_prefix}-lmeval"
 
 

@@ -26,6 +26,13 @@ from experiment.variants import Variant
 _NOTES: Final = "/tmp/first-start"
 _POD: Final = pods.reference("POD", "metadata.name")
 
+UNINSTRUMENTED: Final = {
+    f"instrumentation.opentelemetry.io/inject-{language}": "false"
+    for language in ("dotnet", "java", "nodejs", "python")
+}
+"""Keeps agents out of vLLM, whose times are what is measured: CloudWatch's add-on puts them into
+each Deployment behind a Service, unless it finds these annotations there (``monitor.go``)."""
+
 
 def add_vllm(chart: Chart, variant: Variant) -> None:
     """The service of one variant."""
@@ -62,7 +69,9 @@ def add_vllm(chart: Chart, variant: Variant) -> None:
             # them itself, or waits for another pod that does.
             progress_deadline_seconds=6 * 60 * 60 + (FIRST_START_SECONDS if compiles else 0),
             revision_history_limit=2,
-            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=serves),
+            template=k8s.PodTemplateSpec(
+                metadata=k8s.ObjectMeta(labels=labels, annotations=UNINSTRUMENTED), spec=serves
+            ),
         ),
     )
 

@@ -160,9 +160,9 @@ def services(api: Api, selector: str) -> list[V1Deployment]:
     return _listed(AppsV1Api(api).list_namespaced_deployment, api.namespace, selector)
 
 
-def pod(api: Api, name: str) -> V1Pod | None:
-    """None if there is none."""
-    return _or_none(CoreV1Api(api).read_namespaced_pod, name, api.namespace)
+def newest_pod(api: Api, selector: str) -> V1Pod | None:
+    """None if there is none. A pod that was pruned takes its time to end."""
+    return max(pods(api, selector), key=lambda pod: pod.metadata.creation_timestamp, default=None)
 
 
 def _listed(call: Any, namespace: str, selector: str) -> list[Any]:

@@ -33,6 +33,11 @@ class Aws(Strict):
         description="Zones of the VPC. The EKS control plane needs two; one of them must be "
         "capacity.availability_zone.",
     )
+    cpu_zones: Annotated[tuple[Zone, ...], DISTINCT] = Field(
+        (),
+        description="Those of availability_zones in which CPU nodes may stand: EKS fails a group "
+        "with a zone that does not offer its instance type. Default: all.",
+    )
     api_access: tuple[Cidr, ...] = Field(
         (),
         description="CIDR blocks that may reach the Kubernetes API: public ones; with vpc also "
@@ -65,6 +70,10 @@ class Aws(Strict):
         for index, zone in enumerate(self.availability_zones):
             if not zone.startswith(self.region):
                 raise refused(f"availability_zones[{index}]", f"must be a zone of {self.region}")
+        for index, zone in enumerate(self.cpu_zones):
+            if zone not in self.availability_zones:
+                allowed = ", ".join(self.availability_zones)
+                raise refused(f"cpu_zones[{index}]", f"must be in availability_zones: {allowed}")
         return self
 
     @property

@@ -38,7 +38,6 @@ _GRAPH: Final = re.compile(r'compiled/([^/"\s]+)/')
 """The prefix of a compiled artifact in the bucket, wherever a manifest names it."""
 _DIGEST: Final = re.compile("-[0-9a-f]{8}$")
 """The end of a Job's name. A Job cannot be changed: another specification is another Job."""
-_IMAGE: Final = re.compile(r'"image": "[^"]*"')
 
 Manifest = Mapping[str, Any]
 Objects = Mapping[tuple[str, str], Manifest]
@@ -150,8 +149,7 @@ def unfold(value: Any) -> Any:
     Manifests, dashboards and scripts are single strings in a template; without this, one changed
     number would show as two lines of 50 kB. A function in such a string is ``${Ref.Account}``.
     """
-    # A join of one piece is a reference with its mark: stacks.synthesizer.
-    if isinstance(value, dict) and len(value.get("Fn::Join", ["", []])[1]) > 1:
+    if isinstance(value, dict) and "Fn::Join" in value:
         separator, parts = value["Fn::Join"]
         words = (".".join(re.findall(r"\w[\w:.-]*", str(part))) for part in parts)
         texts = zip(parts, words, strict=True)
@@ -193,7 +191,7 @@ def read(folder: Path) -> Objects:
     for file in sorted(folder.glob("*.k8s.yaml")):
         for manifest in filter(None, yaml.load_all(file)):
             kind, name = manifest["kind"], manifest["metadata"]["name"]
-            objects[kind, _DIGEST.sub("", name) if kind == "Job" else name] = manifest
+            objects[kind, _DIGEST.sub("", name) if kind in ("Job", "Pod") else name] = manifest
     return objects
 
 
@@ -209,11 +207,11 @@ def restarts(old: Objects, new: Objects) -> Iterator[Row]:
         if before is None or after is None:
             effect = "starts" if before is None else "ends"
         elif kind == "Pod":
-            # It runs once. Kubernetes lets only its image be changed.
+            # It runs once. Kubernetes lets only its image be changed: another has another name.
             specs = [json.dumps(pod["spec"]) for pod in (before, after)]
             settings = [side.get(("ConfigMap", name), {}).get("data") for side in (old, new)]
-            if len({_IMAGE.sub("", spec) for spec in specs}) > 1:
-                effect = "keeps its specification: a new run needs AGAIN=1"
+            if before["metadata"]["name"] != after["metadata"]["name"]:
+                effect = "is replaced: ends a measurement that runs, and begins a new one"
             elif specs[0] != specs[1]:
                 effect = "restarts with another image, if it still runs"
             elif settings[0] != settings[1]:

@@ -83,6 +83,8 @@ def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> ek
             "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": insights}}}},
             # Above all, the agents must run on the tainted Trainium nodes.
             "tolerations": [{"operator": "Exists"}],
+            # Its default also follows from the agent's configuration, which has no tracing.
+            "manager": {"applicationSignals": {"autoMonitor": {"monitorAllServices": False}}},
         },
         identity=("cloudwatch-agent", _agent_role(stack, cluster_name, prefix)),
     )

@@ -72,15 +72,24 @@ class ClusterStack(Stack):
             self.cluster = self._existing_cluster(aws, vpc)
         else:
             self.cluster = self._cluster(aws, vpc)
+            # Always, though only nodes with EFA name it: CloudFormation refuses to take away an
+            # export that the nodes of an earlier deploy still use.
+            self.export_value(self.cluster.cluster_security_group_id)
             networking = networking_addons(self, self.cluster, self.cluster_name)
-            nodes = system_node_group(
-                self, self.cluster, KUBERNETES_VERSION, self._system_node_role()
-            )
+            role = self._system_node_role()
+            nodes = system_node_group(self, self.cluster, KUBERNETES_VERSION, role, aws.cpu_zones)
             nodes.node.add_dependency(*networking)
             node_addons(self, self.cluster, self.cluster_name, after=nodes)
         CfnOutput(self, CLUSTER_OUTPUT, value=self.cluster_name, description="Where nodes join")
         arn = self.administrator.role_arn
         CfnOutput(self, "AdministratorRole", value=arn, description="Role for kubectl")
+        CfnOutput(
+            self,
+            "Command1Kubeconfig",
+            value=f"aws eks update-kubeconfig --name {self.cluster_name} --region {self.region} "
+            f"--role-arn {arn}",
+            description="First: kubectl for this cluster",
+        )
 
     def _existing_cluster(self, aws: Aws, vpc: ec2.IVpc) -> eks.ICluster:
         """The cluster by its names. Of it, the stack has and deletes access entries alone.

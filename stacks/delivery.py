@@ -16,7 +16,6 @@ from experiment.schema import Experiment, Provider
 from stacks.acknowledge import acknowledge
 from stacks.regions import budget_region, budget_stack_name
 from stacks.roles import allow
-from stacks.synthesizer import qualifier
 
 ISSUER: Final = "token.actions.githubusercontent.com"
 AUDIENCE: Final = "sts.amazonaws.com"
@@ -55,12 +54,13 @@ _LOOKS: Final = (
     "eks:DescribeCluster",
     "eks:DescribeClusterVersions",
     "eks:DescribeNodegroup",
-    "eks:DescribePodIdentityAssociation",
     "eks:DescribeUpdate",
     "eks:ListAddons",
     "eks:ListClusters",
     "eks:ListPodIdentityAssociations",
+    "kms:GetKeyPolicy",
     "logs:DescribeLogGroups",
+    "s3:GetEncryptionConfiguration",
     "servicequotas:GetAWSDefaultServiceQuota",
     "servicequotas:GetServiceQuota",
 )
@@ -126,13 +126,14 @@ class DeliveryStack(Stack):
             ref=f"refs/heads/{self._delivery.branch}",
         )
         region, wild, account = self._experiment.aws.region, self._wild, self.account
+        qualifier = self.synthesizer.bootstrap_qualifier
         regions = sorted({region, budget_region(region)})
         bootstrap = [
-            self._arn("iam", f"role/cdk-{qualifier(self)}-{kind}-role-{account}-{each}", region="")
+            self._arn("iam", f"role/cdk-{qualifier}-{kind}-role-{account}-{each}", region="")
             for each in regions
             for kind in _DEPLOYING
         ]
-        version = f"parameter/cdk-bootstrap/{qualifier(self)}/version"
+        version = f"parameter/cdk-bootstrap/{qualifier}/version"
         stopper = self._arn("states", f"stateMachine:{stopper_name(self._experiment)}")
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, account)}"
         guards = ["PutScheduledUpdateGroupAction", "UpdateAutoScalingGroup"]

@@ -1,81 +1,36 @@
-"""The model bucket, and a least-privilege role for each of its consumers."""
+"""The model bucket, and the key of the services."""
 
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any
 
-from aws_cdk import CfnElement, Duration, FileAssetPackaging, RemovalPolicy, Stack
-from aws_cdk import aws_iam as iam
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from charts.names import (
-    COMPILED_PREFIX,
-    LOGS_PREFIX,
-    MODELS_PREFIX,
-    ServiceAccount,
-    bucket_name,
-    namespace,
-    prompts_bucket_name,
-    service_accounts,
-    stopper_arn,
-)
-from experiment.runtimes import Preparation
+from charts.names import LOGS_PREFIX, bucket_name
 from experiment.schema import Experiment
 from spectap.names import RESULTS_PREFIX
-from spectap.names import namespace as metrics_namespace
 from stacks.acknowledge import acknowledge, skip
-from stacks.roles import allow, pod_identity_principal
-from stacks.synthesizer import qualifier
-
-_ASK: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
-"""Those that publish metrics, and read a user's prompts."""
-_HAVE_THE_KEY: Final = _ASK | {ServiceAccount.SERVE, ServiceAccount.QUALITY}
-"""Those that serve, and those that ask them."""
-_STORE: Final = (MODELS_PREFIX, COMPILED_PREFIX)
-_RESULTS: Final = (RESULTS_PREFIX,)
-_READS_AND_WRITES: Final[Mapping[ServiceAccount, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    ServiceAccount.PREPARE: (_STORE, _STORE),
-    ServiceAccount.SERVE: (_STORE, ()),
-    ServiceAccount.BENCHMARK: (_RESULTS, _RESULTS),
-    ServiceAccount.QUALITY: ((), _RESULTS),
-    ServiceAccount.SWEEP: (_STORE + _RESULTS, _RESULTS),
-    ServiceAccount.OFFLINE: (_STORE + _RESULTS, _RESULTS),
-}
 
 
 class ModelStoreStack(Stack):
-    """A bucket with ``models/``, ``compiled/``, ``results/`` and ``logs/``, and roles to use it.
+    """A bucket with ``models/``, ``compiled/``, ``results/`` and ``logs/``.
 
     The bucket outlives the stack, because it holds measurements, checkpoints and hours of
     compiling. Its name is fixed, so that the next deploy can import it (``cdk deploy
     --import-existing-resources``). CloudFormation imports by literal name only, so the stack must
-    then know its account.
+    then know its account. Its users know it by that name (``stacks.identities``).
     """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
-        self.bucket = self._bucket(experiment)
-        self.roles: Mapping[ServiceAccount, iam.Role] = {
-            account: iam.Role(
-                self,
-                f"{account.capitalize()}Role",
-                assumed_by=pod_identity_principal(
-                    self, experiment.cluster_name, namespace(experiment), account
-                ),
-                description=f"Pods of service account {account}",
-            )
-            for account in service_accounts(experiment)
-        }
-        for account in self.roles:
-            self._grant(account, experiment)
-        self._prompts(experiment)
+        self._bucket(experiment)
         if name := experiment.api_key_secret:
             self._api_key(name)
 
-    def _bucket(self, experiment: Experiment) -> s3.Bucket:
+    def _bucket(self, experiment: Experiment) -> None:
         bucket = s3.Bucket(
             self,
             "Models",
@@ -111,7 +66,6 @@ class ModelStoreStack(Stack):
         )
         acknowledge(bucket, {"AwsSolutions-S1": reason})
         skip(bucket, "AWS::S3::Bucket", {"CKV_AWS_18": reason})
-        return bucket
 
     def _api_key(self, name: str) -> None:
         """The services' key, which nobody has seen, for the pods that serve and that ask them.
@@ -138,56 +92,3 @@ class ModelStoreStack(Stack):
             "the roles that name it."
         )
         skip(secret, "AWS::SecretsManager::Secret", {"CKV_AWS_149": encryption})
-        for account in self.roles.keys() & _HAVE_THE_KEY:
-            arns = [secret.secret_arn]
-            allow(self.roles[account], "ReadApiKey", ["secretsmanager:GetSecretValue"], arns)
-
-    def _grant(self, account: ServiceAccount, experiment: Experiment) -> None:
-        first_start = experiment.serving_runtime.preparation is Preparation.FIRST_START
-        role, (reads, writes) = self.roles[account], _READS_AND_WRITES[account]
-        # A service that compiles at its first start fills the cache of the next.
-        if account is ServiceAccount.SERVE and first_start:
-            writes = (COMPILED_PREFIX,)
-        if writes:
-            self._allow(role, "Write", ["s3:PutObject", "s3:AbortMultipartUpload"], writes)
-        if reads:
-            self._allow(role, "Read", ["s3:GetObject"], reads)
-            below = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in reads]}}
-            allow(role, "List", ["s3:ListBucket"], [self.bucket.bucket_arn], below)
-        # Jobs have no metric.
-        if account in _ASK:
-            # The action supports no resource-level permissions. A condition confines it.
-            target = metrics_namespace(experiment.models.target.id)
-            confined = {"StringEquals": {"cloudwatch:namespace": target}}
-            allow(role, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], confined)
-            reason = "PutMetricData, confined to one namespace."
-            acknowledge(role, {"AwsSolutions-IAM5[Resource::*]": reason})
-        if account in (*_ASK, ServiceAccount.OFFLINE) and experiment.capacity.stops_after_run:
-            # What measures ends the Trainium nodes, which are another stack's: so by name.
-            arn = stopper_arn(experiment, self.account)
-            allow(role, "StopNodes", ["states:StartExecution"], [arn])
-
-    def _prompts(self, experiment: Experiment) -> None:
-        """Has the CLI upload the user's files of prompts, for what measures and no other pod.
-
-        The templates have no more of them than their digests, under which ``app.py`` writes them
-        into the assembly.
-        """
-        keys = sorted({file.digest for file in experiment.prompt_files.values()})
-        for key in keys:
-            self.synthesizer.add_file_asset(
-                source_hash=key, packaging=FileAssetPackaging.FILE, file_name=key
-            )
-        bucket = prompts_bucket_name(experiment, self.account, qualifier(self))
-        for account in self.roles.keys() & _ASK if keys else ():
-            objects = [f"arn:{self.partition}:s3:::{bucket}/{key}" for key in keys]
-            allow(self.roles[account], "ReadPrompts", ["s3:GetObject"], objects)
-
-    def _allow(
-        self, role: iam.Role, sid: str, actions: list[str], prefixes: tuple[str, ...]
-    ) -> None:
-        objects = [self.bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes]
-        allow(role, sid, actions, objects)
-        bucket_id = self.get_logical_id(cast(CfnElement, self.bucket.node.default_child))
-        rules = [f"AwsSolutions-IAM5[Resource::<{bucket_id}.Arn>/{p}*]" for p in prefixes]
-        acknowledge(role, dict.fromkeys(rules, "Objects below a prefix of this consumer."))

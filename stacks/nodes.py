@@ -1,5 +1,6 @@
 """CPU nodes: those of the system, and those that compile."""
 
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from aws_cdk import aws_ec2 as ec2
@@ -22,7 +23,11 @@ free."""
 
 
 def system_node_group(
-    scope: Construct, cluster: eks.ICluster, kubernetes_version: str, role: iam.Role
+    scope: Construct,
+    cluster: eks.ICluster,
+    kubernetes_version: str,
+    role: iam.Role,
+    zones: Sequence[str],
 ) -> eks.Nodegroup:
     """For the add-ons, the downloads and the load generator."""
     return _node_group(
@@ -32,6 +37,7 @@ def system_node_group(
         cluster,
         kubernetes_version,
         {"volume_size": 100},
+        zones,
         instance_types=[ec2.InstanceType("m7i.xlarge")],
         min_size=SYSTEM_NODES,
         max_size=SYSTEM_NODES + 1,
@@ -56,6 +62,7 @@ def compile_node_group(
         kubernetes_version,
         # The most that gp3 has: checkpoints, shards and images pass through it.
         {"volume_size": VOLUME_GIB, "iops": 6000, "throughput": 1000},
+        experiment.aws.cpu_zones,
         user_data=ec2.UserData.custom(user_data(local_disks=False)),
         instance_types=[ec2.InstanceType(experiment.compile_instance.name)],
         min_size=0,
@@ -80,6 +87,7 @@ def _node_group(
     cluster: eks.ICluster,
     kubernetes_version: str,
     size: dict[str, Any],
+    zones: Sequence[str],
     *,
     user_data: ec2.UserData | None = None,
     **settings: Any,
@@ -102,7 +110,9 @@ def _node_group(
         construct_id,
         cluster=cluster,
         ami_type=eks.NodegroupAmiType.AL2023_X86_64_STANDARD,
-        subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+        subnets=ec2.SubnetSelection(
+            subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, availability_zones=[*zones] or None
+        ),
         launch_template_spec=eks.LaunchTemplateSpec(
             id=str(template.launch_template_id), version=template.latest_version_number
         ),

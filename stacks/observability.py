@@ -114,7 +114,7 @@ class ObservabilityStack(Stack):
         )
         hours = math.ceil(guard_hours(experiment)) + 1
         # In another's cluster, its own Neuron nodes would count.
-        if experiment.aws.cluster is None and hours <= _LONGEST_HOURS:
+        if not experiment.aws.cluster and hours <= _LONGEST_HOURS:
             self._alarm_on_late_guard(experiment, hours)
         self._alarm(
             "MemoryErrors",

@@ -1,13 +1,12 @@
 """Applies the charts to the cluster, and gives their pods identities."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_eks_v2 as eks
-from aws_cdk import aws_iam as iam
 from cdk8s import App as Cdk8sApp
 from cdk8s import Chart
 from constructs import Construct, IDependable
@@ -16,7 +15,6 @@ from charts.indexes import run_id
 from charts.manifests import charts
 from charts.names import (
     Deployed,
-    ServiceAccount,
     benchmark_pod,
     bucket_name,
     indexed_job,
@@ -29,7 +27,7 @@ from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.names import RESULTS_PREFIX, VARIANTS
 from stacks.acknowledge import HOLDS_LINES, acknowledge
-from stacks.synthesizer import qualifier
+from stacks.identities import pod_identities, upload_prompts
 
 PRUNED: Final = frozenset(
     (
@@ -55,29 +53,16 @@ class ServingStack(Stack):
         *,
         experiment: Experiment,
         cluster: eks.ICluster,
-        administrator: iam.IRole,
-        roles: Mapping[ServiceAccount, iam.Role],
         benchmark_directory: str,
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
         self._experiment = experiment
+        self._qualifier = str(self.synthesizer.bootstrap_qualifier)
         self._image = experiment.benchmark.image or self._build(benchmark_directory)
-        # ``cluster.add_service_account`` would also annotate the account for IRSA. Mountpoint tries
-        # IRSA first, and would fail.
-        identities = [
-            eks.CfnPodIdentityAssociation(
-                self,
-                f"{account.capitalize()}Identity",
-                cluster_name=cluster.cluster_name,
-                namespace=namespace(experiment),
-                service_account=account,
-                role_arn=role.role_arn,
-            )
-            for account, role in roles.items()
-        ]
-        self._apply(cluster, identities)
-        self._outputs(administrator)
+        upload_prompts(self, experiment)
+        self._apply(cluster, pod_identities(self, experiment, self.deployed(self.account)))
+        self._outputs()
 
     def deployed(self, account: str) -> Deployed:
         """What the manifests need to know of a deployment in ``account``, a token or digits."""
@@ -85,7 +70,7 @@ class ServingStack(Stack):
             bucket=bucket_name(self._experiment, account),
             benchmark_image=self._image.replace(self.account, account),
             stopper=stopper_arn(self._experiment, account),
-            prompts_bucket=prompts_bucket_name(self._experiment, account, qualifier(self)),
+            prompts_bucket=prompts_bucket_name(self._experiment, account, self._qualifier),
         )
 
     def _build(self, directory: str) -> str:
@@ -97,7 +82,7 @@ class ServingStack(Stack):
             exclude=["**/__pycache__"],
         )
         # The registry's host in plain text, with the account as the only token: dist/ needs it too.
-        repository = f"cdk-{qualifier(self)}-container-assets-{self.account}-{self.region}"
+        repository = f"cdk-{self._qualifier}-container-assets-{self.account}-{self.region}"
         return f"{self.account}.dkr.ecr.{self.region}.amazonaws.com/{repository}:{asset.image_tag}"
 
     def _apply(self, cluster: eks.ICluster, identities: Sequence[IDependable]) -> None:
@@ -120,17 +105,11 @@ class ServingStack(Stack):
             manifest.node.add_dependency(*earlier)
             earlier = [manifest]
 
-    def _outputs(self, administrator: iam.IRole) -> None:
-        """Lines for the shell, numbered in the order in which one needs them."""
+    def _outputs(self) -> None:
+        """Lines for the shell, in the order of their use. The first is an output of the cluster."""
         experiment = self._experiment
         kubectl = _kubectl(experiment)
         commands = [
-            (
-                "Kubeconfig",
-                f"aws eks update-kubeconfig --name {experiment.cluster_name} "
-                f"--region {self.region} --role-arn {administrator.role_arn}",
-                "First: kubectl for this cluster",
-            ),
             ("Watch", f"{kubectl} get pods --watch", "Watch the pods"),
             (
                 "Preparation",
@@ -146,7 +125,7 @@ class ServingStack(Stack):
                 else _for_services(experiment)
             ),
         ]
-        for number, (name, line, description) in enumerate(commands, start=1):
+        for number, (name, line, description) in enumerate(commands, start=2):
             CfnOutput(self, f"Command{number}{name}", value=line, description=description)
 
 
@@ -170,9 +149,11 @@ _REPLACE: Final = "kubectl replace --force --cascade=foreground --save-config -f
 
 
 def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:
-    pod, job, kubectl = benchmark_pod(experiment), quality_job(experiment), _kubectl(experiment)
+    pod, job = f"--selector app={benchmark_pod(experiment)}", quality_job(experiment)
+    kubectl = _kubectl(experiment)
     return [
-        ("Results", f"{kubectl} logs --follow {pod}", "The benchmark and its table"),
+        # With a selector, kubectl shows ten lines by default.
+        ("Results", f"{kubectl} logs {pod} --follow --tail=-1", "The benchmark and its table"),
         (
             "Again",
             f"{kubectl} apply view-last-applied pod {pod} --output yaml | {_REPLACE}",

@@ -140,7 +140,12 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "aws.cluster": "Shared_1",
         "aws.cluster_security_group": "sg-0a1b2c3d4e5f60718",
     },
-    IN_A_VPC: _VPC | {"name": "tenant", "aws.api_access": ["203.0.113.0/24", "10.8.0.0/16"]},
+    IN_A_VPC: _VPC
+    | {
+        "name": "tenant",
+        "aws.api_access": ["203.0.113.0/24", "10.8.0.0/16"],
+        "aws.cpu_zones": ["us-east-2a"],
+    },
 }
 
 JOBS: Final = (VANILLA, MEDUSA)

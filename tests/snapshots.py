@@ -47,17 +47,11 @@ def masked(text: str) -> str:
 
 
 def readable(value: Any) -> Any:
-    """``value`` with joins as Fn::Sub has them, JSON parsed, and long strings in pieces.
-
-    An output of another stack is its name, with the digest of what it rests on.
-    """
+    """``value`` with joins as Fn::Sub has them, JSON parsed, and long strings in pieces."""
     if isinstance(value, list):
         return [readable(item) for item in value]
     if isinstance(value, dict):
         separator, pieces = value.get("Fn::Join", (None, None))
-        match pieces:
-            case [{"Fn::GetStackOutput": {"StackName": stack, "OutputName": output}}]:
-                return f"<{stack}: {output}, {separator}>"
         if separator == "" and isinstance(pieces, list):
             return readable("".join(p if isinstance(p, str) else _reference(p) for p in pieces))
         return {key: readable(item) for key, item in value.items()}

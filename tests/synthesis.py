@@ -101,9 +101,9 @@ def render(experiment: Experiment, account: str = ACCOUNT, tag: str = "a1") -> l
 
 
 def by_name(manifests: Iterable[Manifest]) -> dict[tuple[str, str], Manifest]:
-    """Manifests by kind and name, the digests of Jobs left out."""
+    """Manifests by kind and name, the digests of Jobs and the Pod left out."""
     named = ((o["kind"], o["metadata"]["name"], o) for o in manifests)
-    return {(k, n.rpartition("-")[0] if k == "Job" else n): o for k, n, o in named}
+    return {(k, n.rpartition("-")[0] if k in ("Job", "Pod") else n): o for k, n, o in named}
 
 
 def pods(manifests: Iterable[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]:

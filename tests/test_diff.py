@@ -55,8 +55,11 @@ def test_a_pod_takes_another_image_and_nothing_else(article: diff.Objects, tmp_p
     image = effects(article, rendered(tmp_path, {}, image="image:2"))
     assert image == {"qwen-llmperf": "restarts with another image, if it still runs"}
     pod = article["Pod", "qwen-llmperf"]
-    other = {**article, ("Pod", "qwen-llmperf"): {**pod, "spec": pod["spec"] | {"hostname": "a"}}}
-    assert "AGAIN=1" in effects(article, other)["qwen-llmperf"]
+    other = {**pod, "metadata": {**pod["metadata"], "name": "qwen-llmperf-00000000"}}
+    replaced = effects(article, {**article, ("Pod", "qwen-llmperf"): other})
+    assert replaced == {
+        "qwen-llmperf": "is replaced: ends a measurement that runs, and begins a new one"
+    }
     # What one side alone has starts or ends.
     without = {key: each for key, each in article.items() if key[0] != "Deployment"}
     services = [name for kind, name in article if kind == "Deployment"]

@@ -139,15 +139,10 @@ def test_rooms_of_the_benchmark_import_what_is_below_them() -> None:
 
 
 def test_stacks_and_charts_read_nothing() -> None:
-    """Neither files nor the environment nor the context: they get typed values.
-
-    The synthesizer reads what the CDK has just written.
-    """
+    """Neither files nor the environment nor the context: they get typed values."""
     wrong = []
     for module, tree in _modules().items():
         if module.partition(".")[0] not in ("stacks", "charts") or _within(module, POD_SCRIPTS):
-            continue
-        if module == "stacks.synthesizer":
             continue
         wrong += [f"{module} imports {n}" for n in _imported(tree) if n.partition(".")[0] in READS]
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -6,7 +6,7 @@ from typing import Final
 
 from deployment.account import Denied, Deployment, DeploymentError, aws_errors
 from deployment.console import print_table
-from deployment.preflight import account, capacity, existing, software
+from deployment.preflight import account, autoscalers, capacity, existing, software
 from deployment.preflight.check import Check, Finding, Status, refused, warning
 from experiment import load
 
@@ -14,6 +14,7 @@ __all__ = ["Finding", "Status", "checks", "run"]
 
 ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
     "bootstrap": account.bootstrap,
+    "key of prompts": account.prompts_key,
     "quota, Trainium vCPUs": capacity.trainium_quota,
     "quota, CPU nodes' vCPUs": capacity.cpu_quota,
     "instance types": capacity.offerings,
@@ -23,6 +24,8 @@ ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
     "VPC": existing.vpc,
     "cluster": existing.cluster,
     "cluster's add-ons": existing.addons,
+    "cluster's network": existing.network,
+    "autoscalers": autoscalers.autoscalers,
     "pods of others": existing.inside,
     "image": software.image,
     "Kubernetes API": software.kubernetes_api,

@@ -1,10 +1,12 @@
 """Asks an account: is it prepared for the CDK, and what are the stacks of these names."""
 
+import fnmatch
 import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from charts.names import prompts_bucket_name
 from deployment.account import Deployment, ask
 from deployment.lifecycle import ROOT, owner, regions, zone_conflict
 from deployment.preflight.check import Finding, ok, refused, warning
@@ -32,11 +34,9 @@ _REMEDIES: Final = {
 def bootstrap(deployment: Deployment) -> Iterator[Finding]:
     """The CDK's bootstrap of the experiment's region, and of its budget's."""
     remedy = f"make bootstrap EXPERIMENT={deployment.file}"
-    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    qualifier = context.get("@aws-cdk/core:bootstrapQualifier", "hnb659fds")
     for region in sorted(regions(deployment.experiment)):
         ssm, subject = deployment.client("ssm", region), f"bootstrap {region}"
-        answer = ask(ssm.get_parameter, Name=f"/cdk-bootstrap/{qualifier}/version")
+        answer = ask(ssm.get_parameter, Name=f"/cdk-bootstrap/{_qualifier()}/version")
         version = int(answer["Parameter"]["Value"]) if answer else None
         if version is None:
             yield refused("the region is not prepared for the CDK", remedy, subject)
@@ -45,6 +45,50 @@ def bootstrap(deployment: Deployment) -> Iterator[Finding]:
             yield refused(text, remedy, subject)
         else:
             yield ok(f"version {version}", subject=subject)
+
+
+def prompts_key(deployment: Deployment) -> Iterator[Finding]:
+    """Whether pods may read the bootstrap's bucket by IAM, if it has a customer's key.
+
+    A policy of the key that names others alone keeps them out, whatever their role is allowed.
+    """
+    name = prompts_bucket_name(deployment.experiment, deployment.account, _qualifier())
+    answer = ask(deployment.client("s3").get_bucket_encryption, Bucket=name)
+    if answer is None:
+        return  # no bootstrap, which is a row of its own
+    (rule,) = answer["ServerSideEncryptionConfiguration"]["Rules"]
+    key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID")
+    if key is None:
+        yield ok("the bootstrap's bucket has AWS's")
+        return
+    policy = json.loads(deployment.client("kms").get_key_policy(KeyId=key)["Policy"])
+    account = f"arn:aws:iam::{deployment.account}:root"
+    if any(_admits(each, {"*", account, deployment.account}) for each in policy["Statement"]):
+        yield ok(f"{key} admits roles of the account")
+    else:
+        text = f"no role of the account may decrypt by {key}, of the bootstrap's bucket: no pod"
+        remedy = f"aws kms put-key-policy: allow kms:Decrypt to {account}, or bootstrap without it"
+        yield refused(text + " would read its prompts", remedy)
+
+
+def _admits(statement: dict[str, Any], principals: set[str]) -> bool:
+    """Whether a statement of a key's policy allows one of ``principals`` to decrypt."""
+    principal = statement.get("Principal", {})
+    named = principal if isinstance(principal, str) else principal.get("AWS", [])
+    actions = statement.get("Action", [])
+    return (
+        statement["Effect"] == "Allow"
+        and not principals.isdisjoint([named] if isinstance(named, str) else named)
+        and any(
+            fnmatch.fnmatch("kms:decrypt", action.lower())
+            for action in ([actions] if isinstance(actions, str) else actions)
+        )
+    )
+
+
+def _qualifier() -> str:
+    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return str(context.get("@aws-cdk/core:bootstrapQualifier", "hnb659fds"))
 
 
 def stack_names(deployment: Deployment) -> Iterator[tuple[str, str]]:

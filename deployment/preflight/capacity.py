@@ -128,33 +128,39 @@ def _vcpus(deployment: Deployment, types: set[str]) -> dict[str, int]:
 
 
 def offerings(deployment: Deployment) -> Iterator[Finding]:
-    """Whether any of the zones has each instance type: a node group takes those that have it."""
-    experiment, region = deployment.experiment, deployment.region
-    zones = [*experiment.aws.availability_zones]
-    zones_by_type: dict[str, list[str]] = {
-        experiment.capacity.instance_type: [experiment.capacity.availability_zone],
-    }
-    if experiment.aws.cluster is None:
-        zones_by_type[SYSTEM_INSTANCE] = zones
+    """Whether every zone of each node group has its type: EKS fails a group with another zone."""
+    experiment, aws = deployment.experiment, deployment.experiment.aws
+    trainium, cpus = experiment.capacity.instance_type, list[str]()
+    if aws.cluster is None:
+        cpus.append(SYSTEM_INSTANCE)
     if experiment.compile_node is CompileNode.CPU:
-        zones_by_type[experiment.compile_instance.name] = zones
-    for instance, candidates in zones_by_type.items():
-        pages = deployment.client("ec2").get_paginator("describe_instance_type_offerings")
-        listed = pages.paginate(
-            LocationType="availability-zone",
-            Filters=[{"Name": "instance-type", "Values": [instance]}],
-        )
-        offered = sorted(o["Location"] for page in listed for o in page["InstanceTypeOfferings"])
-        if having := [zone for zone in candidates if zone in offered]:
-            yield ok(f"offered in {', '.join(having)}", subject=instance)
-            continue
-        remedy = f"{region} has it in no zone: set aws.region to one that does"
-        if offered:
+        cpus.append(experiment.compile_instance.name)
+    zones: dict[str, tuple[str, ...]] = {trainium: (experiment.capacity.availability_zone,)}
+    zones |= dict.fromkeys(cpus, aws.cpu_zones or aws.availability_zones)
+    offered = {instance: _zones_with(deployment, instance) for instance in zones}
+    serve_all_cpus = [z for z in aws.availability_zones if all(z in offered[cpu] for cpu in cpus)]
+    for instance, wanted in zones.items():
+        lacking = [zone for zone in wanted if zone not in offered[instance]]
+        remedy = f"{deployment.region} has it in no zone: set aws.region to one that does"
+        if instance in cpus and serve_all_cpus:
+            remedy = f"set aws.cpu_zones: [{', '.join(serve_all_cpus)}]"
+        elif offered[instance]:
             remedy = (
-                f"{region} has it in {', '.join(offered)}: set aws.availability_zones and "
-                "capacity.availability_zone"
+                f"{deployment.region} has it in {', '.join(offered[instance])}: set "
+                "aws.availability_zones and capacity.availability_zone"
             )
-        yield refused(f"not offered in {', '.join(candidates)}", remedy, instance)
+        if lacking:
+            yield refused(f"not offered in {', '.join(lacking)}", remedy, instance)
+        else:
+            yield ok(f"offered in {', '.join(wanted)}", subject=instance)
+
+
+def _zones_with(deployment: Deployment, instance: str) -> list[str]:
+    """Those of the region that offer an instance type."""
+    pages = deployment.client("ec2").get_paginator("describe_instance_type_offerings")
+    filters = [{"Name": "instance-type", "Values": [instance]}]
+    listed = pages.paginate(LocationType="availability-zone", Filters=filters)
+    return sorted(o["Location"] for page in listed for o in page["InstanceTypeOfferings"])
 
 
 def reservation(deployment: Deployment) -> Iterator[Finding]:

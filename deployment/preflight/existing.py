@@ -4,19 +4,34 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api
+from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api, CoreV1Api
 
 from charts.names import NEURON_TAINT, namespace
-from deployment.account import Deployment, ask
+from deployment.account import Deployment, DeploymentError, ask
 from deployment.cluster import NoCluster, connected, kubernetes_errors
 from deployment.preflight.check import Finding, ok, refused, warning
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 
-NEEDED: Final = ("eks-pod-identity-agent", "aws-mountpoint-s3-csi-driver")
+_S3_DRIVER: Final = "aws-mountpoint-s3-csi-driver"
+NEEDED: Final = ("eks-pod-identity-agent", _S3_DRIVER)
 """Without these add-ons no pod gets credentials, or checkpoints."""
-WANTED: Final = ("vpc-cni", "amazon-cloudwatch-observability", "eks-node-monitoring-agent")
-"""Without them policies do not hold, nodes have no metrics, and nobody repairs them."""
-_POLICIES: Final = re.compile(r"enableNetworkPolicy\W+true")
+WANTED: Final = ("amazon-cloudwatch-observability", "eks-node-monitoring-agent")
+"""Without them nodes have no metrics, and nobody repairs them."""
+NETWORKING: Final = {
+    "vpc-cni": "DaemonSet aws-node",
+    "kube-proxy": "DaemonSet kube-proxy",
+    "coredns": "Deployment coredns",
+}
+"""Without these add-ons no node is ready, or no pod finds a name; and what of kube-system each is,
+which a cluster may have without the add-on."""
+CONFIGURATIONS: Final = {
+    # The EKS add-on's own opt-out: else it puts an agent into each Deployment behind a Service.
+    "amazon-cloudwatch-observability": " --configuration-values "
+    """'{"manager":{"applicationSignals":{"autoMonitor":{"monitorAllServices":false}}}}'"""
+}
+"""How ``aws eks create-addon`` goes on, where the add-on's default is wrong."""
+_POLICIES: Final = re.compile(r"enable-?network-?policy\W+true", re.IGNORECASE)
+_TIMEOUT: Final = {"_request_timeout": 5}
 _OF_AWS: Final = ("amazon-", "aws-", "eks-", "pod-identity-", "vpc-resource-")
 """How the webhooks of AWS's own controllers begin."""
 
@@ -93,12 +108,18 @@ def cluster(deployment: Deployment) -> Iterator[Finding]:
     old, new = f"has Kubernetes {version}", f"charts and images are for {KUBERNETES_VERSION}"
     update = f"aws eks update-cluster-config --region {deployment.region} --name {name}"
     update += " --access-config authenticationMode=API_AND_CONFIG_MAP"
+    is_auto = described.get("computeConfig", {}).get("enabled", False)
+    auto = "is in Auto Mode, whose nodes have another network, and no Neuron DRA driver"
+    is_ipv6 = described["kubernetesNetworkConfig"]["ipFamily"] == "ipv6"
+    ipv6 = "gives pods IPv6 addresses, and charts and node groups are for IPv4"
     yield from _applying(
         "",
         f"{name}, Kubernetes {version}",
         (version != KUBERNETES_VERSION, refused, old, new),
         (elsewhere, refused, "is not where the file says", f"set under aws: {place}"),
         (is_old, refused, "takes no access entries, by which a deploy gets in", update),
+        (is_auto, refused, auto, "name a cluster without it, or leave aws.cluster out"),
+        (is_ipv6, refused, ipv6, "name a cluster of ipFamily ipv4, or leave aws.cluster out"),
     )
 
 
@@ -118,41 +139,114 @@ def _vpc_id(answer: dict[str, Any]) -> str:
     return str(answer["cluster"]["resourcesVpcConfig"]["vpcId"])
 
 
+def network(deployment: Deployment) -> Iterator[Finding]:
+    """Whether nodes in an existing cluster become ready, and whether policies hold there."""
+    if deployment.experiment.aws.cluster is None:
+        return
+    eks, of_cluster = deployment.client("eks"), {"clusterName": deployment.cluster_name}
+    installed = _installed(deployment)
+    lacking = NETWORKING.keys() - installed
+    objects = _kube_system(deployment) if lacking else {}
+    unseen = (
+        "" if objects is not None else "; if it is there, set aws.administrator_role, which sees it"
+    )
+    objects = objects or {}
+    create = f"aws eks create-addon --cluster-name {deployment.cluster_name} --addon-name"
+    missing: list[Row] = [
+        (
+            addon in lacking and manifest not in objects,
+            refused,
+            f"no add-on {addon}, and no {manifest} seen in kube-system: no node would be of use",
+            f"{create} {addon}{unseen}",
+        )
+        for addon, manifest in NETWORKING.items()
+    ]
+    addon: dict[str, Any] = {}
+    if "vpc-cni" in installed:
+        addon = eks.describe_addon(**of_cluster, addonName="vpc-cni")["addon"]
+    daemon, account = objects.get("DaemonSet aws-node"), objects.get("ServiceAccount aws-node")
+    settings = addon.get("configurationValues", "")
+    if daemon:
+        settings = str([each.args for each in daemon.spec.template.spec.containers])
+    # Nodes of ours have no AmazonEKS_CNI_Policy (EKS User Guide, "Amazon EKS node IAM role").
+    pods = {"namespace": "kube-system", "serviceAccount": "aws-node"}
+    has_role = (
+        addon.get("serviceAccountRoleArn")
+        or (account and "eks.amazonaws.com/role-arn" in (account.metadata.annotations or {}))
+        or eks.list_pod_identity_associations(**of_cluster, **pods)["associations"]
+    )
+    bare = "vpc-cni has the rights of its nodes, and ours have none: they would never be ready"
+    give = "update-addon --addon-name vpc-cni --pod-identity-associations ..."
+    if daemon:
+        give = "create-pod-identity-association --namespace kube-system --service-account aws-node"
+        give += " --role-arn ..."
+    identity = f"aws eks {give} --cluster-name {deployment.cluster_name}"
+    text = "network policies do not hold: who reaches the services is not limited"
+    remedy = "set enableNetworkPolicy in the configuration of vpc-cni"
+    has_cni = bool(addon or daemon)
+    yield from _applying(
+        "",
+        "nodes would be ready, and network policies hold",
+        *missing,
+        (has_cni and not has_role, refused, bare, identity),
+        (has_cni and not _POLICIES.search(settings), warning, text, remedy),
+    )
+
+
+def _installed(deployment: Deployment) -> set[str]:
+    pages = deployment.client("eks").get_paginator("list_addons")
+    listed = pages.paginate(clusterName=deployment.cluster_name)
+    return {name for page in listed for name in page["addons"]}
+
+
+def _kube_system(deployment: Deployment) -> dict[str, Any] | None:
+    """Its objects by kind and name; None if the API does not answer, or not yet."""
+    try:
+        with connected(deployment) as api, kubernetes_errors():
+            apps, core = AppsV1Api(api), CoreV1Api(api)
+            lists = {
+                "DaemonSet": apps.list_namespaced_daemon_set,
+                "Deployment": apps.list_namespaced_deployment,
+                "ServiceAccount": core.list_namespaced_service_account,
+            }
+            return {
+                f"{kind} {each.metadata.name}": each
+                for kind, list_all in lists.items()
+                for each in list_all("kube-system", **_TIMEOUT).items
+            }
+    except DeploymentError:
+        return None
+
+
 def addons(deployment: Deployment) -> Iterator[Finding]:
     """Whether an existing cluster has what a new one would get. A chart may bring the same."""
     if deployment.experiment.aws.cluster is None:
         return
-    eks, of_cluster = deployment.client("eks"), {"clusterName": deployment.cluster_name}
-    pages = eks.get_paginator("list_addons").paginate(**of_cluster)
-    installed = {name for page in pages for name in page["addons"]}
-    cni, driver = (
-        eks.describe_addon(**of_cluster, addonName=name)["addon"] if name in installed else {}
-        for name in ("vpc-cni", "aws-mountpoint-s3-csi-driver")
-    )
-    create = f"aws eks create-addon --cluster-name {deployment.cluster_name} --addon-name"
+    name, installed = deployment.cluster_name, _installed(deployment)
+    driver: dict[str, Any] = {}
+    if _S3_DRIVER in installed:
+        describe = deployment.client("eks").describe_addon
+        driver = describe(clusterName=name, addonName=_S3_DRIVER)["addon"]
+    create = f"aws eks create-addon --cluster-name {name} --addon-name"
     missing = [
-        (name not in installed, judge, f"no add-on {name}", f"{create} {name}")
-        for names, judge in ((NEEDED, refused), (WANTED, warning))
-        for name in names
+        (
+            addon not in installed,
+            judge,
+            f"no add-on {addon}",
+            f"{create} {addon}{CONFIGURATIONS.get(addon, '')}",
+        )
+        for addons, judge in ((NEEDED, refused), (WANTED, warning))
+        for addon in addons
     ]
-    is_open = not _POLICIES.search(cni.get("configurationValues", ""))
-    update = f"aws eks update-addon --cluster-name {deployment.cluster_name} --addon-name"
-    # Nodes of ours have no AmazonEKS_CNI_Policy (EKS User Guide, "Amazon EKS node IAM role").
-    has_role = cni.get("serviceAccountRoleArn") or cni.get("podIdentityAssociations")
-    is_bare = "vpc-cni" in installed and not has_role
-    bare = "vpc-cni has the rights of its nodes, and ours have none: they would never be ready"
     # Pod identity came with version 2 (mountpoint-s3-csi-driver, README).
     is_old = driver.get("addonVersion", "").startswith("v1.")
-    old = "version 1 of aws-mountpoint-s3-csi-driver does not mount by a pod's identity"
-    text = "network policies do not hold: who reaches the services is not limited"
-    remedy = "set enableNetworkPolicy in the configuration of vpc-cni"
+    old = f"version 1 of {_S3_DRIVER} does not mount by a pod's identity"
+    update = f"aws eks update-addon --cluster-name {name} --addon-name {_S3_DRIVER}"
     yield from _applying(
         "",
         "all are there",
         *missing,
-        (is_bare, refused, bare, f"{update} vpc-cni --pod-identity-associations ..."),
-        (is_old, refused, old, f"{update} aws-mountpoint-s3-csi-driver --addon-version v2..."),
-        (is_open, warning, text, remedy),
+        (is_old, refused, old, f"{update} --addon-version v2..."),
     )
 
 
@@ -162,10 +256,10 @@ def inside(deployment: Deployment) -> Iterator[Finding]:
         return
     try:
         with connected(deployment) as api, kubernetes_errors():
-            hooks, timeout = AdmissionregistrationV1Api(api), {"_request_timeout": 5}
-            changing = hooks.list_mutating_webhook_configuration(**timeout).items
-            refusing = hooks.list_validating_webhook_configuration(**timeout).items
-            daemons = AppsV1Api(api).list_daemon_set_for_all_namespaces(**timeout).items
+            hooks = AdmissionregistrationV1Api(api)
+            changing = hooks.list_mutating_webhook_configuration(**_TIMEOUT).items
+            refusing = hooks.list_validating_webhook_configuration(**_TIMEOUT).items
+            daemons = AppsV1Api(api).list_daemon_set_for_all_namespaces(**_TIMEOUT).items
     except NoCluster:
         text = "not known whether a policy engine refuses pods, before a deploy gives access"
         yield warning(text, "kubectl get validatingwebhookconfigurations says")

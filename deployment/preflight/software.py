@@ -4,6 +4,7 @@ import datetime
 import ipaddress
 import os
 import re
+import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -27,6 +28,11 @@ _ECR: Final = re.compile(
     r"(?P<registry>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/"
     r"(?P<repository>[^:@]+)(?:@(?P<digest>sha256:\w+)|:(?P<tag>[^@]+))?"
 )
+BUILDS_FROM: Final = (
+    *("docker.io", "github.com", "huggingface.co"),
+    *("pypi.org", "files.pythonhosted.org"),
+)
+"""Hosts that ``spectap/Dockerfile`` fetches from."""
 _FORWARD: Final = (
     f'or forward a port (docs/runbook.md, "Reach a private API") and set {ADDRESS_VARIABLE}'
 )
@@ -70,13 +76,12 @@ def alarms(deployment: Deployment) -> Iterator[Finding]:
 def image(deployment: Deployment) -> Iterator[Finding]:
     """Whether a ready benchmark image exists, where ECR can tell: nodes would wait for it."""
     name = deployment.experiment.benchmark.image
-    match = _ECR.fullmatch(name or "")
+    if name is None:
+        yield _build(deployment)
+        return
+    match = _ECR.fullmatch(name)
     if match is None:
-        yield (
-            warning(f"{name}: not looked up, since it is not in ECR", "look: nodes would wait")
-            if name
-            else ok("the deploy builds it with Docker")
-        )
+        yield warning(f"{name}: not looked up, since it is not in ECR", "look: nodes would wait")
         return
     digest, tag = match["digest"], match["tag"] or "latest"
     image = {"imageDigest": digest} if digest else {"imageTag": tag}
@@ -87,6 +92,20 @@ def image(deployment: Deployment) -> Iterator[Finding]:
     else:
         remedy = "push it, or leave benchmark.image out: then Docker builds it"
         yield refused(f"{name} does not exist", remedy)
+
+
+def _build(deployment: Deployment) -> Finding:
+    """Whether a deploy can build the image. One whose image was built before builds none."""
+    program = os.environ.get("CDK_DOCKER", "docker")  # as the CDK's CLI asks for it
+    text = f"the first deploy builds it with {program}, which fetches from {', '.join(BUILDS_FROM)}"
+    try:
+        command = [program, "info"]
+        subprocess.run(command, check=True, capture_output=True, timeout=3 * _SECONDS)
+    except (OSError, subprocess.SubprocessError):
+        judge = warning if deployment.stack(f"{deployment.name}-serving") else refused
+        remedy = f"start {program}, or set benchmark.image to one that is built elsewhere"
+        return judge(f"{text}, and {program} does not answer", remedy)
+    return ok(text)
 
 
 def kubernetes_api(deployment: Deployment) -> Iterator[Finding]:

@@ -104,7 +104,7 @@ def _by_pod(deployment: Deployment, api: Api, progress: Progress) -> str:
     name, before = benchmark_pod(deployment.experiment), 0
 
     def read() -> V1Pod:
-        pod = cluster.pod(api, name)
+        pod = cluster.newest_pod(api, f"app={name}")
         if pod is None:
             raise StageFailed(f"there is no pod {name} any more: {_MADE_AGAIN}")
         return pod
@@ -131,7 +131,7 @@ def _by_pod(deployment: Deployment, api: Api, progress: Progress) -> str:
         return None
 
     pod = read()
-    if pod.status.phase in cluster.OVER or _is_stale(api, pod):
+    if pod.status.phase in cluster.OVER or _is_stale(api, pod, name):
         progress.say(f"{name} begins a new run")
         cluster.replace(api, pod)
     else:
@@ -139,13 +139,13 @@ def _by_pod(deployment: Deployment, api: Api, progress: Progress) -> str:
     return progress.until(look)
 
 
-def _is_stale(api: Api, pod: V1Pod) -> bool:
-    """Whether a deploy has changed the pod's configuration after it has read it."""
+def _is_stale(api: Api, pod: V1Pod, config_map: str) -> bool:
+    """Whether a deploy has changed the pod's ``config_map`` after it has read it."""
     status = next(iter(pod.status.container_statuses or []), None)
     if status is None or not (status.state and status.state.running):
         return False
     with kubernetes_errors():
-        config = CoreV1Api(api).read_namespaced_config_map(pod.metadata.name, api.namespace)
+        config = CoreV1Api(api).read_namespaced_config_map(config_map, api.namespace)
     changed = [each.time for each in config.metadata.managed_fields or [] if each.time]
     return bool(changed) and max(changed) > status.state.running.started_at
 
@@ -273,7 +273,7 @@ def measured_run(deployment: Deployment, *, again: bool) -> str | None:
     if run is None or is_isolated or are_stopped(deployment):
         return run
     with connected(deployment) as api:
-        pod = cluster.pod(api, benchmark_pod(deployment.experiment))
+        pod = cluster.newest_pod(api, f"app={benchmark_pod(deployment.experiment)}")
     if pod is None or pod.status.phase in cluster.OVER or pod.metadata.uid == run:
         return run
     has_begun = Bucket(deployment).entries(results_key(pod.metadata.uid, ""))

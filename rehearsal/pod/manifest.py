@@ -64,15 +64,20 @@ class IndexedJob:
         return content.decode()
 
 
-def read_pod(directory: Path, kind: str, name: str) -> Pod:
-    """The pod of a Pod or a Deployment from the ``*.k8s.yaml`` of ``directory``.
+def read_pod(directory: Path, kind: str, app: str) -> Pod:
+    """The pod of a Pod or a Deployment from the ``*.k8s.yaml`` of ``directory``, by its label.
 
     A Deployment's as it is once its init containers have ended. Raises RehearsalError.
     """
     objects = _objects(directory)
-    if (kind, name) not in objects:
-        raise RehearsalError(f"{directory}: no {kind} {name}")
-    spec = objects[kind, name]["spec"]
+    labelled = (
+        manifest["spec"]
+        for (of, _), manifest in objects.items()
+        if of == kind and manifest["metadata"].get("labels", {}).get("app") == app
+    )
+    spec = next(labelled, None)
+    if spec is None:
+        raise RehearsalError(f"{directory}: no {kind} {app}")
     spec = spec if kind == "Pod" else spec["template"]["spec"]
     (container,) = spec["containers"]
     return _container(spec, container, objects)

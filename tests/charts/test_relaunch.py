@@ -100,7 +100,7 @@ Vary = Callable[[dict[str, Any]], Experiment]
 
 def test_a_pod_that_launches_its_services_may_patch_these_alone(variation: Vary) -> None:
     objects = by_name(render(variation({"benchmark.rounds": 6, "benchmark.launches": 3})))
-    name = "qwen-llmperf-launches"
+    name = "qwen-llmperf"
     pod, settings = objects["Pod", name], objects["ConfigMap", name]["data"]
     assert json.loads(settings["config.json"])["load"]["launches"] == 3
     assert pod["spec"]["automountServiceAccountToken"] is True

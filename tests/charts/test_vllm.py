@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from charts import scripts
+from charts import llmperf, scripts
 from charts.llmperf import benchmark_config
 from charts.names import bucket_name, stopper_arn
 from charts.pods import digest
@@ -256,6 +256,18 @@ def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
         by_name(render(e))["Pod", "qwen-llmperf"] for e in (article, variation(changes))
     )
     assert [path for path, _ in difference(before, after)] == ["spec.containers[0].image"]
+
+
+def test_a_pod_of_another_specification_has_another_name(
+    article: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kubectl apply refuses to change a pod (kubernetes#121855)."""
+    before = by_name(render(article))["Pod", "qwen-llmperf"]
+    more = llmperf.BENCHMARK_ROOM._replace(memory=5)
+    monkeypatch.setattr(llmperf, "BENCHMARK_ROOM", more)
+    after = by_name(render(article))["Pod", "qwen-llmperf"]
+    assert before["metadata"]["name"] != after["metadata"]["name"]
+    assert before["metadata"]["labels"] == after["metadata"]["labels"]
 
 
 def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path: Path) -> None:

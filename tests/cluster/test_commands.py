@@ -1,5 +1,7 @@
 """What the API server says to the manifests, to the commands that a stack puts out, and to us."""
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,22 @@ def test_another_run_is_another_pod(
     assert after["spec"]["containers"] == before["spec"]["containers"]
 
 
+def test_another_specification_is_another_pod_and_the_old_one_goes(
+    cluster: Cluster, by_the_handler: Path, tmp_path: Path
+) -> None:
+    """A deploy with more memory for the pod: kubectl apply refuses to change a pod in place."""
+    before = _benchmark(cluster)
+    name, changed = before["metadata"]["name"], tmp_path / "changed"
+    shutil.copytree(by_the_handler, changed)
+    for file in changed.glob("*.yaml"):
+        text = file.read_text(encoding="utf-8")
+        if name in text:
+            more = text.replace(name, f"{name[:-8]}00000000").replace("memory: 4Gi", "memory: 5Gi")
+            file.write_text(more, encoding="utf-8")
+    cluster.apply(changed, server_side=False)
+    cluster.until(lambda: _benchmark(cluster)["metadata"]["name"] != name or None, "the old to go")
+
+
 def test_quality_is_started(
     cluster: Cluster, by_the_handler: Path, synthesised: Synthesised
 ) -> None:
@@ -51,9 +69,12 @@ def test_quality_is_started(
 
 
 def _benchmark(cluster: Cluster) -> Manifest:
-    pod = cluster.get("Pod", "qwen-llmperf")
-    assert pod is not None
-    return pod
+    selected = ("--selector=app=qwen-llmperf", "--output=json")
+    listed = json.loads(cluster.kubectl("--namespace", NAMESPACE, "get", "pods", *selected))[
+        "items"
+    ]
+    (pod,) = (each for each in listed if "deletionTimestamp" not in each["metadata"])
+    return dict(pod)
 
 
 TRAINIUM = {

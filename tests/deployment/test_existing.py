@@ -36,6 +36,8 @@ OWN: Final = {"SubnetId": SUBNETS[0]}
 DESCRIBED: Final[dict[str, Any]] = {
     "version": KUBERNETES_VERSION,
     "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"},
+    "computeConfig": {"enabled": False},
+    "kubernetesNetworkConfig": {"ipFamily": "ipv4"},
     "resourcesVpcConfig": {
         "vpcId": VPC,
         "clusterSecurityGroupId": GROUP,
@@ -55,11 +57,11 @@ def shared(aws: FakeAws) -> FakeAws:
     aws.facts.route_tables = [{"Associations": MAIN, "Routes": [NAT, S3]}]
     add_cluster(aws, CLUSTER, aws.cloudformation.add("elsewhere"))
     aws.facts.clusters[CLUSTER] |= copy.deepcopy(DESCRIBED)
-    aws.facts.installed = {name: {} for name in (*existing.NEEDED, *existing.WANTED)}
-    aws.facts.installed["vpc-cni"] = {
-        "configurationValues": '{"enableNetworkPolicy": "true"}',
-        "podIdentityAssociations": ["arn"],
-    }
+    names = (*existing.NEEDED, *existing.WANTED, *existing.NETWORKING)
+    aws.facts.installed = {name: {} for name in names}
+    policies = '{"enableNetworkPolicy": "true"}'
+    aws.facts.installed["vpc-cni"] = {"configurationValues": policies}
+    aws.facts.identities["a-1"] = "kube-system", "aws-node"
     return aws
 
 
@@ -67,9 +69,14 @@ def guest(changes: dict[str, Any] | None = None) -> Deployment:
     return at(CHANGES | NAMED | (changes or {}))
 
 
+OF_THE_CLUSTER: Final = (
+    *("VPC", "cluster", "cluster's add-ons", "cluster's network"),
+    *("autoscalers", "pods of others"),
+)
+
+
 def rows(deployment: Deployment) -> list[str]:
-    checks = ("VPC", "cluster", "cluster's add-ons", "pods of others")
-    table = {name: preflight.ACCOUNT_CHECKS[name] for name in checks}
+    table = {name: preflight.ACCOUNT_CHECKS[name] for name in OF_THE_CLUSTER}
     return [
         f"{row.status} {row.subject}: {row.text} -> {row.remedy}"
         for row in preflight.checks(deployment, table)
@@ -78,7 +85,7 @@ def rows(deployment: Deployment) -> list[str]:
 
 def test_a_sound_cluster_is_taken(shared: FakeAws, api: Objects) -> None:
     listed = rows(guest())
-    assert len(listed) == 5
+    assert len(listed) == 7
     assert all(row.startswith(f"{Status.OK} ") for row in listed), listed
     # And what is asked of a new one is not asked.
     table = {**preflight.ACCOUNT_CHECKS}
@@ -131,7 +138,26 @@ FAULTS: Final[list[tuple[Callable[[Any], None], str, str]]] = [
     (lambda f: f.installed.pop("eks-pod-identity-agent"), "refused cluster's add", "create-addon"),
     (lambda f: f.installed.pop("eks-node-monitoring-agent"), "warning cluster's", "create-addon"),
     (lambda f: f.installed["vpc-cni"].clear(), "network policies do not hold", "enableNetwork"),
-    (lambda f: f.installed["vpc-cni"].clear(), "refused cluster's add-ons: vpc-cni has", "--pod-"),
+    (lambda f: f.identities.clear(), "refused cluster's network: vpc-cni has", "--pod-identity-"),
+    (
+        lambda f: f.clusters[CLUSTER].update(computeConfig={"enabled": True}),
+        "refused cluster: is in Auto Mode",
+        "name a cluster without it",
+    ),
+    (
+        lambda f: f.clusters[CLUSTER]["kubernetesNetworkConfig"].update(ipFamily="ipv6"),
+        "refused cluster: gives pods IPv6 addresses",
+        "ipFamily ipv4",
+    ),
+    *(
+        (lambda f, addon=addon: f.installed.pop(addon), f"no add-on {addon}, and no {what}", addon)
+        for addon, what in existing.NETWORKING.items()
+    ),
+    (
+        lambda f: f.installed.pop("amazon-cloudwatch-observability"),
+        "warning cluster's add-ons: no add-on amazon-cloudwatch",
+        '"monitorAllServices":false',
+    ),
     (
         lambda f: f.installed["aws-mountpoint-s3-csi-driver"].update(addonVersion="v1.15.0"),
         "refused cluster's add-ons: version 1",
@@ -149,6 +175,76 @@ def test_a_fault_is_found_before_a_deploy(
     assert any(words in row and remedy in row.partition(" -> ")[2] for row in rows(guest()))
 
 
+def workload(name: str, *command: str, image: str = "any", **spec: Any) -> dict[str, Any]:
+    """A DaemonSet or Deployment as a list of them has it."""
+    pod = {"containers": [{"name": "a", "image": image, "args": [*command]}], **spec}
+    metadata = {"name": name, "namespace": "kube-system"}
+    return {"metadata": metadata, "spec": {"selector": {}, "template": {"spec": pod}}}
+
+
+def of_network(deployment: Deployment) -> list[str]:
+    return [row for row in rows(deployment) if " cluster's network: " in row]
+
+
+def test_a_network_without_add_ons_is_the_clusters_own_or_none(
+    shared: FakeAws, api: Objects
+) -> None:
+    """As clusters of the CLI have it: AWS's programs in kube-system, and no add-on."""
+    for addon in existing.NETWORKING:
+        del shared.facts.installed[addon]
+    shared.facts.identities.clear()
+    assert [row.partition(",")[0] for row in of_network(guest())] == [
+        f"refused cluster's network: no add-on {addon}" for addon in existing.NETWORKING
+    ]
+    # Before a deploy gives access nobody knows, and nodes would stand for nothing.
+    unknown = of_network(at(CHANGES))
+    assert len(unknown) == 3
+    assert all("set aws.administrator_role" in row for row in unknown)
+
+    api.lists["daemonsets"] = [workload("aws-node"), workload("kube-proxy")]
+    api.lists["deployments"] = [workload("coredns")]
+    bare, is_open = of_network(guest())
+    assert bare.startswith("refused cluster's network: vpc-cni has the rights of its nodes")
+    assert "create-pod-identity-association" in bare
+    assert is_open.startswith("warning cluster's network: network policies do not hold")
+
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/cni"}
+    api.lists["serviceaccounts"] = [{"metadata": {"name": "aws-node", "annotations": role}}]
+    api.lists["daemonsets"][0] = workload("aws-node", "--enable-network-policy=true")
+    (sound,) = of_network(guest())
+    assert sound.startswith("ok ")
+    del api.lists["serviceaccounts"]
+    shared.facts.identities["a-1"] = "kube-system", "aws-node"
+    assert of_network(guest()) == [sound]
+
+
+DISCOVERY: Final = "--node-group-auto-discovery=asg:tag="
+ENABLED: Final = "k8s.io/cluster-autoscaler/enabled"
+
+
+@pytest.mark.parametrize(
+    ("image", "option", "words"),
+    [
+        ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED}", "refused autoscalers: Cluster"),
+        (
+            "cluster-autoscaler:v1.35.0",
+            f"{DISCOVERY}{ENABLED}=true,k8s.io/cluster-autoscaler/{CLUSTER}=owned",
+            "refused autoscalers: Cluster",
+        ),
+        ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED},team", "ok autoscalers"),
+        ("cluster-autoscaler:v1.35.0", "--nodes=1:10:team", "ok autoscalers"),
+        ("karpenter/controller:1.8.0", "", "warning autoscalers: Karpenter (kube-system/scaler)"),
+        ("web:1", "", "ok autoscalers"),
+    ],
+)
+def test_who_else_starts_nodes(
+    shared: FakeAws, api: Objects, image: str, option: str, words: str
+) -> None:
+    api.lists["deployments"] = [workload("scaler", option, image=image)]
+    (row,) = (row for row in rows(guest()) if " autoscalers: " in row)
+    assert row.startswith(words)
+
+
 def test_others_in_the_cluster_are_named(shared: FakeAws, api: Objects) -> None:
     hook: dict[str, Any] = {"admissionReviewVersions": ["v1"], "clientConfig": {}, "name": "a.b.c"}
     hook["sideEffects"] = "None"
@@ -158,13 +254,7 @@ def test_others_in_the_cluster_are_named(shared: FakeAws, api: Objects) -> None:
         for name, rule in (("kyverno", pods), ("vpc-resource-hook", pods), ("istio", every))
     ]
     api.lists["daemonsets"] = [
-        {
-            "metadata": {"name": name},
-            "spec": {
-                "selector": {},
-                "template": {"spec": {"containers": [{"name": "a"}], "tolerations": [taint]}},
-            },
-        }
+        workload(name, tolerations=[taint])
         for name, taint in (
             ("neuron-device-plugin", {"key": "aws.amazon.com/neuron"}),
             ("neuron-dra-driver-kubelet-plugin", {"operator": "Exists"}),

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from stacks.cluster import KUBERNETES_VERSION
 from stacks.regions import zones
 from tests.deployment.conftest import at, with_cluster
 from tests.deployment.fake_aws import ACCOUNT, REGION, FakeAws
-from tests.experiment.files import EAGLE
+from tests.experiment.files import ABSENT, EAGLE
 from tests.made import ROOT
 
 READS: Final = ("Describe", "Get", "List", "Head")
@@ -95,6 +96,23 @@ ENDED: Final = {KUBERNETES_VERSION: "2026-01-01"}
 VERSION: Final = VERSIONS["coredns"]
 
 
+KEY: Final = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1"
+BY_ADMINS: Final = {
+    "Effect": "Allow",
+    "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/admins"},
+    "Action": "kms:*",
+}
+ROOT_OF_ACCOUNT: Final = {"AWS": [f"arn:aws:iam::{ACCOUNT}:root"]}
+BY_IAM: Final = {"Effect": "Allow", "Principal": ROOT_OF_ACCOUNT, "Action": "kms:*"}
+"""The statement that the console and KMS give a key by default."""
+OF_BOOTSTRAP: Final = {
+    "Effect": "Allow",
+    "Principal": {"AWS": "*"},
+    "Action": ["kms:Decrypt", "kms:GenerateDataKey*"],
+}
+"""Of the key that ``cdk bootstrap --bootstrap-customer-key`` makes (bootstrap-template.yaml)."""
+
+
 def granted(vcpus: float) -> dict[str, Any]:
     """Quota of standard instances."""
     return {"quotas": QUOTAS | {"L-1216C47A": vcpus}}
@@ -112,6 +130,26 @@ FAULTS: Final[list[tuple[dict[str, Any], dict[str, Any], str, str]]] = [
     ({}, granted(120), "warning quota, CPU nodes' vCPUs: room for 1 of 2", "204"),
     ({}, {"offerings": {"trn2.48xlarge": ["us-east-2b"]}}, f"{TRN2}us-east-2c", "in us-east-2b: "),
     ({}, {"offerings": {"trn2.48xlarge": []}}, f"{TRN2}us-east-2c", "in no zone: set aws.region"),
+    (
+        {},
+        {"offerings": {"r7i.24xlarge": ["us-east-2a"]}},
+        "refused r7i.24xlarge: not offered in us-east-2c",
+        "set aws.cpu_zones: [us-east-2a]",
+    ),
+    (
+        {},
+        {"offerings": {"m7i.xlarge": ["us-east-2b"]}},
+        "refused m7i.xlarge: not offered in us-east-2a, us-east-2c",
+        "us-east-2 has it in us-east-2b: set aws.availability_zones",
+    ),
+    (
+        {"aws.cpu_zones": ["us-east-2a"]},
+        {"offerings": {"r7i.24xlarge": ["us-east-2c"]}},
+        "refused r7i.24xlarge: not offered in us-east-2a",
+        "set aws.cpu_zones: [us-east-2c]",
+    ),
+    ({}, {"keys": {KEY: [BY_ADMINS]}}, "refused key of prompts: no role of", "kms:Decrypt to arn"),
+    ({"benchmark.image": ABSENT}, {}, "refused image: the first deploy builds", "start docker, or"),
     ({"benchmark.image": "ghcr.io/mine/bench:1"}, {}, "warning image: ", "nodes would wait"),
     ({"benchmark.image": f"{ECR}/bench:2"}, {}, "refused image: ", "push it"),
     ({"capacity.price.as_of": LONG_AGO}, {}, "warning price: ", "of on-demand in us-east-2 again"),
@@ -158,6 +196,12 @@ def test_a_fault_is_found_with_its_remedy(
         # CPUs for compiles are not needed where Trainium compiles.
         ({"compiling": {"node": "trainium"}}, {"quotas": QUOTAS | {"L-1216C47A": 12.0}}),
         (BOUGHT, reserved()),
+        (
+            {"aws.cpu_zones": ["us-east-2a"]},
+            {"offerings": {"m7i.xlarge": ["us-east-2a"], "r7i.24xlarge": ["us-east-2a"]}},
+        ),
+        ({}, {"keys": {KEY: [BY_ADMINS, BY_IAM]}}),
+        ({}, {"keys": {KEY: [OF_BOOTSTRAP]}}),
     ],
 )
 def test_a_sound_account_has_no_problem(
@@ -165,6 +209,28 @@ def test_a_sound_account_has_no_problem(
 ) -> None:
     aws.facts = dataclasses.replace(aws.facts, **facts)
     assert problems(aws, sound(changes)) == []
+
+
+def test_docker_builds_the_first_image(
+    aws: FakeAws, sound: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "docker"
+    program.write_text('#!/bin/sh\ntest "$1" = info\n')
+    program.chmod(0o755)
+    unnamed = sound({"benchmark.image": ABSENT})
+    with monkeypatch.context() as patch:
+        patch.setenv("CDK_DOCKER", str(program))
+        assert problems(aws, unnamed) == []
+        program.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2; exit 1\n")
+        is_found(aws, unnamed, "refused image: ", "start")
+        # One that was built before is not built again.
+        aws.cloudformation.add("serving")
+        is_found(aws, unnamed, "warning image: ", "start")
+
+
+def test_what_the_image_is_built_from_is_named() -> None:
+    text = (ROOT / "spectap/Dockerfile").read_text(encoding="utf-8")
+    assert set(re.findall(r"https://([\w.]+)/", text)) <= set(software.BUILDS_FROM)
 
 
 def test_the_region_of_the_budget_must_be_bootstrapped_too(sound: Make) -> None:

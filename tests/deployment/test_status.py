@@ -70,7 +70,7 @@ def test_what_failed_and_what_may_not_be_asked(
 
 NOON: Final = datetime.datetime(2026, 11, 23, 12, tzinfo=datetime.UTC)
 PRICE: Final = 35.7608
-VOLUME: Final = 500 * 0.08 / 730
+VOLUME: Final = 100 * 0.08 / 730
 
 
 def ago(hours: float) -> datetime.datetime:

@@ -39,8 +39,8 @@ def outputs(synthesised: Synthesised, stack: str) -> dict[str, Any]:
 
 
 def statements(synthesised: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Consumer and statement of every policy of the model store."""
-    for logical_id, resource in synthesised.template("model-store")["Resources"].items():
+    """Service account and statement of every policy of the pods' roles."""
+    for logical_id, resource in synthesised.template("serving")["Resources"].items():
         if resource["Type"] == "AWS::IAM::Policy":
             for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
                 yield logical_id.partition("Role")[0], statement
@@ -48,8 +48,10 @@ def statements(synthesised: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]
 
 def granted(synthesised: Synthesised) -> set[tuple[str, str, str]]:
     """Consumer, action and prefix of all that is granted on the bucket's objects."""
+    ((_, bucket),) = synthesised.resources("AWS::S3::Bucket")
+    below = f"arn:aws:s3:::{resolved(bucket['Properties']['BucketName'])}/"
     return {
-        (account, action, json.dumps(resource).rpartition('"/')[2].rpartition('"')[0])
+        (account, action, resolved(resource).removeprefix(below))
         for account, statement in statements(synthesised)
         for action in listed(statement["Action"])
         if action.startswith("s3:") and action != "s3:ListBucket"

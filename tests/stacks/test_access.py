@@ -105,9 +105,11 @@ def test_the_services_key_is_read_by_those_who_serve_and_those_who_ask(
     }
     assert reading.keys() == readers
     for statement in reading.values():
-        ((logical_id, secret),) = secrets.items()
+        ((_, secret),) = secrets.items()
         assert statement["Action"] == "secretsmanager:GetSecretValue"
-        assert statement["Resource"] == {"Ref": logical_id}
+        # Secrets Manager adds six characters to the name.
+        arn = resolved(statement["Resource"], ACCOUNT)
+        assert arn.endswith(f":{ACCOUNT}:secret:{secret['Properties']['Name']}-??????")
         # It is made by Secrets Manager: no template has it.
         assert "SecretString" not in secret["Properties"]
         assert secret["Properties"]["GenerateSecretString"]["PasswordLength"] >= 32
@@ -133,14 +135,16 @@ def test_no_pod_may_start_a_node_delete_an_object_or_give_rights(each: Synthesis
     }
     assert granted <= ALL_THAT_PODS_MAY
     # And by no other way: a role of a pod has no policies but these.
-    roles = each.template("model-store")["Resources"]
-    for logical_id, role in roles.items():
+    resources = each.template("serving")["Resources"]
+    for logical_id, role in resources.items():
         if role["Type"] == "AWS::IAM::Role":
             assert POD_IDENTITY in json.dumps(role["Properties"]["AssumeRolePolicyDocument"])
             assert not {"ManagedPolicyArns", "Policies"} & set(role["Properties"]), logical_id
     for _, identity in each.resources("AWS::EKS::PodIdentityAssociation"):
-        _, (reference,) = identity["Properties"]["RoleArn"]["Fn::Join"]
-        assert reference["Fn::GetStackOutput"]["StackName"] == f"{each.experiment.name}-model-store"
+        role, _ = identity["Properties"]["RoleArn"]["Fn::GetAtt"]
+        # Before any pod: the objects wait for the association.
+        (policy,) = (n for n in resources if n.startswith(role[:-8]) and "Policy" in n)
+        assert policy in identity["DependsOn"]
 
 
 def test_a_role_is_for_the_pods_of_one_service_account_of_this_cluster(each: Synthesised) -> None:
@@ -203,7 +207,7 @@ def digest(with_file: Synthesised) -> str:
 
 
 def test_a_deploy_uploads_the_file_under_its_digest(with_file: Synthesised) -> None:
-    (path,) = with_file.directory.glob("*-model-store.assets.json")
+    (path,) = with_file.directory.glob("*-serving.assets.json")
     asset = json.loads(path.read_text())["files"][digest(with_file)]
     (destination,) = asset["destinations"].values()
     assert destination["objectKey"] == digest(with_file)
@@ -230,11 +234,18 @@ def test_templates_and_manifests_have_the_digest_and_no_prompt(with_file: Synthe
 
 
 def test_only_what_measures_may_read_it(with_file: Synthesised) -> None:
-    ((name, statement),) = (
+    """And S3 may decrypt it, by whatever key the bootstrap's bucket has, and nothing else."""
+    of_file = [
         (name, statement)
         for name, statement in statements(with_file)
         if digest(with_file) in json.dumps(statement)
-    )
-    assert name in ("Benchmark", "Sweep")
-    assert statement["Action"] == "s3:GetObject"
-    assert json.dumps(statement["Resource"]).count("arn:") == 1
+    ]
+    (_, read), (_, decrypt) = of_file
+    assert {name for name, _ in of_file} in ({"Benchmark"}, {"Sweep"})
+    assert (read["Action"], decrypt["Action"]) == ("s3:GetObject", "kms:Decrypt")
+    assert json.dumps(read["Resource"]).count("arn:") == 1
+    context = decrypt["Condition"]["StringEquals"]
+    assert context.keys() == {"kms:EncryptionContext:aws:s3:arn", "kms:ViaService"}
+    bucket, file = context["kms:EncryptionContext:aws:s3:arn"]
+    assert file == read["Resource"]
+    assert digest(with_file) not in json.dumps(bucket)

@@ -97,6 +97,9 @@ def test_a_cluster_that_is_made_in_an_existing_vpc(of_matrix: Of) -> None:
     )
     assert (rule["CidrIp"], rule["FromPort"]) == ("10.8.0.0/16", 443)
     assert outputs(tenant, "cluster")["ClusterName"] == "tenant"
+    # CPU nodes stand in the one zone that the file names.
+    groups = [r["Properties"]["Subnets"] for _, r in tenant.resources("AWS::EKS::Nodegroup")]
+    assert sorted(groups) == [[SUBNETS[0]], [SUBNETS[0]], [SUBNETS[1]]]
 
 
 def test_what_others_pay_for_is_not_counted(guest: Synthesised, of_matrix: Of) -> None:

@@ -162,11 +162,10 @@ def test_nodes_that_outlive_their_guard_raise_an_alarm(
 ) -> None:
     for synthesised in map(of_matrix, ("article", SWEEP)):
         ((_, alarm),) = [each for each in _alarms(synthesised) if each[0].startswith("GuardLate")]
-        assert (alarm["MetricName"], alarm["Statistic"]) == (
-            "node_neuroncore_utilization",
-            "SampleCount",
-        )
-        hours = alarm["Period"] * alarm["EvaluationPeriods"] / 3600
+        (metric,) = (each["MetricStat"] for each in alarm["Metrics"])
+        name = metric["Metric"]["MetricName"]
+        assert (name, metric["Stat"]) == ("node_neuroncore_utilization", "SampleCount")
+        hours = metric["Period"] * alarm["EvaluationPeriods"] / 3600
         assert guard_hours(synthesised.experiment) + 1 <= hours <= 7 * 24
         assert (alarm["Threshold"], alarm["TreatMissingData"]) == (0, "notBreaching")
 

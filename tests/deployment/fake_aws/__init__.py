@@ -24,6 +24,7 @@ Lost = ConnectionClosedError
 """What a call raises whose answer does not arrive, whether or not it has taken effect."""
 
 _ACTIONS: Final = {
+    "s3:GetBucketEncryption": "s3:GetEncryptionConfiguration",
     "s3:HeadObject": "s3:GetObject",
     "s3:ListObjectVersions": "s3:ListBucketVersions",
     "s3:ListObjectsV2": "s3:ListBucket",
@@ -76,7 +77,7 @@ class FakeAws:
             "autoscaling": (self.scaling, self.facts),
             "stepfunctions": (self.machines,),
             "cloudformation": (self.cloudformation,),
-            "s3": (self.store,),
+            "s3": (self.store, self.facts),
         }
         return Client(service, region, parts.get(service, (self.facts,)), self._called)
 

@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -41,8 +42,10 @@ class Facts:
     vpc_lacks: set[str] = field(default_factory=set)
     installed: dict[str, Answer] = field(default_factory=dict)
     """The add-ons of a cluster that exists."""
-    tenants: dict[str, str] = field(default_factory=dict)
-    """The experiment of each Pod Identity association in its namespace."""
+    identities: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Namespace and service account of each Pod Identity association of a cluster that exists."""
+    keys: dict[str, list[Answer]] = field(default_factory=dict)
+    """The statements of the policy of the key that the bootstrap's bucket has, if it has one."""
     activities: list[Answer] = field(default_factory=list)
     """Of Auto Scaling, from the newest on."""
     scaled: list[Answer] = field(default_factory=list)
@@ -128,11 +131,21 @@ class Facts:
     def describe_addon(self, *, clusterName: str, addonName: str) -> Answer:
         return {"addon": {"addonName": addonName, **self.installed[addonName]}}
 
-    def list_pod_identity_associations(self, *, clusterName: str, namespace: str) -> Answer:
-        return {"associations": [{"associationId": id} for id in self.tenants]}
+    def list_pod_identity_associations(
+        self, *, clusterName: str, namespace: str, serviceAccount: str
+    ) -> Answer:
+        ids = [id for id, pods in self.identities.items() if pods == (namespace, serviceAccount)]
+        return {"associations": [{"associationId": id} for id in ids]}
 
-    def describe_pod_identity_association(self, *, clusterName: str, associationId: str) -> Answer:
-        return {"association": {"tags": {"Experiment": self.tenants[associationId]}}}
+    def get_bucket_encryption(self, *, Bucket: str) -> Answer:
+        if self.bootstrap is None or Bucket != f"cdk-{self.qualifier}-assets-{ACCOUNT}-{REGION}":
+            raise refused("NoSuchBucket", "The specified bucket does not exist")
+        named = {"KMSMasterKeyID": next(iter(self.keys))} if self.keys else {}
+        rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", **named}}
+        return {"ServerSideEncryptionConfiguration": {"Rules": [rule]}}
+
+    def get_key_policy(self, *, KeyId: str) -> Answer:
+        return {"Policy": json.dumps({"Statement": self.keys[KeyId]}), "PolicyName": "default"}
 
     def describe_images(self, *, repositoryName: str, registryId: str, imageIds: Any) -> Answer:
         (image,) = imageIds

@@ -53,7 +53,11 @@ def write(directory: Path, *objects: dict[str, Any]) -> Path:
 
 def a_pod(**container: Any) -> dict[str, Any]:
     spec = {"containers": [{"name": "c", "image": "i", "volumeMounts": []} | container]}
-    return {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec | {"volumes": []}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"app": "p"}},
+        "spec": spec | {"volumes": []},
+    }
 
 
 def test_what_is_not_understood_is_not_passed_over(tmp_path: Path) -> None:
