@@ -143,6 +143,7 @@ def _await_late(deployment: Deployment, group: Group) -> None:
         now = nodes.now()
         since_hour = datetime.timedelta(minutes=now.minute, seconds=now.second)
         times = [now - since_hour % INTERVAL, _at(action)]
+        # Or soon: to change it takes some seconds.
         about_now = [at for at in times if now - _LATE <= at <= now + _LATE / 4]
         if not about_now:
             return

@@ -221,6 +221,8 @@ def _obstacles(scaling: Mapping[str, Any]) -> Iterator[str]:
     processes = {each["ProcessName"] for each in scaling.get("SuspendedProcesses", [])}
     if suspended := sorted(processes & _DEFEATING):
         yield f"{name} has suspended {' and '.join(suspended)}: resume them"
+    if operator := scaling.get("Operator"):
+        yield f"{name} takes changes from {operator['Principal']} alone"
     instances = [i["InstanceId"] for i in scaling["Instances"] if i.get("ProtectedFromScaleIn")]
     if scaling.get("NewInstancesProtectedFromScaleIn"):
         instances.append("new instances")

@@ -25,8 +25,9 @@ from stacks import curves
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
 
 IDLE_PERIOD_MINUTES: Final = 5
-_LONGEST_HOURS: Final = 7 * 24
-"""Over which an alarm may look in hours (CloudWatch API reference, PutMetricAlarm)."""
+_WEEK: Final = Duration.days(7)
+"""The most over which an alarm may look, and a day if its periods are below an hour (CloudWatch API
+reference, PutMetricAlarm)."""
 _BELOW: Final = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 
 
@@ -112,10 +113,8 @@ class ObservabilityStack(Stack):
             f"minutes, at {price:.2f} USD an hour ({experiment.price_description}). End the nodes "
             f"of experiment {name} (make stop EXPERIMENT=its file), or destroy it.",
         )
-        hours = math.ceil(guard_hours(experiment)) + 1
-        # In another's cluster, its own Neuron nodes would count.
-        if not experiment.aws.cluster and hours <= _LONGEST_HOURS:
-            self._alarm_on_late_guard(experiment, hours)
+        if not experiment.aws.cluster:  # whose own Neuron nodes would count
+            self._alarm_on_late_guard(experiment)
         self._alarm(
             "MemoryErrors",
             curves.node(experiment, "node_neurondevice_hw_ecc_events_total", "Sum"),
@@ -126,23 +125,28 @@ class ObservabilityStack(Stack):
             "node after ten minutes (node auto repair); measurements around them are suspect.",
         )
 
-    def _alarm_on_late_guard(self, experiment: Experiment, hours: int) -> None:
+    def _alarm_on_late_guard(self, experiment: Experiment) -> None:
         """On nodes that report for longer than a guard leaves them.
 
-        Nothing tells that a guard has not acted. Where one start follows another within an hour,
+        Nothing tells that a guard has not acted. Where one start follows another within a period,
         this takes the two for one.
         """
-        name, period = experiment.name, Duration.hours(1)
+        name, minutes = experiment.name, guard_hours(experiment) * 60
+        period = Duration.minutes(15 if minutes < 23 * 60 else 60)
+        # They may begin and end within a period, and end some minutes after the guard.
+        periods = math.ceil(minutes / period.to_minutes()) + 3
+        if periods * period.to_minutes() > _WEEK.to_minutes():
+            return
         self._alarm(
             "GuardLate",
             curves.node(experiment, "node_neuroncore_utilization", "SampleCount", period=period),
             cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             0,
-            hours,
+            periods,
             alarm_name=f"{name}-guard-late",
-            alarm_description=f"Trainium nodes of experiment {name} have run in each of {hours} "
-            "hours, and their guard leaves them less. Unless they were started anew meanwhile, it "
-            "has not acted. End them: make stop EXPERIMENT=its file.",
+            alarm_description=f"Trainium nodes of experiment {name} have run for longer than the "
+            f"{minutes / 60:.1f} hours that their guard leaves them. Unless they were started anew "
+            "meanwhile, it has not acted. End them: make stop EXPERIMENT=its file.",
         )
 
     def _alarm_on_lost_benefit(self, experiment: Experiment) -> None:

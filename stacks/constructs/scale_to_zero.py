@@ -39,10 +39,11 @@ class ScaleToZero(Construct):
     ) -> None:
         """``nodes`` of cluster ``cluster_name``; the name is unique in account and region."""
         super().__init__(scope, construct_id)
+        place = Construct(self, "Stopper")
         # An index that ends at the same moment on these nodes merges and uploads once more.
-        first = sfn.Wait(self, "Wait", time=sfn.WaitTime.duration(Duration.minutes(1)))
+        first = sfn.Wait(place, "Wait", time=sfn.WaitTime.duration(Duration.minutes(1)))
         task = tasks.CallAwsService(
-            self,
+            place,
             "Stop",
             service="eks",
             action="updateNodegroupConfig",
@@ -73,14 +74,14 @@ class ScaleToZero(Construct):
         source = {"aws:SourceAccount": Stack.of(self).account, "aws:SourceArn": arn}
         states = iam.ServicePrincipal("states.amazonaws.com", conditions={"StringEquals": source})
         role = iam.Role(
-            self,
+            place,
             "Role",
             assumed_by=states,
             description="Scales one node group to 0",
         )
         body = sfn.DefinitionBody.from_chainable(first.next(task))
         self.stopper = sfn.StateMachine(
-            self, "Machine", state_machine_name=state_machine_name, definition_body=body, role=role
+            place, "Machine", state_machine_name=state_machine_name, definition_body=body, role=role
         )
         reasons = {
             "AwsSolutions-SF1": "Step Functions keeps what an execution did for 90 days.",
