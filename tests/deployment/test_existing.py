@@ -227,6 +227,11 @@ ENABLED: Final = "k8s.io/cluster-autoscaler/enabled"
     [
         ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED}", "refused autoscalers: Cluster"),
         (
+            "mirror/scaler:1",
+            f"./cluster-autoscaler {DISCOVERY.replace('=', ' ', 1)}eks:nodegroup-name",
+            "refused autoscalers: Cluster",
+        ),
+        (
             "cluster-autoscaler:v1.35.0",
             f"{DISCOVERY}{ENABLED}=true,k8s.io/cluster-autoscaler/{CLUSTER}=owned",
             "refused autoscalers: Cluster",
@@ -240,7 +245,7 @@ ENABLED: Final = "k8s.io/cluster-autoscaler/enabled"
 def test_who_else_starts_nodes(
     shared: FakeAws, api: Objects, image: str, option: str, words: str
 ) -> None:
-    api.lists["deployments"] = [workload("scaler", option, image=image)]
+    api.lists["deployments"] = [workload("scaler", *option.split(), image=image)]
     (row,) = (row for row in rows(guest()) if " autoscalers: " in row)
     assert row.startswith(words)
 
