@@ -1,7 +1,6 @@
 """What the API server says to the manifests, to the commands that a stack puts out, and to us."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,14 +46,14 @@ def test_another_specification_is_another_pod_and_the_old_one_goes(
 ) -> None:
     """A deploy with more memory for the pod: kubectl apply refuses to change a pod in place."""
     before = _benchmark(cluster)
-    name, changed = before["metadata"]["name"], tmp_path / "changed"
-    shutil.copytree(by_the_handler, changed)
-    for file in changed.glob("*.yaml"):
-        text = file.read_text(encoding="utf-8")
-        if name in text:
-            more = text.replace(name, f"{name[:-8]}00000000").replace("memory: 4Gi", "memory: 5Gi")
-            file.write_text(more, encoding="utf-8")
-    cluster.apply(changed, server_side=False)
+    name = before["metadata"]["name"]
+    (file,) = (f for f in by_the_handler.glob("*.yaml") if name in f.read_text(encoding="utf-8"))
+    text = file.read_text(encoding="utf-8").replace(name, f"{name[:-8]}00000000")
+    changed = tmp_path / file.name
+    changed.write_text(text.replace("memory: 4Gi", "memory: 5Gi"), encoding="utf-8")
+    # The handler prunes by a label of its own.
+    prune = ("--prune", "--selector=app=qwen-llmperf")
+    cluster.kubectl("apply", "--filename", str(changed), *prune)
     cluster.until(lambda: _benchmark(cluster)["metadata"]["name"] != name or None, "the old to go")
 
 
