@@ -191,9 +191,9 @@ audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned pac
 		{ echo "audit: something was found, or a registry did not answer: see above" >&2; exit 1; }
 
 .PHONY: diff
-diff: $(CLI) ## Say what EXPERIMENT changes against BASE (default: main)
-	@python -m scripts.diff $${MARKDOWN:+--markdown="$$MARKDOWN"} \
-		-- "$${BASE:-main}" "$$EXPERIMENT"
+diff: $(CLI) ## Say what a change does against BASE (default: main) to the files it touches, or to EXPERIMENT
+	@python -m scripts.diff $(if $(filter 1 yes,$(value VERBOSE)),--verbose) $${JSON:+--json="$$JSON"} \
+		-- "$${BASE:-main}" $(if $(filter file,$(origin EXPERIMENT)),,"$$EXPERIMENT")
 
 # A command that acts on an account must name its experiment: the default may be the wrong one, at
 # 36 dollars an hour.
@@ -266,7 +266,7 @@ delivery: $(CLI) ## Make the roles by which GitHub's workflows deploy EXPERIMENT
 .PHONY: changes
 changes: $(CLI) ## Compare EXPERIMENT with what is deployed of it, by change sets where they may be made
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment changes --experiment="$$EXPERIMENT" $${MARKDOWN:+--markdown="$$MARKDOWN"}
+	@python -m deployment changes --experiment="$$EXPERIMENT" $${JSON:+--json="$$JSON"}
 
 .PHONY: smoke
 smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deployment with

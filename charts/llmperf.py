@@ -9,6 +9,7 @@ from cdk8s_plus_35 import k8s
 
 from charts import pods, scripts
 from charts.names import VLLM_PORT, Component, Deployed, ServiceAccount, benchmark_pod, namespace
+from charts.relaunches import allow_relaunches
 from experiment.known_models import Model
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
@@ -38,7 +39,7 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
         files[scripts.RELAUNCH] = scripts.read_relaunch()
         command = f"python {CONFIG_PATH}/{scripts.RELAUNCH}"
         references.append(k8s.EnvVar(name="RELAUNCH", value=command))
-        _allow_relaunches(chart, experiment, name)
+        allow_relaunches(chart, experiment, name)
     k8s.KubeConfigMap(chart, "Config", metadata=k8s.ObjectMeta(name=name), data=files)
 
     def measures(image: str) -> k8s.PodSpec:
@@ -55,37 +56,9 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
     metadata = k8s.ObjectMeta(
         name=f"{name}-{pods.digest(k8s.KubePod.manifest(spec=measures('any')))}",
         labels=labels,
-        annotations=pods.acknowledged(spec, pods.ENDS_BY_ITSELF),
+        annotations=pods.acknowledged(spec, pods.ENDS_BY_ITSELF) | pods.UNDISTURBED,
     )
     k8s.KubePod(chart, "Pod", metadata=metadata, spec=spec)
-
-
-def _allow_relaunches(chart: Chart, experiment: Experiment, name: str) -> None:
-    """Lets the benchmark read and patch the Deployments of the services, and nothing else."""
-    services = [variant.service for variant in variants(experiment)]
-    k8s.KubeRole(
-        chart,
-        "Role",
-        metadata=k8s.ObjectMeta(name=name),
-        rules=[
-            k8s.PolicyRule(
-                api_groups=["apps"],
-                resources=["deployments"],
-                resource_names=services,
-                verbs=["get", "patch"],
-            )
-        ],
-    )
-    account = k8s.Subject(
-        kind="ServiceAccount", name=ServiceAccount.BENCHMARK, namespace=namespace(experiment)
-    )
-    k8s.KubeRoleBinding(
-        chart,
-        "RoleBinding",
-        metadata=k8s.ObjectMeta(name=name),
-        role_ref=k8s.RoleRef(api_group="rbac.authorization.k8s.io", kind="Role", name=name),
-        subjects=[account],
-    )
 
 
 def benchmark_config(

@@ -17,7 +17,7 @@ TRAINIUM_NODES: Final = "trainium"
 COMPILE_NODES: Final = "compile"
 """CPU nodes that stand while graphs are compiled. Also the key of their taint."""
 
-_PROJECT: Final = "speculative-decoding"
+PROJECT: Final = "speculative-decoding"
 _ARTICLE: Final = "article"
 """The experiment whose names in a cluster are the article's, without its own in them."""
 
@@ -38,7 +38,7 @@ def namespace(experiment: Experiment) -> str:
 
     So no experiment meets another one's objects, or a namespace that is no experiment's.
     """
-    return _PROJECT if experiment.name == _ARTICLE else f"{_PROJECT}-{experiment.name}"
+    return PROJECT if experiment.name == _ARTICLE else f"{PROJECT}-{experiment.name}"
 
 
 def node_label(experiment: Experiment, kind: str) -> str:

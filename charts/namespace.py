@@ -26,7 +26,7 @@ POD_IDENTITY_AGENT: Final = "169.254.170.23/32"
 """Where pods get their AWS credentials, on port 80 of the node. Network policies apply to it."""
 
 _REQUEST: Final = "neurons"
-_CLUSTER_SCOPED: Final = JsonPatch.remove("/metadata/namespace")
+CLUSTER_SCOPED: Final = JsonPatch.remove("/metadata/namespace")
 """Takes away the namespace that a chart gives all its objects."""
 _CAPACITY: Final = {"storage": k8s.Quantity.from_string("1200Gi")}
 
@@ -34,7 +34,7 @@ _CAPACITY: Final = {"storage": k8s.Quantity.from_string("1200Gi")}
 def add_namespace(chart: Chart, experiment: Experiment) -> None:
     """A namespace with a list of allowed connections. All others are denied."""
     metadata = k8s.ObjectMeta(name=namespace(experiment), labels=POD_SECURITY)
-    k8s.KubeNamespace(chart, "Namespace", metadata=metadata).add_json_patch(_CLUSTER_SCOPED)
+    k8s.KubeNamespace(chart, "Namespace", metadata=metadata).add_json_patch(CLUSTER_SCOPED)
     for account in service_accounts(experiment):
         k8s.KubeServiceAccount(
             chart,
@@ -173,7 +173,7 @@ def add_model_store(chart: Chart, experiment: Experiment, bucket: str) -> None:
             ),
         ),
     )
-    persistent_volume.add_json_patch(_CLUSTER_SCOPED)
+    persistent_volume.add_json_patch(CLUSTER_SCOPED)
     k8s.KubePersistentVolumeClaim(
         chart,
         "Claim",

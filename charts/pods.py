@@ -34,6 +34,14 @@ SCRIPTS_PATH: Final = "/scripts"
 SCRATCH_PATH: Final = "/scratch"
 
 
+UNDISTURBED: Final = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+"""Annotations of each pod: moved to save a node, it would begin again. A node that expires or is
+repaired takes it along (karpenter.sh, "Well-Known Annotations"; kubernetes/autoscaler, FAQ)."""
+
+
 class Accepted(NamedTuple):
     """A finding that stays."""
 
@@ -253,7 +261,8 @@ def job(
     """
 
     def spec(pod: k8s.PodSpec) -> k8s.JobSpec:
-        metadata = k8s.ObjectMeta(labels=labels, annotations={"scripts": digest(scripts)})
+        annotations = {"scripts": digest(scripts), **UNDISTURBED}
+        metadata = k8s.ObjectMeta(labels=labels, annotations=annotations)
         template = k8s.PodTemplateSpec(metadata=metadata, spec=pod)
         return k8s.JobSpec(template=template, **settings)
 

@@ -70,7 +70,10 @@ def add_vllm(chart: Chart, variant: Variant) -> None:
             progress_deadline_seconds=6 * 60 * 60 + (FIRST_START_SECONDS if compiles else 0),
             revision_history_limit=2,
             template=k8s.PodTemplateSpec(
-                metadata=k8s.ObjectMeta(labels=labels, annotations=UNINSTRUMENTED), spec=serves
+                metadata=k8s.ObjectMeta(
+                    labels=labels, annotations=UNINSTRUMENTED | pods.UNDISTURBED
+                ),
+                spec=serves,
             ),
         ),
     )

@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     roles.add_argument("--remove", action="store_true", help="remove them")
     changes = command("changes", "lifecycle:compare", "compare with what is deployed")
-    changes.add_argument("--markdown", metavar="FILE", help="for a pull request")
+    changes.add_argument("--json", dest="file", metavar="FILE", help="for a pull request")
     return parser
 
 

@@ -50,7 +50,10 @@ JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _GONE_SECONDS: Final = 300.0
-_CLUSTER_SCOPED: Final = ("Namespace", "PersistentVolume")
+_CLUSTER_SCOPED: Final = (
+    *("Namespace", "PersistentVolume"),
+    *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+)
 
 
 class Api(ApiClient):  # type: ignore[misc]  # kubernetes has no types
@@ -231,7 +234,7 @@ def _call(api: Api, verb: str, manifest: Manifest) -> Any:
     As ``kubernetes.utils.create_from_yaml`` looks it up (kubernetes 35.0.0).
     """
     group, _, version = manifest["apiVersion"].rpartition("/")
-    client_group = group.removesuffix(".k8s.io").capitalize() or "Core"
+    client_group = group.removesuffix(".k8s.io").title().replace(".", "") or "Core"
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", manifest["kind"]).lower()
     scope = "" if manifest["kind"] in _CLUSTER_SCOPED else "namespaced_"
     typed = getattr(kubernetes.client, f"{client_group}{version.capitalize()}Api")

@@ -213,25 +213,22 @@ def make_delivery(deployment: Deployment, *, yes: bool, remove: bool) -> int:
     return status
 
 
-def compare(deployment: Deployment, markdown: str | None) -> int:
+def compare(deployment: Deployment, file: str | None) -> int:
     """``make changes``: ``cdk diff`` against what is deployed; returns its exit status.
 
     It compares templates and makes no change set, because the code of a pull request runs this
-    (docs/assumptions.md, "A change set may read as its role"). ``markdown`` is a file that gets
-    the output for a pull request.
+    (docs/assumptions.md, "A change set may read as its role"). ``file`` gets the output as JSON,
+    for the comment on a pull request.
     """
     arguments = ("diff", "--method", "template", "--no-color", "--ci", *_synthesis(deployment))
-    if markdown is None:
+    if file is None:
         return cdk(*arguments)
     completed = run(arguments, capture=True)
     say(completed.stdout + completed.stderr)
     text = (completed.stdout or completed.stderr).strip()
     cut = f"{text[:_LONGEST]}\n... the log has all of it" if len(text) > _LONGEST else text
-    title = f"Against what is deployed of experiment {deployment.name} in {deployment.region}"
-    # Nothing in the text can end the fence.
-    fenced = "```\n" + cut.replace("```", "'''") + "\n```"
-    comment = f"<details><summary>{title}</summary>\n\n{fenced}\n\n</details>\n"
-    Path(markdown).write_text(comment, encoding="utf-8")
+    written = {"experiment": deployment.name, "region": deployment.region, "text": cut}
+    Path(file).write_text(json.dumps(written), encoding="utf-8")
     return completed.returncode
 
 

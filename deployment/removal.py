@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from charts.names import PROJECT, namespace
 from deployment import guard, lifecycle, nodes
 from deployment.account import Deployment, DeploymentError, ask, aws_errors
 from deployment.console import answer
 from deployment.lifecycle import say
 from experiment.cost.prices import LOGS, STORAGE
+from stacks.trainium import DRIVER_OUTPUT
 
 _GIB: Final = 1 << 30
 _BATCH: Final = 1000
@@ -64,6 +66,11 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
             f"nothing of experiment {deployment.name} is in account {deployment.account}, "
             f"{deployment.region}: nothing was deleted"
         )
+    if deployed and (others := _dependants(deployment)):
+        raise DeploymentError(
+            f"the experiments of namespaces {', '.join(others)} use the DRA driver that this one "
+            "has made: destroy them first. Nothing was deleted"
+        )
     width = max(len(stack.name) for stack in stacks)
     for stack in stacks:
         fate = f"will be deleted ({stack.status})" if stack.status else "not there"
@@ -94,6 +101,20 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
             _remove(deployment, each)
             say(f"  {each.name} is deleted")
     return 0
+
+
+def _dependants(deployment: Deployment) -> list[str]:
+    """Namespaces of other experiments that use the DRA driver of this one's stacks.
+
+    By their pods' identities, for which no API of the cluster must be within reach.
+    """
+    if DRIVER_OUTPUT not in deployment.outputs(nodes.STACK):
+        return []
+    pages = deployment.client("eks").get_paginator("list_pod_identity_associations")
+    listed = ask(lambda: [*pages.paginate(clusterName=deployment.cluster_name)]) or []
+    spaces = {each["namespace"] for page in listed for each in page["associations"]}
+    others = spaces - {namespace(deployment.experiment)}
+    return sorted(each for each in others if each.startswith(PROJECT))
 
 
 def retained(deployment: Deployment, stacks: Iterable[str]) -> list[Retained]:

@@ -5,7 +5,17 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
-from experiment.fields import DISTINCT, Cidr, Region, Strict, Zone, matching, of_aws, refused
+from experiment.fields import (
+    DISTINCT,
+    Cidr,
+    Origin,
+    Region,
+    Strict,
+    Zone,
+    matching,
+    of_aws,
+    refused,
+)
 
 PRIVATE: Final = (
     *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8"),
@@ -63,6 +73,11 @@ class Aws(Strict):
         None,
         description="A role that may administrate cluster, for commands to assume. By default one "
         "is made, with an access entry.",
+    )
+    dra_driver: Origin = Field(
+        Origin.MAKE,
+        description="there: cluster has Neuron's DRA driver, somebody's or another experiment's, "
+        "and it is left as it is. make: the experiment makes it, and a destroy removes it.",
     )
 
     @model_validator(mode="after")

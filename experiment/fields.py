@@ -3,6 +3,7 @@
 import ipaddress
 import json
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
@@ -20,6 +21,13 @@ class Refusal(NamedTuple):
 
 
 Refusals = Iterator[Refusal]
+
+
+class Origin(StrEnum):
+    """Whether the experiment makes something that an account or a cluster has once."""
+
+    MAKE = "make"
+    THERE = "there"
 
 
 class ExperimentError(Exception):
@@ -84,6 +92,14 @@ def _narrow(block: str) -> str:
     return block
 
 
+def _names_a_bucket(name: str) -> str:
+    # Amazon S3 User Guide, "General purpose bucket naming rules": the model bucket begins so.
+    for prefix in ("xn--", "sthree-", "amzn-s3-demo-"):
+        if f"{name}-".startswith(prefix):
+            raise ValueError(f"must not begin with {prefix.rstrip('-')}, which S3 reserves")
+    return name
+
+
 def _in_partition(region: str) -> str:
     if region.startswith(OTHER_PARTITIONS):
         raise ValueError("must be a region of the partition aws")
@@ -97,6 +113,7 @@ Name = Annotated[
         r"^[a-z][a-z0-9-]{0,18}[a-z0-9]$",
         "2 to 20 of a-z, 0-9 and -, beginning with a letter and not ending with -",
     ),
+    AfterValidator(_names_a_bucket),
 ]
 VariantName = Annotated[
     str,

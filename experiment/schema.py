@@ -14,6 +14,7 @@ from experiment.fields import (
     DISTINCT,
     Email,
     Name,
+    Origin,
     Ref,
     Region,
     Repository,
@@ -183,13 +184,6 @@ class Alerts(Strict):
     budget_usd_per_month: float = Field(gt=0)
 
 
-class Provider(StrEnum):
-    """Where the account's OIDC provider of GitHub comes from: an account can have one."""
-
-    MAKE = "make"
-    THERE = "there"
-
-
 class Delivery(Strict):
     """Roles that workflows of one repository may assume."""
 
@@ -201,8 +195,8 @@ class Delivery(Strict):
     environment: Ref = Field(
         "aws", description="The GitHub environment that deploys wait for. Protect it."
     )
-    provider: Provider = Field(
-        Provider.MAKE, description="Make GitHub's OIDC provider of the account, or it is there."
+    provider: Origin = Field(
+        Origin.MAKE, description="Make GitHub's OIDC provider of the account, or it is there."
     )
 
 
@@ -309,6 +303,18 @@ class Experiment(Strict):
         if case.set:
             return sets.KNOWN[case.set]
         return self._prompt_files[case.file] if case.file else None
+
+    def least_lengths(self, case: TestCase) -> list[int]:
+        """Of each prompt of the case's file, the fewest tokens it can have with its longest answer.
+
+        No token has a space within it, so a prompt has no fewer tokens than words.
+        """
+        prompts = self._prompt_files[case.file].prompts if case.file else ()
+        return [
+            prompt.words + (prompt.max_tokens or self.benchmark.mean_output_tokens)
+            for prompt in prompts
+            if not case.classes or prompt.prompt_class in case.classes
+        ]
 
     def has_tools(self, case: TestCase) -> bool:
         prompts = self.prompts_of(case)

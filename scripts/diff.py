@@ -1,11 +1,13 @@
 """What a change would do, without an AWS account.
 
-usage: python -m scripts.diff BASE EXPERIMENT [--markdown FILE]
+usage: python -m scripts.diff BASE [EXPERIMENT ...] [--verbose] [--json FILE]
 
-Compares EXPERIMENT in the working tree with the same file in revision BASE. Both sides are
-synthesised with the packages that are installed now, each from its own code. Prints which pods a
-deploy replaces, what differs in the file, ``cdk diff --method=template`` of every stack, and what
-differs in the manifests; FILE gets the same as a comment for a pull request.
+Compares experiment files in the working tree with those in revision BASE: without EXPERIMENT each
+that the change touches and, where it touches code, those that the variable EXPERIMENTS lists. Both
+sides are synthesised with the packages that are installed now, each from its own code. Prints what
+a reviewer must not overlook, which pods a deploy replaces and, with --verbose, what differs in the
+file, ``cdk diff --method=template`` of every stack and what differs in the manifests. FILE gets all
+of it, for the comment on a pull request.
 """
 
 import argparse
@@ -15,108 +17,211 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
-from ruamel.yaml import YAML
+from experiment import DEFAULT_FILE, ExperimentError, load
+from experiment.cost import cost
+from scripts import effects
+from scripts.effects import TITLES, DiffWarning, Effect
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-COMMENT_LIMIT: Final = 60_000
-"""GitHub takes 65,536 characters; the rest is for what the workflow adds."""
-NOTICED: Final = {
-    "IAM": ("IAM Statement Changes", "IAM Policy Changes"),
-    "security groups": ("Security Group Changes",),
-    "replacement": ("requires replacement",),
-    "possible replacement": ("may cause replacement",),
-}
-"""A change that a reviewer must not overlook, and what the CDK CLI says of it."""
-
-_GRAPH: Final = re.compile(r'compiled/([^/"\s]+)/')
-"""The prefix of a compiled artifact in the bucket, wherever a manifest names it."""
-_DIGEST: Final = re.compile("-[0-9a-f]{8}$")
-"""The end of a Job's name. A Job cannot be changed: another specification is another Job."""
-
-Manifest = Mapping[str, Any]
-Objects = Mapping[tuple[str, str], Manifest]
-"""By kind and name, of Jobs without their digest."""
+LONGEST: Final = 60_000
+"""Characters of a section in FILE: a comment on GitHub takes 65,536 in all."""
+_NO_CODE: Final = ("docs/", "tests/", "experiments/", "examples/")
+"""Folders that no template depends on, but for experiments' own files."""
 
 
 class DiffError(Exception):
     """There is nothing to compare; the message is one line."""
 
 
-Row = tuple[str, str, str]
-"""Kind and name of a pod, or of a maker of pods, and what a deploy does to it."""
-
-
 class Section(NamedTuple):
-    """What differs in one stack, in the manifests or in the file; without text nothing does."""
+    """What differs in one stack, in the manifests or in the file."""
 
     title: str
     text: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the change does to one experiment file."""
+
+    file: str
+    status: str
+    """``changed``, ``unchanged``, ``added``, ``removed`` or ``failed``."""
+    summary: str = ""
+    warnings: Sequence[DiffWarning] = ()
+    pods: Sequence[Effect] = ()
+    sections: Sequence[Section] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """What a person reads first."""
+        return [
+            f"{self.file}: {self.status}{f', {self.summary}' if self.summary else ''}",
+            *(f"  Warning: {TITLES[kind]}: {detail}" for kind, detail in self.warnings),
+            *(f"  {kind:10} {name}: {effect}" for kind, name, effect in self.pods),
+        ]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Prints the difference; returns the exit status, 0 whether or not anything differs."""
     parser = argparse.ArgumentParser(prog="python -m scripts.diff", description="What changes.")
     parser.add_argument("base", metavar="BASE", help="a commit, branch or tag")
-    parser.add_argument("experiment", metavar="EXPERIMENT", help="its file")
-    parser.add_argument("--markdown", metavar="FILE", type=Path, help="also write a comment")
+    parser.add_argument("experiments", metavar="EXPERIMENT", nargs="*", help="its file")
+    parser.add_argument("--verbose", action="store_true", help="print all that differs")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write all of it")
     options = parser.parse_args(arguments)
+    comparisons = []
     with TemporaryDirectory(prefix="diff-") as directory:
+        scratch = Path(directory)
         try:
-            rows, sections = compare(options.base, options.experiment, Path(directory))
+            commit = _commit(options.base)
+            _extract(commit, scratch / "base")
+            files = options.experiments or touched(commit, scratch / "base")
+            for number, file in enumerate(files):
+                comparison = compare(options.base, file, scratch / "base", scratch / str(number))
+                comparisons.append(comparison)
+                _print(comparison, verbose=options.verbose)
         except DiffError as error:
             print(error, file=sys.stderr)
             return 1
-    title = f"{options.base} to {options.experiment} in the working tree"
-    print(f"{title}\n\nPods: {'what a deploy does' if rows else 'none is replaced'}")
-    for kind, name, effect in rows:
-        print(f"  {kind:10} {name}: {effect}")
-    for section in sections:
-        print(f"\n{section.title}:{chr(10) if section.text else ' '}{section.text or 'unchanged'}")
-    if options.markdown:
-        options.markdown.write_text(markdown(title, rows, sections), encoding="utf-8")
-    return 0
+    if not comparisons:
+        print(f"{options.base}: no experiment is touched, and no code")
+    if options.json:
+        written = {"base": options.base, "files": [asdict(each) for each in comparisons]}
+        for each in written["files"]:
+            each["warnings"] = [warning._asdict() for warning in each["warnings"]]
+            each["pods"] = [pod._asdict() for pod in each["pods"]]
+            each["sections"] = [
+                {"title": title, "text": text[:LONGEST]} for title, text in each["sections"]
+            ]
+        options.json.write_text(json.dumps(written), encoding="utf-8")
+    return int(any(each.status == "failed" for each in comparisons))
 
 
-def compare(base: str, file: str, scratch: Path) -> tuple[list[Row], list[Section]]:
-    """Which pods are replaced, and what differs. Raises DiffError."""
-    tree, before, after = (scratch / name for name in ("tree", "before", "after"))
-    _extract(base, tree)
-    if not (ROOT / file).is_file():
-        raise DiffError(f"the working tree has no {file}")
-    if not (tree / file).is_file():
-        raise DiffError(f"{base} has no {file}: it is all new; make synth writes its templates")
+def _print(comparison: Comparison, *, verbose: bool) -> None:
+    stream = sys.stderr if comparison.status == "failed" else sys.stdout
+    print("\n".join(comparison.lines), file=stream)
+    if verbose:
+        for title, text in comparison.sections:
+            print(f"\n{title}:\n{text}")
+    elif comparison.sections:
+        titles = ", ".join(section.title for section in comparison.sections)
+        print(f"  Differs: {titles} (VERBOSE=1 shows how)")
+    print(flush=True)
+
+
+def touched(commit: str, base: Path) -> list[str]:
+    """Experiment files to compare: those that differ from ``commit``, whose tree is ``base``.
+
+    A file of prompts belongs to the experiments beside it that name it.
+    """
+    options = ("--name-only", "--no-renames")
+    changed = {*_git("diff", *options, commit), *_git("ls-files", "--others", "--exclude-standard")}
+    names = {
+        f"experiments/{file.name}"
+        for folder in (base, ROOT)
+        for file in (folder / "experiments").glob("*.yaml")
+        if not file.name.endswith("-smoke.yaml")
+    }
+    files = names & changed
+    beside = {Path(name).name for name in changed - names if name.startswith("experiments/")}
+    for name in names - files:
+        text = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).is_file() else ""
+        if any(re.search(rf"file: *[\"']?{re.escape(prompts)}", text) for prompts in beside):
+            files.add(name)
+    if any(not name.startswith(_NO_CODE) and not name.endswith(".md") for name in changed):
+        files |= {*(re.split(r"[\s,]+", os.environ.get("EXPERIMENTS", "").strip()) or [])} - {""}
+        files = files or {str(DEFAULT_FILE)}
+    return sorted(files)
+
+
+def compare(base: str, file: str, tree: Path, scratch: Path) -> Comparison:
+    """What becomes of ``file``; a side that does not synthesise is a failed comparison."""
+    scratch.mkdir()
+    was, is_there = (tree / file).is_file(), (ROOT / file).is_file()
+    if not was and not is_there:
+        return Comparison(file, "failed", f"neither {base} nor the working tree has it")
+    if not is_there:
+        why = f"no deploy deletes its stacks: make destroy does, with the file of {base}"
+        return Comparison(file, "removed", why)
+    try:
+        if not was:
+            return _added(file, scratch)
+        return _changed(file, tree, scratch)
+    except DiffError as error:
+        return Comparison(file, "failed", str(error))
+
+
+def _added(file: str, scratch: Path) -> Comparison:
+    try:
+        amount = cost(load(ROOT / file)).amount
+    except ExperimentError as error:
+        raise DiffError(" ".join(str(error).split())) from None
+    _synthesise(ROOT, file, scratch / "after")
+    stacks = ", ".join(_templates(scratch / "after"))
+    return Comparison(file, "added", f"{amount} by estimate (make cost); its stacks: {stacks}")
+
+
+def _changed(file: str, tree: Path, scratch: Path) -> Comparison:
+    before, after = scratch / "before", scratch / "after"
     with ThreadPoolExecutor() as pool:
         [*pool.map(_synthesise, (tree, ROOT), (file, file), (before, after))]
         old, new = _templates(before), _templates(after)
-        (scratch / "none.json").write_text('{"Resources": {}}')
-        compared = [old.get(name, scratch / "none.json") for name in new]
-        stacks = [*pool.map(_stack, new, compared, new.values())]
+        none = scratch / "none.json"
+        none.write_text('{"Resources": {}}')
+        stacks = [*pool.map(_stack, new, [old.get(name, none) for name in new], new.values())]
     stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
-    return [*restarts(read(before / "cdk.out/dist"), read(after / "cdk.out/dist"))], [
-        _git_diff("The experiment file", tree / file, ROOT / file),
+    sides = ("before", tree), ("after", ROOT)
+    for side, root in sides:
+        (scratch / side / "file.yaml").write_bytes((root / file).read_bytes())
+        (scratch / side / "cdk.out/dist").rename(scratch / side / "manifests")
+    sections = [
+        Section("The experiment file", _git_diff(scratch, "file.yaml")),
         *stacks,
-        _git_diff("Manifests", before / "cdk.out/dist", after / "cdk.out/dist"),
+        Section("Manifests", _git_diff(scratch, "manifests")),
     ]
+    pairs = [[json.loads(f.read_text()) for f in each.values()] for each in (old, new)]
+    differing = tuple(section for section in sections if section.text)
+    return Comparison(
+        file,
+        "changed" if differing else "unchanged",
+        warnings=(
+            *effects.of_templates(*pairs),
+            *effects.of_differences(stacks),
+            *effects.of_files(tree / file, ROOT / file),
+        ),
+        pods=tuple(
+            effects.on_pods(effects.read(before / "manifests"), effects.read(after / "manifests"))
+        ),
+        sections=differing,
+    )
 
 
-def _extract(base: str, tree: Path) -> None:
-    # Unlike a worktree, it leaves nothing in .git.
+def _git(*arguments: str) -> list[str]:
+    return _run("git", *arguments, cwd=ROOT).stdout.splitlines()
+
+
+def _commit(base: str) -> str:
     # A clone of another branch has no branch of this name, but knows that of where it comes from.
     for name in (base, f"origin/{base}"):
-        archive = subprocess.run(
-            ["git", "archive", f"{name}^{{commit}}"], cwd=ROOT, capture_output=True, check=False
-        )
-        if not archive.returncode:
-            tree.mkdir()
-            subprocess.run(["tar", "--extract"], cwd=tree, input=archive.stdout, check=True)
-            return
+        if commit := _git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
+            return commit[0]
     raise DiffError(f"no such revision: {base}")
+
+
+def _extract(commit: str, tree: Path) -> None:
+    # Unlike a worktree, it leaves nothing in .git.
+    command = ["git", "archive", commit]
+    archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    tree.mkdir()
+    subprocess.run(["tar", "--extract"], cwd=tree, input=archive.stdout, check=True)
 
 
 def _synthesise(tree: Path, file: str, output: Path) -> None:
@@ -180,76 +285,11 @@ def _stack(name: str, old: Path, new: Path) -> Section:
     )
 
 
-def _git_diff(title: str, old: Path, new: Path) -> Section:
+def _git_diff(scratch: Path, name: str) -> str:
     options = ("--no-index", "--no-ext-diff", "--no-prefix", "--no-color")
-    return Section(title, _run("git", "diff", *options, old, new).stdout.strip("\n"))
-
-
-def read(folder: Path) -> Objects:
-    """The objects of ``*.k8s.yaml``."""
-    yaml, objects = YAML(typ="safe", pure=True), {}
-    for file in sorted(folder.glob("*.k8s.yaml")):
-        for manifest in filter(None, yaml.load_all(file)):
-            kind, name = manifest["kind"], manifest["metadata"]["name"]
-            objects[kind, _DIGEST.sub("", name) if kind in ("Job", "Pod") else name] = manifest
-    return objects
-
-
-def restarts(old: Objects, new: Objects) -> Iterator[Row]:
-    """A row for each pod, or maker of pods, that a deploy starts, replaces or ends."""
-    ready = _graphs(old.values())
-    compiled = _graphs(manifest for (kind, _), manifest in new.items() if kind == "Job")
-    for kind, name in dict.fromkeys([*new, *old]):
-        if kind not in ("Deployment", "Job", "Pod"):
-            continue
-        before, after = old.get((kind, name)), new.get((kind, name))
-        effect = ""
-        if before is None or after is None:
-            effect = "starts" if before is None else "ends"
-        elif kind == "Pod":
-            # It runs once. Kubernetes lets only its image be changed: another has another name.
-            specs = [json.dumps(pod["spec"]) for pod in (before, after)]
-            settings = [side.get(("ConfigMap", name), {}).get("data") for side in (old, new)]
-            if before["metadata"]["name"] != after["metadata"]["name"]:
-                effect = "is replaced: ends a measurement that runs, and begins a new one"
-            elif specs[0] != specs[1]:
-                effect = "restarts with another image, if it still runs"
-            elif settings[0] != settings[1]:
-                effect = "is configured anew: the next make experiment begins a new run"
-        elif kind == "Job" and before["metadata"] != after["metadata"]:
-            effect = "runs again"  # its name has the digest of its specification
-        elif kind == "Deployment" and before["spec"]["template"] != after["spec"]["template"]:
-            effect = "restarts"
-        if kind == "Deployment" and after is not None and effect:
-            missing = _graphs([after]) - ready
-            by_itself = ", once its graph is compiled" if missing & compiled else ", and compiles"
-            effect += by_itself if missing else ", its graph is there"
-        if effect:
-            yield kind, name, effect
-
-
-def _graphs(manifests: Iterable[Manifest]) -> set[str]:
-    return set(_GRAPH.findall(json.dumps([*manifests])))
-
-
-def markdown(title: str, rows: Sequence[Row], sections: Sequence[Section]) -> str:
-    """A comment of at most ``COMMENT_LIMIT`` characters: each section gets an equal part of it."""
-    lines = [f"### {title}", "", "| Pods of | | What a deploy does |", "| --- | --- | --- |"]
-    lines += [f"| {' | '.join(row)} |" for row in rows or [("none", "", "")]]
-    for note, words in NOTICED.items():
-        if titles := [s.title for s in sections if any(word in s.text for word in words)]:
-            lines += ["", f"> :warning: **{note}** in {', '.join(titles)}"]
-    lines += ["", *(f"{section.title}: unchanged  " for section in sections if not section.text)]
-    comment = "\n".join(lines)
-    differing = [section for section in sections if section.text]
-    room = (COMMENT_LIMIT - len(comment)) // max(len(differing), 1) - 300
-    for title, text in differing:
-        cut = "" if len(text) <= room else "Cut to fit here; `make diff` has all.\n"
-        # Nothing in the text can end the fence.
-        shown = text[:room].replace("```", "'''")
-        body = f"```diff\n{shown}\n```\n{cut}"
-        comment += f"\n<details><summary>{title}</summary>\n\n{body}\n</details>\n"
-    return comment
+    return _run(
+        "git", "diff", *options, f"before/{name}", f"after/{name}", cwd=scratch
+    ).stdout.strip("\n")
 
 
 def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from charts.names import LOGS_PREFIX, bucket_name, stopper_name
-from experiment.schema import Experiment, Provider
+from experiment.fields import Origin
+from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
 from stacks.regions import budget_region, budget_stack_name
 from stacks.roles import allow
@@ -92,7 +93,7 @@ class DeliveryStack(Stack):
     @cached_property
     def _issuer(self) -> str:
         """The ARN of GitHub's identity provider, made here unless the account has one."""
-        if self._delivery.provider is Provider.THERE:
+        if self._delivery.provider is Origin.THERE:
             return self._arn("iam", f"oidc-provider/{ISSUER}", region="")
         # STS checks GitHub's certificate by its own authorities.
         return iam.CfnOIDCProvider(

@@ -1,6 +1,6 @@
 """Trainium nodes, and CPU nodes that compile for them; what ends both; the Neuron DRA driver."""
 
-from typing import Any
+from typing import Any, Final
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_ec2 as ec2
@@ -16,13 +16,16 @@ from charts.names import (
     stopper_name,
     taint_value,
 )
+from experiment.fields import Origin
 from experiment.hardware import MOST_TRAINIUM_NODES
 from experiment.schema import CompileNode, Experiment, Purchase
 from stacks.cluster import KUBERNETES_VERSION
-from stacks.constructs.neuron_dra_driver import NeuronDraDriver
+from stacks.constructs.neuron_dra_driver import CHART_VERSION, NeuronDraDriver
 from stacks.constructs.neuron_node_group import NeuronNodeGroup
 from stacks.constructs.scale_to_zero import ScaleToZero
 from stacks.nodes import compile_node_group
+
+DRIVER_OUTPUT: Final = "DraDriver"
 
 
 def schedule_group_name(experiment: str) -> str:
@@ -57,7 +60,9 @@ class TrainiumStack(Stack):
                 kubernetes_version=KUBERNETES_VERSION,
                 experiment=experiment,
             )
-        NeuronDraDriver(self, "NeuronDra", cluster=cluster, nodes=nodes)
+        makes_driver = experiment.aws.dra_driver is Origin.MAKE
+        if makes_driver:
+            NeuronDraDriver(self, "NeuronDra", cluster=cluster, nodes=nodes)
         ending = ScaleToZero(
             self,
             "ScaleToZero",
@@ -80,6 +85,8 @@ class TrainiumStack(Stack):
                 "Ends the Trainium nodes now",
             ),
         }
+        if makes_driver:
+            outputs[DRIVER_OUTPUT] = CHART_VERSION, "Chart of the DRA driver that this stack has"
         for kind, group in groups.items():
             prefix = "" if kind == TRAINIUM_NODES else kind.capitalize()
             name = group.nodegroup_name

@@ -139,6 +139,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "name": "guest",
         "aws.cluster": "Shared_1",
         "aws.cluster_security_group": "sg-0a1b2c3d4e5f60718",
+        "aws.dra_driver": "there",
     },
     IN_A_VPC: _VPC
     | {

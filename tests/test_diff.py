@@ -13,36 +13,37 @@ import pytest
 from charts.manifests import charts
 from charts.names import Deployed
 from experiment.loader import parse
-from scripts import diff
-from scripts.diff import Section
+from scripts import diff, effects
+from scripts.effects import DiffWarning
 from tests.experiment.files import ARTICLE_TEXT, edited
 
 EXPERIMENT: Final = "experiments/article.yaml"
+OLD: Final = "experiments/old.yaml"
 NODE_MODULES: Final = diff.ROOT / "node_modules" / ".bin"
 
 
-def rendered(folder: Path, changes: dict[str, Any], image: str = "image:1") -> diff.Objects:
+def rendered(folder: Path, changes: dict[str, Any], image: str = "image:1") -> effects.Objects:
     """The manifests of the article's experiment with these changes."""
     app = cdk8s.App(outdir=str(folder))
     charts(app, parse(edited(changes), "mine.yaml"), Deployed("bucket", image))
     app.synth()
-    return diff.read(folder)
+    return effects.read(folder)
 
 
 @pytest.fixture(scope="module")
-def article(tmp_path_factory: pytest.TempPathFactory) -> diff.Objects:
+def article(tmp_path_factory: pytest.TempPathFactory) -> effects.Objects:
     return rendered(tmp_path_factory.mktemp("article"), {})
 
 
-def effects(old: diff.Objects, new: diff.Objects) -> dict[str, str]:
-    return {name: effect for _, name, effect in diff.restarts(old, new)}
+def on_pods(old: effects.Objects, new: effects.Objects) -> dict[str, str]:
+    return {name: effect for _, name, effect in effects.on_pods(old, new)}
 
 
 def test_another_window_compiles_one_graph_and_restarts_both_services(
-    article: diff.Objects, tmp_path: Path
+    article: effects.Objects, tmp_path: Path
 ) -> None:
     new = rendered(tmp_path, {"speculation.num_speculative_tokens": 5})
-    assert effects(article, new) == {
+    assert on_pods(article, new) == {
         # Both services take a window less than is compiled.
         "qwen-vllm": "restarts, its graph is there",
         "qwen-sd-vllm": "restarts, once its graph is compiled",
@@ -51,20 +52,22 @@ def test_another_window_compiles_one_graph_and_restarts_both_services(
     }
 
 
-def test_a_pod_takes_another_image_and_nothing_else(article: diff.Objects, tmp_path: Path) -> None:
-    image = effects(article, rendered(tmp_path, {}, image="image:2"))
+def test_a_pod_takes_another_image_and_nothing_else(
+    article: effects.Objects, tmp_path: Path
+) -> None:
+    image = on_pods(article, rendered(tmp_path, {}, image="image:2"))
     assert image == {"qwen-llmperf": "restarts with another image, if it still runs"}
     pod = article["Pod", "qwen-llmperf"]
     other = {**pod, "metadata": {**pod["metadata"], "name": "qwen-llmperf-00000000"}}
-    replaced = effects(article, {**article, ("Pod", "qwen-llmperf"): other})
+    replaced = on_pods(article, {**article, ("Pod", "qwen-llmperf"): other})
     assert replaced == {
         "qwen-llmperf": "is replaced: ends a measurement that runs, and begins a new one"
     }
     # What one side alone has starts or ends.
     without = {key: each for key, each in article.items() if key[0] != "Deployment"}
     services = [name for kind, name in article if kind == "Deployment"]
-    assert effects(article, without) == dict.fromkeys(services, "ends")
-    assert effects(without, article) == dict.fromkeys(services, "starts, its graph is there")
+    assert on_pods(article, without) == dict.fromkeys(services, "ends")
+    assert on_pods(without, article) == dict.fromkeys(services, "starts, its graph is there")
 
 
 def test_text_inside_a_template_is_taken_apart() -> None:
@@ -73,20 +76,69 @@ def test_text_inside_a_template_is_taken_apart() -> None:
     assert diff.unfold({"Manifest": manifest}) == {"Manifest": expected}
 
 
-def test_a_comment_has_what_fits_warns_first_and_ends_its_own_fences() -> None:
-    sections = [
-        Section("small", "a\nb (requires replacement)"),
-        Section("large", "```\n" * 30_000),
-        Section("same", ""),
-    ]
-    text = diff.markdown("title", [("Pod", "a", "starts")], sections)
-    assert len(text) <= diff.COMMENT_LIMIT
-    assert text.count("```") == 4
-    assert "| Pod | a | starts |" in text
-    assert text.index("> :warning: **replacement** in small") < text.index("<details>")
-    assert "same: unchanged" in text
-    assert "```diff\na\nb (requires replacement)\n```" in text
-    assert text.count("Cut to fit here") == 1
+def _template(kind: str, **properties: Any) -> dict[str, Any]:
+    return {"Resources": {"A": {"Type": kind, "Properties": properties}}}
+
+
+def _cluster(version: str = "1.34", **access: Any) -> dict[str, Any]:
+    return _template("AWS::EKS::Cluster", Version=version, ResourcesVpcConfig=access)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "opened"),
+    [
+        ({"EndpointPublicAccess": False}, {"EndpointPublicAccess": True}, "0.0.0.0/0"),
+        (
+            {"EndpointPublicAccess": True, "PublicAccessCidrs": ["192.0.2.1/32"]},
+            {"EndpointPublicAccess": "true", "PublicAccessCidrs": ["192.0.2.1/32", "10.0.0.0/8"]},
+            "10.0.0.0/8",
+        ),
+        ({"EndpointPublicAccess": True}, {"EndpointPublicAccess": False}, None),
+    ],
+)
+def test_an_api_that_more_may_reach_is_a_warning(
+    before: dict[str, Any], after: dict[str, Any], opened: str | None
+) -> None:
+    warnings = [*effects.of_templates([_cluster(**before)], [_cluster(**after)])]
+    assert warnings == ([DiffWarning("api", f"to {opened}")] if opened else [])
+
+
+def test_nodes_that_keep_the_old_kubernetes_are_named() -> None:
+    group = "AWS::EKS::Nodegroup"
+    follows = _template(group, Version="1.35")
+    stays = _template(group, ReleaseVersion="1.34.2-20260714")
+    old, new = _cluster(), _cluster("1.35")
+    (warning,) = effects.of_templates([old, follows], [new, follows])
+    assert warning == ("kubernetes", "1.34 -> 1.35; all nodes follow")
+    (warning,) = effects.of_templates([old, stays], [new, stays])
+    assert warning == ("kubernetes", "1.34 -> 1.35; nodes that stay behind: A (1.34)")
+    (warning,) = effects.of_templates([old], [new, _template(group)])
+    assert warning.detail.endswith("A (as at its creation)")
+
+
+def test_what_is_lost_and_what_is_paid_is_a_warning(tmp_path: Path) -> None:
+    text = """IAM Statement Changes
+[-] AWS::S3::Bucket Models ModelsA1 orphan
+[~] AWS::EKS::Nodegroup Trainium/Nodes NodesB2 replace
+ └─ [~] CapacityType (requires replacement)
+[~] AWS::EKS::Addon coredns coredns
+[-] AWS::SNS::Topic Alarms AlarmsC3 destroy"""
+    assert dict(effects.of_differences([("a-stack", text), ("b-stack", "[+] x y")])) == {
+        "orphaned": "a-stack: AWS::S3::Bucket Models ModelsA1",
+        "replaced": "a-stack: AWS::EKS::Nodegroup Trainium/Nodes NodesB2",
+        "destroyed": "a-stack: AWS::SNS::Topic Alarms AlarmsC3",
+        "iam": "a-stack",
+    }
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(ARTICLE_TEXT)
+    new.write_text(ARTICLE_TEXT.replace("nodes: 1", "nodes: 2"))
+    assert [*effects.of_files(old, old)] == []
+    ((kind, detail),) = effects.of_files(old, new)
+    assert kind == "cost"
+    assert detail == (
+        "1 x trn2.48xlarge (on-demand), 858.26 USD a day while they run -> "
+        "2 x trn2.48xlarge (on-demand), 1716.52 USD a day while they run"
+    )
 
 
 @pytest.fixture
@@ -96,11 +148,12 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     scratch.mkdir()
     (path / EXPERIMENT).parent.mkdir(parents=True)
     (path / EXPERIMENT).write_text(ARTICLE_TEXT)
+    (path / OLD).write_text(ARTICLE_TEXT)
     author = ("-c", "user.name=Author", "-c", "user.email=a@example.com")
     commit = (*author, "-c", "commit.gpgsign=false", "commit", "--quiet", "--message=Base")
     for words in (("init", "--quiet", "--initial-branch=main"), ("add", "--all"), commit):
         subprocess.run(["git", *words], cwd=path, check=True)
-    (path / "new.yaml").touch()
+    (path / OLD).unlink()
     monkeypatch.setattr(diff, "ROOT", path)
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     monkeypatch.setenv("PATH", f"{NODE_MODULES}{os.pathsep}{os.environ['PATH']}")
@@ -134,43 +187,90 @@ def test_names_exactly_what_a_shorter_window_changes(
     monkeypatch.setattr(diff, "_synthesise", synthesise)
     shorter = ARTICLE_TEXT.replace("num_speculative_tokens: 7", "num_speculative_tokens: 5")
     (repository / EXPERIMENT).write_text(shorter)
-    comment = repository.parent / "comment.md"
-    assert diff.main(["main", EXPERIMENT, f"--markdown={comment}"]) == 0
+    written = repository.parent / "diff.json"
+    assert diff.main(["main", EXPERIMENT, "--verbose", f"--json={written}"]) == 0
     printed = capsys.readouterr().out
     assert re.findall(r"^\[(.)\] \S+ (\S+)", printed, re.MULTILINE) == [("~", "Everything")]
     lines = [line.strip() for line in printed.splitlines()]
     # In a manifest within a template, and in the file.
     assert '[-]     "window": "7"' in lines
     assert any(re.match(r"\+ +num_speculative_tokens: 5", line) for line in lines)
-    assert re.findall(r"^\+\+\+ .*/\d+-(\S+)\.k8s\.yaml", printed, re.M) == ["llmperf"]
-    assert "article-network: unchanged" in lines
-    assert "| none |  |  |" in comment.read_text()
+    assert "+++ after/manifests/0001-llmperf.k8s.yaml" in lines
+    assert str(repository.parent) not in printed
+    (file,) = json.loads(written.read_text())["files"]
+    assert (file["file"], file["status"], file["warnings"]) == (EXPERIMENT, "changed", [])
+    titles = [section["title"] for section in file["sections"]]
+    assert titles == ["The experiment file", "article-serving", "Manifests"]
     assert not list((repository.parent / "scratch").iterdir())
+    # At home the details are left out.
+    assert diff.main(["main", EXPERIMENT]) == 0
+    assert capsys.readouterr().out == (
+        f"{EXPERIMENT}: changed\n  Differs: {', '.join(titles)} (VERBOSE=1 shows how)\n\n"
+    )
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("changes", "listed", "touched"),
     [
-        (("nowhere", EXPERIMENT), "no such revision: nowhere"),
-        (("main", "experiments/none.yaml"), "the working tree has no experiments/none.yaml"),
+        ({}, "", []),
+        ({EXPERIMENT: ARTICLE_TEXT + "#\n"}, "", [EXPERIMENT]),
+        ({"experiments/mine.yaml": ARTICLE_TEXT}, "", ["experiments/mine.yaml"]),
+        ({"experiments/mine-smoke.yaml": ARTICLE_TEXT}, "", []),
+        # A file of prompts is a part of the experiments that name it.
         (
-            ("main", "new.yaml"),
-            "main has no new.yaml: it is all new; make synth writes its templates",
+            {"experiments/mine.yaml": "file: 'ours.jsonl'", "experiments/ours.jsonl": "{}"},
+            "",
+            ["experiments/mine.yaml"],
         ),
-        (("main", EXPERIMENT), "the working tree does not synthesise: mine.yaml: no"),
+        ({"docs/cost.md": "", "tests/test_x.py": "", "CHANGELOG.md": ""}, EXPERIMENT, []),
+        ({"stacks/cluster.py": ""}, "", [EXPERIMENT]),
+        ({"stacks/cluster.py": ""}, "experiments/a.yaml, experiments/b.yaml", ["a", "b"]),
     ],
 )
-def test_what_cannot_be_compared_is_said_in_a_line(
+def test_what_a_change_touches_is_compared(
     repository: Path,
-    arguments: tuple[str, ...],
-    expected: str,
+    changes: dict[str, str],
+    listed: str,
+    touched: list[str],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (repository / OLD).write_text(ARTICLE_TEXT)
+    for file, text in changes.items():
+        (repository / file).parent.mkdir(exist_ok=True)
+        (repository / file).write_text(text)
+    monkeypatch.setenv("EXPERIMENTS", listed)
+    expected = [name if "/" in name else f"experiments/{name}.yaml" for name in touched]
+    assert diff.touched("main", repository) == expected
+
+
+def test_files_of_one_side_alone_have_their_line(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(diff, "_synthesise", synthesise)
+    (repository / "experiments" / "added.yaml").write_text(ARTICLE_TEXT)
+    (repository / "experiments" / "bad.yaml").write_text("name: 5\n")
+    assert diff.main(["main"]) == 1
+    printed = capsys.readouterr()
+    assert "experiments/added.yaml: added, 55" in printed.out
+    assert "its stacks: article-serving, article-network\n" in printed.out
+    assert f"{OLD}: removed, no deploy deletes its stacks: make destroy does" in printed.out
+    assert printed.err.startswith("experiments/bad.yaml: failed, ")
+
+
+def test_what_cannot_be_compared_is_said_in_a_line(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cli = repository.parent / "cdk"
     refuse = "echo 'mine.yaml: no' >&2; echo 'Subprocess exited with error 1' >&2; exit 1"
-    cli.write_text(f'#!/bin/sh\ncase "$PWD" in */tree) mkdir -p x;; *) {refuse};; esac\n')
+    cli.write_text(f'#!/bin/sh\ncase "$PWD" in */base) mkdir -p x;; *) {refuse};; esac\n')
     cli.chmod(0o755)
     monkeypatch.setenv("PATH", f"{cli.parent}{os.pathsep}{os.environ['PATH']}")
-    assert diff.main([*arguments]) == 1
-    assert capsys.readouterr() == ("", f"{expected}\n")
+    failed = "experiments/none.yaml: failed, neither main nor the working tree has it"
+    for arguments, expected in (
+        (["nowhere", EXPERIMENT], "no such revision: nowhere\n"),
+        (["main", "experiments/none.yaml"], f"{failed}\n\n"),
+        (["main", EXPERIMENT], "the working tree does not synthesise: mine.yaml: no"),
+    ):
+        assert diff.main(arguments) == 1
+        printed = capsys.readouterr()
+        assert expected.strip() in printed.out + printed.err

@@ -88,7 +88,7 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "measure OPTIONS": ("OPTIONS", ["measure", ...]),
     "diff": ("BASE", ["--", "{}", FILE]),
     "diff EXPERIMENT": ("EXPERIMENT", ["main", "{}"]),
-    "diff MARKDOWN": ("MARKDOWN", ["--markdown={}"]),
+    "diff JSON": ("JSON", ["--json={}"]),
     **{target: ("EXPERIMENT", [target, "--experiment={}"]) for target in ACCOUNT_COMMANDS},
     "deploy STACKS": ("STACKS", ["--", ...]),
     "deploy YES": ("YES", [f"--experiment={FILE}", "--"]),
@@ -96,7 +96,7 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "destroy NAME": ("NAME", ["--name={}"]),
     "logs OF": ("OF", ["--of={}"]),
     "results RUN": ("RUN", ["--run={}"]),
-    "changes MARKDOWN": ("MARKDOWN", ["--markdown={}"]),
+    "changes JSON": ("JSON", ["--json={}"]),
     "cost": ("EXPERIMENT", ["cost", "{}"]),
 }
 """The variables of each target, and where in a program's arguments their values come out: in one

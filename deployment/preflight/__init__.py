@@ -6,7 +6,7 @@ from typing import Final
 
 from deployment.account import Denied, Deployment, DeploymentError, aws_errors
 from deployment.console import print_table
-from deployment.preflight import account, autoscalers, capacity, existing, software
+from deployment.preflight import account, autoscalers, capacity, devices, existing, software
 from deployment.preflight.check import Check, Finding, Status, refused, warning
 from experiment import load
 
@@ -26,6 +26,7 @@ ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
     "cluster's add-ons": existing.addons,
     "cluster's network": existing.network,
     "autoscalers": autoscalers.autoscalers,
+    "Neuron devices": devices.devices,
     "pods of others": existing.inside,
     "image": software.image,
     "Kubernetes API": software.kubernetes_api,

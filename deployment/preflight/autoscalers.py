@@ -10,7 +10,7 @@ from deployment.account import Deployment
 from deployment.cluster import NoCluster, connected, kubernetes_errors
 from deployment.preflight.check import Finding, ok, refused, warning
 
-_DISCOVERY: Final = re.compile(r"node-group-auto-discovery=asg:tag=([^\s\"']+)")
+_DISCOVERY: Final = re.compile(r"node-group-auto-discovery[= ]asg:tag=([^\s\"']+)")
 """Option of Cluster Autoscaler: it scales the groups that have all of these tags."""
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api, CoreV1Api
 
-from charts.names import NEURON_TAINT, namespace
+from charts.names import namespace
 from deployment.account import Deployment, DeploymentError, ask
 from deployment.cluster import NoCluster, connected, kubernetes_errors
 from deployment.preflight.check import Finding, ok, refused, warning
@@ -251,7 +251,7 @@ def addons(deployment: Deployment) -> Iterator[Finding]:
 
 
 def inside(deployment: Deployment) -> Iterator[Finding]:
-    """Whether others in an existing cluster change or refuse pods, or hand out Neuron devices."""
+    """Whether others in an existing cluster change or refuse pods."""
     if deployment.experiment.aws.cluster is None:
         return
     try:
@@ -259,7 +259,6 @@ def inside(deployment: Deployment) -> Iterator[Finding]:
             hooks = AdmissionregistrationV1Api(api)
             changing = hooks.list_mutating_webhook_configuration(**_TIMEOUT).items
             refusing = hooks.list_validating_webhook_configuration(**_TIMEOUT).items
-            daemons = AppsV1Api(api).list_daemon_set_for_all_namespaces(**_TIMEOUT).items
     except NoCluster:
         text = "not known whether a policy engine refuses pods, before a deploy gives access"
         yield warning(text, "kubectl get validatingwebhookconfigurations says")
@@ -269,26 +268,12 @@ def inside(deployment: Deployment) -> Iterator[Finding]:
         for each in (*changing, *refusing)
         if _meets_pods(each) and not each.metadata.name.startswith(_OF_AWS)
     )
-    on_ours = [daemon.metadata.name for daemon in daemons if _reaches_our_nodes(daemon)]
-    is_plugged = any("neuron-device-plugin" in name for name in on_ours)
-    twice = "neuron-device-plugin hands out the devices that the DRA driver hands out, too"
-    plugged = f"take its toleration of {NEURON_TAINT} away"
-    is_driven = any("neuron-dra-driver" in name for name in on_ours)
-    is_driven = is_driven and deployment.stack(f"{deployment.name}-trainium") is None
-    driven = "a Neuron DRA driver is there, which a deploy would take over and a destroy remove"
     exempt = f"exempt namespace {namespace(deployment.experiment)}"
     yield from _applying(
         "",
-        "nobody changes or refuses pods, or hands out Neuron devices",
-        (is_plugged, refused, twice, plugged),
-        (is_driven, refused, driven, "name another cluster"),
+        "nobody changes or refuses pods",
         (bool(engines), warning, f"{engines} may change or refuse pods", exempt),
     )
-
-
-def _reaches_our_nodes(daemon: Any) -> bool:
-    tolerations = daemon.spec.template.spec.tolerations or []
-    return any(each.key in (None, NEURON_TAINT) for each in tolerations)
 
 
 def _meets_pods(configuration: Any) -> bool:

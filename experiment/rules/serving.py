@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from experiment.aws import is_private
-from experiment.fields import Refusal, Refusals
+from experiment.fields import Origin, Refusal, Refusals
 from experiment.known_models import Architecture
 from experiment.rules.models import (
     Rule,
@@ -119,9 +119,10 @@ def _network(experiment: Experiment) -> Refusals:
 
 def _cluster(experiment: Experiment) -> Refusals:
     aws = experiment.aws
-    foreign = ("api_access",) if aws.cluster else ("cluster_security_group", "administrator_role")
+    of_cluster = ("cluster_security_group", "administrator_role", "dra_driver")
+    foreign = ("api_access",) if aws.cluster else of_cluster
     for field in foreign:
-        if getattr(aws, field):
+        if getattr(aws, field) not in (None, (), Origin.MAKE):
             beside = "with" if aws.cluster else "without"
             yield Refusal(f"aws.{field}", f"must be absent {beside} aws.cluster")
     for field in ("vpc", "cluster_security_group") if aws.cluster else ():

@@ -8,7 +8,8 @@ from constructs import Construct, IDependable
 
 CHART: Final = "public.ecr.aws/neuron/neuron-helm-chart"
 CHART_VERSION: Final = "1.10.0"
-"""Contains DRA driver 1.2.0, which serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
+DRIVER_VERSION: Final = "1.2"
+"""That the chart contains. It serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
 
 
 class NeuronDraDriver(Construct):

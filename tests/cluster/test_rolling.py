@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
+from kubernetes import config
+from kubernetes.client import ApiException, AppsV1Api
 from ruamel.yaml import YAML
 
 from charts.names import ServiceAccount
@@ -122,6 +124,90 @@ def test_the_benchmarks_account_may_launch_the_services_again_and_no_more(
         assert relaunch(["another"], deployments) == [
             "another was not restarted: HTTP Error 403: Forbidden"
         ]
+
+
+WHOLE: Final = "deployments.apps,deployments.apps/scale,deployments.apps/status"
+RESTART: Final = {"kubectl.kubernetes.io/restartedAt": "2026-11-28T02:00:00Z"}
+CREATED: Final[Manifest] = {"apiVersion": "apps/v1", "metadata": {"name": "mine"}}
+VLLM: Final[Manifest] = {"name": "vllm", "image": "evil:1"}
+
+
+def template(**fields: Any) -> Manifest:
+    return {"spec": {"template": fields}}
+
+
+REFUSED: Final[dict[str, Manifest]] = {
+    "an image": template(spec={"containers": [VLLM]}),
+    "an image with a restart": template(
+        metadata={"annotations": RESTART}, spec={"containers": [VLLM]}
+    ),
+    "another account": template(spec={"serviceAccountName": "prepare"}),
+    "a volume": template(
+        spec={"volumes": [{"name": "t", "secret": {"secretName": "hugging-face"}}]}
+    ),
+    "a toleration": template(spec={"tolerations": [{"operator": "Exists"}]}),
+    "another annotation of the pods": template(metadata={"annotations": {"a": "b"}}),
+    "an annotation taken away": template(
+        metadata={"annotations": {"karpenter.sh/do-not-disrupt": None}}
+    ),
+    "a label of the pods": template(metadata={"labels": {"component": "quality"}}),
+    "replicas": {"spec": {"replicas": 0}},
+    "a pause": {"spec": {"paused": True}},
+    "a field taken away": {"spec": {"progressDeadlineSeconds": None}},
+    "an annotation": {"metadata": {"annotations": {"a": "b"}}},
+    "a label": {"metadata": {"labels": {"a": "b"}}},
+    "a finalizer": {"metadata": {"finalizers": ["example.com/a"]}},
+}
+
+
+def test_the_benchmarks_account_may_change_nothing_but_the_restart(
+    cluster: Cluster,
+    kubelets: Kubelets,
+    variation: Callable[..., Experiment],
+    rendered: Callable[[Experiment], Path],
+) -> None:
+    """Also with a right to all of a Deployment: so it is the policy that refuses."""
+    here = ("--namespace", NAMESPACE)
+    users = [f"system:serviceaccount:{NAMESPACE}:{ServiceAccount.BENCHMARK}", "another"]
+    subjects = [f"--user={user}" for user in users]
+    with deployed(cluster, rendered(variation({"benchmark.launches": 3}))):
+        cluster.kubectl("create", "role", "whole", "--verb=*", f"--resource={WHOLE}", *here)
+        cluster.kubectl("create", "rolebinding", "whole", "--role=whole", *subjects, *here)
+        try:
+            benchmark, another = (_impersonated(cluster, user) for user in users)
+            body = cluster.get("Deployment", BASE) or {}
+            tries: dict[str, Callable[[AppsV1Api], object]] = {
+                **{name: partial(_patch, change) for name, change in REFUSED.items()},
+                "scale": lambda apps: apps.patch_namespaced_deployment_scale(
+                    BASE, NAMESPACE, {"spec": {"replicas": 0}}, dry_run="All"
+                ),
+                "status": lambda apps: apps.patch_namespaced_deployment_status(
+                    BASE, NAMESPACE, {"status": {"replicas": 9}}, dry_run="All"
+                ),
+                "delete": lambda apps: apps.delete_namespaced_deployment(
+                    BASE, NAMESPACE, dry_run="All"
+                ),
+                "create": lambda apps: apps.create_namespaced_deployment(
+                    NAMESPACE, {**CREATED, "spec": body["spec"]}, dry_run="All"
+                ),
+            }
+            _patch(template(metadata={"annotations": RESTART}), benchmark)
+            for attempt in tries.values():
+                attempt(another)
+                with pytest.raises(ApiException, match="may restart a Deployment, and change noth"):
+                    attempt(benchmark)
+        finally:
+            cluster.kubectl("delete", "role/whole", "rolebinding/whole", *here)
+
+
+def _patch(change: Manifest, apps: AppsV1Api) -> None:
+    apps.patch_namespaced_deployment(BASE, NAMESPACE, change, dry_run="All")
+
+
+def _impersonated(cluster: Cluster, user: str) -> AppsV1Api:
+    client = config.new_client_from_config(str(cluster.plane.kubeconfig))
+    client.set_default_header("Impersonate-User", user)
+    return AppsV1Api(client)
 
 
 def _identity(cluster: Cluster, account: str, folder: Path) -> tuple[str, Path]:

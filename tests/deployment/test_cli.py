@@ -5,6 +5,7 @@ What the roles of workflows may do: ``tests/stacks/test_delivery.py``.
 
 import base64
 import importlib
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -76,17 +77,17 @@ def test_the_roles_of_workflows_are_deployed_alone(
     assert noted.read_text().startswith("destroy\narticle-delivery\n--force")
 
 
-def test_a_comment_is_cut_and_cannot_end_its_own_fence(
+def test_what_differs_from_what_is_deployed_is_cut_to_fit_a_comment(
     cli: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    noted, markdown = cli("Stack a\n```\n" + "[~] AWS::S3::Bucket\n" * 10_000), tmp_path / "a.md"
-    assert lifecycle.compare(at({}), str(markdown)) == 0
+    noted, file = cli("Stack a\n```\n" + "[~] AWS::S3::Bucket\n" * 10_000), tmp_path / "a.json"
+    assert lifecycle.compare(at({}), str(file)) == 0
     assert noted.read_text().startswith("diff\n--method\ntemplate\n--no-color\n--ci\n")
-    comment = markdown.read_text()
-    assert comment.count("```") == 2
-    assert "Against what is deployed of experiment article in us-east-2" in comment
-    assert len(comment) < 21_000
-    assert "... the log has all of it" in comment
+    written = json.loads(file.read_text())
+    assert (written["experiment"], written["region"]) == ("article", "us-east-2")
+    assert written["text"].startswith("Stack a\n```\n")
+    assert len(written["text"]) < 21_000
+    assert written["text"].endswith("... the log has all of it")
 
 
 def test_a_token_says_who_asks_for_which_cluster(aws: FakeAws) -> None:

@@ -10,10 +10,11 @@ from typing import Any, Final
 import pytest
 
 from deployment import guard, lifecycle, preflight, removal
-from deployment.account import Deployment
+from deployment.account import Deployment, DeploymentError
 from deployment.nodes import Kind
 from deployment.preflight import Status, existing, software
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
+from stacks.trainium import DRIVER_OUTPUT
 from tests.deployment.api import Objects
 from tests.deployment.conftest import at
 from tests.deployment.fake_aws import ACCOUNT, MINUTE, FakeAws
@@ -65,13 +66,46 @@ def shared(aws: FakeAws) -> FakeAws:
     return aws
 
 
+DRIVER_IMAGE: Final = "public.ecr.aws/neuron/neuron-dra-driver:1.2.0"
+
+
+def daemon_set(name: str, image: str = DRIVER_IMAGE, **pod: Any) -> dict[str, Any]:
+    """One that tolerates the taint of Trainium nodes, and goes to none but Trainium nodes."""
+    types = ["trn1.32xlarge", "trn2.48xlarge"]
+    expressions = [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types},
+        {"key": "eks.amazonaws.com/compute-type", "operator": "NotIn", "values": ["auto"]},
+    ]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    usual = {
+        "containers": [{"name": "a", "image": image}],
+        "tolerations": [{"key": "aws.amazon.com/neuron", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+    }
+    return {
+        "metadata": {"name": name},
+        "spec": {"selector": {}, "template": {"spec": usual | pod}},
+    }
+
+
+DRIVER: Final = daemon_set("neuron-dra-driver-kubelet-plugin")
+
+
+@pytest.fixture
+def driven(api: Objects) -> Objects:
+    """The API of a cluster with Neuron's DRA driver, as its chart makes it."""
+    api.lists["daemonsets"] = [DRIVER]
+    api.lists["deviceclasses"] = [{"metadata": {"name": "neuron.aws.com"}, "spec": {}}]
+    return api
+
+
 def guest(changes: dict[str, Any] | None = None) -> Deployment:
     return at(CHANGES | NAMED | (changes or {}))
 
 
 OF_THE_CLUSTER: Final = (
     *("VPC", "cluster", "cluster's add-ons", "cluster's network"),
-    *("autoscalers", "pods of others"),
+    *("autoscalers", "Neuron devices", "pods of others"),
 )
 
 
@@ -83,9 +117,9 @@ def rows(deployment: Deployment) -> list[str]:
     ]
 
 
-def test_a_sound_cluster_is_taken(shared: FakeAws, api: Objects) -> None:
+def test_a_sound_cluster_is_taken(shared: FakeAws, driven: Objects) -> None:
     listed = rows(guest())
-    assert len(listed) == 7
+    assert len(listed) == 8
     assert all(row.startswith(f"{Status.OK} ") for row in listed), listed
     # And what is asked of a new one is not asked.
     table = {**preflight.ACCOUNT_CHECKS}
@@ -227,6 +261,11 @@ ENABLED: Final = "k8s.io/cluster-autoscaler/enabled"
     [
         ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED}", "refused autoscalers: Cluster"),
         (
+            "mirror/scaler:1",
+            f"./cluster-autoscaler {DISCOVERY.replace('=', ' ', 1)}eks:nodegroup-name",
+            "refused autoscalers: Cluster",
+        ),
+        (
             "cluster-autoscaler:v1.35.0",
             f"{DISCOVERY}{ENABLED}=true,k8s.io/cluster-autoscaler/{CLUSTER}=owned",
             "refused autoscalers: Cluster",
@@ -240,7 +279,7 @@ ENABLED: Final = "k8s.io/cluster-autoscaler/enabled"
 def test_who_else_starts_nodes(
     shared: FakeAws, api: Objects, image: str, option: str, words: str
 ) -> None:
-    api.lists["deployments"] = [workload("scaler", option, image=image)]
+    api.lists["deployments"] = [workload("scaler", *option.split(), image=image)]
     (row,) = (row for row in rows(guest()) if " autoscalers: " in row)
     assert row.startswith(words)
 
@@ -253,22 +292,77 @@ def test_others_in_the_cluster_are_named(shared: FakeAws, api: Objects) -> None:
         {"metadata": {"name": name}, "webhooks": [hook | {"rules": [rule]}]}
         for name, rule in (("kyverno", pods), ("vpc-resource-hook", pods), ("istio", every))
     ]
-    api.lists["daemonsets"] = [
-        workload(name, tolerations=[taint])
-        for name, taint in (
-            ("neuron-device-plugin", {"key": "aws.amazon.com/neuron"}),
-            ("neuron-dra-driver-kubelet-plugin", {"operator": "Exists"}),
-            ("neuron-device-plugin-elsewhere", {"key": "other"}),
-        )
-    ]
     found = [row for row in rows(guest()) if "pods of others" in row]
-    assert [row.partition(" may ")[0] for row in found[2:]] == ["warning pods of others: kyverno"]
-    assert found[0].startswith("refused pods of others: neuron-device-plugin hands out")
-    assert found[1].startswith("refused pods of others: a Neuron DRA driver is there")
+    assert [row.partition(" may ")[0] for row in found] == ["warning pods of others: kyverno"]
+
+
+def of_devices(deployment: Deployment) -> list[str]:
+    return [row for row in rows(deployment) if " Neuron devices: " in row]
+
+
+def test_a_device_plugin_keeps_off_the_nodes(shared: FakeAws, driven: Objects) -> None:
+    driven.lists["daemonsets"] += [
+        daemon_set("neuron-device-plugin-elsewhere", tolerations=[{"key": "other"}])
+    ]
+    assert [row.partition(" ")[0] for row in of_devices(guest())] == ["ok"]
+    driven.lists["daemonsets"] += [daemon_set("neuron-device-plugin")]
+    (row,) = of_devices(guest())
+    assert row.startswith("refused Neuron devices: neuron-device-plugin hands out")
+
+
+DRIVERS: Final = {
+    "none": ([], "refused", "no Neuron DRA driver"),
+    "for other taints": (
+        [daemon_set(DRIVER["metadata"]["name"], tolerations=[{"key": "a", "operator": "Exists"}])],
+        *("refused", "does not reach"),
+    ),
+    "for another's nodes": (
+        [
+            daemon_set(
+                DRIVER["metadata"]["name"],
+                tolerations=[{"key": "aws.amazon.com/neuron", "value": "present"}],
+            )
+        ],
+        *("refused", "does not reach"),
+    ),
+    "in a pool": (
+        [daemon_set(DRIVER["metadata"]["name"], nodeSelector={"pool": "theirs"})],
+        *("refused", "does not reach"),
+    ),
+    "of another version": (
+        [daemon_set(DRIVER["metadata"]["name"], "mirror:5000/neuron-dra-driver:1.0.1")],
+        *("warning", "1.0.1"),
+    ),
+    "sound": ([DRIVER], "ok", "one DRA driver"),
+}
+
+
+@pytest.mark.parametrize(("daemons", "status", "words"), DRIVERS.values(), ids=DRIVERS)
+def test_a_driver_that_is_there_serves_our_nodes(
+    shared: FakeAws, driven: Objects, daemons: list[dict[str, Any]], status: str, words: str
+) -> None:
+    driven.lists["daemonsets"] = daemons
+    (row,) = of_devices(guest())
+    assert row.startswith(status)
+    assert words in row
+
+
+def test_the_file_says_whose_the_driver_is(shared: FakeAws, driven: Objects) -> None:
+    made = {"aws.dra_driver": ABSENT}
+    classes, driven.lists["deviceclasses"] = driven.lists["deviceclasses"], []
+    assert any("device class neuron.aws.com is there" in row for row in rows(guest()))
+    driven.lists["deviceclasses"] = classes
+    assert any("set aws.dra_driver: there" in row for row in rows(guest(made)))
+    shared.cloudformation._experiment = "guest"
+    shared.cloudformation.add("trainium")
+    shared.cloudformation.stacks["guest-trainium"].outputs[DRIVER_OUTPUT] = "1.10.0"
+    assert not any("dra_driver" in row for row in rows(guest(made)))
+    assert any("a deploy would remove it" in row for row in rows(guest()))
 
 
 OWN_CLUSTER: Final = dict.fromkeys(
-    ("aws.cluster", "aws.cluster_security_group", "aws.administrator_role"), ABSENT
+    ("aws.cluster", "aws.cluster_security_group", "aws.administrator_role", "aws.dra_driver"),
+    ABSENT,
 )
 OWN_VPC: Final = OWN_CLUSTER | {"aws.vpc": ABSENT, "aws.subnets": ABSENT}
 
@@ -328,6 +422,17 @@ def test_commands_mean_the_cluster_and_destroy_touches_nothing_of_it(
     aws.cloudformation.deploy({"trainium": 1, "compile": 1})
     aws.clock.advance(5 * MINUTE)
     guard.start(deployment, Kind.TRAINIUM, 1)
+    # While another experiment uses the driver that this one has made, nothing goes.
+    aws.facts.clusters[CLUSTER] = {}
+    spaces = "kube-system", "speculative-decoding-guest", "speculative-decoding"
+    aws.facts.identities = {space: (space, "any") for space in spaces}
+    outputs = aws.cloudformation.stacks["guest-trainium"].outputs
+    outputs[DRIVER_OUTPUT] = "1.10.0"
+    with pytest.raises(DeploymentError, match=r"namespaces speculative-decoding use .* destroy"):
+        removal.destroy(deployment, yes=True, keep="none", name="guest")
+    assert words[0] == "synth"
+    assert "destroy" not in words
+    del outputs[DRIVER_OUTPUT]
     assert removal.destroy(deployment, yes=True, keep="none", name="guest") == 0
 
     requests = [*zip(aws.calls, aws.requests, strict=True)]

@@ -11,20 +11,23 @@ from typing import Any, Final
 import pytest
 
 from deployment import __main__ as commands
-from deployment import lifecycle
+from deployment import cluster, lifecycle
 from deployment.account import Deployment, DeploymentError
 from deployment.lifecycle import Stack
 from deployment.preflight.check import ok, refused, warning
 from deployment.stages import setup
 from deployment.stages.setup import Check, Compile, Download, Restore
 from tests.deployment.api import Objects
-from tests.deployment.conftest import performed, put, rendered, with_cluster
+from tests.deployment.conftest import at, performed, put, rendered, with_cluster
 from tests.deployment.fake_aws import FakeAws
 from tests.deployment.operators import write_assembly
 from tests.made import contents
 
 APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-PLURALS: Final = {"NetworkPolicy": "networkpolicies"}
+PLURALS: Final = {
+    "NetworkPolicy": "networkpolicies",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+}
 
 
 def test_a_deploy_that_goes_on_is_waited_for(
@@ -155,6 +158,24 @@ def test_what_is_gone_is_made_again_as_the_deploy_made_it(
         assert created.get("spec") == expected.get("spec")
     assert "POST /api/v1/namespaces" in api.requests
     assert "POST /api/v1/namespaces/speculative-decoding/pods" in api.requests
+
+
+def test_objects_of_groups_and_kinds_that_few_have_are_asked_for(
+    aws: FakeAws, api: Objects
+) -> None:
+    with_cluster(aws)
+    deployment = at({"benchmark.rounds": 6, "benchmark.launches": 3})
+    with cluster.connected(deployment) as client:
+        for manifest in rendered(deployment.experiment):
+            plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
+            api.named[f"{plural}/{manifest['metadata']['name']}"] = None
+            assert cluster.find(client, manifest) is None
+    paths = {request.partition("/apis/")[2] for request in api.requests}
+    assert {
+        "rbac.authorization.k8s.io/v1/namespaces/speculative-decoding/roles/qwen-llmperf",
+        "admissionregistration.k8s.io/v1/validatingadmissionpolicies/"
+        "speculative-decoding-relaunches",
+    } <= paths
 
 
 def test_one_that_is_being_deleted_is_waited_for(

@@ -132,10 +132,16 @@ class Facts:
         return {"addon": {"addonName": addonName, **self.installed[addonName]}}
 
     def list_pod_identity_associations(
-        self, *, clusterName: str, namespace: str, serviceAccount: str
+        self, *, clusterName: str, namespace: str | None = None, serviceAccount: str | None = None
     ) -> Answer:
-        ids = [id for id, pods in self.identities.items() if pods == (namespace, serviceAccount)]
-        return {"associations": [{"associationId": id} for id in ids]}
+        if clusterName not in self.clusters:
+            raise refused("ResourceNotFoundException", "No cluster found")
+        listed = [
+            {"associationId": id, "namespace": space, "serviceAccount": account}
+            for id, (space, account) in self.identities.items()
+            if namespace in (None, space) and serviceAccount in (None, account)
+        ]
+        return {"associations": listed}
 
     def get_bucket_encryption(self, *, Bucket: str) -> Answer:
         if self.bootstrap is None or Bucket != f"cdk-{self.qualifier}-assets-{ACCOUNT}-{REGION}":

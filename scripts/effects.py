@@ -1,0 +1,186 @@
+"""What a deploy of a change does that a reviewer must not overlook: warnings, and pods."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ruamel.yaml import YAML
+
+TITLES: Final = {
+    "api": "The Kubernetes API is opened",
+    "destroyed": "Resources are destroyed",
+    "replaced": "Resources are replaced",
+    "maybe-replaced": "Resources may be replaced",
+    "orphaned": "Resources stay without a stack",
+    "iam": "IAM changes",
+    "security-groups": "Security groups change",
+    "kubernetes": "Kubernetes changes",
+    "cost": "Trainium nodes cost another amount",
+}
+"""Of warnings, by their kind. The workflow that comments has the same."""
+
+_IMPACTS: Final = {
+    "destroy": "destroyed",
+    "replace": "replaced",
+    "may be replaced": "maybe-replaced",
+    "orphan": "orphaned",
+}
+"""How the CDK CLI ends the line of a resource (aws-cdk 2.1148.1, ``formatImpact``)."""
+_IMPACT: Final = re.compile(rf"^\[[-+~]\] (.+) ({'|'.join(_IMPACTS)})$", re.MULTILINE)
+_SECURITY: Final = {
+    "iam": ("IAM Statement Changes", "IAM Policy Changes"),
+    "security-groups": ("Security Group Changes",),
+}
+_GRAPH: Final = re.compile(r'compiled/([^/"\s]+)/')
+"""The prefix of a compiled artifact in the bucket, wherever a manifest names it."""
+_DIGEST: Final = re.compile("-[0-9a-f]{8}$")
+"""The end of a Job's and a Pod's name. Neither can be changed: another specification is another
+object."""
+
+Template = Mapping[str, Any]
+Manifest = Mapping[str, Any]
+Objects = Mapping[tuple[str, str], Manifest]
+"""By kind and name, of Jobs and Pods without their digest."""
+
+
+class DiffWarning(NamedTuple):
+    """Something to look at first."""
+
+    kind: str
+    """A key of ``TITLES``."""
+    detail: str
+
+
+class Effect(NamedTuple):
+    """What a deploy does to a pod, or to what makes pods."""
+
+    kind: str
+    name: str
+    effect: str
+
+
+def of_templates(old: Iterable[Template], new: Iterable[Template]) -> Iterator[DiffWarning]:
+    """Warnings on the cluster: who reaches its API, and which version its nodes have."""
+    old_resources, new_resources = [*_resources(old)], [*_resources(new)]
+    before, after = (_cluster(each) for each in (old_resources, new_resources))
+    if before is None or after is None:
+        return
+    was_open, is_open = (_open_to(cluster) for cluster in (before, after))
+    if opened := is_open - was_open:
+        yield DiffWarning("api", f"to {', '.join(sorted(opened))}")
+    versions = before["Version"], after["Version"]
+    if versions[0] != versions[1]:
+        behind = [
+            f"{name} ({version})"
+            for name, version in _node_versions(new_resources)
+            if version != versions[1]
+        ]
+        stay = f"; nodes that stay behind: {', '.join(behind)}" if behind else "; all nodes follow"
+        yield DiffWarning("kubernetes", f"{versions[0]} -> {versions[1]}{stay}")
+
+
+def _resources(templates: Iterable[Template]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    for template in templates:
+        for name, resource in template["Resources"].items():
+            yield resource["Type"], name, resource.get("Properties", {})
+
+
+def _cluster(
+    resources: Iterable[tuple[str, str, Mapping[str, Any]]],
+) -> Mapping[str, Any] | None:
+    return next((each for kind, _, each in resources if kind == "AWS::EKS::Cluster"), None)
+
+
+def _open_to(cluster: Mapping[str, Any]) -> set[str]:
+    """Blocks that reach the API from outside its VPC; EKS's default is everybody."""
+    access = cluster.get("ResourcesVpcConfig", {})
+    is_public = str(access.get("EndpointPublicAccess", True)).lower() == "true"
+    return {*(access.get("PublicAccessCidrs") or ["0.0.0.0/0"])} if is_public else set()
+
+
+def _node_versions(
+    resources: Iterable[tuple[str, str, Mapping[str, Any]]],
+) -> Iterator[tuple[str, str]]:
+    for kind, name, group in resources:
+        if kind == "AWS::EKS::Nodegroup":
+            release = str(group.get("ReleaseVersion", "")).rpartition(".")[0]
+            yield name, str(group.get("Version") or release or "as at its creation")
+
+
+def of_differences(differences: Iterable[tuple[str, str]]) -> Iterator[DiffWarning]:
+    """Warnings from what the CDK CLI says of each stack: pairs of its name and the CLI's text."""
+    impacts: dict[str, list[str]] = {}
+    for stack, text in differences:
+        for resource, impact in _IMPACT.findall(text):
+            kind, _, name = resource.partition(" ")
+            impacts.setdefault(_IMPACTS[impact], []).append(f"{stack}: {kind} {name}")
+        for kind, words in _SECURITY.items():
+            if any(word in text for word in words):
+                impacts.setdefault(kind, []).append(stack)
+    for kind, details in impacts.items():
+        yield DiffWarning(kind, "; ".join(details))
+
+
+def of_files(old: Path, new: Path) -> Iterator[DiffWarning]:
+    """A warning where the file buys other nodes, or more of them."""
+    before, after = _nodes(old), _nodes(new)
+    if before != after:
+        yield DiffWarning("cost", f"{before} -> {after}")
+
+
+def _nodes(file: Path) -> str:
+    capacity = YAML(typ="safe", pure=True).load(file)["capacity"]
+    nodes, price = capacity["nodes"], capacity["price"]["usd_per_hour"]
+    return (
+        f"{nodes} x {capacity['instance_type']} ({capacity['purchase']}), "
+        f"{24 * nodes * price:.2f} USD a day while they run"
+    )
+
+
+def read(folder: Path) -> Objects:
+    """The objects of ``*.k8s.yaml``."""
+    yaml, objects = YAML(typ="safe", pure=True), {}
+    for file in sorted(folder.glob("*.k8s.yaml")):
+        for manifest in filter(None, yaml.load_all(file)):
+            kind, name = manifest["kind"], manifest["metadata"]["name"]
+            objects[kind, _DIGEST.sub("", name) if kind in ("Job", "Pod") else name] = manifest
+    return objects
+
+
+def on_pods(old: Objects, new: Objects) -> Iterator[Effect]:
+    """What a deploy does to each pod, or maker of pods, that it starts, replaces or ends."""
+    ready = _graphs(old.values())
+    compiled = _graphs(manifest for (kind, _), manifest in new.items() if kind == "Job")
+    for kind, name in dict.fromkeys([*new, *old]):
+        if kind not in ("Deployment", "Job", "Pod"):
+            continue
+        before, after = old.get((kind, name)), new.get((kind, name))
+        effect = ""
+        if before is None or after is None:
+            effect = "starts" if before is None else "ends"
+        elif kind == "Pod":
+            # It runs once. Kubernetes lets only its image be changed: another has another name.
+            specs = [json.dumps(pod["spec"]) for pod in (before, after)]
+            settings = [side.get(("ConfigMap", name), {}).get("data") for side in (old, new)]
+            if before["metadata"]["name"] != after["metadata"]["name"]:
+                effect = "is replaced: ends a measurement that runs, and begins a new one"
+            elif specs[0] != specs[1]:
+                effect = "restarts with another image, if it still runs"
+            elif settings[0] != settings[1]:
+                effect = "is configured anew: the next make experiment begins a new run"
+        elif kind == "Job" and before["metadata"] != after["metadata"]:
+            effect = "runs again"  # its name has the digest of its specification
+        elif kind == "Deployment" and before["spec"]["template"] != after["spec"]["template"]:
+            effect = "restarts"
+        if kind == "Deployment" and after is not None and effect:
+            missing = _graphs([after]) - ready
+            by_itself = ", once its graph is compiled" if missing & compiled else ", and compiles"
+            effect += by_itself if missing else ", its graph is there"
+        if effect:
+            yield Effect(kind, name, effect)
+
+
+def _graphs(manifests: Iterable[Manifest]) -> set[str]:
+    return set(_GRAPH.findall(json.dumps([*manifests])))
