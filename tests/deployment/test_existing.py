@@ -439,9 +439,12 @@ def test_commands_mean_the_cluster_and_destroy_touches_nothing_of_it(
     of_eks = [request for call, request in requests if call.startswith("eks:")]
     assert {r.get("clusterName", r.get("name")) for r in of_eks} == {CLUSTER}
     changing = {call for call in aws.calls if not call.partition(":")[2].startswith(READS)}
-    schedules = {"scheduler:CreateSchedule", "scheduler:UpdateSchedule"}
-    assert changing - schedules == {"eks:UpdateNodegroupConfig"}
-    targets = [r["Target"]["Input"] for c, r in requests if c == "scheduler:CreateSchedule"]
-    assert all(f'"ClusterName": "{CLUSTER}"' in text for text in targets)
+    of_scaling = {
+        "autoscaling:PutScheduledUpdateGroupAction",
+        "autoscaling:UpdateAutoScalingGroup",
+    }
+    assert changing == {"eks:UpdateNodegroupConfig", *of_scaling}
+    changed = {r["AutoScalingGroupName"] for c, r in requests if c in of_scaling}
+    assert changed == {"eks-trainium-1", "eks-compile-1"}
     assert {word for word in words if word.startswith("guest-")} == {f"guest-{x}" for x in labels}
     assert not any(CLUSTER in word or VPC in word for word in words)
