@@ -259,16 +259,16 @@ ENABLED: Final = "k8s.io/cluster-autoscaler/enabled"
 @pytest.mark.parametrize(
     ("image", "option", "words"),
     [
-        ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED}", "refused autoscalers: Cluster"),
+        ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED}", "warning autoscalers: Cluster"),
         (
             "mirror/scaler:1",
             f"./cluster-autoscaler {DISCOVERY.replace('=', ' ', 1)}eks:nodegroup-name",
-            "refused autoscalers: Cluster",
+            "warning autoscalers: Cluster",
         ),
         (
             "cluster-autoscaler:v1.35.0",
             f"{DISCOVERY}{ENABLED}=true,k8s.io/cluster-autoscaler/{CLUSTER}=owned",
-            "refused autoscalers: Cluster",
+            "warning autoscalers: Cluster",
         ),
         ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED},team", "ok autoscalers"),
         ("cluster-autoscaler:v1.35.0", "--nodes=1:10:team", "ok autoscalers"),
