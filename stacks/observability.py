@@ -214,5 +214,8 @@ class BudgetStack(Stack):
                 )
                 for kind, percent in (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
             ],
-            resource_tags=[budget.ResourceTagProperty(key="Experiment", value=experiment.name)],
+            resource_tags=[
+                budget.ResourceTagProperty(key=key, value=value)
+                for key, value in experiment.tags.items()
+            ],
         )

@@ -70,6 +70,8 @@ class TrainiumStack(Stack):
                 stopper.state_machine_arn,
                 "State machine that ends the Trainium nodes",
             ),
+            # Only the command makes their guard first.
+            "Start": ("make start EXPERIMENT=...", "Starts the Trainium nodes and their guard"),
             "Stop": (
                 f"aws eks update-nodegroup-config --region {self.region} --cluster-name "
                 f"{experiment.cluster_name} --nodegroup-name {nodes.nodegroup_name} "
@@ -109,5 +111,5 @@ class TrainiumStack(Stack):
             labels={NODE_GROUP_LABEL: node_label(experiment, TRAINIUM_NODES)},
             taint=NEURON_TAINT,
             taint_value=taint_value(experiment),
-            instance_tags={"Experiment": experiment.name, "Name": f"{experiment.name}-trainium"},
+            instance_tags={**experiment.tags, "Name": f"{experiment.name}-trainium"},
         ).nodes
