@@ -23,9 +23,6 @@ export PYTHONDONTWRITEBYTECODE :=
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 # Otherwise the CLI looks up an AWS host on every command.
 export CDK_DISABLE_CLI_TELEMETRY := true
-CDK := cdk --no-lookups --no-notices --context "experiment=$$EXPERIMENT"
-# Its advice to name a stack, which would print a template, is left out.
-WITHOUT_ADVICE := sed '/^Supply a stack id/d' >&2
 
 # On a terminal pip and npm show their progress. A log gets only the line before them, and errors.
 PIP_INSTALL := pip install $(if $(value MAKE_TERMOUT),,--quiet) --disable-pip-version-check
@@ -81,12 +78,8 @@ $(CLI): package.json package-lock.json $(READY)
 install: $(READY_DEV) $(CLI) ## Install what the commands need; each does so by itself, too
 
 .PHONY: synth
-synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT, with ACCOUNT filled in if given
-	@rm -rf cdk.out dist/*.k8s.yaml
-	@$(CDK) synth --quiet --context "account=$${ACCOUNT:-none}" 2>&1 | $(WITHOUT_ADVICE)
-	@mkdir -p dist && cp cdk.out/dist/*.k8s.yaml dist
-	@echo "cdk.out/: $$(ls cdk.out/*.template.json | wc -l) templates; dist/: $$(ls dist/*.k8s.yaml | wc -l) manifests"
-	@python -m experiment notes "$$EXPERIMENT"
+synth: $(CLI) ## Write dist/ and an assembly below cdk.out/ of EXPERIMENT, with ACCOUNT filled in if given
+	@python -m deployment synth --experiment="$$EXPERIMENT" $${ACCOUNT:+--account="$$ACCOUNT"}
 
 .PHONY: rehearse
 rehearse: $(READY_DEV) $(CLI) ## Run the whole experiment on this machine: embedded AWS, golden endpoints

@@ -17,13 +17,14 @@ INTERRUPTED: Final = 130
 def main() -> int:
     """Run the command line; returns the exit status."""
     options = vars(_parser().parse_args())
-    module, function = options.pop("run").split(":")
+    command = options.pop("run")
+    module, function = command.split(":")
     try:
         file = options.pop("experiment")
         # Each command imports only what it needs: the CDK and Kubernetes' client take seconds.
         run = getattr(importlib.import_module(f"deployment.{module}"), function)
-        # The preflight's say what they can without an account, too.
-        needs_account = not module.startswith("preflight")
+        # These say or write what they can without an account, too.
+        needs_account = command not in ("preflight:run", "lifecycle:synth")
         status: int = run(Deployment.of(file) if needs_account else file, **options)
     except KeyboardInterrupt:  # the CLI has said what it leaves
         return INTERRUPTED
@@ -46,6 +47,8 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     command("preflight", "preflight:run", "say what would stand in the way; creates nothing")
+    synth = command("synth", "lifecycle:synth", "write what would be deployed")
+    synth.add_argument("--account", default="none", help="12 digits, or none: for any account")
     command("bootstrap", "lifecycle:bootstrap", "prepare the account's regions for the CDK")
     deploy = command("deploy", "lifecycle:deploy", "create the stacks, or change them", asks=True)
     deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")

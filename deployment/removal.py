@@ -1,6 +1,5 @@
 """Removes an experiment from its account, and says before what is retained and what that costs."""
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -94,7 +93,7 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
             if group.status != "DELETE_FAILED" and guard.stop(deployment, group.kind):
                 say(f"  {group.kind} nodes: to 0")
         # The user was asked above, with more to go by than the CLI has.
-        app = ("--app", str(lifecycle.ASSEMBLY))
+        app = ("--app", str(lifecycle.assembly(deployment)))
         if status := lifecycle.cdk("destroy", *app, *deployed, "--exclusively", "--force"):
             return status
     if everything:
@@ -122,10 +121,7 @@ def retained(deployment: Deployment, stacks: Iterable[str]) -> list[Retained]:
     """The buckets and logs that these stacks leave, as far as they exist."""
     existing: list[Retained] = []
     for stack in stacks:
-        template = json.loads(
-            (lifecycle.ASSEMBLY / f"{stack}.template.json").read_text(encoding="utf-8")
-        )
-        for resource in template["Resources"].values():
+        for resource in lifecycle.template(deployment, stack)["Resources"].values():
             measure = {_BUCKET: _bucket, _LOGS: _logs}.get(resource["Type"])
             if measure and resource.get("DeletionPolicy") == "Retain":
                 name = resource["Properties"][_NAMES[resource["Type"]]]

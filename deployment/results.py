@@ -24,13 +24,18 @@ from spectap.names import (
     RESULTS_PREFIX,
     RUN_ID,
     SUMMARY,
+    VARIANTS,
     results_key,
 )
 from spectap.printing import printable
 
 FOLDER: Final = Path("results")
 REPORT: Final = "report.html"
-_DRAWN: Final = re.compile(rf"{re.escape(REPORT)}|{SUMMARY}|{ADVICE}|[^/]*\.png")
+_DRAWN: Final = re.compile(
+    rf"{SUMMARY}|{ADVICE}|(?:{VARIANTS}/[^/]+/)?(?:{re.escape(REPORT)}|[^/]*\.png)"
+)
+_DATA: Final = re.compile(rf"(?:[^./][^/]*/)*(?:[^./][^/]*\.(?:jsonl?|log|txt)|{COMPLETE})")
+"""What a run measures is data, which no browser or shell runs."""
 _AT_ONCE: Final = 8
 """The SDK keeps ten connections (botocore, ``Config.max_pool_connections``)."""
 
@@ -68,7 +73,7 @@ class Run:
 
     @property
     def measured(self) -> list[Object]:
-        return [each for each in self.objects if not _DRAWN.fullmatch(each.name)]
+        return [each for each in self.objects if not _DRAWN.fullmatch(each.name.casefold())]
 
 
 def listing(deployment: Deployment) -> tuple[list[Run], str]:
@@ -84,7 +89,8 @@ def listing(deployment: Deployment) -> tuple[list[Run], str]:
         if id == QUALITY or not name or name.endswith("/"):
             continue
         is_readable = name != MERGED or entry["Size"] <= LARGEST
-        if RUN_ID.fullmatch(id) and _is_path(name) and is_readable:
+        is_file = _DATA.fullmatch(name) or _DRAWN.fullmatch(name)
+        if RUN_ID.fullmatch(id) and _is_path(name) and is_file and is_readable:
             file = Object(name, entry["Size"], entry["LastModified"])
             objects.setdefault(id, []).append(file)
         else:
@@ -216,6 +222,9 @@ def _fetch(client: Any, bucket: str, id: str, file: Object, folder: Path) -> Non
             path.parent.mkdir(parents=True, exist_ok=True)
             with draft.open("wb") as content:
                 for chunk in body.iter_chunks(1 << 20):
+                    if content.tell() + len(chunk) > file.size:
+                        grown = "longer than the bucket listed it, as where a run still measures"
+                        raise DeploymentError(f"{path}: refused: {grown}: try again")
                     content.write(chunk)
             os.utime(draft, (file.changed.timestamp(),) * 2)
             draft.replace(path)

@@ -34,17 +34,16 @@ def make(
 
 
 def checkout(folder: Path, program: str) -> Path:
-    """The Makefile, all set up, with ``program`` in the place of Python and of the CDK's CLI."""
+    """The Makefile, all set up, with ``program`` in the place of Python."""
     shutil.copy(ROOT / "Makefile", folder)
     for number, name in enumerate(SET_UP):
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
         os.utime(file, (number, number))
-    for name in ("python", "cdk"):
-        path = folder / ".venv" / "bin" / name
-        path.write_text(program)
-        path.chmod(0o755)
+    path = folder / ".venv" / "bin" / "python"
+    path.write_text(program)
+    path.chmod(0o755)
     return folder
 
 

@@ -61,27 +61,12 @@ def test_a_file_is_no_command(folder: Path) -> None:
     assert not (folder / "ran.jsonl").exists()
 
 
-CLI = """#!/bin/sh
-echo refused >&2
-echo 'Supply a stack id (a, b) to display its template.' >&2
-exit 3
-"""
-
-
-def test_the_cli_fails_as_itself_and_advises_nothing(tmp_path: Path) -> None:
-    result = make(checkout(tmp_path, CLI), {}, "synth")
-    assert result.returncode == 2
-    assert result.stderr.startswith("refused\nmake: ")
-    assert "Error 3" in result.stderr
-    assert "Supply" not in result.stdout + result.stderr
-
-
 HOSTILE = """`touch ran`$(touch ran)$(shell touch ran)${shell touch ran}";touch ran;' |touch ran
 \ttouch ran #\\\x1b[2J$$x$(info made)"""
 """Of it shells and make run every part, if they get to."""
 TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
-    "synth": ("EXPERIMENT", ["--context", "experiment={}"]),
-    "synth ACCOUNT": ("ACCOUNT", ["--context", "account={}"]),
+    "synth": ("EXPERIMENT", ["synth", "--experiment={}"]),
+    "synth ACCOUNT": ("ACCOUNT", ["--account={}"]),
     "rehearse": ("EXPERIMENT", ["rehearsal", "{}"]),
     "rehearse FAULTS": ("FAULTS", [FILE, ...]),
     "rehearse-vllm": ("EXPERIMENT", ["--vllm", "{}"]),

@@ -308,7 +308,7 @@ def _operating(
         patch.setattr(guard, "compile_guard_hours", lambda _: compile_hours)
         patch.setattr(lifecycle, "notes", lambda _: ())
         patch.setattr(lifecycle, "run", operator.cdk)
-        patch.setattr(lifecycle, "ASSEMBLY", assembly)
+        patch.setattr(lifecycle, "assembly", lambda _: assembly)
         yield operator
 
 

@@ -82,7 +82,7 @@ def test_commands_read_what_synthesis_writes(
     app = cdk.App(outdir=str(tmp_path), context=CONTEXT)
     compose(app, deployment.experiment, ACCOUNT)
     app.synth()
-    monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
+    monkeypatch.setattr(lifecycle, "assembly", lambda _: tmp_path)
     monkeypatch.setattr(lifecycle, "run", lambda *_, **__: CompletedProcess((), 0))
     stacks = {stack.name for stack in lifecycle.synthesised(deployment)}
     assert stacks == {f"article-{label}" for label in STACKS}

@@ -414,7 +414,7 @@ def test_commands_mean_the_cluster_and_destroy_touches_nothing_of_it(
         return CompletedProcess((), 0)
 
     aws.take_the_place(monkeypatch)
-    monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
+    monkeypatch.setattr(lifecycle, "assembly", lambda _: tmp_path)
     monkeypatch.setattr(lifecycle, "run", cdk)
     write_assembly(tmp_path, deployment.experiment, labels, [])
     for label in labels:

@@ -53,6 +53,14 @@ def test_only_what_is_missing_or_has_changed_comes_again(
     assert bring() == f"2 files, 0.0 MB, into {folder}; 2 were here"
     assert (folder / "ledger.jsonl").read_text() == "{}\n{}\n"
 
+    # What is longer than it was when it was listed is not written until a disk is full.
+    (run,) = results.listing(deployment)[0]
+    put(aws, "run-1", {"ledger.jsonl": "{}\n" * 10**6})
+    (folder / "ledger.jsonl").unlink()
+    with pytest.raises(DeploymentError, match="refused: longer than the bucket listed it"):
+        results.download(deployment, run, into=folder.parent)
+    assert not (folder / "ledger.jsonl").exists()
+
 
 def test_a_run_of_indexes_is_complete_when_none_is_missing(
     aws: FakeAws, deployment: Deployment
@@ -138,7 +146,9 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     home.mkdir()
     monkeypatch.chdir(home)
     monkeypatch.setattr(results, "draw", lambda folder: "")
-    put(aws, "run-1", SERVICES | {"../../outside": "x", "a\x1b[2J/\n": "x"})
+    # On some file systems Report.html is report.html.
+    pages = ("Report.html", "index.html", "x.svg", ".envrc", "llmperf/.env/a.json", "Summary.json")
+    put(aws, "run-1", SERVICES | dict.fromkeys(("../../outside", "a\x1b[2J/\n", *pages), "x"))
     for run in HOSTILE:
         put(aws, run, SERVICES)
     # The newest of all is none of them.
@@ -147,7 +157,7 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
     assert line.startswith(f"{REFUSED} results/%24%28shell%20touch%20ran%29/")
-    assert line.endswith(" (27 in all)")
+    assert line.endswith(" (32 in all)")
     assert "forged" not in printed.out
     assert all(line.isprintable() for line in printed.out.splitlines())
     # All that was measured has come, and nothing else.

@@ -1,11 +1,16 @@
 """What comes before anything costs: stacks in every state, objects that are gone, the bucket."""
 
 import json
+import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, Final
 
 import pytest
 
+from deployment import __main__ as commands
 from deployment import cluster, lifecycle
 from deployment.account import Deployment, DeploymentError
 from deployment.lifecycle import Stack
@@ -16,6 +21,7 @@ from tests.deployment.api import Objects
 from tests.deployment.conftest import at, performed, put, rendered, with_cluster
 from tests.deployment.fake_aws import FakeAws
 from tests.deployment.operators import write_assembly
+from tests.made import contents
 
 APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 PLURALS: Final = {
@@ -50,7 +56,7 @@ def test_a_stack_is_unchanged_only_at_rest_with_the_same_template(
 ) -> None:
     """CloudFormation keeps ASCII of a template's body."""
     aws.cloudformation.add("a", body={"Resources": {"Alarm": {"Text": "Gr??e ?", "Value": 1}}})
-    monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
+    monkeypatch.setattr(lifecycle, "assembly", lambda _: tmp_path)
     for status, value, unchanged in (
         ("UPDATE_COMPLETE", 1, True),  # text beyond ASCII is not deployed each time
         ("UPDATE_COMPLETE", 2, False),
@@ -61,6 +67,62 @@ def test_a_stack_is_unchanged_only_at_rest_with_the_same_template(
         (tmp_path / "article-a.template.json").write_text(json.dumps(template, ensure_ascii=False))
         stack = Stack("article-a", deployment.region, status)
         assert lifecycle.unchanged(deployment, stack) is unchanged
+
+
+def test_a_synthesis_in_another_terminal_takes_nothing_from_a_command(
+    deployment: Deployment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without an account manifests are expressions, as CloudFormation has them."""
+    status = 0
+
+    def cli(words: Sequence[str], **_: object) -> CompletedProcess[str]:
+        folder = Path(words[words.index("--output") + 1])
+        if status == 0:
+            (folder / "dist").mkdir(parents=True)
+            (folder / "dist" / "0000-namespace.k8s.yaml").touch()
+            write_assembly(folder, deployment.experiment, ["serving"], [])
+            if "account=none" in words:
+                serving = folder / "article-serving.template.json"
+                serving.write_text(serving.read_text().replace('"[]"', '{"Fn::Join": []}'))
+        said = "\nA warning\nSupply a stack id (a, b)" if status == 0 else "Other CLIs are reading"
+        return CompletedProcess([*words], status, "", f"{said}\n")
+
+    def synth(*words: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["deployment", "synth", "--experiment", *words])
+        return commands.main()
+
+    monkeypatch.setattr(lifecycle, "ROOT", tmp_path)
+    monkeypatch.setattr(lifecycle, "run", cli)
+    lifecycle.synthesised(deployment)
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "0009-stale.k8s.yaml").touch()
+    (tmp_path / "dist" / "spectap.whl").touch()
+    assert synth(deployment.file) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("cdk.out/article-none/: 1 templates; dist/: 1 manifests\n")
+    assert printed.err == "A warning\n"
+    assert lifecycle.manifests(deployment) == []
+
+    # Nor does one that fails, at the file or at what another CLI works with.
+    written, status = contents(tmp_path), 1
+    assert {*contents(tmp_path / "dist")} == {"0000-namespace.k8s.yaml", "spectap.whl"}
+    (tmp_path / "broken.yaml").write_text("name: [")
+    for words, line in (
+        ((deployment.file,), "Other CLIs are reading"),
+        ((str(tmp_path / "broken.yaml"),), "broken.yaml"),
+        ((deployment.file, "--account", "../12"), "ACCOUNT = '../12': must be 12 digits, or none"),
+    ):
+        assert synth(*words) == 1
+        (error,) = capsys.readouterr().err.splitlines()
+        assert line in error
+    assert contents(tmp_path).items() - {("broken.yaml", b"name: [")} == written.items()
+
+    shutil.rmtree(tmp_path / "cdk.out")
+    with pytest.raises(DeploymentError, match="maybe another command writes or removes it"):
+        lifecycle.manifests(deployment)
 
 
 @pytest.fixture
@@ -75,7 +137,7 @@ def manifests(
     with_cluster(aws)
     manifests = rendered(deployment.experiment)
     write_assembly(tmp_path, deployment.experiment, ["serving"], manifests)
-    monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
+    monkeypatch.setattr(lifecycle, "assembly", lambda _: tmp_path)
     for manifest in manifests:
         plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
         api.named[f"{plural}/{manifest['metadata']['name']}"] = manifest
