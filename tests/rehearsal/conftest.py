@@ -83,7 +83,7 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
         (folder / "spectap").symlink_to(ROOT / "spectap")
         layout, regional = Layout(folder), replace(aws, region=experiment.aws.region)
         write_deployed(experiment, aws.account, layout.manifests)
-        create(regional, experiment)
+        create(regional, experiment, layout.manifests)
         console = Console(9, stream := io.StringIO())
         setting = Setting(experiment, "rehearsal-1", layout, regional, QUICK, console)
         outcome = isolated(setting, faults) if experiment.isolated else compared(setting)
