@@ -26,6 +26,8 @@ from stacks.serving import ServingStack
 from stacks.trainium import TrainiumStack
 
 ROOT = Path(__file__).parent
+_FLAG = "@aws-cdk/aws-ec2:restrictDefaultSecurityGroup"
+"""Of ``cdk.json``, which the CLI reads in the folder that it is started in."""
 
 
 def compose(app: cdk.App, experiment: Experiment, account: str | None = None) -> ServingStack:
@@ -110,6 +112,9 @@ def main() -> int:
     which the CLI tells every app.
     """
     app = cdk.App()
+    if app.node.try_get_context(_FLAG) is None:
+        print(f"cdk.json was not read: run cdk in {ROOT}, where it is", file=sys.stderr)
+        return 1
     given = app.node.try_get_context("account") or os.environ.get("CDK_DEFAULT_ACCOUNT") or "none"
     account = None if given == "none" else str(given)
     file = app.node.try_get_context("experiment")

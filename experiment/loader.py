@@ -21,14 +21,21 @@ from experiment.fields import PATTERN_MESSAGES, ExperimentError, as_json
 from experiment.measurement import PromptFile
 from experiment.rules import refusals
 from experiment.schema import Experiment
+from spectap import wording
 from spectap.errors import ConfigError, allowed
 from spectap.printing import printable
 
 MOST_SHOWN: Final = 20
 """Errors shown for one file. Nobody reads more at once."""
 
+MOST_EXPANDED: Final = 4_000_000
+"""Characters of all values, those of an alias counted wherever it stands."""
+
 MOST_NESTED: Final = 20
 """Lists and mappings inside one another. A valid experiment has fewer than ten."""
+
+_TOKEN: Final = re.compile(r"[$#]\{Token\[[^\]]*\]\}|-1\.\d{10,16}e\+?289")
+"""Texts, lists and numbers that the CDK's core encodes (aws-cdk-lib 2.275.0, ``encoding.js``)."""
 
 Steps = tuple[str | int, ...]
 """The keys and list positions that lead to a value, e.g. ``("test_cases", 0, "name")``."""
@@ -40,12 +47,16 @@ def load(path: str | Path) -> Experiment:
     Raises ExperimentError with one line per error: file, line, field, value, and what is allowed.
     The rules between fields are checked only when every field is valid by itself.
     """
+    if not str(path):
+        raise ExperimentError("no experiment is named: give a file, such as experiments/NAME.yaml")
     return parse(_read(Path(path)), str(path))
 
 
 def parse(text: str, file: str) -> Experiment:
     """The experiment in the YAML text of ``file``; raises as ``load`` does."""
     document = Document(text, file)
+    if lines := [*_with_tokens(document)]:
+        _refuse(file, lines)
     try:
         # Strict validation of JSON takes a list for a tuple, and a string for an enumeration or
         # a date. It still refuses "4" for 4.
@@ -56,6 +67,27 @@ def parse(text: str, file: str) -> Experiment:
     if lines := [document.line(*refusal) for refusal in refusals(experiment)]:
         _refuse(file, lines)
     return experiment
+
+
+def _with_tokens(document: Document) -> Iterator[str]:
+    """A refusal of each text that the CDK would take for a token of its own, and resolve."""
+
+    def texts(value: Any, steps: Steps) -> Iterator[tuple[Steps, str]]:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                yield (*steps, key), key
+                yield from texts(item, (*steps, key))
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from texts(item, (*steps, index))
+        elif value is not None:
+            yield steps, str(value)
+
+    for steps, text in texts(document.data, ()):
+        if token := _TOKEN.search(text):
+            yield document.line_of(
+                steps, f"must not have {as_json(token[0])}, which the CDK takes for a token"
+            )
 
 
 def _refuse(file: str, lines: list[str]) -> NoReturn:
@@ -135,7 +167,7 @@ class Document:
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             position = f"{file}:{mark.line + 1 if mark else 1}"
-            problem = f"not valid YAML: {_problem(error)}"
+            problem = f"not valid YAML: {_indented(text, error) or _problem(error)}"
         except ReaderError as error:
             position = f"{file}:{text.count(chr(10), 0, error.position) + 1}"
             problem = f"not valid YAML: character U+{error.character:04X}: {error.reason}"
@@ -222,6 +254,25 @@ def _steps(field: str) -> Steps:
     return tuple(int(name) if name.isdigit() else name for name in names)
 
 
+def _indented(text: str, error: MarkedYAMLError) -> str | None:
+    """Two lines that are indented differently, if that is what the parser met."""
+    mark = error.problem_mark
+    if mark is None or not re.match("mapping values are|expected <block end>", error.problem or ""):
+        return None
+    lines = text.split("\n")
+    before = [n for n in range(mark.line) if lines[n].strip() and lines[n].lstrip()[0] != "#"]
+    if not before or mark.line >= len(lines):
+        return None
+    this, last = (len(lines[n]) - len(lines[n].lstrip(" ")) for n in (mark.line, before[-1]))
+    if this == last:
+        return None
+    return (
+        f"line {mark.line + 1} is indented by {wording.count(this, 'space')}, and line "
+        f"{before[-1] + 1} by {last}: the keys of a mapping begin in one column, and so do the "
+        "items of a list"
+    )
+
+
 def _problem(error: MarkedYAMLError) -> str:
     """The parser's words: what it was reading, from which line on, and what it met there."""
     problem = str(error.problem or error.context).splitlines()[0]
@@ -238,6 +289,20 @@ _JSON_TAGS: Final = ("null", "bool", "int", "float", "str", "seq", "map")
 _NOT_PRINTABLE: Final = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+def _expanded(node: Node, sizes: dict[int, int]) -> int:
+    """Characters of ``node``, each alias in it counted; ``sizes`` by the identity of a node."""
+    if id(node) not in sizes:
+        sizes[id(node)] = 0  # of an alias to what is around it, which is refused elsewhere
+        if isinstance(node, ScalarNode):
+            sizes[id(node)] = len(node.value) + 1
+        else:
+            parts = node.value
+            if isinstance(node, MappingNode):
+                parts = [part for pair in node.value for part in pair]
+            sizes[id(node)] = 1 + sum(_expanded(part, sizes) for part in parts)
+    return sizes[id(node)]
+
+
 class _Constructor(SafeConstructor):
     """Builds what JSON can express. A date stays text; the schema knows where one belongs."""
 
@@ -249,6 +314,11 @@ class _Constructor(SafeConstructor):
     }
 
     def construct_document(self, node: Any) -> tuple[Any, Node]:
+        if _expanded(node, {}) > MOST_EXPANDED:
+            raise ConstructorError(
+                problem=f"its aliases expand to more than {MOST_EXPANDED:,} characters",
+                problem_mark=node.start_mark,
+            )
         self.deep_construct = True  # so that an error in a value has the line of that value
         return super().construct_document(node), node
 

@@ -157,9 +157,11 @@ class LoadPoint(load_points.Loop, Strict):
             return self
         if self.requests is not None:
             raise refused("requests", "must be absent with rate, which sends rate x seconds")
-        if self.seconds is None or self.rate * self.seconds < 1:
-            least = f"must be at least {1 / self.rate:g} with rate, or nothing is sent"
-            raise refused("seconds", least)
+        least = f"at least {1 / self.rate:g}, or nothing is sent"
+        if self.seconds is None:
+            raise refused("seconds", f"is required with rate: how long it sends, {least}")
+        if self.rate * self.seconds < 1:
+            raise refused("seconds", f"must be {least}")
         return self
 
 
@@ -242,12 +244,20 @@ class Benchmark(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if (self.concurrency is None) == (self.load is None):
-            raise refused("concurrency", "is required without load, and absent with it")
+        if self.concurrency is None and self.load is None:
+            raise refused("concurrency", "is required, or load")
+        if self.concurrency is not None and self.load is not None:
+            raise refused("concurrency", "must be absent with load, whose points have their own")
         if self.requests is None and any(
             p.requests is None and not p.open for p in self.listed_points
         ):
             raise refused("requests", "is required, or at every load point")
+        for index, point in enumerate(self.listed_points):
+            requests = point.requests or self.requests
+            if point.concurrency and requests and requests < point.concurrency:
+                field = f"load[{index}].requests" if point.requests else "requests"
+                why = f"must be at least {point.concurrency}, the concurrency of a load point"
+                raise refused(field, why)
         for key, named in (("load", self.listed_points), ("test_cases", self.test_cases)):
             names = [item.name for item in named]
             for index, name in enumerate(names):
@@ -275,8 +285,7 @@ class Benchmark(Strict):
                 rate=point.rate,
                 requests=max(1, round(point.rate * (point.seconds or 0)))
                 if point.rate
-                # Fewer than a full wave would not be that concurrency.
-                else max(point.requests or self.requests or 1, point.concurrency or 1),
+                else point.requests or self.requests,
             )
             for point in self.listed_points
         )

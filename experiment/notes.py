@@ -15,6 +15,9 @@ from spectap.load_points import FEWEST_ROUNDS
 _GATED: Final = "meta-llama/"
 """Meta's organisation on the Hub, whose models all want a licence accepted."""
 
+_THOUGHTS: Final = 2_048
+"""Tokens of an answer in which most thoughts of Qwen3 end; its model cards advise 32,768."""
+
 
 def notes(experiment: Experiment) -> Iterator[str]:
     """The notes, which are shown after synthesis and before a deploy."""
@@ -54,6 +57,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
                 "compile Job refuses it, since NxDI does not compute that; read it before you "
                 "deploy"
             )
+    yield from _prompts(experiment)
     for gated_model in gated(experiment):
         yield (
             f"{gated_model} is gated: the download fails until the cluster has a token that may "
@@ -87,6 +91,30 @@ def notes(experiment: Experiment) -> Iterator[str]:
             "round or load of benchmark is used, and the figures compare with each other and with "
             "no service's"
         )
+
+
+def _prompts(experiment: Experiment) -> Iterator[str]:
+    """Answers that are cut-off thoughts, and prompts that no service takes."""
+    benchmark, target = experiment.benchmark, experiment.models.target
+    answer, is_asked = (
+        benchmark.mean_output_tokens,
+        not all(c.is_line for c in benchmark.test_cases),
+    )
+    thinks = target.known.thinks and "enable_thinking" not in benchmark.chat_template_kwargs
+    if thinks and is_asked and answer < _THOUGHTS:
+        yield (
+            f"benchmark.mean_output_tokens = {answer}: {target.id} thinks before it answers, so "
+            "most answers are thoughts that are cut off; set chat_template_kwargs: "
+            "{enable_thinking: false}, or a longer answer"
+        )
+    for index, case in enumerate(benchmark.test_cases):
+        lengths, most = experiment.least_lengths(case), experiment.served_length
+        if long := sum(length > most for length in lengths):
+            yield (
+                f"benchmark.test_cases[{index}].file = {case.file}: {long} of {len(lengths)} "
+                f"prompts and their answers do not fit into the {most:,} tokens that "
+                "serving.length leaves, and are left out"
+            )
 
 
 def gated(experiment: Experiment) -> Iterator[str]:

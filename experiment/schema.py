@@ -304,6 +304,18 @@ class Experiment(Strict):
             return sets.KNOWN[case.set]
         return self._prompt_files[case.file] if case.file else None
 
+    def least_lengths(self, case: TestCase) -> list[int]:
+        """Of each prompt of the case's file, the fewest tokens it can have with its longest answer.
+
+        No token has a space within it, so a prompt has no fewer tokens than words.
+        """
+        prompts = self._prompt_files[case.file].prompts if case.file else ()
+        return [
+            prompt.words + (prompt.max_tokens or self.benchmark.mean_output_tokens)
+            for prompt in prompts
+            if not case.classes or prompt.prompt_class in case.classes
+        ]
+
     def has_tools(self, case: TestCase) -> bool:
         prompts = self.prompts_of(case)
         return prompts is not None and prompts.has_tools

@@ -54,6 +54,12 @@ class Prompt(BaseModel):
     tools: tuple[Mapping[str, Any], ...] = Field((), description="As OpenAI's API takes them.")
     form: Form | None = Field(None, description="What its answer must be; None: anything.")
 
+    @property
+    def words(self) -> int:
+        """Words of the texts of its messages."""
+        texts = (message.get("content") for message in self.messages)
+        return sum(len(text.split()) for text in texts if isinstance(text, str))
+
 
 @dataclass(frozen=True)
 class LeftOut:

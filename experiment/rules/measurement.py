@@ -45,6 +45,18 @@ def _load_fits(experiment: Experiment) -> Refusals:
         yield Refusal("benchmark.mean_input_tokens", least)
 
 
+def _prompts_fit(experiment: Experiment) -> Refusals:
+    """A file of which no prompt fits with its longest answer, however its words are tokens."""
+    most = experiment.served_length
+    for index, case in enumerate(experiment.benchmark.test_cases):
+        if case.file and (lengths := experiment.least_lengths(case)) and min(lengths) > most:
+            yield Refusal(
+                f"benchmark.test_cases[{index}].file",
+                f"must have a prompt that fits: the shortest has {min(lengths):,} words and tokens "
+                f"of its answer, and serving.length {experiment.serving.length} leaves {most:,}",
+            )
+
+
 def _seconds(experiment: Experiment) -> Refusals:
     most = experiment.benchmark.timeout_seconds / 2
     for index, point in enumerate(experiment.benchmark.load or ()):
@@ -174,6 +186,7 @@ def _one_of(measured: Iterable[str]) -> str:
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _load_fits: (mode_served, listed_or_swept),
+    _prompts_fit: (mode_served, listed_or_swept),
     _seconds: (),
     _concurrency: (one_at_a_time,),
     _cells: (listed_or_swept,),

@@ -31,6 +31,7 @@ UNSEEN = {
         },
     },
 }
+SETS = {"benchmark.test_cases": [{"name": "humaneval", "set": "humaneval"}]}
 NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; no price of "
 
 
@@ -46,6 +47,13 @@ NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; 
             "aws.region = us-east-1: trn2.3xlarge was not offered there on ",
         ),
         (of_file("first"), "was not offered", None),
+        (
+            SETS | {"benchmark.mean_output_tokens": 256},
+            "cut off",
+            "benchmark.mean_output_tokens = 256: Qwen/Qwen3-32B thinks before it answers",
+        ),
+        (SETS | {"benchmark.chat_template_kwargs": {"enable_thinking": False}}, "cut off", None),
+        ({"benchmark.mean_output_tokens": 256}, "cut off", None),
         ({"benchmark.rounds": 2}, "at least 3", "benchmark.rounds = 2: there will be no verdict"),
         (
             {"models.draft.revision": "7" * 40},

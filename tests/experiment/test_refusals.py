@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 from experiment import ExperimentError, load
 from experiment.known_models import KNOWN_MODELS
 from experiment.loader import MOST_SHOWN, parse
+from experiment.notes import notes
 from spectap.printing import printable
 from tests.experiment import files
 from tests.experiment.files import (
@@ -32,6 +33,17 @@ from tests.experiment.files import (
     swept,
 )
 from tests.matrix import IN_A_CLUSTER, MATRIX
+
+BILLIONS: Final = "\n".join(
+    [
+        "x0: &x0 [lol, lol]",
+        *(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 10)),
+    ]
+)
+"""288 bytes or so, and gigabytes in JSON."""
+MERGED: Final = "a0: &a0 {k: v}\n" + "\n".join(
+    f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 40)
+)
 
 TEXTS = [
     ("name: article", "- name", "aws:", "block"),
@@ -52,6 +64,18 @@ TEXTS = [
     ("8\n  logical_core_size: 2", "&x 8\n  logical_core_size: 2\n  c: *x", "c: *x", "serving.c"),
     ("\n  limit: 50", "\n  <<: {limit: 50}\n\n  limit: 5000", "limit: 5000", "quality.limit"),
     ("  mode: fused\n ", "  - mode: eager\n   ", "mode: eager", "speculation[0].mode"),
+    # The parser's own words for an indentation name no line that is indented differently.
+    ("  mode: fused", "   mode: fused", "num_speculative_tokens", "indented by 2 spaces, and line"),
+    ("\n  region:", "\n   region:", "  availability_zones: [", "indented by 2 spaces, and line"),
+    (
+        "aws:\n  region: us-east-2\n  ",
+        "aws:\n  region: us-east-2\n    ",
+        "    availability",
+        "by 4",
+    ),
+    # Aliases whose text is small, and whose values fill the memory.
+    ("name: article", f"{BILLIONS}\nname: article", "x0: &x0", "aliases expand"),
+    ("name: article", f"{MERGED}\nname: article", "a0: &a0", "aliases expand"),
 ]
 """Words of the article's file, what replaces them, what the refused line holds, and a key word."""
 
@@ -234,6 +258,18 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return write
+
+
+def test_a_file_of_which_no_prompt_fits_is_refused(write: Write) -> None:
+    long, longer = ({"prompt": "word " * words} for words in (1000, 5000))
+    with pytest.raises(ExperimentError, match=r"\.file = \"prompts.jsonl\": must have a prompt"):
+        load(write(long, longer))
+    # A class that is left out does not count.
+    short = {"prompt": "Hello", "class": "short"}
+    with pytest.raises(ExperimentError, match="the shortest has 1,600 words and tokens"):
+        load(write(long | {"class": "long"}, short, classes=["long"]))
+    (note,) = (n for n in notes(load(write(long, short))) if "left out" in n)
+    assert "1 of 2 prompts and their answers do not fit" in note
 
 
 def test_an_experiment_carries_its_file_of_prompts_as_it_is(write: Write, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_of_a_sweep_it_tries_the_widest_window_at_each_batch() -> None:
 
 
 def test_of_a_ladder_it_tries_one_load_point() -> None:
-    points = [{"concurrency": 2}, {"concurrency": 32}, {"rate": 0.5, "seconds": 60}]
+    points = [{"concurrency": 2}, {"concurrency": 32, "requests": 32}, {"rate": 0.5, "seconds": 60}]
     cases = [{"name": "tools", "set": "bfcl"}]
     changes = {"benchmark.load": points, "benchmark.test_cases": cases}
     _, little, _ = small(changes | {"benchmark.concurrency": ABSENT})
