@@ -7,10 +7,8 @@ import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
-from charts.llmperf import prompt_assets
 from charts.names import benchmark_pod, bucket_name
 from deployment.console import Console
 from experiment import ACCOUNT_PLACEHOLDER, Experiment, load
@@ -59,7 +57,7 @@ def rehearse(
         with console.stage(f"synthesise {file}"):
             _synthesise(file, layout, aws.environment)
         with console.stage("create the bucket") as stage:
-            stage.result = create(aws, experiment, layout.manifests)
+            stage.result = create(aws, experiment, layout)
         setting = Setting(experiment, run_id, layout, aws, endpoints, console)
         outcome = isolated(setting, faults) if experiment.isolated else compared(setting)
         if not are_jobs:  # jobs publish no metric
@@ -98,24 +96,26 @@ def _synthesise(file: str, layout: Layout, environment: Mapping[str, str]) -> No
     )
 
 
-def create(aws: Aws, experiment: Experiment, manifests: Path) -> str:
+def create(aws: Aws, experiment: Experiment, layout: Layout) -> str:
     """Creates what the pods expect: the bucket, what a deploy uploads for them, and the API key."""
     bucket = bucket_name(experiment, aws.account)
-    buckets: dict[str, Mapping[str, bytes]] = {bucket: {}}
-    if of_prompts := read_config(manifests).prompts_bucket:
-        name = of_prompts.replace(ACCOUNT_PLACEHOLDER, aws.account)
-        buckets[name] = prompt_assets(experiment)
+    buckets: dict[str, list[str]] = {bucket: []}
+    config = read_config(layout.manifests)
+    if config.prompts_bucket is not None:
+        digests = (case.prompts.digest for case in config.test_cases if case.prompts)
+        name = config.prompts_bucket.replace(ACCOUNT_PLACEHOLDER, aws.account)
+        buckets[name] = [digest for digest in (config.lines, *digests) if digest]
     # S3 refuses the name of its default region.
     location: dict[str, Any] = {}
     if aws.region != "us-east-1":
         location["CreateBucketConfiguration"] = {"LocationConstraint": aws.region}
     s3 = aws.client("s3")
-    for name, objects in buckets.items():
+    for name, keys in buckets.items():
         # The bootstrap's is the account's, and not the experiment's.
         with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):
             s3.create_bucket(Bucket=name, **location)
-        for key, content in objects.items():
-            s3.put_object(Bucket=name, Key=key, Body=content)
+        for key in keys:
+            s3.put_object(Bucket=name, Key=key, Body=(layout.assembly / key).read_bytes())
     if name := experiment.api_key_secret:
         aws.client("secretsmanager").create_secret(Name=name, SecretString=secrets.token_hex())
     return bucket

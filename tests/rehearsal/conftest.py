@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from app import write_manifests
+from charts.llmperf import prompt_assets
 from charts.names import Deployed, bucket_name, prompts_bucket_name, stopper_arn
 from deployment.console import Console
 from experiment import Experiment
@@ -83,7 +84,9 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
         (folder / "spectap").symlink_to(ROOT / "spectap")
         layout, regional = Layout(folder), replace(aws, region=experiment.aws.region)
         write_deployed(experiment, aws.account, layout.manifests)
-        create(regional, experiment, layout.manifests)
+        for key, content in prompt_assets(experiment).items():
+            (layout.assembly / key).write_bytes(content)
+        create(regional, experiment, layout)
         console = Console(9, stream := io.StringIO())
         setting = Setting(experiment, "rehearsal-1", layout, regional, QUICK, console)
         outcome = isolated(setting, faults) if experiment.isolated else compared(setting)
