@@ -85,11 +85,12 @@ def _shared(app: cdk.App, experiment: Experiment, account: str | None) -> Callab
     # Traces contain temporary directories of the jsii runtime, so that no two assemblies would be
     # equal.
     app.node.set_context("aws:cdk:disable-creation-stack-traces", True)
-    cdk.Tags.of(app).add("Experiment", experiment.name)
+    for key, value in experiment.tags.items():
+        cdk.Tags.of(app).add(key, value)
     return lambda region=experiment.aws.region: {
         "env": cdk.Environment(account=account, region=region),
-        # The tag of the stack itself, by which it is found again. Tags.of tags only its resources.
-        "tags": {"Experiment": experiment.name},
+        # Those of the stack itself, by which it is found again. Tags.of tags only its resources.
+        "tags": experiment.tags,
     }
 
 

@@ -1,74 +1,62 @@
 """The guard: a schedule that scales a group to 0, whatever becomes of whoever started its nodes.
 
-EventBridge Scheduler calls EKS itself, under a role that may do this and nothing else: every ten
-minutes for days, because EKS refuses while another change of the group goes on.
+It is a scheduled action of the group's own Auto Scaling group: it needs no role, and it acts
+whatever state EKS has the node group in. From its time on it acts every ten minutes, for as long as
+the group exists. So it also ends what an update of the group or an autoscaler has started since,
+and with a largest size of 0 it lets neither start more (docs/decisions/0027).
 
 A guard is made before nodes are asked for, and no command deletes one: another terminal may be
 starting nodes under it. A stop brings the guard forward before it asks EKS itself, so the guard
-keeps asking even if the stop is interrupted.
-
-Before nodes are paid for, each guard is proved once: a schedule calls EKS under the guard's role,
-for a group without nodes, and is seen in EKS's own list of updates. It stays, switched off, with
-EKS's update in its description, and goes with the stack.
+goes on even if EKS refuses, or the stop is interrupted.
 """
 
 import datetime
-import json
-from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from deployment import nodes
-from deployment.account import Deployment, DeploymentError, ask, aws_errors
+from deployment.account import Deployment, DeploymentError, aws_errors
 from deployment.nodes import STACK, Group, Kind
 from experiment.cost import compile_guard_hours, guard_hours
 
 INTERVAL: Final = datetime.timedelta(minutes=10)
-"""From one call to the next."""
-_AFTER_STOP: Final = datetime.timedelta(hours=1)
-"""The same once EKS has carried out a stop: for nodes that another terminal was about to start."""
-_DAYS: Final = datetime.timedelta(days=3)
-"""From the first call to the last."""
+"""From one time that it acts to the next. Auto Scaling tells the next one alone, so a guard with
+less than that left may have begun."""
+_EVERY_INTERVAL: Final = "*/10 * * * *"
+_COUNTED: Final = "0-50/10 * * * *"
+"""The same times, of a guard that counts from the group's first node: later ones do not move it. A
+scheduled action has no description that could say so."""
+_NOTHING: Final = {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0}
+_NAME: Final = "guard"
+_SOON: Final = datetime.timedelta(minutes=2)
+"""Auto Scaling refuses a time in the past, and this machine's clock may be late."""
+_LATE: Final = datetime.timedelta(minutes=2)
+"""How late a scheduled action may be carried out (Auto Scaling User Guide, "Scheduled scaling")."""
 _NO_NODES: Final = frozenset({"CREATING", "CREATE_FAILED", "DELETING"})
 """Groups that EKS does not change, and that have or get no nodes: the stack makes them without."""
-_COUNTED: Final = ", counted from its first node"
-"""Ends the description of a guard that counts from there: later nodes do not move it."""
-
-GROUP_OUTPUT: Final = "GuardGroup"
-_TO_ZERO: Final = "to-zero"
-_PROOF: Final = "proof"
-"""A schedule's name is its node group's and its purpose."""
-
-_ACTION: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
-"""A universal target: the service as the AWS SDK for Java calls it, and its operation."""
-_ONCE: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0}
-"""A call that is tried again later could end nodes of a later start."""
-_SOON: Final = datetime.timedelta(minutes=1)
-_SEEN: Final = "EKS carried out "
-_POLL_SECONDS: Final = 5
-_PATIENCE: Final = datetime.timedelta(minutes=10)
-"""Scheduler acts within a minute of the time, and EKS has up to some minutes."""
-_ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
 
 
 def start(deployment: Deployment, kind: Kind, size: int) -> datetime.datetime:
     """Gives the group at least ``size`` nodes, guarded; returns when the guard acts.
 
     Nodes that stand, or are awaited, keep the date of their guard. Raises DeploymentError, also if
-    the nodes are being ended, or if another terminal stops them meanwhile.
+    the guard could not end them, if they are being ended, or if another terminal stops them
+    meanwhile.
     """
     group = _at_rest(deployment, kind)
+    if group.obstacles:
+        raise DeploymentError(f"the {kind} nodes would be unguarded: {'; '.join(group.obstacles)}")
     if kind is Kind.TRAINIUM:
         nodes.cancel_stopper(deployment)
     # A guard of nodes that has begun to act by now is no missing one: it must not get a later date.
-    if not group.size or _schedule(deployment, kind) is None:
+    if not group.size or _action(deployment, group) is None:
+        _await_late(deployment, group)
         _write(deployment, group, nodes.now() + _limit(deployment, kind))
-    size = min(max(size, group.size), group.maximum)
+        _still_guarded(deployment, group)
+    size = max(size, group.size)
+    nodes.allow(deployment, group, size)
     # A stop brings the guard forward, also while EKS is busy.
-    nodes.resize(deployment, group, size, before=lambda: _still_guarded(deployment, kind))
-    nodes.await_report(deployment, kind, size)
-    if find(deployment, kind) is None:
-        _write(deployment, group, nodes.now())
-    return _still_guarded(deployment, kind)
+    nodes.resize(deployment, group, size, before=lambda: _still_guarded(deployment, group))
+    return _still_guarded(deployment, group)
 
 
 def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> None:
@@ -76,52 +64,66 @@ def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> 
 
     While capacity is awaited, the guard keeps the date of the start.
     """
-    schedule = _schedule(deployment, kind)
-    if schedule is None or _at(schedule) <= nodes.now():
+    group = nodes.find(deployment, kind)
+    action = _action(deployment, group) if group else None
+    if group is None or action is None or _begins(action) or action["Recurrence"] == _COUNTED:
         return
-    if schedule.get("Description", "").endswith(_COUNTED):
-        return
-    if group := nodes.find(deployment, kind):
-        at = min(ready, nodes.now()) + _limit(deployment, kind)
-        _write(deployment, group, max(at, _at(schedule)), is_counted=True)
+    at = min(ready, nodes.now()) + _limit(deployment, kind)
+    _write(deployment, group, max(at, _at(action)), recurrence=_COUNTED)
 
 
 def stop(deployment: Deployment, kind: Kind) -> bool:
-    """Scales the group to 0, whatever size EKS reports; returns whether there was one to scale.
+    """Scales the group to 0, whatever size it has; returns whether there was one to scale.
 
-    It returns once EKS has carried that out. Raises DeploymentError; then, or after Ctrl-C, the
-    guard asks for 0 every ten minutes, and otherwise every hour.
+    It returns once that is carried out: by EKS, or where EKS refuses by the guard. Raises
+    DeploymentError; then, or after Ctrl-C, the guard asks for 0 every ten minutes.
     """
     group = nodes.find(deployment, kind)
     if group is None or group.status in _NO_NODES:
         return False
-    has_guard = group.size or _schedule(deployment, kind)
-    forward = _write(deployment, group, nodes.now()) if has_guard else None
-    nodes.resize(deployment, group, 0)
-    schedule = _schedule(deployment, kind)
-    if forward and schedule and _at(schedule) == forward:
-        _write(deployment, group, nodes.now(), interval=_AFTER_STOP)
+    unguarded = None
+    try:
+        _write(deployment, group, nodes.now() + _SOON)
+    except DeploymentError as error:
+        unguarded = error  # EKS is to be asked all the same
+    try:
+        nodes.resize(deployment, group, 0)
+    except DeploymentError as error:
+        if unguarded:
+            raise DeploymentError(
+                f"{error}; nor was its guard brought forward: {unguarded}"
+            ) from None
+        # An update that goes on may still start nodes.
+        if not nodes.has_ended(deployment, kind) or _is_updated(deployment, kind):
+            raise
     return True
+
+
+def close(deployment: Deployment) -> None:
+    """Gives each group without nodes and guard one that acts soon: no autoscaler may start any."""
+    for group in nodes.groups(deployment):
+        is_there = group.status not in _NO_NODES and group.scaling_groups
+        if is_there and not group.size and _action(deployment, group) is None:
+            _write(deployment, group, nodes.now() + _SOON)
 
 
 def find(deployment: Deployment, kind: Kind) -> datetime.datetime | None:
     """When the group's guard will begin to act; None if it has begun, or if there is none."""
-    schedule = _schedule(deployment, kind)
-    at = _at(schedule) if schedule else None
-    return at if at and at > nodes.now() else None
+    action = _of_kind(deployment, kind)
+    return _at(action) if action and not _begins(action) else None
 
 
 def is_acting(deployment: Deployment, kind: Kind) -> bool:
-    """Whether the group's guard is asking EKS for no nodes."""
-    schedule = _schedule(deployment, kind)
-    return schedule is not None and _at(schedule) <= nodes.now()
+    """Whether the group's guard has begun to scale it to 0."""
+    action = _of_kind(deployment, kind)
+    return action is not None and _begins(action)
 
 
 def _at_rest(deployment: Deployment, kind: Kind) -> Group:
-    """The group, once EKS reports no nodes that a stop or the guard is ending."""
+    """The group, once it has no nodes that a stop or the guard is ending."""
     run_has_ended = kind is Kind.TRAINIUM and nodes.has_stopper_just_ended(deployment)
     if run_has_ended or is_acting(deployment, kind):
-        nodes.await_report(deployment, kind, 0)
+        nodes.has_ended(deployment, kind)
     group = nodes.find(deployment, kind)
     if group is None:
         raise DeploymentError(
@@ -129,38 +131,37 @@ def _at_rest(deployment: Deployment, kind: Kind) -> Group:
         )
     if group.size and is_acting(deployment, kind):
         raise DeploymentError(
-            f"the {kind} nodes are being ended, and EKS still reports {group.size}: try again when "
-            "EKS reports 0"
+            f"the {kind} nodes are being ended, and there are to be {group.size} still: try again "
+            "when there are none"
         )
     return group
 
 
-def _still_guarded(deployment: Deployment, kind: Kind) -> datetime.datetime:
-    at = find(deployment, kind)
-    if at is None:
-        raise DeploymentError(f"the {kind} nodes were stopped while they were being started")
-    return at
+def _await_late(deployment: Deployment, group: Group) -> None:
+    """Waits until what a guard at rest is to do about now is done: it would end the next nodes."""
+    while (action := _action(deployment, group)) and _begins(action):
+        now = nodes.now()
+        since_hour = datetime.timedelta(minutes=now.minute, seconds=now.second)
+        times = [now - since_hour % INTERVAL, _at(action)]
+        # Or soon: to change it takes some seconds.
+        about_now = [at for at in times if now - _LATE <= at <= now + _LATE / 4]
+        if not about_now:
+            return
+        nodes.sleep((max(about_now) + _LATE - now).total_seconds() + 1)
 
 
-def _write(
-    deployment: Deployment,
-    group: Group,
-    at: datetime.datetime,
-    *,
-    interval: datetime.timedelta = INTERVAL,
-    is_counted: bool = False,
-) -> datetime.datetime:
-    """EventBridge Scheduler takes no start that is more than five minutes ago."""
-    times = {
-        "ScheduleExpression": f"rate({interval.seconds // 60} minutes)",
-        "StartDate": at,
-        "EndDate": at + _DAYS,
-        "ActionAfterCompletion": "DELETE",
-    }
-    description = f"Scales the {group.kind} nodes of experiment {deployment.name} to 0"
-    description += _COUNTED if is_counted else ""
-    _write_schedule(deployment, group, _TO_ZERO, description, times)
-    return at
+def _still_guarded(deployment: Deployment, group: Group) -> datetime.datetime:
+    action = _action(deployment, group)
+    if action is None:
+        raise DeploymentError(f"Auto Scaling has no guard of the {group.kind} nodes")
+    if _begins(action):
+        raise DeploymentError(f"the {group.kind} nodes were stopped while they were being started")
+    return _at(action)
+
+
+def _is_updated(deployment: Deployment, kind: Kind) -> bool:
+    group = nodes.find(deployment, kind)
+    return group is not None and group.status == "UPDATING"
 
 
 def _limit(deployment: Deployment, kind: Kind) -> datetime.timedelta:
@@ -168,134 +169,50 @@ def _limit(deployment: Deployment, kind: Kind) -> datetime.timedelta:
     return datetime.timedelta(hours=hours(deployment.experiment))
 
 
-def _at(schedule: dict[str, Any]) -> datetime.datetime:
-    at: datetime.datetime = schedule["StartDate"]
+def _at(action: dict[str, Any]) -> datetime.datetime:
+    """When it acts next."""
+    at: datetime.datetime = action["StartTime"]
     return at.astimezone(datetime.UTC)
 
 
-def _schedule(deployment: Deployment, kind: Kind) -> dict[str, Any] | None:
-    return _find_schedule(deployment, kind, _TO_ZERO)
+def _begins(action: dict[str, Any]) -> bool:
+    """Whether it has begun to act, or will within ``INTERVAL``."""
+    return _at(action) <= nodes.now() + INTERVAL
 
 
-def _write_schedule(
-    deployment: Deployment, group: Group, purpose: str, description: str, times: Mapping[str, Any]
-) -> None:
-    """Makes the group's schedule, or replaces it; ``times`` as CreateSchedule has them.
+def _of_kind(deployment: Deployment, kind: Kind) -> dict[str, Any] | None:
+    group = nodes.find(deployment, kind)
+    return _action(deployment, group) if group else None
 
-    It has the group's name: a deploy may replace a group, and the old one's guard must stay.
-    """
-    # Asked once: a destroy may take the stack away at any time.
-    stack = deployment.outputs(STACK)
-    call = _call(deployment, group, stack)
-    schedule = {
-        "Name": f"{group.name}-{purpose}",
-        "GroupName": stack[GROUP_OUTPUT],
-        "Description": description,
-        "FlexibleTimeWindow": {"Mode": "OFF"},
-        "Target": {**call, "RetryPolicy": _ONCE},
-        **times,
-    }
-    scheduler = deployment.client("scheduler")
-    if ask(scheduler.update_schedule, **schedule) is None:
+
+def _action(deployment: Deployment, group: Group) -> dict[str, Any] | None:
+    """The guard as Auto Scaling has it: the last to act, if there are several scaling groups."""
+    actions: list[dict[str, Any]] = []
+    for name in group.scaling_groups:
         with aws_errors():
-            scheduler.create_schedule(**schedule)
-
-
-def _find_schedule(deployment: Deployment, kind: Kind, purpose: str) -> dict[str, Any] | None:
-    """The schedule for the group that the stack has now."""
-    stack = deployment.outputs(STACK)
-    if GROUP_OUTPUT not in stack or kind.output not in stack:
-        return None
-    get = deployment.client("scheduler").get_schedule
-    name = f"{stack[kind.output]}-{purpose}"
-    schedule: dict[str, Any] | None = ask(get, Name=name, GroupName=stack[GROUP_OUTPUT])
-    return schedule
-
-
-def _call(deployment: Deployment, group: Group, stack: Mapping[str, str]) -> dict[str, str]:
-    """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
-    nothing = {"MinSize": 0, "DesiredSize": 0}
-    body = {
-        "ClusterName": deployment.cluster_name,
-        "NodegroupName": group.name,
-        "ScalingConfig": nothing,
-    }
-    role = stack.get(_ROLES[group.kind])
-    if role is None:
-        raise DeploymentError(f"{deployment.name}-{STACK} has no {group.kind} nodes any more")
-    return {"Arn": _ACTION, "RoleArn": role, "Input": json.dumps(body)}
-
-
-def is_proved(deployment: Deployment, group: Group) -> bool:
-    """Whether EKS has carried out, for this group, the call that a schedule would make now."""
-    schedule = _find_schedule(deployment, group.kind, _PROOF)
-    if schedule is None or not schedule.get("Description", "").startswith(_SEEN):
-        return False
-    call = _call(deployment, group, deployment.outputs(STACK))
-    return all(schedule["Target"][key] == value for key, value in call.items())
-
-
-def prove(
-    deployment: Deployment, groups: Iterable[Group], waits: Callable[[str], None]
-) -> list[Group]:
-    """Has a schedule act for each, and returns once EKS has carried all out. They have no nodes.
-
-    ``waits`` is told what is awaited. Returns those that were proved: nothing can be seen of one
-    for which EKS makes no update, because it has no nodes already. Raises DeploymentError.
-    """
-    proved = [group for group in groups if nodes.resize(deployment, group, 0)]
-    before = {group: _updates(deployment, group) for group in proved}
-    at = nodes.now() + _SOON
-    for group in before:
-        description = f"Proves that the guard of the {group.kind} nodes acts"
-        _write_proof(deployment, group, at, description, "ENABLED")
-    while before:
-        if nodes.now() > at + _PATIENCE:
-            names = " and ".join(f"{group.kind} nodes" for group in before)
-            raise DeploymentError(
-                f"the guard of the {names} does not act: {_PATIENCE.seconds // 60} minutes after "
-                "its schedule should have called EKS, EKS has no update from it. No node is "
-                "started without a guard. TargetErrorCount of the schedule group "
-                f"{deployment.name}-guard in CloudWatch says whether it was refused, and "
-                "UpdateNodegroupConfig in CloudTrail says why"
+            answer = deployment.client("autoscaling").describe_scheduled_actions(
+                AutoScalingGroupName=name, ScheduledActionNames=[_NAME]
             )
-        waits(f"its schedule calls EKS at {at:%H:%M:%S} UTC; EKS has no update from it yet")
-        nodes.sleep(_POLL_SECONDS)
-        for group, earlier in list(before.items()):
-            if update := _carried_out(deployment, group, _updates(deployment, group) - earlier):
-                # Switched off, it never acts; but Scheduler may refuse a time that has passed.
-                soon = nodes.now() + _SOON
-                _write_proof(deployment, group, soon, f"{_SEEN}{update}", "DISABLED")
-                del before[group]
-    return proved
+        if not answer["ScheduledUpdateGroupActions"]:
+            return None
+        actions += answer["ScheduledUpdateGroupActions"]
+    return max(actions, key=_at, default=None)
 
 
-def _write_proof(
-    deployment: Deployment, group: Group, at: datetime.datetime, description: str, state: str
+def _write(
+    deployment: Deployment,
+    group: Group,
+    at: datetime.datetime,
+    *,
+    recurrence: str = _EVERY_INTERVAL,
 ) -> None:
-    times = {
-        "ScheduleExpression": f"at({at:%Y-%m-%dT%H:%M:%S})",
-        "State": state,
-        "ActionAfterCompletion": "NONE",
-    }
-    _write_schedule(deployment, group, _PROOF, description, times)
-
-
-def _updates(deployment: Deployment, group: Group) -> set[str]:
-    with aws_errors():
-        pages = deployment.client("eks").get_paginator("list_updates")
-        listed = pages.paginate(name=deployment.cluster_name, nodegroupName=group.name)
-        return {update for page in listed for update in page["updateIds"]}
-
-
-def _carried_out(deployment: Deployment, group: Group, updates: Iterable[str]) -> str | None:
-    """One of ``updates`` that asked for no nodes, and has succeeded."""
-    for update in updates:
+    """Without a StartTime it would act within ``INTERVAL``, and its EndTime would delete it."""
+    for name in group.scaling_groups:
         with aws_errors():
-            answer: Mapping[str, Any] = deployment.client("eks").describe_update(
-                name=deployment.cluster_name, nodegroupName=group.name, updateId=update
-            )["update"]
-        params = {param["type"]: param["value"] for param in answer["params"]}
-        if answer["status"] == "Successful" and params.get("DesiredSize") == "0":
-            return update
-    return None
+            deployment.client("autoscaling").put_scheduled_update_group_action(
+                AutoScalingGroupName=name,
+                ScheduledActionName=_NAME,
+                StartTime=at,
+                Recurrence=recurrence,
+                **_NOTHING,
+            )

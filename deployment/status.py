@@ -119,7 +119,7 @@ def _guards(deployment: Deployment) -> Iterator[Row]:
             hours, minutes = divmod(round((at - nodes.now()).total_seconds() / 60), 60)
             yield kind.value, f"to 0 at {_moment(at)}, in {hours}:{minutes:02} h"
         elif sizes.get(kind) and guard.is_acting(deployment, kind):
-            yield kind.value, "is ending them: it asks EKS every 10 minutes"
+            yield kind.value, "is ending them: it acts every 10 minutes"
         elif sizes.get(kind):
             yield kind.value, "none: its nodes run until `make stop EXPERIMENT=...`"
 

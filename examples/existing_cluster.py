@@ -64,9 +64,7 @@ ScaleToZero(
     stack,
     "ScaleToZero",
     cluster_name=cluster.cluster_name,
-    schedule_group_name="platform-guard",
-    node_groups={"neuron": neuron.nodes},
-    stopped=neuron.nodes,
+    nodes=neuron.nodes,
     state_machine_name="platform-stop",
 )
 app.synth()

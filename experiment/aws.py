@@ -1,6 +1,7 @@
 """Where an experiment runs: region, zones, and a VPC and a cluster that exist already."""
 
 import ipaddress
+from collections.abc import Mapping
 from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
@@ -31,6 +32,20 @@ ClusterName = Annotated[
     matching(r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", "an EKS cluster's name: A-Z, a-z, 0-9, - and _"),
 ]
 RoleArn = Annotated[str, matching(r"^arn:aws:iam::\d{12}:role/[\w+=,.@/-]+$", "the ARN of a role")]
+TagKey = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9 _.:/=+@-]{1,128}$", "1 to 128 of A-Z, a-z, 0-9, space and _ . : / = + - @"
+    ),
+]
+TagValue = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9 _.:/=+@-]{0,256}$", "0 to 256 of A-Z, a-z, 0-9, space and _ . : / = + - @"
+    ),
+]
+OWN_TAGS: Final = ("Experiment", "Name", "Guarded")
+"""Keys that the stacks set themselves."""
 
 
 class Aws(Strict):
@@ -79,6 +94,24 @@ class Aws(Strict):
         description="there: cluster has Neuron's DRA driver, somebody's or another experiment's, "
         "and it is left as it is. make: the experiment makes it, and a destroy removes it.",
     )
+
+    tags: Annotated[Mapping[TagKey, TagValue], Field(max_length=40)] = Field(
+        default_factory=dict,
+        description="Tags for every resource that takes some, such as an owner and a cost centre "
+        "that a tag policy asks for. A Capacity Block gets its own when it is bought.",
+    )
+
+    @model_validator(mode="after")
+    def _tags_are_free(self) -> Self:
+        # IAM compares keys without their case.
+        keys = [key.lower() for key in self.tags]
+        for number, (key, lowered) in enumerate(zip(self.tags, keys, strict=True)):
+            if lowered.startswith("aws:") or lowered in [own.lower() for own in OWN_TAGS]:
+                own = ", ".join(OWN_TAGS)
+                raise refused("tags", f"must not have {key}: aws: is AWS's; {own} are set already")
+            if lowered in keys[:number]:
+                raise refused("tags", f"must have {key} once, whatever its case")
+        return self
 
     @model_validator(mode="after")
     def _zones_are_of_the_region(self) -> Self:

@@ -299,6 +299,11 @@ class Experiment(Strict):
         copy._prompt_files = files
         return copy
 
+    @property
+    def tags(self) -> dict[str, str]:
+        """What every resource is tagged with."""
+        return {"Experiment": self.name, **self.aws.tags}
+
     def prompts_of(self, case: TestCase) -> KnownSet | PromptFile | None:
         if case.set:
             return sets.KNOWN[case.set]

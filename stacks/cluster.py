@@ -3,6 +3,7 @@
 Or an existing one, in which this makes what applies manifests, and gives it access.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from aws_cdk import CfnOutput, CfnResource, RemovalPolicies, RemovalPolicy, Stack
@@ -71,13 +72,15 @@ class ClusterStack(Stack):
         if aws.cluster:
             self.cluster = self._existing_cluster(aws, vpc)
         else:
-            self.cluster = self._cluster(aws, vpc)
+            self.cluster = self._cluster(aws, vpc, experiment.tags)
             # Always, though only nodes with EFA name it: CloudFormation refuses to take away an
             # export that the nodes of an earlier deploy still use.
             self.export_value(self.cluster.cluster_security_group_id)
             networking = networking_addons(self, self.cluster, self.cluster_name)
             role = self._system_node_role()
-            nodes = system_node_group(self, self.cluster, KUBERNETES_VERSION, role, aws.cpu_zones)
+            nodes = system_node_group(
+                self, self.cluster, KUBERNETES_VERSION, role, aws.cpu_zones, experiment.tags
+            )
             nodes.node.add_dependency(*networking)
             node_addons(self, self.cluster, self.cluster_name, after=nodes)
         CfnOutput(self, CLUSTER_OUTPUT, value=self.cluster_name, description="Where nodes join")
@@ -127,7 +130,7 @@ class ClusterStack(Stack):
             scope, "Existing", **attributes, kubectl_provider=handler
         )
 
-    def _cluster(self, aws: Aws, vpc: ec2.IVpc) -> eks.ICluster:
+    def _cluster(self, aws: Aws, vpc: ec2.IVpc, tags: Mapping[str, str]) -> eks.ICluster:
         public = [block for block in aws.api_access if block not in aws.private_access]
         # Kept: EKS writes once more after the cluster is deleted. It would make the group anew, on
         # which the next deploy, which imports only kept resources, would fail.
@@ -183,7 +186,7 @@ class ClusterStack(Stack):
         resource.add_property_override("UpgradePolicy.SupportType", "STANDARD")
         # A plain resource, which the CDK does not tag.
         barrier = cast(CfnResource, cluster.node.find_child("KubectlReadyBarrier"))
-        barrier.add_property_override("Tags", {"Experiment": self.cluster_name})
+        barrier.add_property_override("Tags", tags)
         reason = "EKS needs it to run a control plane."
         acknowledge(cluster.role, {managed_policy("AmazonEKSClusterPolicy"): reason})
         _accept(cluster.node.find_child("KubectlProvider"))

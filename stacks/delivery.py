@@ -26,11 +26,14 @@ _DEPLOYING: Final = ("deploy", "file-publishing", "image-publishing", "lookup")
 """The bootstrap's roles that the CDK CLI assumes."""
 STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")
 """Those in the experiment's region, after its name. A test compares them with the app's."""
+_SCALING_GROUPS: Final = ("TrainiumNodes", "CompileNodes")
+"""How the names of the node groups begin, which CloudFormation goes on with."""
 _JOB: Final = Duration.hours(6)
 """The longest that a job on a runner of GitHub's may take."""
 _LOOKS: Final = (
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeScalingActivities",
+    "autoscaling:DescribeScheduledActions",
     "cloudformation:DescribeStackEvents",
     "cloudformation:DescribeStacks",
     "cloudformation:GetTemplate",
@@ -56,11 +59,9 @@ _LOOKS: Final = (
     "eks:ListAddons",
     "eks:ListClusters",
     "eks:ListPodIdentityAssociations",
-    "eks:ListUpdates",
     "kms:GetKeyPolicy",
     "logs:DescribeLogGroups",
     "s3:GetEncryptionConfiguration",
-    "scheduler:GetSchedule",
     "servicequotas:GetAWSDefaultServiceQuota",
     "servicequotas:GetServiceQuota",
 )
@@ -116,7 +117,7 @@ class DeliveryStack(Stack):
         """For jobs in the protected environment, of workflows of one branch.
 
         What it changes it changes as one of the bootstrap's roles, or as the commands on an
-        experiment do: sizes, schedules, the cluster's own objects.
+        experiment do: sizes, guards, the cluster's own objects.
         """
         role = self._role(
             "Deploy",
@@ -134,10 +135,10 @@ class DeliveryStack(Stack):
             for kind in _DEPLOYING
         ]
         version = f"parameter/cdk-bootstrap/{qualifier}/version"
-        to_scheduler = {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
         stopper = self._arn("states", f"stateMachine:{stopper_name(self._experiment)}")
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, account)}"
-        schedules = [f"scheduler:{action}Schedule" for action in ("Create", "Update")]
+        guards = ["PutScheduledUpdateGroupAction", "UpdateAutoScalingGroup"]
+        cluster = {"aws:ResourceTag/eks:cluster-name": self._experiment.cluster_name}
         versions = [self._arn("ssm", version, region=each) for each in regions]
         allow(role, "Cdk", ["sts:AssumeRole"], bootstrap)
         allow(role, "Administer", ["sts:AssumeRole"], [wild["administrator"]])
@@ -145,8 +146,13 @@ class DeliveryStack(Stack):
         # Others may have node groups in the cluster.
         ours = {"StringEquals": {"aws:ResourceTag/Experiment": self._experiment.name}}
         allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], [wild["node groups"]], ours)
-        allow(role, "Guards", schedules, [wild["schedules"]])
-        allow(role, "ForGuards", ["iam:PassRole"], [wild["guards"]], to_scheduler)
+        allow(
+            role,
+            "Guards",
+            [f"autoscaling:{action}" for action in guards],
+            [wild[group] for group in _SCALING_GROUPS],
+            {"StringEquals": cluster},
+        )
         allow(role, "ListExecutions", ["states:ListExecutions"], [stopper])
         allow(role, "StopExecution", ["states:StopExecution"], [wild["executions"]])
         allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket])
@@ -163,11 +169,13 @@ class DeliveryStack(Stack):
             # CloudFormation names it, unless the file does.
             "administrator": self._experiment.aws.administrator_role
             or self._arn("iam", f"role/{name}-cluster-Administrator*", region=""),
-            # CloudFormation cuts the stack's name in the names of roles, which may have 64
-            # characters. Of a name as long as may be, no more than this is left.
-            "guards": self._arn("iam", f"role/{name}-trai*", region=""),
             "node groups": self._arn("eks", f"nodegroup/{self._experiment.cluster_name}/*"),
-            "schedules": self._arn("scheduler", f"schedule/{name}-guard/*"),
+            **{
+                group: self._arn(
+                    "autoscaling", f"autoScalingGroup:*:autoScalingGroupName/eks-{group}*"
+                )
+                for group in _SCALING_GROUPS
+            },
             "executions": self._arn("states", f"execution:{stopper_name(self._experiment)}:*"),
             "objects": f"{bucket}/*",
             "logs": f"{bucket}/{LOGS_PREFIX}*",

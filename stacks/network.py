@@ -1,5 +1,6 @@
 """The VPC: private nodes, one NAT gateway, S3 without NAT."""
 
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from aws_cdk import ArnFormat, CfnOutput, CfnResource, RemovalPolicy, Stack
@@ -58,7 +59,7 @@ class NetworkStack(Stack):
         )
         reason = "The experiment names zones, for few have trn2."
         acknowledge(self.vpc, {"CloudFormation-Validate::W3010": reason})
-        self._adopt_handler(experiment.name)
+        self._adopt_handler(experiment.tags)
         self._flow_logs()
         self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
         self._interface_endpoints(experiment.capacity.availability_zone)
@@ -69,7 +70,7 @@ class NetworkStack(Stack):
         """The zones that the experiment names. A stack with a known account would look them up."""
         return self._zones
 
-    def _adopt_handler(self, name: str) -> None:
+    def _adopt_handler(self, tags: Mapping[str, str]) -> None:
         """Tags the function that closes the default security group, and gives it a log group.
 
         The CDK does neither. Lambda would make a log group that outlives the stack.
@@ -82,8 +83,9 @@ class NetworkStack(Stack):
             removal_policy=RemovalPolicy.DESTROY,
         )
         resources = {s: cast(CfnResource, handler.node.find_child(s)) for s in ("Role", "Handler")}
+        listed = [{"Key": key, "Value": value} for key, value in tags.items()]
         for resource in resources.values():
-            resource.add_property_override("Tags", [{"Key": "Experiment", "Value": name}])
+            resource.add_property_override("Tags", listed)
         resources["Handler"].add_property_override("LoggingConfig.LogGroup", group.log_group_name)
         reason = "It calls EC2's API only, at a deploy; in the VPC it would need the NAT gateway."
         skip(handler, "AWS::Lambda::Function", {**HANDLER, "CKV_AWS_117": reason})

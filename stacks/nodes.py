@@ -1,6 +1,6 @@
 """CPU nodes: those of the system, and those that compile."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from aws_cdk import aws_ec2 as ec2
@@ -28,6 +28,7 @@ def system_node_group(
     kubernetes_version: str,
     role: iam.Role,
     zones: Sequence[str],
+    tags: Mapping[str, str],
 ) -> eks.Nodegroup:
     """For the add-ons, the downloads and the load generator."""
     return _node_group(
@@ -38,6 +39,7 @@ def system_node_group(
         kubernetes_version,
         {"volume_size": 100},
         zones,
+        tags,
         instance_types=[ec2.InstanceType("m7i.xlarge")],
         min_size=SYSTEM_NODES,
         max_size=SYSTEM_NODES + 1,
@@ -63,6 +65,7 @@ def compile_node_group(
         # The most that gp3 has: checkpoints, shards and images pass through it.
         {"volume_size": VOLUME_GIB, "iops": 6000, "throughput": 1000},
         experiment.aws.cpu_zones,
+        experiment.tags,
         user_data=ec2.UserData.custom(user_data(local_disks=False)),
         instance_types=[ec2.InstanceType(experiment.compile_instance.name)],
         min_size=0,
@@ -88,6 +91,7 @@ def _node_group(
     kubernetes_version: str,
     size: dict[str, Any],
     zones: Sequence[str],
+    tags: Mapping[str, str],
     *,
     user_data: ec2.UserData | None = None,
     **settings: Any,
@@ -104,6 +108,15 @@ def _node_group(
         http_put_response_hop_limit=1,
         block_devices=[ec2.BlockDevice(device_name="/dev/xvda", volume=volume)],
         user_data=user_data,
+    )
+    # The construct tags instances and volumes. EKS passes no tag on to interfaces.
+    launch = cast(ec2.CfnLaunchTemplate, template.node.default_child)
+    launch.add_property_override(
+        "LaunchTemplateData.TagSpecifications.2",
+        {
+            "ResourceType": "network-interface",
+            "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+        },
     )
     nodes = eks.Nodegroup(
         scope,

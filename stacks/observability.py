@@ -4,6 +4,7 @@ It refers to all metrics by name (``spectap.names``, Container Insights). So thi
 other stack, and can be deployed and changed alone.
 """
 
+import math
 from typing import Any, Final
 
 from aws_cdk import ArnFormat, Aws, CfnOutput, Duration, RemovalPolicy, Stack
@@ -16,16 +17,17 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from experiment.cost import guard_hours
 from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.config import Structure
 from stacks import curves
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
-from stacks.trainium import schedule_group_name
 
 IDLE_PERIOD_MINUTES: Final = 5
-GUARD_MINUTES: Final = 30
-"""A guard calls three times in it (``deployment/guard.py``)."""
+_WEEK: Final = Duration.days(7)
+"""The most over which an alarm may look, and a day if its periods are below an hour (CloudWatch API
+reference, PutMetricAlarm)."""
 _BELOW: Final = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 
 
@@ -111,26 +113,8 @@ class ObservabilityStack(Stack):
             f"minutes, at {price:.2f} USD an hour ({experiment.price_description}). End the nodes "
             f"of experiment {name} (make stop EXPERIMENT=its file), or destroy it.",
         )
-        # On two failed calls in half an hour: one may meet another change of the group. After a
-        # stop that EKS has carried out there is one call an hour, and no alarm (EventBridge
-        # Scheduler User Guide, "Monitoring with Amazon CloudWatch").
-        for kind, metric in (("fails", "TargetErrorCount"), ("drops", "InvocationDroppedCount")):
-            self._alarm(
-                f"Guard{kind.capitalize()}",
-                cloudwatch.Metric(
-                    namespace="AWS/Scheduler",
-                    metric_name=metric,
-                    dimensions_map={"ScheduleGroup": schedule_group_name(name)},
-                    statistic="Sum",
-                    period=Duration.minutes(GUARD_MINUTES),
-                ),
-                cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-                2,
-                alarm_name=f"{name}-guard-{kind}",
-                alarm_description="Two calls of the schedule that ends nodes of experiment "
-                f"{name} have failed, and the nodes may still run. End them: make stop "
-                "EXPERIMENT=its file, or the line of the stack's output Stop.",
-            )
+        if not experiment.aws.cluster:  # whose own Neuron nodes would count
+            self._alarm_on_late_guard(experiment)
         self._alarm(
             "MemoryErrors",
             curves.node(experiment, "node_neurondevice_hw_ecc_events_total", "Sum"),
@@ -139,6 +123,30 @@ class ObservabilityStack(Stack):
             alarm_name=f"{name}-ecc-errors",
             alarm_description="A Neuron device reports ECC errors. Uncorrectable ones replace the "
             "node after ten minutes (node auto repair); measurements around them are suspect.",
+        )
+
+    def _alarm_on_late_guard(self, experiment: Experiment) -> None:
+        """On nodes that report for longer than a guard leaves them.
+
+        Nothing tells that a guard has not acted. Where one start follows another within a period,
+        this takes the two for one.
+        """
+        name, minutes = experiment.name, guard_hours(experiment) * 60
+        period = Duration.minutes(15 if minutes < 23 * 60 else 60)
+        # They may begin and end within a period, and end some minutes after the guard.
+        periods = math.ceil(minutes / period.to_minutes()) + 3
+        if periods * period.to_minutes() > _WEEK.to_minutes():
+            return
+        self._alarm(
+            "GuardLate",
+            curves.node(experiment, "node_neuroncore_utilization", "SampleCount", period=period),
+            cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            0,
+            periods,
+            alarm_name=f"{name}-guard-late",
+            alarm_description=f"Trainium nodes of experiment {name} have run for longer than the "
+            f"{minutes / 60:.1f} hours that their guard leaves them. Unless they were started anew "
+            "meanwhile, it has not acted. End them: make stop EXPERIMENT=its file.",
         )
 
     def _alarm_on_lost_benefit(self, experiment: Experiment) -> None:
@@ -206,5 +214,8 @@ class BudgetStack(Stack):
                 )
                 for kind, percent in (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
             ],
-            resource_tags=[budget.ResourceTagProperty(key="Experiment", value=experiment.name)],
+            resource_tags=[
+                budget.ResourceTagProperty(key=key, value=value)
+                for key, value in experiment.tags.items()
+            ],
         )

@@ -28,11 +28,6 @@ from stacks.nodes import compile_node_group
 DRIVER_OUTPUT: Final = "DraDriver"
 
 
-def schedule_group_name(experiment: str) -> str:
-    """The group that has an experiment's guards."""
-    return f"{experiment}-guard"
-
-
 class TrainiumStack(Stack):
     """The node groups, without nodes: commands start them, by the outputs of this stack.
 
@@ -63,21 +58,20 @@ class TrainiumStack(Stack):
         makes_driver = experiment.aws.dra_driver is Origin.MAKE
         if makes_driver:
             NeuronDraDriver(self, "NeuronDra", cluster=cluster, nodes=nodes)
-        ending = ScaleToZero(
+        stopper = ScaleToZero(
             self,
             "ScaleToZero",
             cluster_name=experiment.cluster_name,
-            schedule_group_name=schedule_group_name(experiment.name),
-            node_groups=groups,
-            stopped=nodes,
+            nodes=nodes,
             state_machine_name=stopper_name(experiment),
-        )
+        ).stopper
         outputs = {
-            "GuardGroup": (ending.schedule_group.ref, "Schedules that scale nodes to 0"),
             "Stopper": (
-                ending.stopper.state_machine_arn,
+                stopper.state_machine_arn,
                 "State machine that ends the Trainium nodes",
             ),
+            # Only the command makes their guard first.
+            "Start": ("make start EXPERIMENT=...", "Starts the Trainium nodes and their guard"),
             "Stop": (
                 f"aws eks update-nodegroup-config --region {self.region} --cluster-name "
                 f"{experiment.cluster_name} --nodegroup-name {nodes.nodegroup_name} "
@@ -91,7 +85,6 @@ class TrainiumStack(Stack):
             prefix = "" if kind == TRAINIUM_NODES else kind.capitalize()
             name = group.nodegroup_name
             outputs[f"{prefix}NodeGroup"] = name, "Nodes that commands start"
-            outputs[f"{prefix}GuardRole"] = ending.roles[kind].role_arn, "Of their schedule"
         for output, (value, description) in outputs.items():
             CfnOutput(self, output, value=value, description=description)
 
@@ -118,5 +111,5 @@ class TrainiumStack(Stack):
             labels={NODE_GROUP_LABEL: node_label(experiment, TRAINIUM_NODES)},
             taint=NEURON_TAINT,
             taint_value=taint_value(experiment),
-            instance_tags={"Experiment": experiment.name, "Name": f"{experiment.name}-trainium"},
+            instance_tags={**experiment.tags, "Name": f"{experiment.name}-trainium"},
         ).nodes

@@ -116,6 +116,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
     },
     SWEEP: {
         "name": "a-sweep",
+        "aws.tags": {"owner": "ml platform", "CostCentre": "42"},
         "serving.api_key": True,
         "capacity.nodes": 2,
         "models.draft": ABSENT,

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
+from scripts.effects import TITLES
 from tests.made import ROOT, make
 
 FOLDER = ROOT / ".github" / "workflows"
@@ -232,11 +233,25 @@ def artifact(folder: Path, name: str, text: str) -> Path:
     return path
 
 
+def compared(**given: Any) -> dict[str, Any]:
+    """One experiment of ``make diff``, as its JSON has it."""
+    empty = {"file": "experiments/a.yaml", "status": "changed", "summary": ""}
+    return empty | {"warnings": [], "pods": [], "sections": []} | given
+
+
+def comment_on(folder: Path, *files: dict[str, Any]) -> str:
+    """The body of the comment on a pull request that changes ``files``."""
+    artifact(folder, "diff/diff.json", json.dumps({"base": "main", "files": files}))
+    (call,) = calls_of(folder)
+    return str(call["body"])
+
+
 def test_a_comment_is_made_once_and_then_updated(tmp_path: Path) -> None:
-    artifact(tmp_path, "diff/diff.md", "| table |\n")
+    artifact(tmp_path, "diff/diff.json", json.dumps({"base": "main", "files": [compared()]}))
     (call,) = calls_of(tmp_path)
     assert (call["name"], call["issue_number"]) == ("create", 12)
-    assert call["body"] == f"{MARKER}\n| table |\n\nabc ([log](https://example.com/run))\n"
+    assert call["body"].startswith(f"{MARKER}\n\n<h3><code>experiments/a.yaml</code>: changed</h3>")
+    assert call["body"].endswith('abc (<a href="https://example.com/run">log</a>)</p>\n')
     comments = [
         {"id": 1, "user": {"login": "github-actions[bot]"}, "body": "something else"},
         {"id": 2, "user": {"login": "them"}, "body": f"{MARKER} forged"},
@@ -247,17 +262,75 @@ def test_a_comment_is_made_once_and_then_updated(tmp_path: Path) -> None:
     for head in ({"sha": "later", "repo": {"id": 7}}, {"sha": "abc", "repo": {"id": 8}}):
         assert calls_of(tmp_path, pulls=[{"number": 12, "head": head}]) == []
 
-    # It calls nobody, and fits.
-    artifact(tmp_path, "diff/diff.md", "@everyone " * 10_000)
-    artifact(tmp_path, "changes/changes.md", "against what is deployed @them\n")
-    (call,) = calls_of(tmp_path)
-    assert "against what is deployed" in call["body"]
-    assert not re.search("@everyone|@them", call["body"])
-    assert len(call["body"]) < 65_536
+
+STATUSES = ("changed", "unchanged", "added", "removed", "failed")
+FOREIGN = """Approved</code></pre></details> <!-- by --> <img src=x>
+![i](https://a.b) @team #1 `a|b`
+
+**Approved by CI** https://a.b\u200b\u202e\r\n```\n"""
+
+
+def test_a_comment_speaks_for_the_project_alone(tmp_path: Path) -> None:
+    pod = {"kind": FOREIGN, "name": FOREIGN, "effect": FOREIGN}
+    experiment = compared(
+        file=FOREIGN,
+        summary=FOREIGN,
+        warnings=[{"kind": "api", "detail": FOREIGN}],
+        pods=[pod],
+        sections=[{"title": FOREIGN, "text": FOREIGN}],
+    )
+    artifact(
+        tmp_path,
+        "changes/changes.json",
+        json.dumps({"experiment": FOREIGN, "region": FOREIGN, "text": FOREIGN}),
+    )
+    body = comment_on(tmp_path, experiment)
+    # A line of HTML ends at a blank one, text in <pre> at </pre> alone: nothing is Markdown.
+    pre = r'<pre lang="diff">\n[^<>]*</pre>'
+    assert len(re.findall(pre, body)) == 2
+    own = re.sub(rf"{pre}|<code>[^<>\n]*</code>", "", body)
+    for foreign in ("Approved", "img", "@", "#", "`", "by CI", "a.b", "\u200b", "\u202e"):
+        assert foreign not in own
+    assert all(line.startswith("<") for line in own.splitlines() if line)
+    assert not re.search("[\u200b\u202e\r]", body)
+    assert TITLES["api"] in own
+    assert own.index(TITLES["api"]) < own.index("Pods of") < own.index("<details>")
+
+
+def test_a_comment_fits_and_takes_only_what_make_diff_writes(tmp_path: Path) -> None:
+    sections = [{"title": "a", "text": "&\n" * 25_000}, {"title": "b", "text": "b\n"}] * 5
+    warned = [{"kind": kind, "detail": "a"} for kind in TITLES]
+    experiments = [
+        compared(status=status, sections=sections, warnings=warned) for status in STATUSES
+    ]
+    artifact(
+        tmp_path,
+        "changes/changes.json",
+        json.dumps({"experiment": "a", "region": "a", "text": "&" * 60_000}),
+    )
+    body = comment_on(tmp_path, *experiments)
+    assert 30_000 < len(body) < 65_536
+    assert all(f"<b>{title}</b>" in body for title in TITLES.values())
+    assert "cut to fit here" in body
+    assert "There is no diff: the log says why." not in body
+    assert len(comment_on(tmp_path, *[compared(summary="a" * 200)] * 400)) < 65_536
+    for wrong in (
+        compared(status="approved"),
+        compared(warnings=[{"kind": "Approved by CI", "detail": ""}]),
+        compared(summary=5),
+        compared(more=""),
+        compared(pods=[[]]),
+    ):
+        assert "There is no diff: the log says why." in comment_on(tmp_path, wrong)
+    for text in ("{", "null", "[]", '{"base": "main", "files": {}}'):
+        artifact(tmp_path, "diff/diff.json", text)
+        (call,) = calls_of(tmp_path)
+        assert "There is no diff: the log says why." in call["body"]
 
 
 def test_artifact_cannot_point_elsewhere(tmp_path: Path) -> None:
-    path = artifact(tmp_path, "diff/diff.md", "token")
+    text = json.dumps({"base": "main", "files": [compared(summary="token")]})
+    path = artifact(tmp_path, "diff/diff.json", text)
     path.rename(tmp_path / "token")
     path.symlink_to(tmp_path / "token")
     (call,) = calls_of(tmp_path)

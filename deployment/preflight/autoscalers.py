@@ -8,7 +8,7 @@ from kubernetes.client import AppsV1Api
 
 from deployment.account import Deployment
 from deployment.cluster import NoCluster, connected, kubernetes_errors
-from deployment.preflight.check import Finding, ok, refused, warning
+from deployment.preflight.check import Finding, ok, warning
 
 _DISCOVERY: Final = re.compile(r"node-group-auto-discovery[= ]asg:tag=([^\s\"']+)")
 """Option of Cluster Autoscaler: it scales the groups that have all of these tags."""
@@ -18,7 +18,9 @@ def autoscalers(deployment: Deployment) -> Iterator[Finding]:
     """Whether any would start our nodes unasked, or end one with a measurement on it.
 
     Cluster Autoscaler starts nodes for pods that wait, as compile Jobs and services here do, and
-    again for those whose nodes a command or the guard has ended: nothing would guard them.
+    again for those whose nodes have ended, up to a group's largest size. A guard makes that 0
+    (docs/decisions/0027); before the first one, and after a run that ended its nodes itself, it is
+    above.
     """
     if deployment.experiment.aws.cluster is None:
         return
@@ -33,9 +35,10 @@ def autoscalers(deployment: Deployment) -> Iterator[Finding]:
     for each in listed:
         words, name = _command(each), f"{each.metadata.namespace}/{each.metadata.name}"
         if "cluster-autoscaler" in words and _discovers_ours(words, deployment.cluster_name):
-            text = f"Cluster Autoscaler ({name}) starts any managed node group's nodes, unguarded"
+            text = f"Cluster Autoscaler ({name}) may start nodes of ours for pods that wait: until "
+            text += "the first make deploy has closed their groups, and after a run until the guard"
             remedy = "tag its groups, and give it --node-group-auto-discovery=asg:tag=YOUR-TAG"
-            problems.append(refused(text, remedy))
+            problems.append(warning(text, remedy))
         elif "karpenter" in words:
             text = f"Karpenter ({name}) may end a spot or expired node, and the measurement on it"
             remedy = "have a NodePool of on-demand nodes without terminationGracePeriod"

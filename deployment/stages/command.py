@@ -16,7 +16,7 @@ from deployment.preflight.software import NOBODY_IS_TOLD
 from deployment.spent import spent
 from deployment.stages.measure import Benchmark, Results, Serve, measured_run
 from deployment.stages.nodes import Start, Stop, end_nodes
-from deployment.stages.setup import Check, Compile, Deploy, Download, Prove, Restore
+from deployment.stages.setup import Check, Compile, Deploy, Download, Restore
 from deployment.stages.stage import Progress, Stage, StageFailed
 from deployment.status import print_sections, running
 from experiment.cost import cost, guard_hours
@@ -32,7 +32,7 @@ def stages(deployment: Deployment) -> list[Stage]:
         on_cpus = experiment.compile_node is CompileNode.CPU
         prepared = (Compile, Start) if on_cpus else (Start, Compile)
     order: list[Callable[[Deployment], Stage]] = [
-        *(Check, Deploy, Prove, Restore, Download),
+        *(Check, Deploy, Restore, Download),
         *prepared,
         *(() if experiment.isolated else (Serve,)),
         *(Benchmark, Stop, Results),
@@ -54,9 +54,7 @@ def start(deployment: Deployment, *, yes: bool) -> int:
     def perform() -> None:
         instances = f"{capacity.nodes} x {capacity.instance_type}"
         _ask(f"{instances}: {usd:.2f} USD an hour, for {hours:.1f} hours at most", yes=yes)
-        console = Console(2, sys.stdout)
-        for stage in (Prove(deployment), Start(deployment)):
-            _perform(stage, console)
+        _perform(Start(deployment), Console(1, sys.stdout))
 
     return _left_in_order(deployment, perform)
 
@@ -66,7 +64,7 @@ def stop(deployment: Deployment) -> int:
     print(deployment.headline, flush=True)
     for kind in Kind:
         if guard.stop(deployment, kind):
-            print(f"{kind} nodes: scaled to 0, confirmed by EKS", flush=True)
+            print(f"{kind} nodes: scaled to 0", flush=True)
     print_sections(running(deployment))
     print(f"To remove all: make destroy EXPERIMENT={deployment.file}")
     return 0

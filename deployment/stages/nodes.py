@@ -4,12 +4,12 @@ import datetime
 from collections.abc import Iterator
 from typing import Final
 
-from kubernetes.client import CoreV1Api, V1Pod
+from kubernetes.client import CoreV1Api, V1Node, V1Pod
 
 from charts.indexes import NEVER
-from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, TRAINIUM_NODES, node_label
+from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, node_label
 from deployment import cluster, guard, nodes, pods
-from deployment.account import Bucket, Deployment, DeploymentError
+from deployment.account import Bucket, Deployment, DeploymentError, aws_errors
 from deployment.cluster import Api, connected, kubernetes_errors
 from deployment.nodes import Group, Kind
 from deployment.stages.stage import Progress, Stage, StageFailed
@@ -17,6 +17,8 @@ from deployment.stages.stage import Progress, Stage, StageFailed
 STOPPED: Final = "the Trainium nodes were scaled to 0 meanwhile, by hand or the guard"
 _LINES: Final = 100_000
 """Of each container's log, the last ones."""
+_JOINING: Final = datetime.timedelta(minutes=20)
+"""How long an instance may take to be a ready node: five minutes as a rule."""
 _NEVER: Final = ("VcpuLimitExceeded", "InstanceLimitExceeded", "Unsupported")
 """What Auto Scaling tries in vain, however long one waits: a quota, or a type that is not sold."""
 
@@ -35,7 +37,7 @@ class Start(Stage):
                 progress.until(lambda: self._look(api, progress))
             except StageFailed:
                 # Otherwise they would come once they can, when nobody waits for them any more.
-                if not self._joined(api):
+                if not _ready(self.deployment, api, Kind.TRAINIUM):
                     guard.stop(self.deployment, Kind.TRAINIUM)
                 raise
         until = guard.find(self.deployment, Kind.TRAINIUM) or until
@@ -46,28 +48,19 @@ class Start(Stage):
         group = nodes.find(self.deployment, Kind.TRAINIUM)
         if group is None or not group.size:
             raise StageFailed(STOPPED)
-        joined = self._joined(api)
+        joined = _ready(self.deployment, api, Kind.TRAINIUM)
         if joined:
-            guard.count_from(self.deployment, Kind.TRAINIUM, min(joined))
+            first = min(node.metadata.creation_timestamp for node in joined)
+            guard.count_from(self.deployment, Kind.TRAINIUM, first)
         if len(joined) >= size:
             reason = closed_devices(api)
             if reason is None:
                 return True
             progress.wait(reason)
             return None
-        why = why_no_nodes(self.deployment, group)
+        why = why_no_nodes(self.deployment, api, group)
         progress.wait("; ".join([f"{len(joined)} of {size} nodes are ready", *why]))
         return None
-
-    def _joined(self, api: Api) -> list[datetime.datetime]:
-        label = node_label(self.deployment.experiment, TRAINIUM_NODES)
-        with kubernetes_errors():
-            listed = CoreV1Api(api).list_node(label_selector=f"{NODE_GROUP_LABEL}={label}").items
-        return [
-            node.metadata.creation_timestamp
-            for node in listed
-            if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
-        ]
 
 
 class Stop(Stage):
@@ -118,17 +111,55 @@ def not_ready(api: Api, selector: str) -> Iterator[str]:
             yield f"{pod.metadata.name}: {reason}"
 
 
-def why_no_nodes(deployment: Deployment, group: Group) -> Iterator[str]:
+def why_no_nodes(deployment: Deployment, api: Api, group: Group) -> Iterator[str]:
     """What EKS and Auto Scaling say of nodes that do not come.
 
     Raises StageFailed for what stays as it is.
     """
+    _check_joining(deployment, api, group)
     failures = nodes.failures(deployment, group)
     for reason in failures:
         if any(word in reason for word in _NEVER):
             raise StageFailed(f"the {group.kind} nodes cannot start: {reason}")
     for reason in (*failures, *group.issues):
         yield f"no node yet: {reason}"
+
+
+def _check_joining(deployment: Deployment, api: Api, group: Group) -> None:
+    """Raises StageFailed if an instance runs for long and is no ready node."""
+    ready = {_instance(node) for node in _ready(deployment, api, group.kind)}
+    if not (missing := sorted(group.in_service - ready)):
+        return
+    with aws_errors():
+        answer = deployment.client("ec2").describe_instances(
+            Filters=[{"Name": "instance-id", "Values": missing}]
+        )
+    for reservation in answer["Reservations"]:
+        for instance in reservation["Instances"]:
+            if instance["LaunchTime"] < nodes.now() - _JOINING:
+                raise StageFailed(
+                    f"{instance['InstanceId']} of the {group.kind} nodes runs for more than "
+                    f"{_JOINING.seconds // 60} minutes and is no ready node of the cluster: look "
+                    "for the add-ons vpc-cni and kube-proxy, for a way out of its subnet (NAT "
+                    "gateway or endpoints), and for an access entry of the nodes' role"
+                )
+
+
+def _ready(deployment: Deployment, api: Api, kind: Kind) -> list[V1Node]:
+    """Nodes of a group that pods can be placed on."""
+    label = node_label(deployment.experiment, kind)
+    with kubernetes_errors():
+        listed = CoreV1Api(api).list_node(label_selector=f"{NODE_GROUP_LABEL}={label}").items
+    return [
+        node
+        for node in listed
+        if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
+    ]
+
+
+def _instance(node: V1Node) -> str:
+    """Its id, from ``aws:///us-east-2b/i-0123``."""
+    return str(node.spec.provider_id).rpartition("/")[2]
 
 
 def are_stopped(deployment: Deployment) -> bool:

@@ -1,4 +1,4 @@
-"""What comes before the Trainium nodes: stacks, a proved guard, all objects, what is compiled."""
+"""What comes before the Trainium nodes: stacks, all objects, what is compiled."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from kubernetes.client import V1Job
 from charts.names import artifact_prefix, model_prefix
 from deployment import cluster, guard, lifecycle, nodes, pods
 from deployment.account import Bucket, DeploymentError
-from deployment.cluster import connected
+from deployment.cluster import Api, connected
 from deployment.nodes import Kind
 from deployment.preflight import Status, checks
 from deployment.preflight.account import changing_stacks
@@ -63,23 +63,6 @@ class Deploy(Stage):
         if lifecycle.deploy(self.deployment, [], yes=True):
             raise StageFailed("the deploy failed, as the CDK CLI says above")
         return "all stacks are as the file says"
-
-
-class Prove(Stage):
-    """The guard, seen to act once on each group: after a deploy that makes or replaces them."""
-
-    name = "guard"
-
-    def perform(self, progress: Progress) -> str:
-        """Before any node is paid for. Nodes that are running are not ended for a proof."""
-        deployment = self.deployment
-        groups = [g for g in nodes.groups(deployment) if not guard.is_proved(deployment, g)]
-        idle = [g for g in groups if not g.size and not guard.find(deployment, g.kind)]
-        proved = guard.prove(deployment, idle, progress.wait) if idle else []
-        if untried := [group.kind for group in groups if group not in proved]:
-            why = "they have nodes, or EKS makes no update of a size that a group has already"
-            return f"not tried for {' and '.join(untried)} nodes: {why}"
-        return "seen to scale nodes to 0"
 
 
 class Restore(Stage):
@@ -154,7 +137,7 @@ class _Prepare(Stage):
             complete = len(self.prefixes) - len(missing)
             stored = f"{complete} of {len(self.prefixes)} are in the bucket"
             waiting = not_ready(api, f"step={self.name}")
-            progress.wait("; ".join([stored, *self._why_no_nodes(), *waiting]))
+            progress.wait("; ".join([stored, *self._why_no_nodes(api), *waiting]))
             return None
 
         with connected(self.deployment) as api:
@@ -166,7 +149,7 @@ class _Prepare(Stage):
                 raise StageFailed("\n".join(given_up.values()))
         return f"{self.noun}: {len(self.prefixes)}"
 
-    def _why_no_nodes(self) -> Iterable[str]:
+    def _why_no_nodes(self, api: Api) -> Iterable[str]:
         """Where there is no node for the pods, why not. Raises StageFailed if none will come."""
         return ()
 
@@ -220,13 +203,13 @@ class Compile(_Prepare):
         if self._has_nodes:
             guard.stop(self.deployment, Kind.COMPILE)
 
-    def _why_no_nodes(self) -> Iterable[str]:
+    def _why_no_nodes(self, api: Api) -> Iterable[str]:
         if not self._has_nodes:
             return ()
         group = nodes.find(self.deployment, Kind.COMPILE)
         if group is None or not group.size:
             raise StageFailed("the compile nodes were scaled to 0, by hand or the guard")
-        return why_no_nodes(self.deployment, group)
+        return why_no_nodes(self.deployment, api, group)
 
 
 def _is_over(job: V1Job) -> bool:

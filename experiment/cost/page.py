@@ -99,6 +99,13 @@ def _to_buy(experiment: Experiment, costs: Cost) -> Rows:
         f"{costs.usd_with(block):.2f} USD in all. EKS takes its nodes 40 minutes before it ends, "
         f"at 11:30 UTC; one that begins at once is shorter. {BLOCKS_SEEN[block.instance_type]}",
     )
+    if experiment.aws.tags:
+        tags = ",".join(f"{{Key={key},Value={value}}}" for key, value in experiment.tags.items())
+        yield (
+            "its tags",
+            "aws ec2 purchase-capacity-block ... --tag-specifications "
+            f"'ResourceType=capacity-reservation,Tags=[{tags}]'",
+        )
 
 
 def _afterwards(experiment: Experiment, costs: Cost) -> Rows:

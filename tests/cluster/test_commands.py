@@ -104,6 +104,7 @@ def reason(cluster: Cluster, deployment: Path) -> Iterator[Any]:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         created.append(cluster.create(pod, NAMESPACE))
         api = cluster.client.client
+        api.namespace = NAMESPACE
 
         def look() -> str | None:
             read = CoreV1Api(api).read_namespaced_pod(metadata["name"], NAMESPACE)

@@ -105,12 +105,12 @@ def with_nodes(aws: FakeAws, size: int = 0) -> None:
 
 def scale(aws: FakeAws, size: int) -> None:
     group = aws.eks.groups["trainium-1"]
-    group.desired = group.scaled = group.reported = size
+    group.desired = group.scaled = size
 
 
 def sizes(aws: FakeAws) -> list[int]:
-    """Of the Trainium and the compile nodes, as they were asked for last."""
-    return [aws.eks.groups[f"{kind}-1"].desired for kind in ("trainium", "compile")]
+    """Of the Trainium and the compile nodes."""
+    return [aws.eks.groups[f"{kind}-1"].scaled for kind in ("trainium", "compile")]
 
 
 def put(aws: FakeAws, *keys: str, body: str = "") -> None:

@@ -44,7 +44,7 @@ STACKS: Final = (
 )
 """In the order of a deploy."""
 STAGES: Final = (
-    *("preflight", "deploy", "guard", "objects", "download", "compile", "start"),
+    *("preflight", "deploy", "objects", "download", "compile", "start"),
     *("serve", "benchmark", "stop", "results"),
 )
 _NODES: Final = "trainium"
@@ -100,16 +100,6 @@ class Operator:
 
     def group(self, kind: Kind) -> NodeGroup:
         return self.aws.eks.groups[f"{kind}-{self.generations[kind]}"]
-
-    def prove(self) -> None:
-        """As a stage does it, for groups without nodes."""
-        deployment = self.deployment
-        groups = [
-            group
-            for group in nodes.groups(deployment)
-            if not group.size and not guard.find(deployment, group.kind)
-        ]
-        guard.prove(deployment, groups, lambda _: None)
 
     def start(self, kind: Kind, waits: float = 0.0) -> None:
         """As the stages do it: with the guard, and then waiting for the first node."""

@@ -259,16 +259,16 @@ ENABLED: Final = "k8s.io/cluster-autoscaler/enabled"
 @pytest.mark.parametrize(
     ("image", "option", "words"),
     [
-        ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED}", "refused autoscalers: Cluster"),
+        ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED}", "warning autoscalers: Cluster"),
         (
             "mirror/scaler:1",
             f"./cluster-autoscaler {DISCOVERY.replace('=', ' ', 1)}eks:nodegroup-name",
-            "refused autoscalers: Cluster",
+            "warning autoscalers: Cluster",
         ),
         (
             "cluster-autoscaler:v1.35.0",
             f"{DISCOVERY}{ENABLED}=true,k8s.io/cluster-autoscaler/{CLUSTER}=owned",
-            "refused autoscalers: Cluster",
+            "warning autoscalers: Cluster",
         ),
         ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED},team", "ok autoscalers"),
         ("cluster-autoscaler:v1.35.0", "--nodes=1:10:team", "ok autoscalers"),
@@ -439,9 +439,12 @@ def test_commands_mean_the_cluster_and_destroy_touches_nothing_of_it(
     of_eks = [request for call, request in requests if call.startswith("eks:")]
     assert {r.get("clusterName", r.get("name")) for r in of_eks} == {CLUSTER}
     changing = {call for call in aws.calls if not call.partition(":")[2].startswith(READS)}
-    schedules = {"scheduler:CreateSchedule", "scheduler:UpdateSchedule"}
-    assert changing - schedules == {"eks:UpdateNodegroupConfig"}
-    targets = [r["Target"]["Input"] for c, r in requests if c == "scheduler:CreateSchedule"]
-    assert all(f'"ClusterName": "{CLUSTER}"' in text for text in targets)
+    of_scaling = {
+        "autoscaling:PutScheduledUpdateGroupAction",
+        "autoscaling:UpdateAutoScalingGroup",
+    }
+    assert changing == {"eks:UpdateNodegroupConfig", *of_scaling}
+    changed = {r["AutoScalingGroupName"] for c, r in requests if c in of_scaling}
+    assert changed == {"eks-trainium-1", "eks-compile-1"}
     assert {word for word in words if word.startswith("guest-")} == {f"guest-{x}" for x in labels}
     assert not any(CLUSTER in word or VPC in word for word in words)

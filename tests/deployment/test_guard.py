@@ -3,11 +3,10 @@
 ``GUARD_MINUTES=10`` tries the property for so long.
 """
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -44,34 +43,94 @@ def interrupted_once_asked(operator: Operator, size: int, action: Callable[[], N
 
 
 def test_a_stop_soon_after_a_start_leaves_no_node(operator: Operator) -> None:
-    """EKS still reports a size of 0 when the nodes are stopped."""
-    trainium, operator.aws.pace.report = operator.group(Kind.TRAINIUM), 30
+    """Auto Scaling still has a size of 0 when the nodes are stopped."""
+    trainium = operator.group(Kind.TRAINIUM)
     interrupted_once_asked(operator, 1, lambda: operator.start(Kind.TRAINIUM))
-    assert (trainium.desired, trainium.reported) == (1, 0)
+    assert (trainium.desired, trainium.scaled) == (1, 0)
 
     operator.stop()
 
     operator.aws.check()
-    assert trainium.desired == 0
     operator.aws.clock.advance(HOUR)
-    assert trainium.nodes == []
+    assert (trainium.scaled, trainium.nodes) == (0, [])
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_the_schedule_asks_eks_for_none_for_days(operator: Operator, kind: Kind) -> None:
+def test_the_guard_takes_all_nodes_for_as_long_as_the_group_exists(
+    operator: Operator, kind: Kind
+) -> None:
     operator.start(kind)
-    schedule = operator.aws.scheduler.groups["article-guard"][f"{kind}-1-to-zero"]
-    lasts = schedule["EndDate"] - schedule["StartDate"]
-    assert (lasts.days, schedule["ScheduleExpression"]) == (3, "rate(10 minutes)")
-    assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
-    target = schedule["Target"]
-    assert target["RoleArn"].endswith(f":role/{kind}")
-    assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
-    assert json.loads(target["Input"]) == {
-        "ClusterName": "article",
-        "NodegroupName": f"{kind}-1",
-        "ScalingConfig": {"MinSize": 0, "DesiredSize": 0},
-    }
+    (action,) = operator.group(kind).actions.values()
+    assert {action[name] for name in ("MinSize", "MaxSize", "DesiredCapacity")} == {0}
+    assert action["Recurrence"] == "*/10 * * * *"
+    assert "EndTime" not in action
+
+
+def test_no_autoscaler_starts_more_than_was_asked_for(operator: Operator) -> None:
+    """Nor any, from the deploy on, while nothing was asked for."""
+    groups = [operator.group(kind) for kind in Kind]
+    assert [group.most for group in groups] == [0, 0]
+    operator.start(Kind.COMPILE, HOUR)
+    assert [group.most for group in groups] == [0, 1]
+    guard.start(operator.deployment, Kind.COMPILE, 3)
+    guard.start(operator.deployment, Kind.COMPILE, 1)
+    assert [(group.most, group.scaled) for group in groups] == [(0, 0), (3, 3)]
+    operator.stop()
+    operator.aws.clock.advance(5 * MINUTE)
+    # As an update of the group by EKS does it, or somebody by hand.
+    groups[1].most, groups[1].scaled = 2, 1
+    operator.aws.clock.advance(15 * MINUTE)
+    assert [(group.most, group.scaled) for group in groups] == [(0, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_an_eks_that_refuses_every_update_keeps_no_node(operator: Operator, kind: Kind) -> None:
+    operator.start(kind, HOUR)
+    operator.aws.pace.refuses = True
+    operator.stop()
+    assert operator.group(kind).scaled == 0
+    with pytest.raises(DeploymentError, match="Nodegroup health has issues"):
+        operator.start(kind)
+    operator.aws.clock.advance(5 * HOUR)
+    assert operator.group(kind).nodes == []
+
+
+def test_a_guard_that_cannot_be_put_starts_no_node_and_hinders_no_stop(operator: Operator) -> None:
+    trainium = operator.group(Kind.TRAINIUM)
+    operator.aws.pace.contends = True
+    with pytest.raises(DeploymentError, match="ResourceContention"):
+        operator.start(Kind.TRAINIUM)
+    assert trainium.updates == []
+    operator.aws.pace.contends = False
+    operator.start(Kind.TRAINIUM, HOUR)
+    operator.aws.pace.contends = True
+    operator.stop()
+    assert trainium.scaled == 0
+    operator.aws.pace.contends = False
+    operator.start(Kind.TRAINIUM, HOUR)
+    operator.aws.pace.contends = operator.aws.pace.refuses = True
+    with pytest.raises(
+        DeploymentError, match=r"Nodegroup health .* nor was its guard .*ResourceContention"
+    ):
+        operator.stop()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"suspended": ["AZRebalance", "ScheduledActions"]}, "has suspended ScheduledActions"),
+        ({"suspended": ["Terminate", "Launch"]}, "has suspended Launch and Terminate"),
+        ({"protects": True}, "protects new instances from scale-in"),
+    ],
+)
+def test_what_would_defeat_the_guard_starts_no_node(
+    operator: Operator, changes: dict[str, Any], words: str
+) -> None:
+    for name, value in changes.items():
+        setattr(operator.group(Kind.TRAINIUM), name, value)
+    with pytest.raises(DeploymentError, match=f"eks-trainium-1 {words}"):
+        operator.start(Kind.TRAINIUM)
+    assert operator.group(Kind.TRAINIUM).updates == []
 
 
 def test_it_counts_from_the_first_node_and_until_then_from_the_start(operator: Operator) -> None:
@@ -95,21 +154,21 @@ def test_it_counts_from_the_first_node_and_until_then_from_the_start(operator: O
     operator.start(Kind.TRAINIUM, HOUR)
     assert guarded(operator) == counted
 
-    # The next start has its whole time, though EKS still reports the nodes that a run has ended.
-    operator.aws.pace.capacity, operator.aws.pace.report = 60, 110
+    # The next start has its whole time, though EKS has not carried out what a run has asked for.
+    operator.aws.pace.capacity, operator.aws.pace.update = 60, 110
     operator.aws.machines.start("trainium-1")
     operator.aws.clock.advance(80)
-    assert operator.group(Kind.TRAINIUM).reported == 1
+    assert operator.group(Kind.TRAINIUM).scaled == 1
     operator.start(Kind.TRAINIUM, HOUR)
     assert guarded(operator) - operator.aws.clock.seconds > 3.8 * HOUR
 
 
 def test_what_an_earlier_start_has_left_does_not_end_a_later_one(operator: Operator) -> None:
-    """Not even after a stop that was interrupted, while EKS still reports the old size."""
+    """Not even after a stop that was interrupted, before EKS has carried it out."""
     operator.start(Kind.TRAINIUM, HOUR)
     operator.aws.clock.advance(3.5 * HOUR)
     interrupted_once_asked(operator, 0, operator.stop)
-    assert operator.group(Kind.TRAINIUM).reported == 1
+    assert operator.group(Kind.TRAINIUM).scaled == 1
     assert guard.find(operator.deployment, Kind.TRAINIUM) is None
 
     operator.start(Kind.TRAINIUM, HOUR)
@@ -118,19 +177,20 @@ def test_what_an_earlier_start_has_left_does_not_end_a_later_one(operator: Opera
 
 
 def test_a_stop_does_not_end_the_nodes_of_the_next_start(operator: Operator) -> None:
-    """Its guard's calls meet its own update of EKS, and are not tried again later."""
-    pause, operator.aws.pace.update = 90, 40
-    operator.start(Kind.TRAINIUM, HOUR)
-    operator.stop()
-    operator.aws.clock.advance(pause)
-    operator.start(Kind.TRAINIUM, HOUR)
-    operator.aws.clock.advance(2 * HOUR)
-    assert operator.group(Kind.TRAINIUM).nodes
+    """Though Auto Scaling carries out late what was due before it."""
+    operator.aws.pace.late = 115
+    for pause in range(0, 15 * 60, 50):
+        operator.start(Kind.TRAINIUM, HOUR)
+        operator.stop()
+        operator.aws.clock.advance(pause)
+        operator.start(Kind.TRAINIUM, HOUR)
+        operator.aws.clock.advance(10 * MINUTE)
+        assert operator.group(Kind.TRAINIUM).nodes
+        operator.stop()
 
 
 def test_an_eks_that_refuses_what_changes_nothing_stops_nobody(operator: Operator) -> None:
     operator.aws.pace.refuses_no_change = True
-    operator.prove()
     operator.stop()
     operator.start(Kind.TRAINIUM, HOUR)
     operator.start(Kind.TRAINIUM, HOUR)
@@ -138,7 +198,7 @@ def test_an_eks_that_refuses_what_changes_nothing_stops_nobody(operator: Operato
     group = nodes.find(operator.deployment, Kind.TRAINIUM)
     assert group
     assert nodes.resize(operator.deployment, group, 0)
-    assert operator.group(Kind.TRAINIUM).desired == 0
+    assert operator.group(Kind.TRAINIUM).scaled == 0
     operator.stop()
     operator.destroy()
     assert operator.aws.cloudformation.stack is None
@@ -154,26 +214,31 @@ def test_a_group_whose_deletion_failed_is_deleted_by_the_next_one(operator: Oper
     assert operator.aws.eks.groups == {}
 
 
-def test_an_interrupted_stop_goes_on_without_its_terminal(operator: Operator) -> None:
-    """Its nodes are not started anew: their guard would count anew, though EKS never ended them."""
+def test_an_interrupted_stop_goes_on_without_its_terminal(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes that it is ending are not started anew: their guard would count anew."""
+    trainium = operator.group(Kind.TRAINIUM)
+    monkeypatch.setattr(operator.aws, "_limits", None)  # for a while nothing guards them
     operator.start(Kind.TRAINIUM, HOUR)
+    trainium.suspended = ["ScheduledActions"]  # since then
     operator.aws.pace.fails = True
     with pytest.raises(DeploymentError, match="is Failed: an internal error"):
         operator.stop()
-    with pytest.raises(DeploymentError, match="are being ended, and EKS still reports 1"):
+    with pytest.raises(DeploymentError, match="are being ended, and there are to be 1 still"):
         operator.start(Kind.TRAINIUM)
     with pytest.raises(DeploymentError, match="is Failed"):
         operator.destroy()
     assert operator.aws.cloudformation.stack  # which would be deleted with nodes that go on
-    operator.aws.pace.fails = False
-    assert operator.group(Kind.TRAINIUM).desired == 1
+    trainium.suspended = []
+    assert trainium.scaled == 1
     operator.aws.clock.advance(HOUR / 4)
-    assert operator.group(Kind.TRAINIUM).nodes == []
+    assert trainium.nodes == []
 
 
 @pytest.mark.parametrize("is_accepted", [False, True])
 def test_a_stop_at_another_terminal_ends_a_start(operator: Operator, is_accepted: bool) -> None:
-    """Before EKS takes the size, the stop has nothing to end, and its schedule asks each hour."""
+    """Before EKS takes the size, the stop has nothing to end."""
     group = operator.group(Kind.TRAINIUM)
 
     def stop(moment: str) -> None:
@@ -185,7 +250,7 @@ def test_a_stop_at_another_terminal_ends_a_start(operator: Operator, is_accepted
     operator.aws.boundary = stop
     with pytest.raises(DeploymentError, match="were stopped while they were being started"):
         operator.start(Kind.TRAINIUM)
-    assert group.desired == 0 or not is_accepted
+    assert group.scaled == 0 or not is_accepted
     operator.aws.clock.advance(HOUR / 2)
     assert group.nodes == []
 
@@ -195,7 +260,7 @@ def test_nodes_that_somebody_started_without_a_guard_get_one(
 ) -> None:
     monkeypatch.setattr(operator.aws, "_limits", None)  # until then nothing guards them
     operator.start(Kind.TRAINIUM, HOUR)
-    del operator.aws.scheduler.groups["article-guard"]["trainium-1-to-zero"]
+    operator.group(Kind.TRAINIUM).actions.clear()
     operator.start(Kind.TRAINIUM)
     left = guarded(operator) - operator.aws.clock.seconds
     assert left == pytest.approx(4 * HOUR, rel=0.02)
@@ -203,7 +268,6 @@ def test_nodes_that_somebody_started_without_a_guard_get_one(
 
 def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(operator: Operator) -> None:
     """Also if they were asked for just now."""
-    operator.aws.pace.report = 110
     interrupted_once_asked(operator, 1, lambda: operator.start(Kind.TRAINIUM))
     operator.generations["compile"] = 2
     operator.deploy()
@@ -217,45 +281,8 @@ def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(operator: O
     operator.aws.clock.advance(HOUR)
     assert operator.aws.eks.groups.keys() == {"trainium-2", "compile-2"}
     assert operator.group(Kind.TRAINIUM).nodes == []
-
-    # And its guard stays: CloudFormation may fail to delete it.
-    operator.start(Kind.TRAINIUM)
-    schedules = operator.aws.scheduler.groups["article-guard"]
-    assert {"trainium-1-to-zero", "trainium-2-to-zero"} <= schedules.keys()
-
-
-def test_the_guard_is_seen_to_act_once_before_there_are_nodes(operator: Operator) -> None:
-    operator.prove()
-    statuses = [update["status"] for update in operator.group(Kind.TRAINIUM).updates]
-    assert statuses == ["Successful"] * 2  # by the command itself, and by the schedule
-
-    def proved() -> list[Kind]:
-        groups = nodes.groups(operator.deployment)
-        return [group.kind for group in groups if guard.is_proved(operator.deployment, group)]
-
-    assert proved() == [*Kind]
-    operator.aws.clock.advance(24 * HOUR)
-    assert len(operator.group(Kind.TRAINIUM).updates) == 2
-
-    operator.generations["compile"] = 2
-    operator.deploy()
-    operator.aws.clock.advance(HOUR)
-    assert proved() == [Kind.TRAINIUM]
-
-
-def test_a_guard_that_may_not_act_is_not_proved(operator: Operator) -> None:
-    operator.aws.scheduler.is_denied = True
-    with pytest.raises(DeploymentError, match="the guard of the trainium nodes and compile nodes"):
-        operator.prove()
-    (group, _) = nodes.groups(operator.deployment)
-    assert not guard.is_proved(operator.deployment, group)
-
-
-def test_a_group_has_no_more_nodes_than_it_may_and_none_is_taken_away(operator: Operator) -> None:
-    guard.start(operator.deployment, Kind.COMPILE, 7)
-    assert operator.group(Kind.COMPILE).desired == 4
-    guard.start(operator.deployment, Kind.COMPILE, 1)
-    assert operator.group(Kind.COMPILE).desired == 4
+    operator.start(Kind.TRAINIUM, HOUR)
+    assert guarded(operator) - operator.aws.clock.seconds > 3.8 * HOUR
 
 
 SEQUENCES: Final = 200
@@ -295,9 +322,7 @@ def starts(*waits: float) -> st.SearchStrategy[Action]:
 
 
 STARTS: Final = starts(0.0, 10 * MINUTE, 2 * HOUR)
-ENDS: Final = st.sampled_from(
-    [Operator.stop, Operator.stop, Operator.prove, Operator.deploy, Operator.destroy]
-)
+ENDS: Final = st.sampled_from([Operator.stop, Operator.stop, Operator.deploy, Operator.destroy])
 FAULTS: Final = st.sampled_from([interrupt, interrupt, lose, throttle])
 ELSEWHERE: Final = st.one_of(starts(0.0, 10 * MINUTE), ENDS)
 """What somebody does at a second terminal, while the first one is held up."""
@@ -329,17 +354,19 @@ class Commands(RuleBasedStateMachine):
 
     @rule(
         update=st.sampled_from([5.0, 20.0, 90.0, 8 * MINUTE]),
-        report=st.sampled_from([0.0, 30.0, 110.0]),
+        late=st.sampled_from([0.0, 10.0, 115.0]),
         capacity=st.sampled_from([3 * MINUTE, 90 * MINUTE, 3 * HOUR, None]),
         fails=st.sampled_from([False, False, True]),
         strict=st.booleans(),
+        refuses=st.sampled_from([False, False, True]),
+        contends=st.sampled_from([False, False, True]),
     )
-    def change_of_pace(
-        self, update: float, report: float, capacity: float | None, fails: bool, strict: bool
-    ) -> None:
+    def change_of_pace(self, strict: bool, **changes: Any) -> None:
+        """Updates that fail are refused or carried out wrongly, and so are changes of a guard."""
         pace = self.aws.pace
         pace.refuses_no_change = strict
-        pace.update, pace.report, pace.capacity, pace.fails = update, report, capacity, fails
+        for name, value in changes.items():
+            setattr(pace, name, value)
 
     @rule(
         generation=st.integers(1, 2),
@@ -364,7 +391,6 @@ class Commands(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Left alone, nodes are gone within their limit."""
         try:
-            self.aws.pace.fails = False
             self.aws.clock.advance(5 * HOUR)
             assert not any(group.nodes for group in self.aws.eks.groups.values())
         finally:

@@ -38,7 +38,7 @@ from tests.made import ROOT
 @pytest.mark.parametrize(
     ("deployment", "names"),
     [
-        (at({"compiling": {"node": "trainium"}}), [*STAGES[:5], "start", "compile", *STAGES[7:]]),
+        (at({"compiling": {"node": "trainium"}}), [*STAGES[:4], "start", "compile", *STAGES[6:]]),
         # Its services compile when they start.
         (
             Deployment(load(ROOT / "experiments/dflash.yaml"), "any", "any"),

@@ -1,5 +1,6 @@
 """A stage that cannot reach its end says why, and ends only what is of no more use."""
 
+import datetime
 import signal
 import sys
 from collections.abc import Callable
@@ -67,12 +68,39 @@ def test_nodes_that_can_never_start_are_not_left_to_start_later(
     assert (sizes(aws), api.created) == ([0, 0], [])
 
 
-def test_what_failed_earlier_does_not_fail_a_start(aws: FakeAws, deployment: Deployment) -> None:
+def test_what_failed_earlier_does_not_fail_a_start(
+    aws: FakeAws, deployment: Deployment, api: Objects
+) -> None:
     with_nodes(aws)
     aws.facts.activities = [{"StatusCode": "InProgress"}]
     aws.eks.groups["trainium-1"].issues = [{"code": "VcpuLimitExceeded", "message": "it failed"}]
     (group, _) = nodes.groups(deployment)
-    assert [*why_no_nodes(deployment, group)] == ["no node yet: VcpuLimitExceeded: it failed"]
+    # Nor what has run for less than 20 minutes.
+    aws.facts.scaled = [{"InstanceId": "i-0", "LifecycleState": "InService"}]
+    launched = aws.clock.now() - datetime.timedelta(minutes=19)
+    aws.facts.instances = [{"InstanceId": "i-0", "LaunchTime": launched}]
+    with connected(deployment) as client:
+        why = [*why_no_nodes(deployment, client, group)]
+    assert why == ["no node yet: VcpuLimitExceeded: it failed"]
+
+
+@pytest.mark.parametrize(("stage", "kind"), [(Start, "trainium"), (Compile, "compile")])
+def test_nodes_that_do_not_join_are_ended_with_the_reason(
+    stage: type[Stage], kind: str, aws: FakeAws, deployment: Deployment, api: Objects
+) -> None:
+    """They run, but the cluster lacks what would make them ready."""
+    with_nodes(aws)
+    put(aws, "any")
+    not_ready = {"conditions": [{"type": "Ready", "status": "False"}]}
+    labels = {NODE_GROUP_LABEL: kind}
+    spec = {"providerID": "aws:///us-east-2b/i-0"}
+    api.lists["nodes"] = [{"metadata": meta(kind, labels), "spec": spec, "status": not_ready}]
+    aws.facts.scaled = [{"InstanceId": "i-0", "LifecycleState": "InService"}]
+    launched = aws.clock.now() - datetime.timedelta(minutes=21)
+    aws.facts.instances = [{"InstanceId": "i-0", "LaunchTime": launched}]
+    with pytest.raises(StageFailed, match=rf"i-0 of the {kind} nodes .* vpc-cni .* access entry"):
+        performed(stage(deployment))
+    assert sizes(aws) == [0, 0]
 
 
 def nodes_with_devices(*states: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -242,5 +270,6 @@ def test_without_a_terminal_no_node_is_started_unasked(
     printed = capsys.readouterr()
     assert "1 x trn2.48xlarge: 35.76 USD an hour, for 4.0 hours at most" in printed.out
     assert printed.err == "there is no terminal to ask on; YES=1 begins without asking\n"
-    assert (sizes(aws), aws.scheduler.groups) == ([0, 0], {"article-guard": {}})
+    assert sizes(aws) == [0, 0]
+    assert not any(call.startswith("autoscaling:Put") for call in aws.calls)
     assert f"make stop EXPERIMENT={deployment.file}" in printed.out

@@ -203,6 +203,12 @@ def test_what_is_not_in_the_total_is_named_as_another_way_to_buy(
     assert ("8 h for 308.14 USD" in text) is ("Capacity Block" in rows)
 
 
+def test_a_capacity_block_is_bought_with_the_tags_of_the_file() -> None:
+    text = page(of(BLOCK | {"aws.tags": {"owner": "me"}}), "mine.yaml", 400)
+    assert "Tags=[{Key=Experiment,Value=article},{Key=owner,Value=me}]'" in text
+    assert "purchase-capacity-block" not in page(of(BLOCK), "mine.yaml", 400)
+
+
 def test_the_first_figure_costs_less_than_ten_dollars_on_demand() -> None:
     first = load(EXPERIMENTS / "first.yaml")
     assert first.compile_instance.name == "r7i.4xlarge"

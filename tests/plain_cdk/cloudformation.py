@@ -1,12 +1,13 @@
 """A small CloudFormation, as the CDK CLI speaks to it: it keeps templates, and makes no resource.
 
-Like the real one it takes a moment, refuses to change what is the same, resolves the outputs of
-other stacks when it carries out a change, keeps what a template says to retain, and refuses to make
-that again unless it is asked to take it back. Values of outputs are made up. It serves HTTP on
-loopback (AWS CloudFormation API Reference, 2010-05-15).
+Like the real one it takes a moment, refuses to change what is the same, resolves imports when it
+carries out a change, and rolls back one that takes away or changes an export in use, keeps what a
+template says to retain, and refuses to make that again unless it is asked to take it back. Values
+of outputs are made up. It serves HTTP on loopback (AWS CloudFormation API Reference, 2010-05-15).
 """
 
 import contextlib
+import functools
 import json
 import re
 import threading
@@ -50,6 +51,7 @@ class Stack:
     name: str
     id: str
     status: str = "REVIEW_IN_PROGRESS"
+    reason: str = ""
     body: str = "{}"
     parameters: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -60,19 +62,23 @@ class Stack:
 
     @property
     def template(self) -> Fields:
-        # The bootstrap's is YAML, as which JSON takes a hundred times as long to read.
-        is_json = self.body.startswith("{")
-        parsed: Fields = json.loads(self.body) if is_json else YAML(typ="safe").load(self.body)
-        return parsed
+        return _parsed(self.body)
 
-    def go(self, status: str) -> None:
+    @property
+    def exports(self) -> dict[str, Any]:
+        """What each export of the template refers to, by its name."""
+        outputs = self.template.get("Outputs", {}).values()
+        return {str(each["Export"]["Name"]): each["Value"] for each in outputs if "Export" in each}
+
+    def go(self, status: str, reason: str = "") -> None:
         """An event, as the stack's own or on its way to it."""
-        self.status, now = status, time.time()
+        self.status, self.reason, now = status, reason, time.time()
         self.done_at = now + MOMENT
         moment = time.strftime("%Y-%m-%dT%H:%M:%S.999Z", time.gmtime(now))
         event = {"EventId": f"{self.id}/{len(self.events)}", "Timestamp": moment}
         event |= {"LogicalResourceId": self.name, "PhysicalResourceId": self.id}
         event |= {"ResourceType": "AWS::CloudFormation::Stack", "ResourceStatus": status}
+        event |= {"ResourceStatusReason": reason} if reason else {}
         self.events.insert(0, {**event, "StackId": self.id, "StackName": self.name})
 
 
@@ -109,6 +115,7 @@ class CloudFormation:
             "StackName": stack.name,
             "StackId": stack.id,
             "StackStatus": stack.status,
+            "StackStatusReason": stack.reason,
         }
         described |= {"CreationTime": "2026-01-01T00:00:00Z", "Outputs": outputs}
         tags = [{"Key": k, "Value": v} for k, v in stack.tags.items()]
@@ -175,16 +182,16 @@ class CloudFormation:
     def execute_change_set(self, region: str, request: Fields) -> Fields:
         stack = self._stack(region, request["StackName"])
         after = self._change_set(region, request)["after"]
-        for each in _outputs_of_others(after.template):
-            producer = self.stacks.get((each["Region"], each["StackName"]))
-            if not producer or each["OutputName"] not in producer.outputs:
-                raise Refused("ValidationError", f"{stack.name}: no such output: {each}")
+        stack.change_sets.clear()
+        if reason := self._missing(region, after) or self._in_use(region, stack, after.exports):
+            verb = "" if stack.status == "REVIEW_IN_PROGRESS" else "UPDATE_"
+            stack.go(f"{verb}ROLLBACK_IN_PROGRESS", reason)
+            return {}
         stack.body, stack.parameters, stack.tags = after.body, after.parameters, after.tags
         values = {k: v["Value"] for k, v in after.template.get("Outputs", {}).items()}
         made_up = {k: f"{stack.name}-{k}" for k, v in values.items() if not isinstance(v, str)}
         stack.outputs = values | made_up
         verb = "CREATE" if stack.status == "REVIEW_IN_PROGRESS" else "UPDATE"
-        stack.change_sets.clear()
         stack.go(f"{verb}_IN_PROGRESS")
         self.changed.append(stack.name)
         self._made(region, stack)
@@ -197,9 +204,33 @@ class CloudFormation:
 
     def delete_stack(self, region: str, request: Fields) -> Fields:
         stack = self._stack(region, request["StackName"])
+        if reason := self._in_use(region, stack, {}):
+            stack.go(stack.status, f"Delete canceled. {reason}")
+            return {}
         self.retained |= set(_retained(stack.template))
         stack.go("DELETE_IN_PROGRESS")
         return {}
+
+    def _others(self, region: str, stack: Stack) -> list[Stack]:
+        here = [each for (where, _), each in self.stacks.items() if where == region]
+        return [each for each in here if each.id != stack.id and each.status != "DELETE_COMPLETE"]
+
+    def _missing(self, region: str, after: Stack) -> str | None:
+        """The event of a change that imports what no stack exports."""
+        exported = {name for each in self._others(region, after) for name in each.exports}
+        missing = sorted({*_imports(after.template)} - exported)
+        return (
+            f"No export named {missing[0]} found. Rollback requested by user." if missing else None
+        )
+
+    def _in_use(self, region: str, stack: Stack, exports: Fields) -> str | None:
+        """The event of a change after which ``stack`` would have ``exports``."""
+        for other in self._others(region, stack):
+            for name in sorted({*_imports(other.template)} & stack.exports.keys()):
+                if exports.get(name) != stack.exports[name]:
+                    verb = "update" if name in exports else "delete"
+                    return f"Cannot {verb} export {name} as it is in use by {other.name}."
+        return None
 
     def _stack(self, region: str, name: str) -> Stack:
         """By its name or id, as it is by now."""
@@ -255,6 +286,13 @@ class CloudFormation:
         thread.join()
 
 
+@functools.cache
+def _parsed(body: str) -> Fields:
+    # The bootstrap's is YAML, as which JSON takes a hundred times as long to read.
+    parsed: Fields = json.loads(body) if body.startswith("{") else YAML(typ="safe").load(body)
+    return parsed
+
+
 def _name(name_or_arn: str) -> str:
     return name_or_arn.split("/")[1] if name_or_arn.startswith("arn:") else name_or_arn
 
@@ -288,10 +326,10 @@ def _retained(template: Fields) -> Iterator[str]:
             yield json.dumps(resource["Properties"].get(_NAMES[resource["Type"]]))
 
 
-def _outputs_of_others(value: Any) -> Iterator[Fields]:
+def _imports(value: Any) -> Iterator[str]:
     match value:
-        case {"Fn::GetStackOutput": reference}:
-            yield reference
+        case {"Fn::ImportValue": str(name)}:
+            yield name
         case dict() | list():
             for item in value.values() if isinstance(value, dict) else value:
-                yield from _outputs_of_others(item)
+                yield from _imports(item)

@@ -6,19 +6,33 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from aws_cdk import App
 
+from app import compose
+from experiment import load
 from rehearsal.aws.client import Aws, embedded_aws
 from tests.conftest import edited
+from tests.experiment.files import VANILLA, of_file, swept
+from tests.matrix import IN_A_CLUSTER, MATRIX
 from tests.plain_cdk.cloudformation import CloudFormation, Stack
-from tests.synthesis import ROOT
+from tests.synthesis import CONTEXT, ROOT
 
 SECTION: Final = (
     (ROOT / "README.md").read_text().split("\n## With the CDK alone")[1].split("\n## ")[0]
 )
 COMMANDS: Final = [line.split("#")[0].split() for line in re.findall("^cdk .*", SECTION, re.M)]
+NAMED_IMAGE: Final = {"benchmark.image": "registry.example/benchmark:1"}
+"""It is not built, which would need Docker."""
+SAME_PLACE: Final = {
+    "name": "article",
+    "aws.region": "us-east-2",
+    "aws.availability_zones": ["us-east-2a", "us-east-2c"],
+    "capacity.availability_zone": "us-east-2c",
+}
+GUEST: Final = MATRIX[IN_A_CLUSTER]
 HURRY: Final = ROOT / "tests/plain_cdk/hurry.cjs"
 
 Run = Callable[..., str]
@@ -55,7 +69,7 @@ def cloudformation(aws: Aws) -> CloudFormation:
 
 @pytest.fixture
 def run(aws: Aws, cloudformation: CloudFormation, tmp_path: Path) -> Iterator[Run]:
-    """Runs what has to succeed, with the account's credentials; returns what it printed."""
+    """Runs a command with the account's credentials; returns what it printed."""
     path = [str(Path(sys.executable).parent), str(ROOT / "node_modules/.bin"), os.environ["PATH"]]
     with cloudformation.serving() as url:
         environment = {**aws.environment} | {
@@ -67,7 +81,9 @@ def run(aws: Aws, cloudformation: CloudFormation, tmp_path: Path) -> Iterator[Ru
             "NODE_OPTIONS": f"{os.environ['NODE_OPTIONS']} --require {HURRY}",
         }
 
-        def run(*command: str, output: str = "unused", validation: str = "false") -> str:
+        def run(
+            *command: str, output: str = "unused", validation: str = "false", status: int = 0
+        ) -> str:
             where = {"CDK_OUTPUT": str(tmp_path / output), "CDK_VALIDATION": validation}
             result = subprocess.run(
                 command,
@@ -78,7 +94,7 @@ def run(aws: Aws, cloudformation: CloudFormation, tmp_path: Path) -> Iterator[Ru
                 text=True,
                 check=False,
             )
-            assert result.returncode == 0, result.stdout
+            assert result.returncode == status, result.stdout
             return result.stdout
 
         yield run
@@ -95,8 +111,7 @@ def test_every_command_of_the_readme(
         "destroy",
     ]
     bootstrap, synth, diff, deploy, destroy = COMMANDS
-    # A named image is not built, which would need Docker.
-    file = str(edited(tmp_path, {"benchmark.image": "registry.example/benchmark:1"}))
+    file = str(edited(tmp_path, NAMED_IMAGE))
     example = "experiment=experiments/mine.yaml"
     words = [word.replace(example, f"experiment={file}") for word in synth]
     run(*words, output="plain", validation="true")
@@ -132,3 +147,39 @@ def test_every_command_of_the_readme(
     assert not cloudformation.standing.keys() & {*order}
     # The bucket and the logs are taken back: their names have the account.
     assert deployed()[-1] == order[-1]
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [{}, of_file("first") | SAME_PLACE, swept(), VANILLA, {}],
+        [GUEST, GUEST | {"aws.administrator_role": "arn:aws:iam::111122223333:role/Team"}, GUEST],
+    ],
+    ids=["one chip, a sweep, jobs", "another administrator of a cluster that exists"],
+)
+def test_updates_do_not_meet_an_export_in_use(
+    shapes: list[dict[str, Any]], run: Run, cloudformation: CloudFormation, aws: Aws, tmp_path: Path
+) -> None:
+    """Each goes from one shape of the stacks to the next, and the last is the first again."""
+
+    def cdk(command: str, *arguments: str, status: int = 0) -> str:
+        return run("cdk", command, "--app", str(assembly), *arguments, status=status)
+
+    for number, changes in enumerate(shapes):
+        experiment = load(edited(tmp_path, changes | NAMED_IMAGE))
+        assembly = tmp_path / str(number)
+        app = App(outdir=str(assembly), context=CONTEXT)
+        compose(app, experiment, aws.account)
+        app.synth()
+        if number == 0:
+            cdk("bootstrap")
+        cdk("deploy", "--all", "--require-approval", "never", "--concurrency", "4")
+        for file in assembly.glob("*.template.json"):
+            stack = file.name.removesuffix(".template.json")
+            assert cloudformation.standing[stack] == file.read_text()
+    # What others use goes after them.
+    cluster = f"{experiment.name}-cluster"
+    refused = cdk("destroy", cluster, "--exclusively", "--force", status=1)
+    assert f"Failed to destroy {cluster}" in refused
+    cdk("destroy", "--all", "--force")
+    assert cloudformation.standing.keys() == {"CDKToolkit"}

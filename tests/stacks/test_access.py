@@ -173,7 +173,7 @@ def test_what_pods_may_start_only_scales_to_zero(each: Synthesised) -> None:
     definition = json.loads(resolved(machine["Properties"]["DefinitionString"]))
     tasks = [state for state in definition["States"].values() if state["Type"] == "Task"]
     sizes = [state["Parameters"]["ScalingConfig"] for state in tasks]
-    assert sizes == [{"MinSize": 0, "DesiredSize": 0}]
+    assert sizes == [{"MinSize": 0, "DesiredSize": 0, "MaxSize": 1}]
 
 
 def test_nothing_outside_the_cluster_can_reach_a_pod(each: Synthesised) -> None:

@@ -15,7 +15,7 @@ from stacks.delivery import AUDIENCE, ISSUER
 from tests.conftest import edited
 from tests.stacks.templates import listed
 from tests.stacks.test_snapshots import STACKS
-from tests.synthesis import ACCOUNT, CONTEXT
+from tests.synthesis import ACCOUNT, CONTEXT, Synthesised
 
 DELIVERY = {"repository": "us/here", "branch": "main", "environment": "aws"}
 READING = ("Describe", "Get", "List")
@@ -63,11 +63,19 @@ def trust(template: dict[str, Any], role: str) -> dict[str, Any]:
     return dict(statement)
 
 
-def test_the_roles_of_guards_have_a_name_that_it_may_pass(template: dict[str, Any]) -> None:
-    """CloudFormation leaves 25 characters of the stack's name, and names have up to 20 of them."""
-    (arn,) = allowed(template, "Deploy")["iam:PassRole"]
-    known = arn.rpartition("role/")[2].removesuffix("*").removeprefix("article")
-    assert f"{'a' * 20}-trainium"[:25].startswith(f"{'a' * 20}{known}")
+def test_guards_are_of_its_own_node_groups(
+    template: dict[str, Any], synthesised: Synthesised
+) -> None:
+    """EKS calls a scaling group after the node group, which CloudFormation calls after its id."""
+    arns = allowed(template, "Deploy")["autoscaling:PutScheduledUpdateGroupAction"]
+    names = [arn.rpartition("autoScalingGroupName/eks-")[2].removesuffix("*") for arn in arns]
+    resources = synthesised.template("trainium")["Resources"].items()
+    ids = [id for id, resource in resources if resource["Type"] == "AWS::EKS::Nodegroup"]
+    assert len(ids) == len(names) == 2
+    assert all(any(id.startswith(name) for name in names) for id in ids)
+    assert '{"StringEquals": {"aws:ResourceTag/eks:cluster-name": "article"}}' in json.dumps(
+        template
+    )
 
 
 def test_it_is_sound(tmp_path: Path) -> None:
@@ -106,17 +114,17 @@ def test_a_deploy_changes_the_experiment_alone(template: dict[str, Any]) -> None
     by_action = allowed(template, "Deploy")
     changing = {a for a in by_action if not a.partition(":")[2].startswith(READING)}
     assert changing == {
+        "autoscaling:PutScheduledUpdateGroupAction",
+        "autoscaling:UpdateAutoScalingGroup",
         "eks:UpdateNodegroupConfig",
-        "iam:PassRole",
         "s3:PutObject",
-        "scheduler:CreateSchedule",
-        "scheduler:UpdateSchedule",
         "states:StopExecution",
         "sts:AssumeRole",
     }
     for action in changing:
+        if action.startswith("autoscaling:"):
+            continue  # by the cluster, above
         for resource in by_action[action]:
-            assert resource != "*"
             assert "article" in resource or resource.startswith(
                 f"arn:aws:iam::{ACCOUNT}:role/cdk-hnb659fds-"
             )

@@ -55,7 +55,7 @@ def test_every_name_of_a_cluster_is_the_existing_ones(guest: Synthesised) -> Non
     assert len(names) > 10
     assert {*names} == {CLUSTER}
     text = json.dumps([guest.template(stack) for stack in guest.stacks])
-    for place in ("cluster/", "nodegroup/", "--cluster-name ", "update-kubeconfig --name "):
+    for place in ("cluster/", "--cluster-name ", "update-kubeconfig --name "):
         assert place + CLUSTER in text
         assert place + "guest" not in text
     (machine,) = (r for _, r in guest.resources("AWS::StepFunctions::StateMachine"))

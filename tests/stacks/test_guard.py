@@ -7,24 +7,13 @@ from tests.stacks.templates import listed, node_group, outputs, statements
 from tests.synthesis import ACCOUNT, Synthesised
 
 
-def test_outputs_name_each_group_with_its_guard_and_the_stopper(synthesised: Synthesised) -> None:
+def test_outputs_name_each_group_and_the_stopper(synthesised: Synthesised) -> None:
     """By which the commands find them."""
     named = outputs(synthesised, "trainium")
     resources = synthesised.template("trainium")["Resources"]
     for prefix, kind in (("", "trainium"), ("Compile", "compile")):
         group, _ = named[f"{prefix}NodeGroup"]["Fn::GetAtt"]
         assert resources[group]["Properties"] == node_group(synthesised, kind)
-        role, _ = named[f"{prefix}GuardRole"]["Fn::GetAtt"]
-        (statement,) = (
-            statement
-            for resource in resources.values()
-            if resource["Type"] == "AWS::IAM::Policy"
-            and {"Ref": role} in resource["Properties"]["Roles"]
-            for statement in resource["Properties"]["PolicyDocument"]["Statement"]
-        )
-        assert node_group(synthesised, kind)["Tags"]["Guarded"] == kind
-        assert statement["Condition"] == {"StringEquals": {"aws:ResourceTag/Guarded": kind}}
-    assert resources[named["GuardGroup"]["Ref"]]["Properties"]["Name"] == "article-guard"
     machine = resources[named["Stopper"]["Ref"]]["Properties"]
     group, _ = named["NodeGroup"]["Fn::GetAtt"]
     assert group in json.dumps(machine["DefinitionString"])

@@ -9,15 +9,15 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
-from deployment import guard
 from experiment import Experiment
+from experiment.cost import guard_hours
 from experiment.rules.measurement import MOST_CELLS
 from experiment.variants import variants
 from spectap import metrics as catalogue
 from spectap import names
 from stacks.observability import ObservabilityStack
 from tests.matrix import LADDER, SWEEP, VANILLA
-from tests.stacks.templates import outputs, widgets
+from tests.stacks.templates import widgets
 from tests.synthesis import Synthesised
 
 
@@ -148,7 +148,7 @@ def test_isolated_variants_are_drawn_over_the_time_range_and_have_no_alarm(
 ) -> None:
     """They are measured one after the other, so no curve would meet its baseline's."""
     isolated = of_matrix(name)
-    kinds = {"ecc-errors", "guard-drops", "guard-fails", "node-idle"}
+    kinds = {"ecc-errors", "guard-late", "node-idle"}
     expected = {f"{isolated.experiment.name}-{kind}" for kind in kinds}
     assert {alarm["AlarmName"] for _, alarm in _alarms(isolated)} == expected
     graphs = [*_graphs(isolated.template("observability"))]
@@ -157,15 +157,18 @@ def test_isolated_variants_are_drawn_over_the_time_range_and_have_no_alarm(
     assert bool(graphs) == (name == SWEEP)  # jobs publish no metric
 
 
-def test_a_guard_that_fails_twice_in_half_an_hour_raises_an_alarm(synthesised: Synthesised) -> None:
-    alarms = [alarm for name, alarm in _alarms(synthesised) if name.startswith("Guard")]
-    group = outputs(synthesised, "trainium")["GuardGroup"]["Ref"]
-    name = synthesised.template("trainium")["Resources"][group]["Properties"]["Name"]
-    assert {a["MetricName"] for a in alarms} == {"TargetErrorCount", "InvocationDroppedCount"}
-    for alarm in alarms:
-        assert alarm["Dimensions"] == [{"Name": "ScheduleGroup", "Value": name}]
-        assert (alarm["Threshold"], alarm["EvaluationPeriods"]) == (2, 1)
-        assert alarm["Period"] >= 2 * guard.INTERVAL.seconds
+def test_nodes_that_outlive_their_guard_raise_an_alarm(
+    of_matrix: Callable[[str], Synthesised],
+) -> None:
+    for synthesised in map(of_matrix, ("article", SWEEP)):
+        ((_, alarm),) = [each for each in _alarms(synthesised) if each[0].startswith("GuardLate")]
+        (metric,) = (each["MetricStat"] for each in alarm["Metrics"])
+        name = metric["Metric"]["MetricName"]
+        assert (name, metric["Stat"]) == ("node_neuroncore_utilization", "SampleCount")
+        # Nodes that begin and end within a period are there in one more than they take.
+        hours = metric["Period"] * (alarm["EvaluationPeriods"] - 2) / 3600
+        assert guard_hours(synthesised.experiment) + 0.25 <= hours <= 22.5
+        assert (alarm["Threshold"], alarm["TreatMissingData"]) == (0, "notBreaching")
 
 
 def test_two_experiments_share_no_name_and_no_stack(

@@ -32,7 +32,7 @@ def test_every_stack_is_there_with_its_region_and_the_tag_it_is_found_by(each: S
     for name, stack in stacks.items():
         expected = budget_region(region) if name.endswith("budget") else region
         assert stack["environment"] == f"aws://unknown-account/{expected}", name
-        assert stack["properties"].get("tags") == {"Experiment": each.experiment.name}, name
+        assert stack["properties"].get("tags") == each.experiment.tags, name
     # Preflight looks for these, and asks for the bootstrap that they need.
     needed = [stack["properties"]["requiresBootstrapStackVersion"] for stack in stacks.values()]
     assert max(needed) == BOOTSTRAP_VERSION
@@ -88,18 +88,6 @@ def test_everything_is_allowed_only_where_nothing_narrower_can_be(each: Synthesi
 
 
 UNTAGGABLE = {
-    # Their schema has no tags.
-    "AWS::CloudWatch::Dashboard",
-    "AWS::EC2::SecurityGroupEgress",
-    "AWS::EC2::SecurityGroupIngress",
-    "AWS::EC2::Route",
-    "AWS::EC2::SubnetRouteTableAssociation",
-    "AWS::EC2::VPCGatewayAttachment",
-    "AWS::IAM::Policy",
-    "AWS::Lambda::LayerVersion",
-    "AWS::S3::BucketPolicy",
-    "AWS::SNS::Subscription",
-    "AWS::SNS::TopicPolicy",
     # The CDK's own custom resources, and what they are not told.
     "Custom::AWSCDK-EKS-HelmChart",
     "Custom::AWSCDK-EKS-KubernetesResource",
@@ -107,19 +95,39 @@ UNTAGGABLE = {
 }
 
 
-def test_every_taggable_resource_carries_the_experiments_name(each: Synthesised) -> None:
-    missing = [
-        f"{logical_id} ({resource['Type']})"
+def _is_taggable(kind: str) -> bool:
+    """By cfn-lint's copy of the resource registry."""
+    if kind in UNTAGGABLE:
+        return False
+    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-2", kind).schema
+    return bool(schema.get("tagging", {}).get("taggable", schema.get("taggable")))
+
+
+def test_every_taggable_resource_carries_the_tags_of_the_file(each: Synthesised) -> None:
+    untagged = [
+        f"{logical_id} ({resource['Type']}) {tag}"
         for logical_id, resource in each.resources()
-        if resource["Type"] not in UNTAGGABLE and not _is_tagged(resource, each.experiment.name)
+        if _is_taggable(resource["Type"])
+        for tag in each.experiment.tags.items()
+        if not _has_tag(resource.get("Properties", {}), *tag)
     ]
-    assert missing == []
+    assert untagged == []
 
 
-def _is_tagged(resource: dict[str, Any], name: str) -> bool:
-    """Whether a tag Experiment=name stands in it, in any of CloudFormation's three spellings."""
-    text = json.dumps(resource.get("Properties", {}))
-    return f'"Key": "Experiment", "Value": "{name}"' in text or f'"Experiment": "{name}"' in text
+def test_instances_volumes_and_interfaces_carry_them_too(each: Synthesised) -> None:
+    """EKS passes no tag of a node group on, and a tag policy would refuse the instance."""
+    for logical_id, template in each.resources("AWS::EC2::LaunchTemplate"):
+        listed = template["Properties"]["LaunchTemplateData"]["TagSpecifications"]
+        tags = {each["ResourceType"]: each["Tags"] for each in listed}
+        assert {"instance", "volume", "network-interface"} <= tags.keys(), logical_id
+        for key, value in each.experiment.tags.items():
+            assert all({"Key": key, "Value": value} in tagged for tagged in tags.values())
+
+
+def _has_tag(properties: dict[str, Any], key: str, value: str) -> bool:
+    """Whether the tag stands in it, in any of CloudFormation's three spellings."""
+    text = json.dumps(properties)
+    return f'"Key": "{key}", "Value": "{value}"' in text or f'"{key}": "{value}"' in text
 
 
 NAMES = {"AWS::S3::Bucket": "BucketName", "AWS::Logs::LogGroup": "LogGroupName"}

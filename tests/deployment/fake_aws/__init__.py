@@ -1,4 +1,4 @@
-"""A small AWS that takes its time: EKS, EventBridge Scheduler, Step Functions and CloudFormation.
+"""A small AWS that takes its time: EKS, Auto Scaling, Step Functions and CloudFormation.
 
 In memory, at the boundary of boto3's clients, with one clock that moves only when somebody waits or
 calls. It does late what AWS does late, refuses what AWS refuses, and fails where it is told to.
@@ -13,8 +13,9 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 
 from deployment import account, nodes
 from tests.deployment.fake_aws.cloudformation import CloudFormation
-from tests.deployment.fake_aws.eks import Eks, Machines, NodeGroup, Pace, Scheduler
+from tests.deployment.fake_aws.eks import Eks, Machines, NodeGroup, Pace
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION, Facts, Store
+from tests.deployment.fake_aws.scaling import AutoScaling
 from tests.deployment.fake_aws.service import HOUR, MINUTE, Answer, Client, Clock
 
 __all__ = ["ACCOUNT", "HOUR", "MINUTE", "REGION", "FakeAws", "Lost", "action"]
@@ -47,10 +48,10 @@ class FakeAws:
         guard may be later. Without limits nothing is held against them."""
         self.clock, self.pace = Clock(), Pace()
         self.eks = Eks(self.clock, self.pace)
-        self.scheduler = Scheduler(self.clock, self.eks)
-        self.machines = Machines(self.clock, self.eks)
-        self.cloudformation = CloudFormation(self.clock, self.eks, self.scheduler, experiment)
         self.facts, self.store = Facts(), Store(self.clock.now)
+        self.scaling = AutoScaling(self.clock, self.pace, self.eks, self.facts)
+        self.machines = Machines(self.clock, self.eks)
+        self.cloudformation = CloudFormation(self.clock, self.eks, experiment)
         self.calls: list[str] = []
         """What commands asked for, such as ``eks:DescribeCluster``."""
         self.requests: list[Answer] = []
@@ -73,7 +74,7 @@ class FakeAws:
     def client(self, service: str, region: str = REGION) -> Any:
         parts: dict[str, tuple[object, ...]] = {
             "eks": (self.eks, self.facts),
-            "scheduler": (self.scheduler,),
+            "autoscaling": (self.scaling, self.facts),
             "stepfunctions": (self.machines,),
             "cloudformation": (self.cloudformation,),
             "s3": (self.store, self.facts),
@@ -93,10 +94,10 @@ class FakeAws:
         """
         if self._limits is None:
             return
-        assert not self.scheduler.strays
+        assert not self.scaling.strays
         for group in self.eks.groups.values():
             if group.has_or_awaits_nodes:
-                latest, ends = self._latest(group, self._limits), self.scheduler.ends(group.name)
+                latest, ends = self._latest(group, self._limits), self.scaling.ends(group)
                 assert ends is not None, f"nothing will end {group}"
                 # Beyond its limit a group may only be one that its schedule asks for 0 by now.
                 late = f"{group} is ended {(ends - latest) / 60:.1f} minutes late"

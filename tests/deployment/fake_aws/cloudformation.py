@@ -1,7 +1,6 @@
 """CloudFormation: stacks are made, changed and deleted, among them the one with the node groups.
 
-What it began goes on without whoever asked. The guard's schedules and roles are made before the
-node groups and deleted after them, as the template says (tests/stacks/test_guard.py).
+What it began goes on without whoever asked.
 """
 
 import datetime
@@ -11,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.deployment.fake_aws.eks import Eks, Scheduler
-from tests.deployment.fake_aws.facts import ACCOUNT, REGION
+from tests.deployment.fake_aws.eks import Eks
+from tests.deployment.fake_aws.facts import REGION
 from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
 
 _OUTPUTS: Final = {"trainium": "NodeGroup", "compile": "CompileNodeGroup"}
-_ROLES: Final = {"trainium": "GuardRole", "compile": "CompileGuardRole"}
 
 
 Template = Mapping[str, int]
@@ -43,13 +41,13 @@ class Stack:
 class CloudFormation:
     """Its operations, as boto3 spells them, and what the CDK CLI has it do."""
 
-    def __init__(self, clock: Clock, eks: Eks, scheduler: Scheduler, experiment: str) -> None:
+    def __init__(self, clock: Clock, eks: Eks, experiment: str) -> None:
         self.stacks: dict[str, Stack] = {}
         self.fails = False
         """Whether what goes on now fails half-way."""
-        self._clock, self._eks, self._scheduler = clock, eks, scheduler
+        self._clock, self._eks = clock, eks
         self._experiment = experiment
-        self._name, self._guards = f"{experiment}-trainium", f"{experiment}-guard"
+        self._name = f"{experiment}-trainium"
 
     def describe_stacks(self, *, region: str, StackName: str | None = None) -> Answer:
         """One, or all of a region, with the outputs of the last complete deploy."""
@@ -68,10 +66,9 @@ class CloudFormation:
     def _described(self, stack: Stack) -> Answer:
         outputs = dict(stack.outputs)
         if stack.name == self._name:
-            outputs |= {"GuardGroup": self._guards, "Stopper": "stopper"}
+            outputs["Stopper"] = "stopper"
         for kind, name in stack.node_groups.items():
-            role = f"arn:aws:iam::{ACCOUNT}:role/{kind}"
-            outputs |= {_OUTPUTS[kind]: name, _ROLES[kind]: role}
+            outputs[_OUTPUTS[kind]] = name
         return {
             "StackName": stack.name,
             "StackStatus": stack.status,
@@ -94,7 +91,6 @@ class CloudFormation:
     def deploy(self, template: Template) -> None:
         """Begins to make or change the stack; the caller sees by its status how that ends."""
         stack = self.stack or self.add("trainium")
-        self._scheduler.groups.setdefault(self._guards, {})
         stack.status = "UPDATE_IN_PROGRESS"
         before = stack.template
         self._clock.after(MINUTE, lambda: self._change(stack, before, template))
@@ -115,14 +111,16 @@ class CloudFormation:
             stack.node_groups[kind] = f"{kind}-{generation}"
         for kind in before.keys() - template.keys():
             self._remove(stack.node_groups.pop(kind))
-        stack.template, stack.status = template, "UPDATE_COMPLETE"
+        stack.template = template
+        # Once EKS has made them.
+        self._clock.after(MINUTE, lambda: setattr(stack, "status", "UPDATE_COMPLETE"))
 
     def _remove(self, name: str | None) -> None:
         if name in self._eks.groups:
             self._eks.delete(name)
 
     def _delete(self, stack: Stack) -> None:
-        """The node groups first, and what guards them once they have gone."""
+        """The node groups first."""
         if self.fails:
             stack.status = "DELETE_FAILED"
             return
@@ -132,5 +130,4 @@ class CloudFormation:
         if self._eks.groups:
             self._clock.after(MINUTE, lambda: self._delete(stack))
             return
-        self._scheduler.groups.pop(self._guards, None)
         del self.stacks[stack.name]

@@ -226,6 +226,7 @@ class Cluster:
                 "labels": {NODE_GROUP_LABEL: node_label(self.experiment, TRAINIUM_NODES)},
                 "creationTimestamp": self._aws.clock.moment(since).isoformat(),
             },
+            "spec": {"providerID": f"aws:///us-east-2b/i-{number}"},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         }
 

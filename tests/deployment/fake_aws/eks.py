@@ -1,27 +1,17 @@
-"""EKS and its Auto Scaling groups: one cluster's managed node groups, and what ends their nodes.
+"""EKS: one cluster's managed node groups, and the state machine that ends nodes by it.
 
-An update is accepted, carried out later, and reported at yet another time. Meanwhile no other is
-accepted. Nodes come when there is capacity.
-
-EventBridge Scheduler calls EKS when a schedule's time has come: at its start and then at its rate
-until its end (User Guide, "Schedule types"). A failed call is tried again as the retry policy says.
+An update is accepted and carried out later. Meanwhile no other is accepted. Nodes come when there
+is capacity. Of sizes that somebody else gives an Auto Scaling group EKS knows nothing, and it sends
+those that it thinks have changed.
 """
 
 import datetime
 import itertools
-import json
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
 from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
-
-_AT: Final = "at(%Y-%m-%dT%H:%M:%S)"
-_RATE: Final = re.compile(r"rate\((\d+) minutes\)")
-_TARGET: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 
 
 @dataclass
@@ -30,8 +20,6 @@ class Pace:
 
     update: float = 20
     """From an accepted update until it is carried out."""
-    report: float = 30
-    """From an accepted update until DescribeNodegroup reports the size."""
     capacity: float | None = 5 * MINUTE
     """From a carried out update until nodes have joined. None: there is no capacity."""
     drain: float = 3 * MINUTE
@@ -41,6 +29,12 @@ class Pace:
     """Whether updates that are carried out now fail."""
     refuses_no_change: bool = False
     """Whether an update to the sizes that a group has is refused."""
+    refuses: bool = False
+    """Whether every update is, because of the group's health."""
+    late: float = 10
+    """From the time of a scheduled action until it is carried out."""
+    contends: bool = False
+    """Whether Auto Scaling refuses changes of scheduled actions."""
 
 
 @dataclass
@@ -54,8 +48,15 @@ class NodeGroup:
     desired: int = 0
     """What EKS has accepted last."""
     scaled: int = 0
-    """What Auto Scaling was told last, by an update that is carried out."""
-    reported: int = 0
+    """The desired capacity of its Auto Scaling group."""
+    most: int = 4
+    """The largest of that."""
+    suspended: list[str] = field(default_factory=list)
+    """Processes of Auto Scaling."""
+    protects: bool = False
+    """Whether new instances are protected from scale-in."""
+    actions: dict[str, Answer] = field(default_factory=dict)
+    """Scheduled, by their names."""
     nodes: list[float] = field(default_factory=list)
     """When each joined."""
     asked_at: float = 0
@@ -71,7 +72,8 @@ class NodeGroup:
     @property
     def has_or_awaits_nodes(self) -> bool:
         """Whether it is to have nodes, and is not being deleted."""
-        return self.desired > 0 and self.status != "DELETING"
+        awaits = self.is_busy and self.desired > 0
+        return (self.scaled > 0 or awaits) and self.status != "DELETING"
 
 
 class Eks:
@@ -84,11 +86,11 @@ class Eks:
 
     def describe_nodegroup(self, *, clusterName: str, nodegroupName: str) -> Answer:
         group = self._group(nodegroupName)
-        sizes = {"minSize": group.minimum, "maxSize": group.maximum, "desiredSize": group.reported}
+        sizes = {"minSize": group.minimum, "maxSize": group.maximum, "desiredSize": group.desired}
         described = {
             "nodegroupName": group.name,
             "clusterName": clusterName,
-            "status": group.status,
+            "status": "UPDATING" if group.is_busy and group.status == "ACTIVE" else group.status,
             "scalingConfig": sizes,
             "health": {"issues": group.issues},
             "resources": {"autoScalingGroups": [{"name": f"eks-{group.name}"}]},
@@ -102,11 +104,15 @@ class Eks:
         group = self._group(nodegroupName)
         if group.is_busy or group.status != "ACTIVE":
             raise refused("ResourceInUseException", f"{group.name} is being updated")
+        if self._pace.refuses:
+            raise refused("InvalidRequestException", "Nodegroup health has issues other than ...")
         size, before = scalingConfig.get("desiredSize", group.desired), group.desired
         minimum = scalingConfig.get("minSize", group.minimum)
         if not minimum <= size <= scalingConfig.get("maxSize", group.maximum):
             raise refused("InvalidParameterException", f"desired size {size} is out of bounds")
-        if self._pace.refuses_no_change and size == before and "maxSize" not in scalingConfig:
+        most = scalingConfig.get("maxSize", group.maximum)
+        is_known = (size, minimum, most) == (before, group.minimum, group.maximum)
+        if self._pace.refuses_no_change and is_known:
             raise refused("InvalidParameterException", "No changes needed")
         params = [
             {"type": key[0].upper() + key[1:], "value": str(v)} for key, v in scalingConfig.items()
@@ -114,19 +120,18 @@ class Eks:
         update: Answer = {"id": f"update-{next(self._numbers)}", "status": "InProgress"}
         update |= {"params": params, "createdAt": self._clock.now(), "errors": []}
         group.updates.append(update)
-        group.maximum = scalingConfig.get("maxSize", group.maximum)
-        group.minimum, group.desired = minimum, size
+        changed_most = most if most != group.maximum else None
+        group.maximum, group.minimum, group.desired = most, minimum, size
         if size:
             group.asked_at = self._clock.seconds
-        self._clock.after(self._pace.update, lambda: self._carry_out(group, update, before))
+        self._clock.after(
+            self._pace.update, lambda: self._carry_out(group, update, before, changed_most)
+        )
         return {"update": dict(update)}
 
     def describe_update(self, *, name: str, updateId: str, nodegroupName: str) -> Answer:
         updates = self._group(nodegroupName).updates
         return {"update": dict(next(update for update in updates if update["id"] == updateId))}
-
-    def list_updates(self, *, name: str, nodegroupName: str) -> Answer:
-        return {"updateIds": [update["id"] for update in self._group(nodegroupName).updates]}
 
     def create(self, name: str) -> None:
         """As CloudFormation does it: a group without nodes."""
@@ -145,13 +150,20 @@ class Eks:
 
         self._clock.after(self._pace.drain, remove)
 
-    def _carry_out(self, group: NodeGroup, update: Answer, before: int) -> None:
-        if self._pace.fails:
-            update |= {"status": "Failed", "errors": [{"errorMessage": "an internal error"}]}
+    def _carry_out(self, group: NodeGroup, update: Answer, before: int, most: int | None) -> None:
+        error = "an internal error" if self._pace.fails else None
+        if group.desired > (group.most if most is None else most):
+            error = f"New SetDesiredCapacity value {group.desired} is above max value {group.most}"
+        if error:
+            update |= {"status": "Failed", "errors": [{"errorMessage": error}]}
             group.desired = 0 if group.status == "DELETING" else before
             return
         update["status"] = "Successful"
-        size, late = group.desired, max(0.0, self._pace.report - self._pace.update)
+        group.most = group.most if most is None else most
+        self.scale(group, group.desired)
+
+    def scale(self, group: NodeGroup, size: int) -> None:
+        """As Auto Scaling does it, whoever asks for it."""
         group.scaled = size
 
         def join() -> None:
@@ -160,7 +172,6 @@ class Eks:
         def leave() -> None:
             del group.nodes[group.scaled :]
 
-        self._clock.after(late, lambda: setattr(group, "reported", size))
         if self._pace.capacity is not None:
             self._clock.after(self._pace.capacity, join)
         self._clock.after(self._pace.drain, leave)
@@ -204,7 +215,7 @@ class Machines:
     def _ask(self, execution: str, node_group: str, tries: int, pause: float) -> None:
         if execution not in self._running:
             return
-        sizes = {"minSize": 0, "desiredSize": 0}
+        sizes = {"minSize": 0, "desiredSize": 0, "maxSize": 1}
         try:
             self._eks.update_nodegroup_config(
                 clusterName="", nodegroupName=node_group, scalingConfig=sizes
@@ -218,141 +229,3 @@ class Machines:
         else:
             self._succeeded.append((execution, self._clock.now()))
         self._running.remove(execution)
-
-
-class Scheduler:
-    """Its operations, as boto3 spells them."""
-
-    def __init__(self, clock: Clock, eks: Eks) -> None:
-        self.groups: dict[str, dict[str, Answer]] = {}
-        """Schedules by their group and name."""
-        self.is_denied = False
-        """Whether IAM refuses what schedules call."""
-        self.strays: list[str] = []
-        """Node groups that a call has ended though their guard was not to act yet."""
-        self._clock, self._eks = clock, eks
-
-    def get_schedule(self, *, Name: str, GroupName: str) -> Answer:
-        return dict(self._group(GroupName)[self._known(GroupName, Name)])
-
-    def create_schedule(self, **schedule: Any) -> Answer:
-        if schedule["Name"] in self._group(schedule["GroupName"]):
-            raise refused("ConflictException", f"Schedule {schedule['Name']} already exists.")
-        return self._put(schedule)
-
-    def update_schedule(self, **schedule: Any) -> Answer:
-        self._known(schedule["GroupName"], schedule["Name"])
-        return self._put(schedule)
-
-    def ends(self, node_group: str) -> float | None:
-        """When a schedule begins to ask for no nodes in this group; None if none goes on to."""
-        begins = [
-            self._clock.seconds_of(schedule["StartDate"])
-            for schedules in self.groups.values()
-            for schedule in schedules.values()
-            if "StartDate" in schedule
-            and _asks_for_none(schedule, node_group)
-            and next(self._calls(schedule), None) is not None
-        ]
-        return min(begins, default=None)
-
-    def _put(self, schedule: Answer) -> Answer:
-        if start := schedule.get("StartDate"):
-            if start < self._clock.now() - datetime.timedelta(minutes=5):
-                message = "The StartDate you specify cannot be earlier than 5 minutes ago."
-                raise refused("ValidationException", message)
-            if not start < schedule["EndDate"]:
-                message = "The StartDate must come before the EndDate."
-                raise refused("ValidationException", message)
-        elif self._once(schedule) <= self._clock.seconds:
-            raise refused("ValidationException", "The schedule's time is in the past.")
-        if schedule["Target"]["Arn"] != _TARGET:
-            raise refused("ValidationException", "Provided Arn is not in correct format.")
-        stored = {**schedule, "Target": {**schedule["Target"]}}
-        self._group(schedule["GroupName"])[schedule["Name"]] = stored
-        self._plan(stored)
-        return {"ScheduleArn": f"arn:aws:scheduler:::schedule/{schedule['Name']}"}
-
-    def _once(self, schedule: Answer) -> float:
-        moment = datetime.datetime.strptime(schedule["ScheduleExpression"], _AT)
-        return self._clock.seconds_of(moment.replace(tzinfo=datetime.UTC))
-
-    def _calls(self, schedule: Answer) -> Iterator[float]:
-        """When it will act: within the minute."""
-        if schedule.get("State") == "DISABLED":
-            return
-        if "StartDate" not in schedule:
-            if self._once(schedule) > self._clock.seconds:
-                yield self._once(schedule) + 30
-            return
-        (minutes,) = _RATE.findall(schedule["ScheduleExpression"])
-        start = self._clock.seconds_of(schedule["StartDate"])
-        end = self._clock.seconds_of(schedule["EndDate"])
-        passed = max(0.0, self._clock.seconds - start) // (int(minutes) * MINUTE)
-        for number in itertools.count(int(passed)):
-            call = start + number * int(minutes) * MINUTE + 30
-            if call > end:
-                return
-            if call > self._clock.seconds:
-                yield call
-
-    def _plan(self, schedule: Answer) -> None:
-        call = next(self._calls(schedule), None)
-        if call is None:
-            if self._is_current(schedule) and schedule["ActionAfterCompletion"] == "DELETE":
-                del self.groups[schedule["GroupName"]][schedule["Name"]]
-            return
-
-        def act() -> None:
-            if self._is_current(schedule):
-                self._call(schedule, 0, self._clock.seconds, MINUTE)
-                self._plan(schedule)
-
-        self._clock.after(call - self._clock.seconds, act)
-
-    def _call(self, schedule: Answer, attempt: int, since: float, pause: float) -> None:
-        """Goes on with its retries though the schedule be changed meanwhile."""
-        policy = schedule["Target"].get("RetryPolicy", {})
-        request = _as_boto(json.loads(schedule["Target"]["Input"]))
-        group = self._eks.groups.get(request["nodegroupName"])
-        current = self.groups.get(schedule["GroupName"], {}).get(schedule["Name"], schedule)
-        begins = current.get("StartDate")
-        if group and group.desired and begins and begins > self._clock.now():
-            self.strays.append(group.name)
-        try:
-            if self.is_denied:
-                raise refused("AccessDeniedException", "not authorized to perform")
-            self._eks.update_nodegroup_config(**request)
-        except ClientError:
-            age = self._clock.seconds + pause - since
-            is_old = age > policy.get("MaximumEventAgeInSeconds", 86400)
-            if not is_old and attempt < policy.get("MaximumRetryAttempts", 185):
-                again = (schedule, attempt + 1, since, pause * 2)
-                self._clock.after(pause, lambda: self._call(*again))
-
-    def _is_current(self, schedule: Answer) -> bool:
-        current = self.groups.get(schedule["GroupName"], {}).get(schedule["Name"])
-        return current is schedule
-
-    def _group(self, name: str) -> dict[str, Answer]:
-        if name not in self.groups:
-            raise refused("ResourceNotFoundException", f"Schedule group {name} does not exist.")
-        return self.groups[name]
-
-    def _known(self, group: str, name: str) -> str:
-        if name not in self._group(group):
-            raise refused("ResourceNotFoundException", f"Schedule {name} does not exist.")
-        return name
-
-
-def _asks_for_none(schedule: Answer, node_group: str) -> bool:
-    request = json.loads(schedule["Target"]["Input"])
-    sizes = request["ScalingConfig"]
-    return bool(request["NodegroupName"] == node_group and sizes.get("DesiredSize") == 0)
-
-
-def _as_boto(value: Any) -> Any:
-    """The input's names begin with a capital, unlike those of boto3."""
-    if not isinstance(value, dict):
-        return value
-    return {key[0].lower() + key[1:]: _as_boto(inner) for key, inner in value.items()}

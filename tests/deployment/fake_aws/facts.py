@@ -162,10 +162,6 @@ class Facts:
     def describe_scaling_activities(self, *, AutoScalingGroupName: str, **_: Any) -> Answer:
         return {"Activities": self.activities}
 
-    def describe_auto_scaling_groups(self, *, AutoScalingGroupNames: list[str]) -> Answer:
-        group = {"Instances": self.scaled, "CreatedTime": self.scaling_created}
-        return {"AutoScalingGroups": [group]}
-
     def describe_log_groups(self, *, logGroupNamePrefix: str) -> Answer:
         return {"logGroups": []}
 

@@ -1,4 +1,4 @@
-"""What may scale nodes to 0, and that it is there whenever they are."""
+"""What may scale nodes to 0."""
 
 import json
 from typing import Any
@@ -16,61 +16,18 @@ Resources = dict[str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def resources() -> Resources:
-    """Two groups, one of which a stopper ends, and the driver."""
+    """A group that a stopper ends, and the driver."""
     stack, cluster = imported()
-    first, second = (neuron_nodes(stack, cluster, name) for name in ("First", "Second"))
+    first = neuron_nodes(stack, cluster, "First")
     NeuronDraDriver(stack, "Driver", cluster=cluster, nodes=first)
     ScaleToZero(
         stack,
         "Ending",
         cluster_name=cluster.cluster_name,
-        schedule_group_name="their-guard",
-        node_groups={"first": first.nodes, "second": second.nodes},
-        stopped=first.nodes,
+        nodes=first.nodes,
         state_machine_name="their-stop",
     )
     return dict(Template.from_stack(stack).to_json()["Resources"])
-
-
-def test_a_guard_may_change_the_size_of_its_group_and_nothing_else(resources: Resources) -> None:
-    ((schedules, group),) = _of_type(resources, "AWS::Scheduler::ScheduleGroup")
-    assert group["Properties"]["Name"] == "their-guard"
-    for tag in ("first", "second"):
-        role = _role(resources, f"EndingGuard{tag.capitalize()}")
-        (statement,) = _policy(resources, role)
-        assert statement["Effect"] == "Allow"
-        assert listed(statement["Action"]) == ["eks:UpdateNodegroupConfig"]
-        assert json.dumps(statement["Resource"]).rstrip('"]}').endswith(":nodegroup/theirs/*")
-        assert statement["Condition"] == {"StringEquals": {"aws:ResourceTag/Guarded": tag}}
-        ((name, _),) = (
-            (name, nodes)
-            for name, nodes in _of_type(resources, "AWS::EKS::Nodegroup")
-            if nodes["Properties"]["Tags"] == {"Guarded": tag}
-        )
-        assert name.startswith(tag.capitalize())
-        # Only schedules of the guard's group take the role.
-        assert _trust(resources, role) == {
-            "Action": "sts:AssumeRole",
-            "Effect": "Allow",
-            "Principal": {"Service": "scheduler.amazonaws.com"},
-            "Condition": {
-                "StringEquals": {
-                    "aws:SourceAccount": {"Ref": "AWS::AccountId"},
-                    "aws:SourceArn": {"Fn::GetAtt": [schedules, "Arn"]},
-                }
-            },
-        }
-
-
-def test_what_guards_nodes_is_made_before_them_and_deleted_after(resources: Resources) -> None:
-    """A deletion that fails half-way leaves no node without its guard."""
-    guards = {name: r["Type"] for name, r in resources.items() if name.startswith("EndingGuard")}
-    policies_and_roles = [*["AWS::IAM::Policy"] * 2, *["AWS::IAM::Role"] * 2]
-    assert sorted(guards.values()) == [*policies_and_roles, "AWS::Scheduler::ScheduleGroup"]
-    groups = _of_type(resources, "AWS::EKS::Nodegroup")
-    assert len(groups) == 2
-    for _, group in groups:
-        assert guards.keys() <= {*group["DependsOn"]}
 
 
 def test_the_driver_is_removed_before_its_nodes_and_hands_devices_out_alone(
@@ -88,6 +45,7 @@ def test_the_stopper_may_change_one_size_and_nothing_else(resources: Resources) 
     assert machine["Properties"]["StateMachineName"] == "their-stop"
     definition = json.dumps(machine["Properties"]["DefinitionString"])
     assert '\\"ClusterName\\":\\"theirs\\"' in definition
+    assert '\\"MinSize\\":0,\\"DesiredSize\\":0,\\"MaxSize\\":1' in definition
     role, _ = machine["Properties"]["RoleArn"]["Fn::GetAtt"]
     (statement,) = _policy(resources, role)
     assert listed(statement["Action"]) == ["eks:UpdateNodegroupConfig"]
@@ -100,11 +58,6 @@ def test_the_stopper_may_change_one_size_and_nothing_else(resources: Resources) 
 
 def _of_type(resources: Resources, type_: str) -> list[tuple[str, dict[str, Any]]]:
     return [(name, resource) for name, resource in resources.items() if resource["Type"] == type_]
-
-
-def _role(resources: Resources, begin: str) -> str:
-    (name,) = (n for n, _ in _of_type(resources, "AWS::IAM::Role") if n.startswith(begin))
-    return name
 
 
 def _policy(resources: Resources, role: str) -> list[dict[str, Any]]:
