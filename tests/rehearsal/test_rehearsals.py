@@ -35,7 +35,7 @@ DRAFTS: Final = 3
 TOOL: Final = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 OWN: Final = [{"prompt": "Größe?"}, {"prompt": "Wie warm ist es?", "tools": [TOOL]}]
 SOURCES: Final[dict[str, Any]] = {
-    "repeat-line": {"line": "Wiederhole: 重复 " * 9999, "structure": "structured"},
+    "repeat-line": {"line": "Wiederhole: 重复 " * 250, "structure": "structured"},
     "humaneval": {"set": "humaneval"},
     "own": {"file": "own.jsonl"},
 }
