@@ -11,11 +11,13 @@ from typing import Any
 import aws_cdk as cdk
 import cdk8s
 
+from charts.llmperf import prompt_assets
 from charts.manifests import charts
 from charts.names import Deployed
 from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
 from stacks.cluster import ClusterStack
 from stacks.delivery import DeliveryStack
+from stacks.limits import exceeded
 from stacks.model_store import ModelStoreStack
 from stacks.network import NetworkStack
 from stacks.observability import BudgetStack, ObservabilityStack
@@ -35,8 +37,8 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
     as CloudFormation needs them to import what an earlier deploy left behind.
     """
     name = experiment.name
-    for file in experiment.prompt_files.values():
-        Path(app.outdir, file.digest).write_bytes(file.content)
+    for key, content in prompt_assets(experiment).items():
+        Path(app.outdir, key).write_bytes(content)
     shared = _shared(app, experiment, account)
     vpc = None
     if experiment.aws.vpc is None:
@@ -136,8 +138,11 @@ def main() -> int:
         serving = compose(app, experiment, account)
         deployed = serving.deployed(account or ACCOUNT_PLACEHOLDER)
         write_manifests(experiment, deployed, Path(app.outdir) / "dist")
-    app.synth()
-    return 0
+    assembly = app.synth()
+    refused = [line for s in assembly.stacks for line in exceeded(Path(s.template_full_path))]
+    if refused:
+        print("\n".join(refused), file=sys.stderr)
+    return 1 if refused else 0
 
 
 if __name__ == "__main__":

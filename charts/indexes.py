@@ -13,6 +13,7 @@ from charts.llmperf import (
     benchmark_config,
     benchmark_container,
     benchmark_volumes,
+    written,
 )
 from charts.names import DEVICES, Component, Deployed, ServiceAccount, artifact_prefix, indexed_job
 from charts.pods import SCRIPTS_MOUNT, SCRIPTS_PATH, digest, job, mount, reference
@@ -80,7 +81,7 @@ def add_indexes(chart: Chart, experiment: Experiment, deployed: Deployed, script
         chart,
         "Config",
         metadata=k8s.ObjectMeta(name=name),
-        data={"config.json": config.dump(settings), **_files(experiment, settings)},
+        data={"config.json": written(settings), **_files(experiment, settings)},
     )
     component, measures = (
         (Component.SWEEP, "benchmark") if experiment.sweep else (Component.OFFLINE, "generate")

@@ -1,5 +1,6 @@
 """The benchmark's pod: measures all services, writes results, publishes metrics, ends."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -33,7 +34,7 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
     settings = benchmark_config(
         experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
     )
-    files, references = {"config.json": config.dump(settings)}, [pods.RUN_ID]
+    files, references = {"config.json": written(settings)}, [pods.RUN_ID]
     relaunches = experiment.benchmark.launches > 1
     if relaunches:
         files[scripts.RELAUNCH] = scripts.read_relaunch()
@@ -80,7 +81,7 @@ def benchmark_config(
         variants=tuple(map(_variant, variants(experiment))),
         region=experiment.aws.region,
         bucket=bucket,
-        prompts_bucket=prompts_bucket if experiment.prompt_files else None,
+        prompts_bucket=prompts_bucket if any(c.line or c.file for c in load.test_cases) else None,
         load=load_points.Load(
             # Of lines: where there are none, it is the length of nothing.
             mean_input_tokens=load.mean_input_tokens or load_points.MINIMUM_INPUT_TOKENS,
@@ -105,6 +106,18 @@ def benchmark_config(
         settings=_settings(experiment),
         published=experiment.published,
     )
+
+
+def written(settings: config.Config) -> str:
+    """The configuration as its ConfigMap has it: without lines, where a bucket has them."""
+    return config.dump(config.without_lines(settings)[0] if settings.prompts_bucket else settings)
+
+
+def prompt_assets(experiment: Experiment) -> dict[str, bytes]:
+    """What the benchmark reads in the prompts' bucket, by its keys: files, and all lines in one."""
+    _, lines = config.without_lines(benchmark_config(experiment, "any"))
+    contents = [file.content for file in experiment.prompt_files.values()] + [lines] * bool(lines)
+    return {hashlib.sha256(content).hexdigest(): content for content in contents}
 
 
 def _test_case(experiment: Experiment, case: TestCase) -> config.TestCase:

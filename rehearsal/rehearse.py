@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from charts.names import benchmark_pod, bucket_name
 from deployment.console import Console
-from experiment import Experiment, load
+from experiment import ACCOUNT_PLACEHOLDER, Experiment, load
 from experiment.runtimes import Workload
 from experiment.variants import variants
 from rehearsal import RehearsalError
@@ -19,7 +19,7 @@ from rehearsal.aws import checks
 from rehearsal.aws.client import Aws, embedded_aws
 from rehearsal.indexes import NO_FAULTS, Faults, isolated
 from rehearsal.pod.as_process import as_process
-from rehearsal.pod.manifest import read_pod
+from rehearsal.pod.manifest import read_config, read_pod
 from rehearsal.processes import await_health, run, running
 from rehearsal.setting import BENCHMARK_SECONDS, Endpoints, Layout, Outcome, Setting
 from spectap.names import LOAD_DIMENSION
@@ -57,7 +57,7 @@ def rehearse(
         with console.stage(f"synthesise {file}"):
             _synthesise(file, layout, aws.environment)
         with console.stage("create the bucket") as stage:
-            stage.result = create(aws, experiment)
+            stage.result = create(aws, experiment, layout)
         setting = Setting(experiment, run_id, layout, aws, endpoints, console)
         outcome = isolated(setting, faults) if experiment.isolated else compared(setting)
         if not are_jobs:  # jobs publish no metric
@@ -96,14 +96,26 @@ def _synthesise(file: str, layout: Layout, environment: Mapping[str, str]) -> No
     )
 
 
-def create(aws: Aws, experiment: Experiment) -> str:
-    """Creates what the pods expect: the bucket and, where servers ask for one, the API key."""
+def create(aws: Aws, experiment: Experiment, layout: Layout) -> str:
+    """Creates what the pods expect: the bucket, what a deploy uploads for them, and the API key."""
     bucket = bucket_name(experiment, aws.account)
+    buckets: dict[str, list[str]] = {bucket: []}
+    config = read_config(layout.manifests)
+    if config.prompts_bucket is not None:
+        digests = (case.prompts.digest for case in config.test_cases if case.prompts)
+        name = config.prompts_bucket.replace(ACCOUNT_PLACEHOLDER, aws.account)
+        buckets[name] = [digest for digest in (config.lines, *digests) if digest]
     # S3 refuses the name of its default region.
     location: dict[str, Any] = {}
     if aws.region != "us-east-1":
         location["CreateBucketConfiguration"] = {"LocationConstraint": aws.region}
-    aws.client("s3").create_bucket(Bucket=bucket, **location)
+    s3 = aws.client("s3")
+    for name, keys in buckets.items():
+        # The bootstrap's is the account's, and not the experiment's.
+        with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):
+            s3.create_bucket(Bucket=name, **location)
+        for key in keys:
+            s3.put_object(Bucket=name, Key=key, Body=(layout.assembly / key).read_bytes())
     if name := experiment.api_key_secret:
         aws.client("secretsmanager").create_secret(Name=name, SecretString=secrets.token_hex())
     return bucket

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 from collections import Counter
@@ -197,6 +199,10 @@ class Config(Model):
         "Has the test cases' files, each under its digest; None if they lie beside "
         "the configuration."
     )
+    lines: Text | None = _optional(
+        "SHA-256 of the file in prompts_bucket that has the test cases' lines by their names; None "
+        "if they are here."
+    )
     load: Load
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1)]
     objectives: Objectives | None = Field(None, description="None where there are none.")
@@ -262,6 +268,8 @@ class Config(Model):
         sources = [case.prompts for case in self.test_cases if case.prompts is not None]
         if self.prompts_bucket and any(source.file and not source.digest for source in sources):
             raise ValueError("prompts_bucket: each file in it needs its digest")
+        if self.lines and not self.prompts_bucket:
+            raise ValueError("lines: needs prompts_bucket")
         return self
 
     @property
@@ -317,6 +325,33 @@ def read(path: Path) -> Config:
         if {"experiment", "model", "load", "test_cases"} <= absent:
             raise ConfigError(f"{path}: is not the configuration of a run") from None
         raise ConfigError("\n".join(f"{path}: {line}" for line in problems(error))) from None
+
+
+def without_lines(config: Config) -> tuple[Config, bytes]:
+    """The configuration with the digest of its lines, and the file that has them.
+
+    A line may be of any length, and a ConfigMap may not. Without lines the file is empty, and there
+    is no digest.
+    """
+    lines = {case.name: case.line for case in config.test_cases if case.line is not None}
+    if not lines:
+        return config, b""
+    content = json.dumps(lines).encode()
+    cases = tuple(case.model_copy(update={"line": None}) for case in config.test_cases)
+    changes = {"test_cases": cases, "lines": hashlib.sha256(content).hexdigest()}
+    return config.model_copy(update=changes), content
+
+
+def with_lines(config: Config, content: bytes) -> Config:
+    """The configuration that ``without_lines`` took apart. Raises ConfigError for another file."""
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != config.lines:
+        raise ConfigError(f"lines: were changed: their SHA-256 is {digest} and not {config.lines}")
+    lines = json.loads(content)
+    cases = tuple(
+        case.model_copy(update={"line": lines.get(case.name)}) for case in config.test_cases
+    )
+    return config.model_copy(update={"test_cases": cases, "lines": None})
 
 
 def differences(begun: Config, config: Config) -> list[str]:

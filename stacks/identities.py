@@ -7,6 +7,7 @@ from aws_cdk import ArnFormat, FileAssetPackaging, Stack
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 
+from charts.llmperf import prompt_assets
 from charts.names import (
     COMPILED_PREFIX,
     MODELS_PREFIX,
@@ -24,7 +25,9 @@ from stacks.acknowledge import acknowledge
 from stacks.roles import allow, pod_identity_principal
 
 _ASK: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
-"""Those that publish metrics, and read a user's prompts."""
+"""Those that publish metrics."""
+_MEASURE: Final = _ASK | {ServiceAccount.OFFLINE}
+"""Those that read a user's prompts, and end the nodes."""
 _HAVE_THE_KEY: Final = _ASK | {ServiceAccount.SERVE, ServiceAccount.QUALITY}
 """Those that serve, and those that ask them."""
 _STORE: Final = (MODELS_PREFIX, COMPILED_PREFIX)
@@ -98,10 +101,11 @@ def _grant(
         allow(role, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], confined)
         reason = "PutMetricData, confined to one namespace."
         acknowledge(role, {"AwsSolutions-IAM5[Resource::*]": reason})
-        if keys := sorted({file.digest for file in experiment.prompt_files.values()}):
-            prompts = f"arn:{stack.partition}:s3:::{deployed.prompts_bucket}"
-            _allow_prompts(role, prompts, [f"{prompts}/{key}" for key in keys])
-    if account in (*_ASK, ServiceAccount.OFFLINE) and experiment.capacity.stops_after_run:
+    keys = sorted(prompt_assets(experiment)) if account in _MEASURE else []
+    if keys:
+        prompts = f"arn:{stack.partition}:s3:::{deployed.prompts_bucket}"
+        _allow_prompts(role, prompts, [f"{prompts}/{key}" for key in keys])
+    if account in _MEASURE and experiment.capacity.stops_after_run:
         # What measures ends the Trainium nodes.
         stopper = stopper_arn(experiment, stack.account)
         allow(role, "StopNodes", ["states:StartExecution"], [stopper])
@@ -145,12 +149,12 @@ def _allow_objects(
 
 
 def upload_prompts(stack: Stack, experiment: Experiment) -> None:
-    """Has the CLI upload the user's files of prompts, for what measures and no other pod.
+    """Has the CLI upload the user's prompts, for what measures and no other pod.
 
     The templates have no more of them than their digests, under which ``app.py`` writes them into
     the assembly.
     """
-    for key in sorted({file.digest for file in experiment.prompt_files.values()}):
+    for key in sorted(prompt_assets(experiment)):
         stack.synthesizer.add_file_asset(
             source_hash=key, packaging=FileAssetPackaging.FILE, file_name=key
         )

@@ -26,7 +26,6 @@ from charts.names import (
 from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.names import RESULTS_PREFIX, VARIANTS
-from stacks.acknowledge import HOLDS_LINES, acknowledge
 from stacks.identities import pod_identities, upload_prompts
 
 PRUNED: Final = frozenset(
@@ -101,7 +100,6 @@ class ServingStack(Stack):
             manifest = eks.KubernetesManifest(
                 self, name, cluster=cluster, manifest=objects, overwrite=True
             )
-            acknowledge(manifest, HOLDS_LINES)
             manifest.node.add_dependency(*earlier)
             earlier = [manifest]
 

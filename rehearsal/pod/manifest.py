@@ -10,6 +10,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from rehearsal import RehearsalError
+from spectap.config import Config
 
 _ENTRYPOINT: Final = re.compile(r"^ENTRYPOINT (\[.*\])$", re.MULTILINE)
 
@@ -112,6 +113,16 @@ def read_indexed_job(directory: Path) -> IndexedJob:
             for status in codes["values"]
         ),
     )
+
+
+def read_config(directory: Path) -> Config:
+    """The benchmark's input, from the only ConfigMap that has one."""
+    (text,) = (
+        manifest["data"]["config.json"]
+        for (kind, _), manifest in _objects(directory).items()
+        if kind == "ConfigMap" and "config.json" in manifest["data"]
+    )
+    return Config.model_validate_json(text)
 
 
 def entry_point(dockerfile: Path) -> tuple[str, ...]:

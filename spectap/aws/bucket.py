@@ -15,7 +15,7 @@ import orjson
 
 from spectap.answer import Evaluation
 from spectap.aws.calls import Service, Sleep
-from spectap.config import Config
+from spectap.config import Config, with_lines
 from spectap.errors import RunError, ShippingError
 from spectap.journal import write_whole
 from spectap.names import (
@@ -156,21 +156,28 @@ class Bucket:
         return self._s3.call(listed)
 
 
-def fetch_prompts(config: Config, folder: Path, sleep: Sleep = time.sleep) -> None:
+def fetch_prompts(config: Config, folder: Path, sleep: Sleep = time.sleep) -> Config:
     """Writes each prompt file that a test case names into ``folder``, by its name.
 
-    Its reader compares it with its digest. Retries for five minutes where S3 fails. Raises
-    RunError.
+    Its reader compares it with its digest. Returns the configuration with the lines of the bucket.
+    Retries for five minutes where S3 fails. Raises RunError, and ConfigError for other lines.
     """
-    for case in config.test_cases:
-        if case.prompts is None or case.prompts.file is None:
-            continue
-        bucket, key = str(config.prompts_bucket), str(case.prompts.digest)
-        subject = f"prompts of {case.name}: s3://{bucket}/{key}"
+    bucket = str(config.prompts_bucket)
+
+    def fetch(prompts: str, key: str) -> bytes:
+        subject = f"{prompts}: s3://{bucket}/{key}"
         service = Service(
             "s3", config.region, sleep, subject=subject, error=RunError, checks=_PROMPT_CHECKS
         )
-        (folder / case.prompts.file).write_bytes(_get(service, bucket, key))
+        return _get(service, bucket, key)
+
+    for case in config.test_cases:
+        if case.prompts is not None and case.prompts.file is not None:
+            content = fetch(f"prompts of {case.name}", str(case.prompts.digest))
+            (folder / case.prompts.file).write_bytes(content)
+    if config.lines is None:
+        return config
+    return with_lines(config, fetch("lines of test cases", config.lines))
 
 
 def _get(service: Service, bucket: str, key: str) -> bytes:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
 
+from spectap import config as configuration
 from spectap.commands import recorded
 from spectap.config import Config
 from spectap.errors import RunError, ShippingError
@@ -71,17 +72,21 @@ def run_folder(results: str) -> Path:
 
 
 @contextlib.contextmanager
-def prompt_files(config: Config, beside: Path) -> Iterator[Path]:
-    """The folder of the user's prompts: ``beside``, unless a bucket has them. Raises RunError."""
+def inputs(path: Path) -> Iterator[tuple[Config, Path]]:
+    """The configuration in ``path``, and the folder of the user's prompts.
+
+    These lie beside it, unless a bucket has them. Raises ConfigError and RunError.
+    """
+    config = configuration.read(path)
     if config.prompts_bucket is None:
-        yield beside
+        yield config, path.parent
         return
     from spectap.aws.bucket import fetch_prompts
 
     with tempfile.TemporaryDirectory(prefix="prompts-") as folder:
         with ending_at_once():
-            fetch_prompts(config, Path(folder), Pause())
-        yield Path(folder)
+            config = fetch_prompts(config, Path(folder), Pause())
+        yield config, Path(folder)
 
 
 def execute(

@@ -16,6 +16,7 @@ from spectap import sweep
 from spectap.commands import execution, recorded
 from spectap.commands.arguments import Command
 from spectap.commands.execution import Ended, Pause
+from spectap.config import Config
 from spectap.errors import JournalError, RunError, ShippingError, SpectapError
 from spectap.journal import write_whole
 from spectap.names import INFERENCE_DEMO, SWEEP, VARIANTS, variant_run
@@ -40,10 +41,10 @@ def run(_: argparse.Namespace) -> int:
     """
     path = _config_path()
     folder = execution.run_folder("/results")
-    config, relaunch = configuration.read(path), os.environ.get("RELAUNCH") or None
-    if config.load.launches > 1 and relaunch is None:
-        raise RunError(f"RELAUNCH is needed: {path} has load.launches: {config.load.launches}")
-    with execution.prompt_files(config, path.parent) as files:
+    relaunch = os.environ.get("RELAUNCH") or None
+    with execution.inputs(path) as (config, files):
+        if config.load.launches > 1 and relaunch is None:
+            raise RunError(f"RELAUNCH is needed: {path} has load.launches: {config.load.launches}")
         return execution.execute(config, folder, Patience(), files=files, relaunch=relaunch)
 
 
@@ -57,15 +58,15 @@ def index(_: argparse.Namespace) -> int:
     What the bucket has of the variant is not measured again. The exit status is 69 where the server
     was waited for in vain and nothing was ever measured.
     """
-    isolated = _IsolatedVariant(offline=False)
     start = os.environ.get("START_SECONDS") or _START_SECONDS
     if not (start.isascii() and start.isdecimal() and int(start)):
         raise RunError(f"START_SECONDS = {start!r}: must be a whole number of at least 1")
     # A server that ends in between has as long to come back.
     patience = Patience(start=int(start), recovery=int(start))
-    window = max(variant.window or 0 for variant in isolated.sweep.variants)
-    isolated.begin()
-    with execution.prompt_files(isolated.config, _config_path().parent) as files:
+    with execution.inputs(_config_path()) as (sweep_config, files):
+        isolated = _IsolatedVariant(sweep_config, offline=False)
+        window = max(variant.window or 0 for variant in sweep_config.variants)
+        isolated.begin()
         measured = execution.measure(
             isolated.config, isolated.folder, isolated.run_id, patience, files=files, window=window
         )
@@ -93,7 +94,8 @@ def collect(_: argparse.Namespace) -> int:
     """
     from spectap.report import offline
 
-    isolated = _IsolatedVariant(offline=True)
+    with execution.inputs(_config_path()) as (config, _):
+        isolated = _IsolatedVariant(config, offline=True)
     isolated.begin()
     with execution.ending_at_once():
         prepare(isolated.folder, isolated.config)
@@ -116,13 +118,13 @@ def _config_path() -> Path:
 class _IsolatedVariant:
     """The variant that an index of a Job measures alone, and where its results are."""
 
-    def __init__(self, *, offline: bool) -> None:
+    def __init__(self, config: Config, *, offline: bool) -> None:
         """By the environment. ``offline``: whether variants must be jobs, or else services.
 
-        Raises ConfigError and RunError.
+        Raises RunError.
         """
         path = _config_path()
-        self.sweep = configuration.read(path)
+        self.sweep = config
         if not self.sweep.isolated:
             raise RunError(
                 f"{path}: isolated = false: must be true, since a variant is measured alone"

@@ -1,28 +1,31 @@
 """An embedded AWS, empty, and rehearsals in it without the CDK's CLI."""
 
+import contextlib
 import io
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from app import write_manifests
+from charts.llmperf import prompt_assets
 from charts.names import Deployed, bucket_name, prompts_bucket_name, stopper_arn
-from deployment.console import Console
-from experiment import Experiment
+from experiment import Experiment, load
+from rehearsal import __main__ as command
+from rehearsal import rehearse as rehearsal
 from rehearsal.aws.client import Aws, embedded_aws
 from rehearsal.golden.endpoints import GOLDEN
-from rehearsal.indexes import NO_FAULTS, Faults, isolated
-from rehearsal.rehearse import compared, create
-from rehearsal.setting import Caps, Layout, Outcome, Setting
+from rehearsal.setting import Caps, Layout, Outcome
 from spectap.report import results
 from spectap.report.results import Results
+from tests.conftest import edited
 from tests.synthesis import ACCOUNT, ROOT
 
 REGION: Final = "us-east-2"
-QUICK: Final = replace(GOLDEN, caps=Caps(rounds=1, output_tokens=50), start_seconds=5)
+QUICK: Final = replace(GOLDEN, caps=Caps(rounds=1, output_tokens=50, prompts=2), start_seconds=5)
 
 
 @pytest.fixture(scope="module")
@@ -76,18 +79,43 @@ def manifests(article: Experiment, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
-    """Rehearses an experiment, with faults if any."""
+    """Calls ``python -m rehearsal FILE`` with more arguments, for the article's file changed.
 
-    def played(experiment: Experiment, faults: Faults = NO_FAULTS) -> Rehearsed:
-        folder = tmp_path_factory.mktemp("checkout")
+    The CDK's own CLI is left out, and with it the look at the dashboards: ``aws/test_checks.py``.
+    """
+
+    def called(changes: dict[str, Any], *arguments: str, prompts: str = "") -> Rehearsed:
+        folder, outcomes = tmp_path_factory.mktemp("checkout"), list[Outcome]()
         (folder / "spectap").symlink_to(ROOT / "spectap")
-        layout, regional = Layout(folder), replace(aws, region=experiment.aws.region)
-        write_deployed(experiment, aws.account, layout.manifests)
-        create(regional, experiment)
-        console = Console(9, stream := io.StringIO())
-        setting = Setting(experiment, "rehearsal-1", layout, regional, QUICK, console)
-        outcome = isolated(setting, faults) if experiment.isolated else compared(setting)
-        outcome.write_stand_ins()
-        return Rehearsed(outcome, layout, stream.getvalue() + outcome.summary(console))
+        (folder / "own.jsonl").write_text(prompts, encoding="utf-8")
+        file = edited(folder, changes)
 
-    return played
+        def synthesise(file: str, layout: Layout, _: object) -> None:
+            experiment = load(file)
+            write_deployed(experiment, aws.account, layout.manifests)
+            for key, content in prompt_assets(experiment).items():
+                (layout.assembly / key).write_bytes(content)
+
+        def kept(*given: Any) -> Outcome:
+            outcomes.append(rehearsal.rehearse(*given))
+            return outcomes[0]
+
+        @contextlib.contextmanager
+        def running_aws(region: str, _: Path) -> Iterator[Aws]:
+            yield replace(aws, region=region)
+
+        printed = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["rehearsal", str(file), *arguments])
+            for name, stand_in in {"ROOT": folder, "GOLDEN": QUICK, "rehearse": kept}.items():
+                patch.setattr(command, name, stand_in)
+            patch.setattr(rehearsal, "_synthesise", synthesise)
+            patch.setattr(rehearsal, "embedded_aws", running_aws)
+            patch.setattr(rehearsal.checks, "dashboards_show", lambda *_: "left out")
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+                status = command.main()
+        assert outcomes, printed.getvalue()
+        assert status == (1 if outcomes[0].failed else 0), printed.getvalue()
+        return Rehearsed(outcomes[0], Layout(folder), printed.getvalue())
+
+    return called

@@ -1,23 +1,22 @@
 """Rehearsals of a sweep, of jobs, and of services, on golden endpoints and an embedded AWS."""
 
+import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
 import pytest
 
-from experiment import Experiment
 from rehearsal.aws.checks import download_run
 from rehearsal.aws.client import Aws
-from rehearsal.indexes import RECORDED, Faults
+from rehearsal.indexes import RECORDED
 from rehearsal.setting import STAND_INS
 from spectap.config import Config
 from spectap.ledger import read_ledger
 from spectap.record import Record
-from tests.experiment.files import VANILLA, of_file, swept
+from tests.experiment.files import ABSENT, VANILLA, of_file, swept
 from tests.made import contents
 from tests.rehearsal.conftest import Rehearse, Rehearsed
 
@@ -33,14 +32,43 @@ SHORT: Final[dict[str, Any]] = {
 DRAFTS: Final = 3
 """Of experiments/eagle3.yaml, in a step."""
 
-Vary = Callable[[dict[str, Any]], Experiment]
+TOOL: Final = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+OWN: Final = [{"prompt": "Größe?"}, {"prompt": "Wie warm ist es?", "tools": [TOOL]}]
+SOURCES: Final[dict[str, Any]] = {
+    "repeat-line": {"line": "Wiederhole: 重复 " * 250, "structure": "structured"},
+    "humaneval": {"set": "humaneval"},
+    "own": {"file": "own.jsonl"},
+}
+LOADS: Final = ({"concurrency": 1}, {"concurrency": 2}, {"rate": 4, "seconds": 0.5})
 
 
 @pytest.fixture(scope="module")
-def sweep(rehearse: Rehearse, variation: Vary) -> Rehearsed:
+def kinds(rehearse: Rehearse) -> Rehearsed:
+    """Each kind of test case, at each kind of load."""
+    cases = [{"name": name} | source for name, source in SOURCES.items()]
+    changes = {"name": "kinds", "benchmark.test_cases": cases, "benchmark.load": [*LOADS]}
+    changes |= {"benchmark.concurrency": ABSENT, "benchmark.requests": 2}
+    return rehearse(changes, prompts="".join(f"{json.dumps(each)}\n" for each in OWN))
+
+
+@pytest.mark.parametrize("case", SOURCES)
+@pytest.mark.parametrize("load", ["concurrency-1", "concurrency-2", "rate-4"])
+def test_every_kind_of_test_case_is_rehearsed_at_every_kind_of_load(
+    kinds: Rehearsed, case: str, load: str
+) -> None:
+    cell = [r for r in kinds.run.records if (r.case, r.load) == (case, load) and r.round > 0]
+    assert {record.variant for record in cell} == {"Base", "SD"}
+    assert all(record.succeeded for record in cell)
+    # Jobs and a sweep are rehearsed below, with lines.
+    assert {record.tools for record in cell} == ({False, True} if case == "own" else {False})
+    assert SOURCES["repeat-line"]["line"] in {each.line for each in kinds.run.config.test_cases}
+
+
+@pytest.fixture(scope="module")
+def sweep(rehearse: Rehearse) -> Rehearsed:
     """With a key. One index is killed once, another has no server."""
     changes = swept(windows=[3, 5]) | SHORT | {"serving.api_key": True}
-    return rehearse(variation(changes), Faults(frozenset({1}), frozenset({2})))
+    return rehearse(changes, "--kill", "1", "--break", "2")
 
 
 def events(rehearsed: Rehearsed, variant: str) -> list[str]:
@@ -110,16 +138,14 @@ def test_every_difference_of_a_sweep_from_its_pods_is_in_a_file(sweep: Rehearsed
         "faults: index 1 killed once",
         "faults: index 2 without a server",
         "variants.k5.endpoint: http://127.0.0.1:",
-        "RUN_ID: rehearsal-1 in place of ",
+        "RUN_ID: rehearsal-",
     ):
         assert difference in sweep.stand_ins
         assert difference not in sweep.printed
 
 
-def test_jobs_run_one_at_a_time_and_leave_their_reports(
-    rehearse: Rehearse, variation: Vary
-) -> None:
-    jobs = rehearse(variation(VANILLA | {"name": "jobs"}))
+def test_jobs_run_one_at_a_time_and_leave_their_reports(rehearse: Rehearse) -> None:
+    jobs = rehearse(VANILLA | {"name": "jobs"})
     indexes = re.findall(r"^ +index (\d), \S+: (?:started|complete)", jobs.printed, re.M)
     assert indexes == ["0", "0", "1", "1"]
     for variant, recorded in (("Base", "baseline"), ("SD", "vanilla")):
@@ -136,13 +162,13 @@ def test_jobs_run_one_at_a_time_and_leave_their_reports(
 
 
 @pytest.fixture(scope="module")
-def services(rehearse: Rehearse, variation: Vary) -> Rehearsed:
+def services(rehearse: Rehearse) -> Rehearsed:
     """EAGLE3 on vllm-neuron, whose servers count drafts, launched thrice."""
     eagle3 = of_file("eagle3")
     eagle3["benchmark"] |= {"load": [{"concurrency": 2}], "requests": 2, "mean_input_tokens": 64}
     eagle3["benchmark"] |= {"test_cases": CASES, "rounds": 3, "launches": 3}
     eagle3["published"][0]["test_case"] = "meaning"
-    return rehearse(variation(eagle3))
+    return rehearse(eagle3)
 
 
 def test_the_servers_drafts_agree_with_the_ledger(services: Rehearsed) -> None:

@@ -12,12 +12,10 @@ from cfnlint.runner import Runner, run_template_by_data
 from stacks.regions import budget_region
 from tests.synthesis import Synthesised
 
-# cfn-lint 1.58 knows trn2.48xlarge in two regions and trn2.3xlarge in none; nothing is to be filled
-# in where a line says ${AWS::Region}; the rest of the warnings are about dependencies that the CDK
-# writes twice.
+# cfn-lint 1.58 knows trn2.48xlarge in two regions and trn2.3xlarge in none; the rest are warnings
+# of dependencies that the CDK writes twice.
 FALSE_ALARMS = {
     "trainium": "E3628 'trn2.",
-    "serving": "E1029 Found an embedded parameter",
 }
 
 LONGEST = "a-name-of-20-letters"

@@ -4,7 +4,7 @@ a user's own file of prompts."""
 import hashlib
 import json
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -49,20 +49,26 @@ def test_bucket_refuses_plain_http_and_old_tls(synthesised: Synthesised) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("name", "readers", "expected"),
     [
-        ("article", SERVICES),
-        # A service that compiles at its first start fills the cache.
-        (FIRST_START, SERVICES | may("Serve", WRITES, "compiled")),
-        (SWEEP, isolated("Sweep")),
-        (VANILLA, isolated("Offline")),
+        ("article", ["Benchmark"], SERVICES),
+        # A service that compiles at its first start fills the cache. This one is asked sets alone.
+        (FIRST_START, [], SERVICES | may("Serve", WRITES, "compiled")),
+        (SWEEP, ["Sweep"], isolated("Sweep")),
+        (VANILLA, ["Offline"], isolated("Offline")),
     ],
 )
 def test_each_consumer_may_touch_its_own_objects_and_no_others(
-    name: str, expected: set[tuple[str, str, str]], of_matrix: Callable[[str], Synthesised]
+    name: str,
+    readers: list[str],
+    expected: set[tuple[str, str, str]],
+    of_matrix: Callable[[str], Synthesised],
 ) -> None:
     synthesised = of_matrix(name)
-    assert granted(synthesised) == expected
+    # Besides, who measures reads the lines of test cases.
+    of_prompts = {each for each in granted(synthesised) if "-assets-" in each[2]}
+    assert granted(synthesised) - of_prompts == expected
+    assert [each[:2] for each in of_prompts] == [(reader, "s3:GetObject") for reader in readers]
     roles = {account.lower() for account, _, _ in expected}
     assert {o["metadata"]["name"] for o in synthesised.objects("ServiceAccount")} == roles
     identities = synthesised.resources("AWS::EKS::PodIdentityAssociation")
@@ -120,6 +126,7 @@ POD_TAGS = ("kubernetes-namespace", "kubernetes-service-account")
 
 ALL_THAT_PODS_MAY = {
     "cloudwatch:PutMetricData",
+    "kms:Decrypt",
     "s3:AbortMultipartUpload",
     "s3:GetObject",
     "s3:ListBucket",
@@ -194,11 +201,14 @@ BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-us-east-2"
 def with_file(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Synthesised:
-    """An experiment with a test case of a file."""
+    """An experiment with a test case of a file, and lines of which one says the same."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own.jsonl").write_text(json.dumps({"prompt": SECRET}, ensure_ascii=False) + "\n")
-    case = {"benchmark.test_cases.3": {"name": "own", "file": "own.jsonl"}}
-    (folder / "mine.yaml").write_text(edited(request.param | case), encoding="utf-8")
+    cases = {
+        "benchmark.test_cases.2.line": f"{SECRET} ${{AWS::Region}}",
+        "benchmark.test_cases.3": {"name": "own", "file": "own.jsonl"},
+    }
+    (folder / "mine.yaml").write_text(edited(request.param | cases), encoding="utf-8")
     return synthesise(load(folder / "mine.yaml"), folder)
 
 
@@ -206,23 +216,30 @@ def digest(with_file: Synthesised) -> str:
     return with_file.experiment.prompt_files["own.jsonl"].digest
 
 
-def test_a_deploy_uploads_the_file_under_its_digest(with_file: Synthesised) -> None:
-    (path,) = with_file.directory.glob("*-serving.assets.json")
-    asset = json.loads(path.read_text())["files"][digest(with_file)]
-    (destination,) = asset["destinations"].values()
-    assert destination["objectKey"] == digest(with_file)
-    assert destination["bucketName"].startswith("cdk-hnb659fds-assets-")
-    content = (with_file.directory / asset["source"]["path"]).read_bytes()
-    assert SECRET.encode() in content
-    assert hashlib.sha256(content).hexdigest() == digest(with_file)
-
-
-def test_templates_and_manifests_have_the_digest_and_no_prompt(with_file: Synthesised) -> None:
+def settings(with_file: Synthesised) -> dict[str, Any]:
+    """What the benchmark is given."""
     (config,) = (
         json.loads(config_map["data"]["config.json"])
         for config_map in with_file.objects("ConfigMap")
         if "config.json" in config_map["data"]
     )
+    return dict(config)
+
+
+def test_a_deploy_uploads_file_and_lines_under_their_digests(with_file: Synthesised) -> None:
+    (path,) = with_file.directory.glob("*-serving.assets.json")
+    for key in (digest(with_file), settings(with_file)["lines"]):
+        asset = json.loads(path.read_text())["files"][key]
+        (destination,) = asset["destinations"].values()
+        assert destination["objectKey"] == key
+        assert destination["bucketName"].startswith("cdk-hnb659fds-assets-")
+        content = (with_file.directory / asset["source"]["path"]).read_bytes()
+        assert b"geheim" in content
+        assert hashlib.sha256(content).hexdigest() == key
+
+
+def test_templates_and_manifests_have_the_digest_and_no_prompt(with_file: Synthesised) -> None:
+    config = settings(with_file)
     assert config["prompts_bucket"] == BUCKET
     source = config["test_cases"][3]["prompts"]
     assert (source["file"], source["digest"]) == ("own.jsonl", digest(with_file))
@@ -243,9 +260,11 @@ def test_only_what_measures_may_read_it(with_file: Synthesised) -> None:
     (_, read), (_, decrypt) = of_file
     assert {name for name, _ in of_file} in ({"Benchmark"}, {"Sweep"})
     assert (read["Action"], decrypt["Action"]) == ("s3:GetObject", "kms:Decrypt")
-    assert json.dumps(read["Resource"]).count("arn:") == 1
+    lines = settings(with_file)["lines"]
+    assert [key in json.dumps(read["Resource"]) for key in (digest(with_file), lines)] == [True] * 2
+    assert len(read["Resource"]) == 2
     context = decrypt["Condition"]["StringEquals"]
     assert context.keys() == {"kms:EncryptionContext:aws:s3:arn", "kms:ViaService"}
-    bucket, file = context["kms:EncryptionContext:aws:s3:arn"]
-    assert file == read["Resource"]
+    bucket, *objects = context["kms:EncryptionContext:aws:s3:arn"]
+    assert objects == read["Resource"]
     assert digest(with_file) not in json.dumps(bucket)

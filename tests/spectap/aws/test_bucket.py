@@ -15,8 +15,8 @@ from spectap.answer import Evaluation
 from spectap.aws.bucket import Bucket, fetch_prompts
 from spectap.aws.calls import PATIENCE_SECONDS, read_secret, start_state_machine
 from spectap.commands import execution
-from spectap.config import Config, PromptSource, TestCase
-from spectap.errors import RunError, ShippingError, SpectapError
+from spectap.config import Config, PromptSource, Structure, TestCase, dump, without_lines
+from spectap.errors import ConfigError, RunError, ShippingError, SpectapError
 from spectap.run import prompts as prompt_sets
 from tests.made import contents
 from tests.spectap import samples
@@ -178,19 +178,38 @@ def test_a_run_reads_its_prompts_from_the_bucket(tmp_path: Path, clock: Clock) -
     with pytest.raises(RunError, match=f"^{subject}: .*; make deploy uploads it$"):
         fetch_prompts(config(), tmp_path, clock.sleep)
     put(DIGEST, CONTENT)
-    with execution.prompt_files(config(), tmp_path) as folder:
-        ((_, loaded),) = prompt_sets.loaded(config(), folder).items()
+    path = tmp_path / "config.json"
+    path.write_text(dump(config()))
+    with execution.inputs(path) as (read, folder):
+        ((_, loaded),) = prompt_sets.loaded(read, folder).items()
     assert loaded.prompts[0].messages[0]["content"] == "Größe?"
     assert loaded.source == "own.jsonl"
     assert not folder.exists()
     put(DIGEST, b"others")
     with (
-        execution.prompt_files(config(), tmp_path) as folder,
+        execution.inputs(path) as (read, folder),
         pytest.raises(RunError, match=f"was changed: its SHA-256 is .* and not {DIGEST}"),
     ):
-        prompt_sets.loaded(config(), folder)
-    with execution.prompt_files(config(None), tmp_path) as folder:
-        assert folder == tmp_path
+        prompt_sets.loaded(read, folder)
+    path.write_text(dump(config(None)))
+    with execution.inputs(path) as (read, folder):
+        assert (read, folder) == (config(None), tmp_path)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_run_reads_its_lines_from_the_bucket(tmp_path: Path) -> None:
+    case = TestCase(name="long", line="一行" * 9999, structure=Structure.OPEN_ENDED)
+    whole = config().model_copy(update={"test_cases": (case,)})
+    apart, content = without_lines(whole)
+    path = tmp_path / "config.json"
+    path.write_text(dump(apart))
+    assert path.stat().st_size < 4096 < len(content)
+    put(str(apart.lines), content)
+    with execution.inputs(path) as (read, _):
+        assert read == whole
+    put(str(apart.lines), b"{}")
+    with pytest.raises(ConfigError, match="lines: were changed"), execution.inputs(path):
+        pass
 
 
 @pytest.mark.parametrize(
