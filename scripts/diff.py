@@ -34,6 +34,8 @@ LONGEST: Final = 60_000
 """Characters of a section in FILE: a comment on GitHub takes 65,536 in all."""
 _NO_CODE: Final = ("docs/", "tests/", "experiments/", "examples/")
 """Folders that no template depends on, but for experiments' own files."""
+_EXPERIMENT: Final = re.compile(r"^(aws|benchmark|capacity|models|serving):", re.MULTILINE)
+"""What tells an experiment, also one that is refused, from other YAML beside it."""
 
 
 class DiffError(Exception):
@@ -129,6 +131,7 @@ def touched(commit: str, base: Path) -> list[str]:
         for folder in (base, ROOT)
         for file in (folder / "experiments").glob("*.yaml")
         if not file.name.endswith("-smoke.yaml")
+        and _EXPERIMENT.search(file.read_text(encoding="utf-8", errors="replace"))
     }
     files = names & changed
     beside = {Path(name).name for name in changed - names if name.startswith("experiments/")}
@@ -163,7 +166,7 @@ def _added(file: str, scratch: Path) -> Comparison:
     try:
         amount = cost(load(ROOT / file)).amount
     except ExperimentError as error:
-        raise DiffError(" ".join(str(error).split())) from None
+        raise DiffError(" ".join(str(error).replace(f"{ROOT}/", "").split())) from None
     _synthesise(ROOT, file, scratch / "after")
     stacks = ", ".join(_templates(scratch / "after"))
     return Comparison(file, "added", f"{amount} by estimate (make cost); its stacks: {stacks}")

@@ -216,9 +216,13 @@ def test_names_exactly_what_a_shorter_window_changes(
         ({EXPERIMENT: ARTICLE_TEXT + "#\n"}, "", [EXPERIMENT]),
         ({"experiments/mine.yaml": ARTICLE_TEXT}, "", ["experiments/mine.yaml"]),
         ({"experiments/mine-smoke.yaml": ARTICLE_TEXT}, "", []),
+        ({"experiments/values.yaml": "a: 1\n"}, "", []),
         # A file of prompts is a part of the experiments that name it.
         (
-            {"experiments/mine.yaml": "file: 'ours.jsonl'", "experiments/ours.jsonl": "{}"},
+            {
+                "experiments/mine.yaml": "models:\n  file: 'ours.jsonl'",
+                "experiments/ours.jsonl": "{}",
+            },
             "",
             ["experiments/mine.yaml"],
         ),
@@ -248,13 +252,13 @@ def test_files_of_one_side_alone_have_their_line(
 ) -> None:
     monkeypatch.setattr(diff, "_synthesise", synthesise)
     (repository / "experiments" / "added.yaml").write_text(ARTICLE_TEXT)
-    (repository / "experiments" / "bad.yaml").write_text("name: 5\n")
+    (repository / "experiments" / "bad.yaml").write_text("models: 5\n")
     assert diff.main(["main"]) == 1
     printed = capsys.readouterr()
     assert "experiments/added.yaml: added, 55" in printed.out
     assert "its stacks: article-serving, article-network\n" in printed.out
     assert f"{OLD}: removed, no deploy deletes its stacks: make destroy does" in printed.out
-    assert printed.err.startswith("experiments/bad.yaml: failed, ")
+    assert printed.err.startswith("experiments/bad.yaml: failed, experiments/bad.yaml:1: ")
 
 
 def test_what_cannot_be_compared_is_said_in_a_line(
