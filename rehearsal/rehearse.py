@@ -116,8 +116,8 @@ def create(aws: Aws, experiment: Experiment, layout: Layout) -> str:
             s3.create_bucket(Bucket=name, **location)
         for key in keys:
             s3.put_object(Bucket=name, Key=key, Body=(layout.assembly / key).read_bytes())
-    if name := experiment.api_key_secret:
-        aws.client("secretsmanager").create_secret(Name=name, SecretString=secrets.token_hex())
+    if secret := experiment.api_key_secret:
+        aws.client("secretsmanager").create_secret(Name=secret, SecretString=secrets.token_hex())
     return bucket
 
 

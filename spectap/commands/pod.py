@@ -94,7 +94,7 @@ def collect(_: argparse.Namespace) -> int:
     """
     from spectap.report import offline
 
-    with execution.inputs(_config_path()) as (config, _):
+    with execution.inputs(_config_path()) as (config, _files):
         isolated = _IsolatedVariant(config, offline=True)
     isolated.begin()
     with execution.ending_at_once():

@@ -111,7 +111,7 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
                 patch.setattr(command, name, stand_in)
             patch.setattr(rehearsal, "_synthesise", synthesise)
             patch.setattr(rehearsal, "embedded_aws", running_aws)
-            patch.setattr(rehearsal.checks, "dashboards_show", lambda *_: "left out")
+            patch.setattr("rehearsal.aws.checks.dashboards_show", lambda *_: "left out")
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                 status = command.main()
         assert outcomes, printed.getvalue()

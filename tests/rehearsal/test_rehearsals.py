@@ -39,14 +39,22 @@ SOURCES: Final[dict[str, Any]] = {
     "humaneval": {"set": "humaneval"},
     "own": {"file": "own.jsonl"},
 }
-LOADS: Final = ({"concurrency": 1}, {"concurrency": 2}, {"rate": 4, "seconds": 0.5})
+LOADS: Final[tuple[dict[str, Any], ...]] = (
+    {"concurrency": 1},
+    {"concurrency": 2},
+    {"rate": 4, "seconds": 0.5},
+)
 
 
 @pytest.fixture(scope="module")
 def kinds(rehearse: Rehearse) -> Rehearsed:
     """Each kind of test case, at each kind of load."""
     cases = [{"name": name} | source for name, source in SOURCES.items()]
-    changes = {"name": "kinds", "benchmark.test_cases": cases, "benchmark.load": [*LOADS]}
+    changes: dict[str, Any] = {
+        "name": "kinds",
+        "benchmark.test_cases": cases,
+        "benchmark.load": [*LOADS],
+    }
     changes |= {"benchmark.concurrency": ABSENT, "benchmark.requests": 2}
     return rehearse(changes, prompts="".join(f"{json.dumps(each)}\n" for each in OWN))
 
