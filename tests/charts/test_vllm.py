@@ -319,10 +319,3 @@ def test_services_on_two_nodes_are_on_two_machines(variation: Vary) -> None:
         benchmark_config(variation(MATRIX[name]), "bucket") for name in (LADDER, FIRST, SWEEP)
     ]
     assert [each.machines for each in written] == [1, 2, 1]
-
-
-def test_a_concurrency_gets_at_least_a_full_wave(variation: Vary) -> None:
-    ladder = [{"concurrency": 2}, {"concurrency": 6}, {"concurrency": 8, "requests": 20}]
-    changes = {"benchmark.concurrency": None, "benchmark.load": ladder, "benchmark.requests": 4}
-    points = benchmark_config(variation(changes), "bucket").load.points
-    assert [point.requests for point in points] == [4, 6, 20]

@@ -118,6 +118,7 @@ def test_quotas_are_kept_with_most_cells(
         {
             "name": "a-name-of-20-letters",
             "benchmark.concurrency": None,
+            "benchmark.requests": 100,
             "benchmark.load": [
                 {"rate": n / 8, "seconds": 60} if n % 5 == 4 else {"concurrency": n + 1}
                 for n in range(points)
