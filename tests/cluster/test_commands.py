@@ -1,5 +1,6 @@
 """What the API server says to the manifests, to the commands that a stack puts out, and to us."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 from kubernetes.client import CoreV1Api
 
 from deployment.pods import reason as reason_of
-from tests.cluster.api import NAMESPACE, Cluster, Manifest
+from stacks.limits import ANNOTATIONS, annotations
+from tests.cluster.api import NAMESPACE, Cluster, Manifest, Refused
 from tests.cluster.deployment import deployed, node_with_label, objects, typed
 from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
@@ -55,6 +57,22 @@ def test_another_specification_is_another_pod_and_the_old_one_goes(
     prune = ("--prune", "--selector=app=qwen-llmperf")
     cluster.kubectl("apply", "--filename", str(changed), *prune)
     cluster.until(lambda: _benchmark(cluster)["metadata"]["name"] != name or None, "the old to go")
+
+
+def test_an_object_is_applied_up_to_the_size_that_synthesis_allows(
+    cluster: Cluster, by_the_handler: Path, tmp_path: Path
+) -> None:
+    metadata = {"name": "large", "namespace": NAMESPACE, "annotations": {"of": "<é>"}}
+    large = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    text = "<é&>"
+    text += "x" * (ANNOTATIONS - annotations(large | {"data": {"a": text}}))
+    file = tmp_path / "large.json"
+    for more, refused in (("", False), ("x", True)):
+        file.write_text(json.dumps(large | {"data": {"a": text + more}}), encoding="utf-8")
+        words = pytest.raises(Refused, match="Too long") if refused else contextlib.nullcontext()
+        with words:
+            cluster.kubectl("apply", "--filename", str(file))
+    cluster.kubectl("delete", "--filename", str(file))
 
 
 def test_quality_is_started(

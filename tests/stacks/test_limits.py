@@ -1,0 +1,56 @@
+"""What a deploy would refuse by its size is found in the template."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stacks.limits import ANNOTATIONS, EVENT, TEMPLATE, exceeded
+
+
+def template(folder: Path, *objects: dict[str, Any]) -> Path:
+    """Of a stack that applies ``objects``, with a reference in them."""
+    begin, end = json.dumps(objects, ensure_ascii=False).split("ACCOUNT", 1)
+    manifest = {"Fn::Join": ["", [begin, {"Ref": "AWS::AccountId"}, end]]}
+    resource = {
+        "Type": "Custom::AWSCDK-EKS-KubernetesResource",
+        "Properties": {"Manifest": manifest},
+    }
+    path = folder / "mine-serving.template.json"
+    path.write_text(json.dumps({"Resources": {"Objects": resource}}), encoding="utf-8")
+    return path
+
+
+def config_map(name: str, text: str) -> dict[str, Any]:
+    metadata = {"name": name, "annotations": {"of": "ACCOUNT"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": text}}
+
+
+def test_what_fits_is_passed(tmp_path: Path) -> None:
+    assert [*exceeded(template(tmp_path, config_map("a", "<" * 40_000)))] == []
+
+
+@pytest.mark.parametrize(
+    ("objects", "words"),
+    [
+        (lambda: [config_map("a", "<" * 45_000)], "ConfigMap a has "),
+        (
+            lambda: [config_map(f"m-{n}", "x" * 200_000) for n in range(3)],
+            "ConfigMap m-0, old and new, has ",
+        ),
+        (lambda: [config_map(f"m-{n}", "x" * 200_000) for n in range(6)], "its template has "),
+    ],
+)
+def test_what_a_deploy_refuses_is_a_line_with_the_excess(
+    objects: Callable[[], list[dict[str, Any]]], words: str, tmp_path: Path
+) -> None:
+    first = next(iter(exceeded(template(tmp_path, *objects()))))
+    assert first.startswith(f"mine-serving: {words}")
+    size, over, limit = (
+        int(n.replace(",", "")) for n in first.replace(":", "").split() if n[:1].isdigit()
+    )
+    assert size - over == limit
+    assert limit in (TEMPLATE, EVENT, ANNOTATIONS)
+    assert first.endswith("make two experiments of it")
