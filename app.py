@@ -139,7 +139,11 @@ def main() -> int:
         deployed = serving.deployed(account or ACCOUNT_PLACEHOLDER)
         write_manifests(experiment, deployed, Path(app.outdir) / "dist")
     assembly = app.synth()
-    refused = [line for s in assembly.stacks for line in exceeded(Path(s.template_full_path))]
+    refused = [
+        line
+        for stack in assembly.stacks
+        for line in exceeded(stack.stack_name, Path(stack.template_full_path).read_bytes())
+    ]
     if refused:
         print("\n".join(refused), file=sys.stderr)
     return 1 if refused else 0

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 TEMPLATE: Final = 1_000_000
@@ -18,9 +17,8 @@ _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _REMEDY: Final = "take test cases, variants or published figures out, or make two experiments of it"
 
 
-def exceeded(template: Path) -> Iterator[str]:
-    """A line for each limit that a stack's template does not keep."""
-    stack, content = template.name.removesuffix(".template.json"), template.read_bytes()
+def exceeded(stack: str, content: bytes) -> Iterator[str]:
+    """A line for each limit that ``content``, the template of ``stack``, does not keep."""
     yield from _over(stack, "its template", len(content), TEMPLATE)
     for resource in json.loads(content).get("Resources", {}).values():
         if resource["Type"] != "Custom::AWSCDK-EKS-KubernetesResource":

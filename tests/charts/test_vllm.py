@@ -11,7 +11,7 @@ import pytest
 
 from charts import llmperf, scripts
 from charts.llmperf import benchmark_config
-from charts.names import bucket_name, stopper_arn
+from charts.names import bucket_name, prompts_bucket_name, stopper_arn
 from charts.pods import digest
 from charts.server import serve_command
 from experiment import Experiment, ExperimentError
@@ -274,8 +274,10 @@ def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path
     path = tmp_path / "config.json"
     path.write_text(side_by_side.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
     experiment = side_by_side.experiment
-    names = bucket_name(experiment, ACCOUNT), stopper_arn(experiment, ACCOUNT)
-    assert config.read(path) == benchmark_config(experiment, *names)
+    prompts = prompts_bucket_name(experiment, ACCOUNT, "hnb659fds")
+    names = bucket_name(experiment, ACCOUNT), stopper_arn(experiment, ACCOUNT), prompts
+    # Its lines are an object beside the files of prompts.
+    assert config.read(path) == config.without_lines(benchmark_config(experiment, *names))[0]
 
 
 @pytest.mark.parametrize(

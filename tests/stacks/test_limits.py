@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from stacks.limits import ANNOTATIONS, EVENT, TEMPLATE, exceeded
 
 
-def template(folder: Path, *objects: dict[str, Any]) -> Path:
+def template(*objects: dict[str, Any]) -> bytes:
     """Of a stack that applies ``objects``, with a reference in them."""
     begin, end = json.dumps(objects, ensure_ascii=False).split("ACCOUNT", 1)
     manifest = {"Fn::Join": ["", [begin, {"Ref": "AWS::AccountId"}, end]]}
@@ -18,9 +17,7 @@ def template(folder: Path, *objects: dict[str, Any]) -> Path:
         "Type": "Custom::AWSCDK-EKS-KubernetesResource",
         "Properties": {"Manifest": manifest},
     }
-    path = folder / "mine-serving.template.json"
-    path.write_text(json.dumps({"Resources": {"Objects": resource}}), encoding="utf-8")
-    return path
+    return json.dumps({"Resources": {"Objects": resource}}).encode()
 
 
 def config_map(name: str, text: str) -> dict[str, Any]:
@@ -28,8 +25,8 @@ def config_map(name: str, text: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": text}}
 
 
-def test_what_fits_is_passed(tmp_path: Path) -> None:
-    assert [*exceeded(template(tmp_path, config_map("a", "<" * 40_000)))] == []
+def test_what_fits_is_passed() -> None:
+    assert [*exceeded("mine-serving", template(config_map("a", "<" * 40_000)))] == []
 
 
 @pytest.mark.parametrize(
@@ -44,9 +41,9 @@ def test_what_fits_is_passed(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_deploy_refuses_is_a_line_with_the_excess(
-    objects: Callable[[], list[dict[str, Any]]], words: str, tmp_path: Path
+    objects: Callable[[], list[dict[str, Any]]], words: str
 ) -> None:
-    first = next(iter(exceeded(template(tmp_path, *objects()))))
+    first = next(iter(exceeded("mine-serving", template(*objects()))))
     assert first.startswith(f"mine-serving: {words}")
     size, over, limit = (
         int(n.replace(",", "")) for n in first.replace(":", "").split() if n[:1].isdigit()
