@@ -9,8 +9,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from charts.indexes import NEVER, NOT_YET
+from charts.names import namespace
 from experiment import Experiment
-from tests.cluster.api import Cluster, Manifest
+from tests.cluster.api import NAMESPACE, Cluster, Manifest
 from tests.cluster.conftest import add_trainium
 from tests.cluster.deployment import (
     claim,
@@ -198,14 +199,20 @@ def test_a_node_that_is_taken_away_is_no_failure(
 def test_the_commands_that_the_stack_puts_out(
     cluster: Cluster, kubelets: Kubelets, sweep: Path, of_matrix: Callable[[str], Synthesised]
 ) -> None:
-    outputs = of_matrix(SWEEP).template("serving")["Outputs"]
+    synthesised = of_matrix(SWEEP)
+
+    def command(name: str) -> str:
+        """In the namespace of the sweep here, which has the article's name."""
+        line: str = synthesised.template("serving")["Outputs"][name]["Value"]
+        return line.replace(namespace(synthesised.experiment), NAMESPACE)
+
     for pod in until_running(cluster, 2):
         kubelets.end(pod, "benchmark", 0)
     before = until_status(cluster, "succeeded", 2)
-    heads, row = typed(cluster, outputs["Command4Indexes"]["Value"]).splitlines()
+    heads, row = typed(cluster, command("Command4Indexes")).splitlines()
     assert heads.split() == ["NAME", "ALL", "COMPLETE", "FAILED"]
     assert row.split()[1:] == [str(INDEXES), before["status"]["completedIndexes"]]
-    typed(cluster, outputs["Command7Again"]["Value"])
+    typed(cluster, command("Command7Again"))
     after = job_of(cluster)
     assert after["metadata"]["name"] == before["metadata"]["name"]
     assert uid(after) != uid(before)

@@ -101,7 +101,7 @@ def run(aws: Aws, cloudformation: CloudFormation, tmp_path: Path) -> Iterator[Ru
 
 
 def test_every_command_of_the_readme(
-    run: Run, cloudformation: CloudFormation, tmp_path: Path
+    run: Run, aws: Aws, cloudformation: CloudFormation, tmp_path: Path
 ) -> None:
     assert [command[1] for command in COMMANDS] == [
         "bootstrap",
@@ -136,11 +136,12 @@ def test_every_command_of_the_readme(
 
     # By make, of the same file: CloudFormation is told nothing new, and not a byte differs.
     python = [sys.executable, "-m", "deployment"]
-    run(*python, "deploy", "--experiment", file, "--yes", output="make")
+    run(*python, "deploy", "--experiment", file, "--yes")
     assert cloudformation.changed == []
+    by_make = ROOT / "cdk.out" / f"article-{aws.account}"
     for stack in order:
         template = f"{stack}.template.json"
-        plain, make = (tmp_path / each / template for each in ("plain", "make"))
+        plain, make = tmp_path / "plain" / template, by_make / template
         assert plain.read_bytes() == make.read_bytes() == cloudformation.standing[stack].encode()
 
     same(destroy, "--force")
