@@ -1,5 +1,6 @@
 """What a deploy of a change does that a reviewer must not overlook: warnings, and pods."""
 
+import ipaddress
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -68,8 +69,9 @@ def of_templates(old: Iterable[Template], new: Iterable[Template]) -> Iterator[D
     if before is None or after is None:
         return
     was_open, is_open = (_open_to(cluster) for cluster in (before, after))
-    if opened := is_open - was_open:
-        yield DiffWarning("api", f"to {', '.join(sorted(opened))}")
+    opened = [block for block in sorted(is_open) if not _is_within(block, was_open)]
+    if opened:
+        yield DiffWarning("api", f"to {', '.join(opened)}")
     versions = before["Version"], after["Version"]
     if versions[0] != versions[1]:
         behind = [
@@ -98,6 +100,11 @@ def _open_to(cluster: Mapping[str, Any]) -> set[str]:
     access = cluster.get("ResourcesVpcConfig", {})
     is_public = str(access.get("EndpointPublicAccess", True)).lower() == "true"
     return {*(access.get("PublicAccessCidrs") or ["0.0.0.0/0"])} if is_public else set()
+
+
+def _is_within(block: str, blocks: Iterable[str]) -> bool:
+    narrow = ipaddress.IPv4Network(block)
+    return any(narrow.subnet_of(ipaddress.IPv4Network(wide)) for wide in blocks)
 
 
 def _node_versions(

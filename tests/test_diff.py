@@ -94,6 +94,11 @@ def _cluster(version: str = "1.34", **access: Any) -> dict[str, Any]:
             "10.0.0.0/8",
         ),
         ({"EndpointPublicAccess": True}, {"EndpointPublicAccess": False}, None),
+        (
+            {"EndpointPublicAccess": True, "PublicAccessCidrs": ["203.0.112.0/23"]},
+            {"EndpointPublicAccess": True, "PublicAccessCidrs": ["203.0.113.0/24"]},
+            None,
+        ),
     ],
 )
 def test_an_api_that_more_may_reach_is_a_warning(
