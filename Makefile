@@ -14,6 +14,11 @@ ifneq ($(filter %.yaml %.yml,$(MAKECMDGOALS)),)
 $(error A file is no command: give it as EXPERIMENT=$(firstword $(filter %.yaml %.yml,$(MAKECMDGOALS))))
 endif
 
+# In a workflow a line of a pod could be a command to the runner. After this one it is text, until the step ends.
+ifdef GITHUB_ACTIONS
+$(shell echo "::stop-commands::$$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')" >&2)
+endif
+
 export PYTHON ?= python3
 export EXPERIMENT ?= experiments/article.yaml
 
