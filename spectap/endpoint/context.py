@@ -15,10 +15,10 @@ import aiohttp
 import orjson
 
 from spectap.endpoint.health import content, open_session, root
-from spectap.load.requests import asked
 from spectap.load_points import EndpointType, Load
 from spectap.printing import printable
 from spectap.prompt import Prompt
+from spectap.protocol import prompt_fields
 
 _ONE_TRY_SECONDS: Final = 60
 _CONCURRENCY: Final = 8
@@ -57,7 +57,7 @@ async def count(
         more["add_generation_prompt"] = True
     bodies = [
         {"model": model}
-        | asked(load.endpoint_type, prompt.messages)
+        | prompt_fields(load.endpoint_type, prompt.messages)
         | ({"tools": prompt.tools} if prompt.tools else {})
         | more
         for prompt in prompts

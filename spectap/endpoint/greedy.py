@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 import orjson
 
+from spectap import protocol
 from spectap.config import Config, TestCase
 from spectap.endpoint.health import content, open_session
 from spectap.errors import JournalError
@@ -111,7 +112,7 @@ def _body(config: Config, case: TestCase, prompts: Sequence[Prompt]) -> dict[str
     tools = {"tools": prompts[0].tools} if prompts and prompts[0].tools else {}
     return {
         **config.load.sampling,
-        **requests.asked(config.load.endpoint_type, messages),
+        **protocol.prompt_fields(config.load.endpoint_type, messages),
         **tools,
         "max_tokens": length,
         "temperature": 0.0,
@@ -126,13 +127,13 @@ async def _ask(
     vLLM says an answer's tokens if it is asked for them (``return_token_ids``, vLLM 0.10.2 and
     later). Servers that refuse the field are asked again without it.
     """
-    url = f"{endpoint}/{requests.PATHS['chat' if 'messages' in body else 'completions']}"
+    url = f"{endpoint}/{protocol.PATHS['chat' if 'messages' in body else 'completions']}"
     try:
         for more in ({"return_token_ids": True}, {}):
             async with session.post(url, json={**body, **more}) as response:
                 if response.status == 200:
                     choice = orjson.loads(await content(response))["choices"][0]
-                    text = requests.answered(choice).get("content") or ""
+                    text = protocol.message(choice).get("content") or ""
                     ids = choice.get("token_ids")
                     return _Answer(text.split(), ids if isinstance(ids, list) else None)
         return None

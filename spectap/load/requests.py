@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
+from spectap.protocol import message, prompt_fields
 
 CHARACTERS_PER_TOKEN: Final = 4
 """An estimate: the built-in driver has no tokenizer."""
@@ -35,10 +36,6 @@ When in eternal lines to time thou grow'st:
 So long as men can breathe or eyes can see,
 So long lives this, and this gives life to thee.
 """
-
-
-PATHS: Final = {"chat": "chat/completions", "completions": "completions"}
-"""Below ``/v1``, by the ``endpoint_type`` of the load."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def _named(options: argparse.Namespace) -> Iterator[Request]:
     for prompt in itertools.cycle(prompts):
         length = prompt["max_tokens"] or options.mean_output_tokens
         tools = {"tools": prompt["tools"]} if prompt["tools"] else {}
-        body = _body(options, asked(options.endpoint_type, prompt["messages"]), length, **tools)
+        body = _body(options, prompt["messages"], length, **tools)
         yield Request(body, prompt["name"], prompt["prompt_class"])
 
 
@@ -86,27 +83,13 @@ def _filled(options: argparse.Namespace) -> Iterator[Request]:
         text = filled_prompt(chance, lines, input_tokens * CHARACTERS_PER_TOKEN, length)
         # The empty system message is llmperf's.
         messages = [{"role": "system", "content": ""}, {"role": "user", "content": text}]
-        yield Request(_body(options, asked(options.endpoint_type, messages), length))
-
-
-def asked(endpoint_type: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The part of a request that is the prompt: ``messages``, or the text of the last of them."""
-    return (
-        {"messages": messages} if endpoint_type == "chat" else {"prompt": messages[-1]["content"]}
-    )
-
-
-def answered(choice: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message of a choice, or what an event adds to it; of a completion, its text as one."""
-    if "text" in choice:
-        return {"content": choice["text"]}
-    message: Mapping[str, Any] = choice["message" if "message" in choice else "delta"]
-    return message
+        yield Request(_body(options, messages, length))
 
 
 def _body(
-    options: argparse.Namespace, prompt: Mapping[str, Any], length: int, **more: Any
+    options: argparse.Namespace, messages: Sequence[Mapping[str, Any]], length: int, **more: Any
 ) -> bytes:
+    prompt = prompt_fields(options.endpoint_type, messages)
     body = {"model": options.model, **prompt, "stream": True, "max_tokens": length}
     return json.dumps(body | more | options.additional_sampling_params).encode()
 
@@ -169,7 +152,7 @@ class Reply:
             self._take(body["choices"][0])
 
     def _take(self, choice: Mapping[str, Any]) -> None:
-        delta = answered(choice)
+        delta = message(choice)
         text = delta.get("content") or ""
         # vLLM renamed the field; servers in between send both.
         thought = delta.get("reasoning") or delta.get("reasoning_content") or ""
