@@ -13,6 +13,8 @@ goes on even if EKS refuses, or the stop is interrupted.
 import datetime
 from typing import Any, Final
 
+from botocore.exceptions import ClientError
+
 from deployment import nodes
 from deployment.account import Deployment, DeploymentError, aws_errors
 from deployment.nodes import STACK, Group, Kind
@@ -29,6 +31,7 @@ _NOTHING: Final = {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0}
 _NAME: Final = "guard"
 _SOON: Final = datetime.timedelta(minutes=2)
 """Auto Scaling refuses a time in the past, and this machine's clock may be late."""
+_MINUTE: Final = datetime.timedelta(minutes=1)
 _LATE: Final = datetime.timedelta(minutes=2)
 """How late a scheduled action may be carried out (Auto Scaling User Guide, "Scheduled scaling")."""
 _NO_NODES: Final = frozenset({"CREATING", "CREATE_FAILED", "DELETING"})
@@ -207,12 +210,14 @@ def _write(
     recurrence: str = _EVERY_INTERVAL,
 ) -> None:
     """Without a StartTime it would act within ``INTERVAL``, and its EndTime would delete it."""
+    settings = {"ScheduledActionName": _NAME, "Recurrence": recurrence, **_NOTHING}
+    put = deployment.client("autoscaling").put_scheduled_update_group_action
     for name in group.scaling_groups:
         with aws_errors():
-            deployment.client("autoscaling").put_scheduled_update_group_action(
-                AutoScalingGroupName=name,
-                ScheduledActionName=_NAME,
-                StartTime=at,
-                Recurrence=recurrence,
-                **_NOTHING,
-            )
+            try:
+                put(AutoScalingGroupName=name, StartTime=at, **settings)
+            except ClientError as error:
+                # No two actions of a group begin at one time, and EKS has one for a Capacity Block.
+                if error.response["Error"]["Code"] != "AlreadyExists":
+                    raise
+                put(AutoScalingGroupName=name, StartTime=at + _MINUTE, **settings)

@@ -58,7 +58,7 @@ class Comparison:
 
     file: str
     status: str
-    """``changed``, ``unchanged``, ``renamed``, ``added``, ``removed`` or ``failed``."""
+    """``changed``, ``unchanged``, ``added``, ``removed`` or ``failed``."""
     summary: str = ""
     warnings: Sequence[DiffWarning] = ()
     pods: Sequence[Effect] = ()
@@ -227,11 +227,10 @@ def _changed(old_file: str, new_file: str, tree: Path, scratch: Path) -> Compari
         Section("Manifests", _git_diff(scratch, "manifests")),
     ]
     differing = tuple(section for section in sections if section.text)
-    is_renamed = old_file != new_file
     return Comparison(
         new_file,
-        "renamed" if is_renamed else "changed" if differing else "unchanged",
-        f"from {old_file}: its name, and so its stacks, are the same" if is_renamed else "",
+        "changed" if differing else "unchanged",
+        f"renamed from {old_file}; its stacks are the same" if old_file != new_file else "",
         warnings=(
             *effects.of_templates(_read(old), _read(new)),
             *effects.of_differences(stacks),

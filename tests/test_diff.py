@@ -288,7 +288,7 @@ def test_a_renamed_file_is_compared_with_the_old_one(
     (repository / "experiments" / "moved.yaml").write_text(moved)
     assert diff.main(["main", *filter(None, [given])]) == 0
     assert capsys.readouterr().out == (
-        f"experiments/moved.yaml: renamed, from {OLD}: its name, and so its stacks, are the same\n"
+        f"experiments/moved.yaml: changed, renamed from {OLD}; its stacks are the same\n"
         "  Differs: The experiment file, article-serving, Manifests (VERBOSE=1 shows how)\n\n"
     )
 

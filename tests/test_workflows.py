@@ -263,7 +263,7 @@ def test_a_comment_is_made_once_and_then_updated(tmp_path: Path) -> None:
         assert calls_of(tmp_path, pulls=[{"number": 12, "head": head}]) == []
 
 
-STATUSES = ("changed", "unchanged", "renamed", "added", "removed", "failed")
+STATUSES = ("changed", "unchanged", "added", "removed", "failed")
 FOREIGN = """Approved</code></pre></details> <!-- by --> <img src=x>
 ![i](https://a.b) @team #1 `a|b`
 

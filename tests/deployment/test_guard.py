@@ -121,6 +121,7 @@ def test_a_guard_that_cannot_be_put_starts_no_node_and_hinders_no_stop(operator:
         ({"suspended": ["AZRebalance", "ScheduledActions"]}, "has suspended ScheduledActions"),
         ({"suspended": ["Terminate", "Launch"]}, "has suspended Launch and Terminate"),
         ({"protects": True}, "protects new instances from scale-in"),
+        ({"operator": "eks.amazonaws.com"}, "takes changes from eks.amazonaws.com alone"),
     ],
 )
 def test_what_would_defeat_the_guard_starts_no_node(
@@ -131,6 +132,20 @@ def test_what_would_defeat_the_guard_starts_no_node(
     with pytest.raises(DeploymentError, match=f"eks-trainium-1 {words}"):
         operator.start(Kind.TRAINIUM)
     assert operator.group(Kind.TRAINIUM).updates == []
+
+
+def test_an_action_that_eks_has_at_that_time_does_not_keep_the_guard_away(
+    operator: Operator,
+) -> None:
+    clock, trainium = operator.aws.clock, operator.group(Kind.TRAINIUM)
+    of_eks: dict[str, Any] = {
+        "StartTime": clock.moment(clock.seconds + 4 * HOUR + 5),
+        "DesiredCapacity": 0,
+    }
+    trainium.actions["end-of-capacity-block"] = of_eks
+    operator.start(Kind.TRAINIUM)
+    assert guarded(operator) >= clock.seconds_of(of_eks["StartTime"]) + 50
+    assert trainium.updates
 
 
 def test_it_counts_from_the_first_node_and_until_then_from_the_start(operator: Operator) -> None:
