@@ -31,19 +31,28 @@ LOGS: Final = {
     "level": (
         "[NCC_IINAR001] ISA validation failed: Copy;\n"
         "inst failed assertion check: 'start_addr_active_channels'\n" + RANKS,
-        "NCC_IINAR001: a graph fails at -O1 and compiles at -O2 or -O3",
+        "NCC_IINAR001: a graph fails at -O1 and may compile at -O2 or -O3",
     ),
     "barrier": (
         "RuntimeError: neuronx-cc compilation failed with 70. Check compiler logs.\n"
         '  File "vllm_neuron/parallel/neuron_parallel_state.py", line 1318, in tp_barrier\n'
         "RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer\n",
-        "compilation failed with 70: a compiler crashed, which comes and goes: try again",
+        "compilation failed with 70: a compiler crashed: try again by the same command",
     ),
     "host": (
         "INFO:Neuron:generating HLO: context_encoding_model\nKilled\n",
         "Killed: the node had",
     ),
     "host, by the trace": ("RuntimeError: neuronx-cc failed with -9\n", "failed with -9: the node"),
+    "host, of the plugin": (
+        "RuntimeError: neuronx-cc compilation failed with -9. Check compiler logs.\n",
+        "failed with -9: the node had too little",
+    ),
+    "defect": (
+        "[NCC_INLA001] Unhandled exception\nneuronx-cc compilation failed with 70.\n",
+        "NCC_INLA001: the compiler has a defect",
+    ),
+    "load": ("Failure: NRT_RESOURCE in nrt_load()\n", "NRT_RESOURCE: the graphs and weights"),
     "another": ("nrt_init failed; the watchdog: Killed 3 workers\n", ""),
 }
 
