@@ -3,6 +3,7 @@
 import ipaddress
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -34,6 +35,8 @@ _SECURITY: Final = {
     "iam": ("IAM Statement Changes", "IAM Policy Changes"),
     "security-groups": ("Security Group Changes",),
 }
+_ROW: Final = re.compile(r"^│ ([-+ ]) │(.*)$", re.MULTILINE)
+_HASH: Final = re.compile(r"\b[0-9a-f]{64}\b")
 _GRAPH: Final = re.compile(r'compiled/([^/"\s]+)/')
 """The prefix of a compiled artifact in the bucket, wherever a manifest names it."""
 _DIGEST: Final = re.compile("-[0-9a-f]{8}$")
@@ -123,10 +126,19 @@ def of_differences(differences: Iterable[tuple[str, str]]) -> Iterator[DiffWarni
             kind, _, name = resource.partition(" ")
             impacts.setdefault(_IMPACTS[impact], []).append(f"{stack}: {kind} {name}")
         for kind, words in _SECURITY.items():
-            if any(word in text for word in words):
+            if any(word in text for word in words) and not _is_the_same_access(text):
                 impacts.setdefault(kind, []).append(stack)
     for kind, details in impacts.items():
         yield DiffWarning(kind, "; ".join(details))
+
+
+def _is_the_same_access(text: str) -> bool:
+    """Whether the CLI's tables name what they had, with another asset, such as other prompts."""
+    sides, sign = defaultdict(list), " "
+    for mark, row in _ROW.findall(text):
+        sign = mark if mark != " " else sign
+        sides[sign].append(_HASH.sub("", row))
+    return sorted(sides["+"]) == sorted(sides["-"])
 
 
 def of_files(old: Path | None, new: Path) -> Iterator[DiffWarning]:

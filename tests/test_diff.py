@@ -127,6 +127,7 @@ def test_nodes_that_keep_the_old_kubernetes_are_named() -> None:
 
 def test_what_is_lost_and_what_is_paid_is_a_warning(tmp_path: Path) -> None:
     text = """IAM Statement Changes
+│ + │ arn │
 [-] AWS::S3::Bucket Models ModelsA1 orphan
 [~] AWS::EKS::Nodegroup Trainium/Nodes NodesB2 replace
  └─ [~] CapacityType (requires replacement)
@@ -138,6 +139,11 @@ def test_what_is_lost_and_what_is_paid_is_a_warning(tmp_path: Path) -> None:
         "destroyed": "a-stack: AWS::SNS::Topic Alarms AlarmsC3",
         "iam": "a-stack",
     }
+    prompts = [
+        f"IAM Statement Changes\n│ {sign} │ key/{number:064x} │\n│   │ more │"
+        for sign, number in (("+", 1), ("-", 2))
+    ]
+    assert not [*effects.of_differences([("a-stack", "\n".join(prompts))])]
     old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
     old.write_text(ARTICLE_TEXT)
     new.write_text(ARTICLE_TEXT.replace("nodes: 1", "nodes: 2"))

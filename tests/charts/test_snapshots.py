@@ -1,5 +1,6 @@
 """Whole manifests, as they are written to ``dist/``; of a script only its digest."""
 
+import json
 from collections.abc import Iterable
 
 import pytest
@@ -8,10 +9,11 @@ from ruamel.yaml.compat import StringIO
 from ruamel.yaml.scalarstring import LiteralScalarString
 from syrupy.assertion import SnapshotAssertion
 
+from charts.llmperf import prompt_assets
 from experiment import load
 from experiment.loader import parse
 from tests.experiment.files import EXPERIMENTS, edited, swept
-from tests.snapshots import TextSnapshot, digest, masked
+from tests.snapshots import TemplateSnapshot, TextSnapshot, digest, masked
 from tests.synthesis import Manifest, Synthesised, render
 
 CHARTS = (
@@ -46,6 +48,12 @@ def test_every_chart_has_a_snapshot(synthesised: Synthesised) -> None:
 @pytest.mark.parametrize("chart", CHARTS)
 def test_manifests(chart: str, synthesised: Synthesised, snapshot: SnapshotAssertion) -> None:
     assert text(synthesised.manifests[chart]) == snapshot(extension_class=ManifestSnapshot)
+
+
+def test_lines_of_prompts(snapshot: SnapshotAssertion) -> None:
+    """What the manifests name by its hash, which is masked in their snapshots."""
+    (lines,) = prompt_assets(load(EXPERIMENTS / "article.yaml")).values()
+    assert json.loads(lines) == snapshot(extension_class=TemplateSnapshot)
 
 
 @pytest.mark.parametrize("name", OF_OTHERS)
