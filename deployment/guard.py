@@ -11,7 +11,10 @@ goes on even if EKS refuses, or the stop is interrupted.
 """
 
 import datetime
+import itertools
 from typing import Any, Final
+
+from botocore.exceptions import ClientError
 
 from deployment import nodes
 from deployment.account import Deployment, DeploymentError, aws_errors
@@ -21,10 +24,13 @@ from experiment.cost import compile_guard_hours, guard_hours
 INTERVAL: Final = datetime.timedelta(minutes=10)
 """From one time that it acts to the next. Auto Scaling tells the next one alone, so a guard with
 less than that left may have begun."""
-_EVERY_INTERVAL: Final = "*/10 * * * *"
-_COUNTED: Final = "0-50/10 * * * *"
+_EVERY_INTERVAL: Final = "5-55/10 * * * *"
+"""Not at full tens: EKS ends the nodes of a Capacity Block at one, by an action of its own."""
+_COUNTED: Final = "5-59/10 * * * *"
 """The same times, of a guard that counts from the group's first node: later ones do not move it. A
 scheduled action has no description that could say so."""
+_MINUTE: Final = datetime.timedelta(minutes=1)
+_MOST_CLASHES: Final = 5
 _NOTHING: Final = {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0}
 _NAME: Final = "guard"
 _SOON: Final = datetime.timedelta(minutes=2)
@@ -142,7 +148,7 @@ def _await_late(deployment: Deployment, group: Group) -> None:
     while (action := _action(deployment, group)) and _begins(action):
         now = nodes.now()
         since_hour = datetime.timedelta(minutes=now.minute, seconds=now.second)
-        times = [now - since_hour % INTERVAL, _at(action)]
+        times = [now - (since_hour + INTERVAL / 2) % INTERVAL, _at(action)]
         # Or soon: to change it takes some seconds.
         about_now = [at for at in times if now - _LATE <= at <= now + _LATE / 4]
         if not about_now:
@@ -206,13 +212,23 @@ def _write(
     *,
     recurrence: str = _EVERY_INTERVAL,
 ) -> None:
-    """Without a StartTime it would act within ``INTERVAL``, and its EndTime would delete it."""
+    """Without a StartTime it would act within ``INTERVAL``, and its EndTime would delete it.
+
+    Two actions of a group cannot have one time: the guard acts a minute after another.
+    """
     for name in group.scaling_groups:
         with aws_errors():
-            deployment.client("autoscaling").put_scheduled_update_group_action(
-                AutoScalingGroupName=name,
-                ScheduledActionName=_NAME,
-                StartTime=at,
-                Recurrence=recurrence,
-                **_NOTHING,
-            )
+            for clashes in itertools.count():
+                try:
+                    deployment.client("autoscaling").put_scheduled_update_group_action(
+                        AutoScalingGroupName=name,
+                        ScheduledActionName=_NAME,
+                        StartTime=at + clashes * _MINUTE,
+                        Recurrence=recurrence,
+                        **_NOTHING,
+                    )
+                    break
+                except ClientError as error:
+                    is_clash = error.response["Error"]["Code"] == "AlreadyExists"
+                    if not is_clash or clashes == _MOST_CLASHES:
+                        raise

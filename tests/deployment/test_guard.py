@@ -20,6 +20,9 @@ from tests.deployment.fake_aws import HOUR, MINUTE, Lost
 from tests.deployment.fake_aws.service import refused
 from tests.deployment.operators import Operator, node_operator
 
+EVERY_MINUTE: Final = frozenset(range(60))
+EVEN_MINUTES: Final = frozenset(range(0, 60, 2))
+
 
 def guarded(operator: Operator) -> float:
     """The seconds of the clock at which the guard of the Trainium nodes acts."""
@@ -62,7 +65,7 @@ def test_the_guard_takes_all_nodes_for_as_long_as_the_group_exists(
     operator.start(kind)
     (action,) = operator.group(kind).actions.values()
     assert {action[name] for name in ("MinSize", "MaxSize", "DesiredCapacity")} == {0}
-    assert action["Recurrence"] == "*/10 * * * *"
+    assert action["Recurrence"] == "5-55/10 * * * *"
     assert "EndTime" not in action
 
 
@@ -115,12 +118,28 @@ def test_a_guard_that_cannot_be_put_starts_no_node_and_hinders_no_stop(operator:
         operator.stop()
 
 
+def test_another_action_at_its_time_puts_the_guard_off_by_a_minute(operator: Operator) -> None:
+    """Such as EKS's own, which ends the nodes of a Capacity Block."""
+    trainium, due = operator.group(Kind.TRAINIUM), operator.aws.clock.seconds + 4 * HOUR
+    operator.aws.pace.taken = frozenset({operator.aws.clock.moment(due).minute})
+    operator.start(Kind.TRAINIUM)
+    assert guarded(operator) - due == pytest.approx(MINUTE, abs=10)
+    operator.stop()
+    assert trainium.scaled == 0
+    operator.aws.clock.advance(HOUR)
+    operator.aws.pace.taken, updates = EVERY_MINUTE, len(trainium.updates)
+    with pytest.raises(DeploymentError, match="this scheduled start time already exists"):
+        operator.start(Kind.TRAINIUM)
+    assert len(trainium.updates) == updates
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"suspended": ["AZRebalance", "ScheduledActions"]}, "has suspended ScheduledActions"),
         ({"suspended": ["Terminate", "Launch"]}, "has suspended Launch and Terminate"),
         ({"protects": True}, "protects new instances from scale-in"),
+        ({"operator": "eks.amazonaws.com"}, "takes changes from eks.amazonaws.com alone"),
     ],
 )
 def test_what_would_defeat_the_guard_starts_no_node(
@@ -360,6 +379,7 @@ class Commands(RuleBasedStateMachine):
         strict=st.booleans(),
         refuses=st.sampled_from([False, False, True]),
         contends=st.sampled_from([False, False, True]),
+        taken=st.sampled_from([frozenset[int](), EVEN_MINUTES, EVERY_MINUTE]),
     )
     def change_of_pace(self, strict: bool, **changes: Any) -> None:
         """Updates that fail are refused or carried out wrongly, and so are changes of a guard."""

@@ -35,6 +35,8 @@ class Pace:
     """From the time of a scheduled action until it is carried out."""
     contends: bool = False
     """Whether Auto Scaling refuses changes of scheduled actions."""
+    taken: frozenset[int] = frozenset()
+    """Minutes of an hour at which other scheduled actions are to act."""
 
 
 @dataclass
@@ -55,6 +57,8 @@ class NodeGroup:
     """Processes of Auto Scaling."""
     protects: bool = False
     """Whether new instances are protected from scale-in."""
+    operator: str | None = None
+    """The service whose changes alone its Auto Scaling group takes."""
     actions: dict[str, Answer] = field(default_factory=dict)
     """Scheduled, by their names."""
     nodes: list[float] = field(default_factory=list)

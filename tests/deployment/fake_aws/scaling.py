@@ -10,7 +10,7 @@ from tests.deployment.fake_aws.eks import Eks, NodeGroup, Pace
 from tests.deployment.fake_aws.facts import Facts
 from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
 
-_RECURRENCES: Final = ("*/10 * * * *", "0-50/10 * * * *")
+_RECURRENCES: Final = ("5-55/10 * * * *", "5-59/10 * * * *")
 
 
 class AutoScaling:
@@ -36,6 +36,9 @@ class AutoScaling:
         group = self._group(AutoScalingGroupName)
         if action["StartTime"] <= self._clock.now():
             raise refused("ValidationError", "Given start time is in the past")
+        if action["StartTime"].minute in self._pace.taken:
+            message = "Scheduled action with this scheduled start time already exists"
+            raise refused("AlreadyExists", message)
         assert action["Recurrence"] in _RECURRENCES
         stored = group.actions[ScheduledActionName] = {
             "AutoScalingGroupName": AutoScalingGroupName,
@@ -76,6 +79,7 @@ class AutoScaling:
             "CreatedTime": self._facts.scaling_created,
             "SuspendedProcesses": [{"ProcessName": name} for name in group.suspended],
             "NewInstancesProtectedFromScaleIn": group.protects,
+            **({"Operator": {"Principal": group.operator}} if group.operator else {}),
         }
 
     def _plan(self, group: NodeGroup, action: Answer) -> None:
@@ -86,7 +90,7 @@ class AutoScaling:
         self._clock.after(self._clock.seconds_of(action["StartTime"]) - self._clock.seconds, due)
 
     def _act(self, group: NodeGroup, action: Answer) -> None:
-        following = (self._clock.seconds // (10 * MINUTE) + 1) * 10 * MINUTE
+        following = ((self._clock.seconds + 5 * MINUTE) // (10 * MINUTE) + 0.5) * 10 * MINUTE
         action["StartTime"] = self._clock.moment(following)
         current = group.actions.get(action["ScheduledActionName"], action)
         if current is action:
