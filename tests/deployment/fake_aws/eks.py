@@ -44,14 +44,14 @@ class NodeGroup:
     """A managed node group."""
 
     name: str
-    maximum: int = 4
+    maximum: int = 1
     status: str = "ACTIVE"
     minimum: int = 0
     desired: int = 0
     """What EKS has accepted last."""
     scaled: int = 0
     """The desired capacity of its Auto Scaling group."""
-    most: int = 4
+    most: int = 1
     """The largest of that."""
     suspended: list[str] = field(default_factory=list)
     """Processes of Auto Scaling."""
