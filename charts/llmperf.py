@@ -93,7 +93,12 @@ def benchmark_config(
             points=load.points,
             rounds=load.rounds,
             launches=load.launches,
-            sampling={"temperature": load.temperature, **template},
+            endpoint_type=load.endpoint_type,
+            sampling={
+                "temperature": load.temperature,
+                **({"ignore_eos": True} if load.ignore_eos else {}),
+                **template,
+            },
         ),
         test_cases=tuple(_test_case(experiment, case) for case in load.test_cases),
         objectives=config.Objectives(**objectives.model_dump()) if objectives else None,

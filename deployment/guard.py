@@ -11,7 +11,6 @@ goes on even if EKS refuses, or the stop is interrupted.
 """
 
 import datetime
-import itertools
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -29,12 +28,11 @@ _EVERY_INTERVAL: Final = "5-55/10 * * * *"
 _COUNTED: Final = "5-59/10 * * * *"
 """The same times, of a guard that counts from the group's first node: later ones do not move it. A
 scheduled action has no description that could say so."""
-_MINUTE: Final = datetime.timedelta(minutes=1)
-_MOST_CLASHES: Final = 5
 _NOTHING: Final = {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0}
 _NAME: Final = "guard"
 _SOON: Final = datetime.timedelta(minutes=2)
 """Auto Scaling refuses a time in the past, and this machine's clock may be late."""
+_MINUTE: Final = datetime.timedelta(minutes=1)
 _LATE: Final = datetime.timedelta(minutes=2)
 """How late a scheduled action may be carried out (Auto Scaling User Guide, "Scheduled scaling")."""
 _NO_NODES: Final = frozenset({"CREATING", "CREATE_FAILED", "DELETING"})
@@ -212,23 +210,15 @@ def _write(
     *,
     recurrence: str = _EVERY_INTERVAL,
 ) -> None:
-    """Without a StartTime it would act within ``INTERVAL``, and its EndTime would delete it.
-
-    Two actions of a group cannot have one time: the guard acts a minute after another.
-    """
+    """Without a StartTime it would act within ``INTERVAL``, and its EndTime would delete it."""
+    settings = {"ScheduledActionName": _NAME, "Recurrence": recurrence, **_NOTHING}
+    put = deployment.client("autoscaling").put_scheduled_update_group_action
     for name in group.scaling_groups:
         with aws_errors():
-            for clashes in itertools.count():
-                try:
-                    deployment.client("autoscaling").put_scheduled_update_group_action(
-                        AutoScalingGroupName=name,
-                        ScheduledActionName=_NAME,
-                        StartTime=at + clashes * _MINUTE,
-                        Recurrence=recurrence,
-                        **_NOTHING,
-                    )
-                    break
-                except ClientError as error:
-                    is_clash = error.response["Error"]["Code"] == "AlreadyExists"
-                    if not is_clash or clashes == _MOST_CLASHES:
-                        raise
+            try:
+                put(AutoScalingGroupName=name, StartTime=at, **settings)
+            except ClientError as error:
+                # No two actions of a group begin at one time, and EKS has one for a Capacity Block.
+                if error.response["Error"]["Code"] != "AlreadyExists":
+                    raise
+                put(AutoScalingGroupName=name, StartTime=at + _MINUTE, **settings)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kubernetes.client import ApiException, CoreV1Api, CoreV1Event, V1Pod
 
-from deployment import cluster
+from deployment import cluster, compile_errors
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import Api, Unreachable, connected, kubernetes_errors
 from spectap.printing import printable
@@ -16,6 +16,8 @@ _LONGEST: Final = 300
 _LABELS: Final = ("app", "step", "component", "batch.kubernetes.io/job-name")
 """Labels whose values a person may name: of a service, ``download``, ``compile``, of a Job."""
 _LINES: Final = 200
+_SEARCHED: Final = 500
+"""Lines in which the compiler's error is looked for: the other ranks then fail with many more."""
 _LINES_OF_ALL: Final = 20
 """Of each container, where nothing is named or the container was restarted since."""
 
@@ -33,7 +35,15 @@ def reason(api: Api, pod: V1Pod) -> str | None:
             api.namespace, field_selector=f"involvedObject.uid={pod.metadata.uid}"
         )
     container = working(pod)
-    return why(pod, events.items, last_line(api, pod, container) if container else "")
+    why_not = why(pod, events.items, last_line(api, pod, container) if container else "")
+    failed = _failed_container(pod)
+    try:
+        meaning = failed and compile_errors.meaning(log(api, pod, failed[0], _SEARCHED, failed[2]))
+    except Unreachable:
+        raise
+    except DeploymentError:
+        meaning = ""
+    return ". ".join(filter(None, (why_not, meaning)))
 
 
 def why(pod: V1Pod, events: Iterable[CoreV1Event] = (), line: str = "") -> str | None:
@@ -74,7 +84,7 @@ def restarts(pod: V1Pod) -> int:
     return max((status.restart_count for status in statuses(pod)), default=0)
 
 
-def log(api: Api, pod: V1Pod, container: str, lines: int, *, previous: bool = False) -> str:
+def log(api: Api, pod: V1Pod, container: str, lines: int, previous: bool = False) -> str:
     """The last lines; empty if there is no log to be had."""
     with kubernetes_errors():
         try:
@@ -104,19 +114,26 @@ def last_line(api: Api, pod: V1Pod, container: str) -> str:
 
 
 def last_words(api: Api, pod: V1Pod, lines: int = 10) -> str:
-    """The container of ``pod`` that failed last, and the end of its log."""
+    """The container of ``pod`` that failed last, the end of its log, and what its error means."""
+    failed = _failed_container(pod)
+    if failed is None:
+        return f"{pod.metadata.name} ended: {pod.status.reason or pod.status.phase}"
+    container, code, is_previous = failed
+    text = log(api, pod, container, _SEARCHED, is_previous).rstrip()
+    begin = f"{pod.metadata.name}, container {container}, ended with status {code}"
+    last = [f"  {line}" for line in text.splitlines()[-lines:]]
+    return "\n".join(filter(None, [begin, *last, compile_errors.meaning(text)]))
+
+
+def _failed_container(pod: V1Pod) -> tuple[str, int, bool] | None:
+    """The container that failed last, with which status, and whether it runs again since."""
     ended = [
-        (state.finished_at, status.name, state.exit_code, is_previous)
+        (state.finished_at, status.name, state.exit_code, bool(is_previous))
         for status in statuses(pod)
         for is_previous, container_state in enumerate((status.state, status.last_state))
         if container_state and (state := container_state.terminated) and state.exit_code
     ]
-    if not ended:
-        return f"{pod.metadata.name} ended: {pod.status.reason or pod.status.phase}"
-    _, container, code, is_previous = max(ended)
-    text = log(api, pod, container, lines, previous=bool(is_previous)).rstrip()
-    begin = f"{pod.metadata.name}, container {container}, ended with status {code}"
-    return "\n".join([begin, *(f"  {line}" for line in text.splitlines())])
+    return max(ended)[1:] if ended else None
 
 
 def _unready(pod: V1Pod) -> Iterator[Any]:

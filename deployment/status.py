@@ -164,7 +164,8 @@ def _job(api: Api, job: V1Job) -> str:
     if status.completion_time:
         return indexes or f"complete since {_moment(status.completion_time)}"
     if failure := cluster.failure(job):
-        activity = f"failed: {failure}"
+        last = cluster.pods_of(api, job)[-1:]
+        activity = "; ".join([f"failed: {failure}", *(_activity(api, pod) for pod in last)])
     elif job.spec.suspend:
         return "not begun: it waits until it is asked for"
     else:

@@ -97,9 +97,18 @@ REVISIONS: Final[dict[str, str]] = {
 }
 """The commit that the figures are of, where one was seen in full."""
 
+MIRRORS: Final[dict[str, str]] = {
+    model: figures["mirror_of"] for model, figures in _ENTRIES.items() if "mirror_of" in figures
+}
+"""The model that another has the weights of."""
+
 KNOWN_MODELS: Final = {
     model: Architecture.model_validate(
-        {key: value for key, value in figures.items() if key not in ("commit", "read")},
+        {
+            key: value
+            for key, value in figures.items()
+            if key not in ("commit", "mirror_of", "read")
+        },
         strict=False,
     )
     for model, figures in _ENTRIES.items()

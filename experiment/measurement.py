@@ -71,6 +71,10 @@ class PromptFile:
     def has_tools(self) -> bool:
         return any(prompt.tools for prompt in self.prompts)
 
+    @property
+    def is_text(self) -> bool:
+        return all(prompt.is_text for prompt in self.prompts)
+
 
 class TestCase(Strict):
     """Prompts of one kind to compare the services on: a line, a known set, or your own file."""
@@ -226,7 +230,17 @@ class Benchmark(Strict):
         "slows a service for minutes is in their scatter. With few test cases 10 minutes for each "
         "round after the first. 0: no pause.",
     )
+    endpoint_type: load_points.EndpointType = Field(
+        load_points.EndpointType.CHAT,
+        description="chat: /v1/chat/completions, with the model's chat template. completions: "
+        "/v1/completions, which takes a prompt's text as it is; the built-in driver sends all.",
+    )
     temperature: float = Field(0.0, ge=0, le=2)
+    ignore_eos: bool = Field(
+        False,
+        description="Whether answers go on to their longest length, so that all are equally long: "
+        "ignore_eos of vLLM.",
+    )
     chat_template_kwargs: Mapping[str, JsonValue] = Field(
         default_factory=dict,
         description="Sent with each request to the model's chat template: {enable_thinking: false} "

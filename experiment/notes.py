@@ -5,10 +5,11 @@ from typing import Final
 
 from experiment.cost import CostGroup, cost, guard_hours, max_hours
 from experiment.cost.durations import FIRST_START_SECONDS
-from experiment.known_models import KNOWN_MODELS, REVISIONS, ModelKind
+from experiment.known_models import KNOWN_MODELS, REVISIONS, Mode, ModelKind
 from experiment.rules.models import models_of
 from experiment.runtimes import Preparation, Workload
 from experiment.schema import Experiment, Purchase
+from experiment.variants import variants
 from spectap import wording
 from spectap.load_points import FEWEST_ROUNDS
 
@@ -84,6 +85,25 @@ def notes(experiment: Experiment) -> Iterator[str]:
         yield (
             f"{bound}: by estimate the Trainium nodes are needed for {needed:.1f} hours, from "
             "their start to their end, and their guard ends them before (make cost)"
+        )
+    family = experiment.models.target.known.family
+    for mode in dict.fromkeys(speculation.mode for speculation in experiment.speculations):
+        if family in experiment.serving_runtime.modes[mode].unproven:
+            yield (
+                f"speculation.mode = {mode}: nobody has shown it for {family} on this image, and "
+                "the plugin before it could do neither this nor load a target whose embeddings are "
+                "tied (docs/assumptions.md, A15)"
+            )
+    drafts = max((v.drafts_per_step or 0 for v in variants(experiment)), default=0)
+    points = experiment.benchmark.points
+    if any(s.mode is Mode.DFLASH for s in experiment.speculations) and any(
+        point.concurrency != 1 for point in points
+    ):
+        yield (
+            f"speculation.mode = dflash: each request has {drafts + 1} tokens verified a step, "
+            "which costs most in company. Published at four requests: 0.35x with Qwen3-4B (15 "
+            "drafts, 2.1 tokens a step), 1.22x with Llama 3.1 8B (9 drafts, 3.2); alone, dense "
+            "models gain from 1.2 or 1.3 tokens a step (docs/modes.md)"
         )
     if experiment.workload is Workload.JOB:
         yield (

@@ -61,6 +61,11 @@ class Speculation(Strict):
         None,
         description="Another batch than serving.batch. Each batch has a baseline of its own.",
     )
+    async_scheduling: bool = Field(
+        False,
+        description="Whether it keeps the async scheduling that its baseline has: eagle3 on "
+        "vllm-neuron alone, whose guide and code disagree on it (docs/assumptions.md).",
+    )
 
 
 @dataclass(frozen=True)

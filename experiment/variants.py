@@ -47,9 +47,8 @@ class Variant:
     """Name of the variant it is compared with: the baseline of its batch; None for a baseline."""
     batch: int
     """Sequences decoded together."""
-    matched: bool = False
-    """Whether it is a baseline that is served as the variants that speculate are. It explains what
-    separates them from the other, which decides; nothing is compared with it."""
+    without: str | None = None
+    """What it is served without, though the runtime has it; None where there is no such."""
 
     @property
     def runtime(self) -> Runtime:
@@ -60,10 +59,12 @@ class Variant:
         return self.speculation.mode if self.speculation else None
 
     @property
-    def without(self) -> str | None:
-        """What it is served without, though the runtime has it; None where there is no such."""
-        speculates = self.speculation is not None or self.matched
-        return self.runtime.speculates_without if speculates else None
+    def matched(self) -> bool:
+        """Whether it is a baseline that is served as the variants that speculate are.
+
+        It explains what separates them from the other, which decides; nothing is compared with it.
+        """
+        return self.speculation is None and self.without is not None
 
     @property
     def support(self) -> ModeSupport | None:
@@ -141,7 +142,15 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
         baseline = "Base" if batch == usual else f"Base-batch-{batch}"
         listed.append(Variant(baseline, service(prefix, baseline), experiment, None, None, batch))
         listed += (
-            Variant(s.name, service(prefix, s.name), experiment, s, baseline, batch)
+            Variant(
+                s.name,
+                service(prefix, s.name),
+                experiment,
+                s,
+                baseline,
+                batch,
+                _without(experiment, s),
+            )
             for s in experiment.speculations
             if (s.batch or usual) == batch
         )
@@ -156,16 +165,19 @@ def checkpoints(experiment: Experiment) -> tuple[Model, ...]:
 
 def _matched(experiment: Experiment, listed: Sequence[Variant]) -> Sequence[Variant]:
     """As many as the nodes have devices for beside the variants that decide."""
-    runtime = RUNTIMES.get(experiment.runtime)  # no such runtime is refused by a rule, elsewhere
-    if runtime is None or runtime.speculates_without is None:
-        return ()
     per_node = experiment.capacity.instance.devices // experiment.serving.devices
-    names = [(f"{v.name}-matched", v.batch) for v in listed if v.baseline is None]
-    prefix = experiment.name_prefix
+    without = {f"{v.baseline}-matched": (v.batch, v.without) for v in listed if v.without}
+    prefix, free = experiment.name_prefix, experiment.capacity.nodes * per_node - len(listed)
     return [
-        Variant(name, service(prefix, name), experiment, None, None, batch, matched=True)
-        for name, batch in names[: max(0, experiment.capacity.nodes * per_node - len(listed))]
+        Variant(name, service(prefix, name), experiment, None, None, *settings)
+        for name, settings in [*without.items()][: max(0, free)]
     ]
+
+
+def _without(experiment: Experiment, speculation: Speculation) -> str | None:
+    runtime = RUNTIMES.get(experiment.runtime)  # no such runtime is refused by a rule, elsewhere
+    support = runtime.modes.get(speculation.mode) if runtime else None
+    return support.speculates_without if support and not speculation.async_scheduling else None
 
 
 def service(prefix: str, variant: str) -> str:

@@ -38,6 +38,9 @@ _EXPERIMENT: Final = re.compile(r"^(aws|benchmark|capacity|models|serving):", re
 """What tells an experiment, also one that is refused, from other YAML beside it."""
 
 
+_NAME: Final = re.compile(r"^name: *([\w-]+)", re.MULTILINE)
+
+
 class DiffError(Exception):
     """There is nothing to compare; the message is one line."""
 
@@ -142,7 +145,19 @@ def touched(commit: str, base: Path) -> list[str]:
     if any(not name.startswith(_NO_CODE) and not name.endswith(".md") for name in changed):
         files |= {*(re.split(r"[\s,]+", os.environ.get("EXPERIMENTS", "").strip()) or [])} - {""}
         files = files or {str(DEFAULT_FILE)}
-    return sorted(files)
+    # What was renamed is compared under its new name.
+    old, new = (_files(folder) for folder in (base, ROOT))
+    renamed = {old[name] for name in old.keys() & new.keys() if old[name] != new[name]}
+    return sorted(file for file in files if file not in renamed or (ROOT / file).is_file())
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """The file of each experiment, by the experiment's name, where one file alone has that name."""
+    files: dict[str, list[str]] = {}
+    for file in sorted((folder / "experiments").glob("*.yaml")):
+        if match := _NAME.search(file.read_text(encoding="utf-8", errors="replace")):
+            files.setdefault(match[1], []).append(f"experiments/{file.name}")
+    return {name: listed[0] for name, listed in files.items() if len(listed) == 1}
 
 
 def compare(base: str, file: str, tree: Path, scratch: Path) -> Comparison:
@@ -155,9 +170,13 @@ def compare(base: str, file: str, tree: Path, scratch: Path) -> Comparison:
         why = f"no deploy deletes its stacks: make destroy does, with the file of {base}"
         return Comparison(file, "removed", why)
     try:
-        if not was:
-            return _added(file, scratch)
-        return _changed(file, tree, scratch)
+        if was:
+            return _changed(file, file, tree, scratch)
+        name = _NAME.search((ROOT / file).read_text(encoding="utf-8", errors="replace"))
+        previous = _files(tree).get(name[1] if name else "")
+        if previous and not (ROOT / previous).is_file():
+            return _changed(file, previous, tree, scratch)
+        return _added(file, scratch)
     except DiffError as error:
         return Comparison(file, "failed", str(error))
 
@@ -168,22 +187,31 @@ def _added(file: str, scratch: Path) -> Comparison:
     except ExperimentError as error:
         raise DiffError(" ".join(str(error).replace(f"{ROOT}/", "").split())) from None
     _synthesise(ROOT, file, scratch / "after")
-    stacks = ", ".join(_templates(scratch / "after"))
-    return Comparison(file, "added", f"{amount} by estimate (make cost); its stacks: {stacks}")
+    templates = _templates(scratch / "after")
+    return Comparison(
+        file,
+        "added",
+        f"{amount} by estimate (make cost); its stacks: {', '.join(templates)}",
+        warnings=(
+            *effects.of_templates([], [json.loads(f.read_text()) for f in templates.values()]),
+            *effects.of_files(None, ROOT / file),
+        ),
+    )
 
 
-def _changed(file: str, tree: Path, scratch: Path) -> Comparison:
+def _changed(file: str, previous: str, tree: Path, scratch: Path) -> Comparison:
+    """``previous`` is the file's name in ``tree``."""
     before, after = scratch / "before", scratch / "after"
     with ThreadPoolExecutor() as pool:
-        [*pool.map(_synthesise, (tree, ROOT), (file, file), (before, after))]
+        [*pool.map(_synthesise, (tree, ROOT), (previous, file), (before, after))]
         old, new = _templates(before), _templates(after)
         none = scratch / "none.json"
         none.write_text('{"Resources": {}}')
         stacks = [*pool.map(_stack, new, [old.get(name, none) for name in new], new.values())]
     stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
-    sides = ("before", tree), ("after", ROOT)
-    for side, root in sides:
-        (scratch / side / "file.yaml").write_bytes((root / file).read_bytes())
+    sides = ("before", tree / previous), ("after", ROOT / file)
+    for side, path in sides:
+        (scratch / side / "file.yaml").write_bytes(path.read_bytes())
         (scratch / side / "cdk.out/dist").rename(scratch / side / "manifests")
     sections = [
         Section("The experiment file", _git_diff(scratch, "file.yaml")),
@@ -195,10 +223,11 @@ def _changed(file: str, tree: Path, scratch: Path) -> Comparison:
     return Comparison(
         file,
         "changed" if differing else "unchanged",
+        f"renamed from {previous}" if previous != file else "",
         warnings=(
             *effects.of_templates(*pairs),
             *effects.of_differences(stacks),
-            *effects.of_files(tree / file, ROOT / file),
+            *effects.of_files(tree / previous, ROOT / file),
         ),
         pods=tuple(
             effects.on_pods(effects.read(before / "manifests"), effects.read(after / "manifests"))
@@ -234,7 +263,10 @@ def _synthesise(tree: Path, file: str, output: Path) -> None:
     if result.returncode:
         lines = [line for line in result.stderr.splitlines() if "Subprocess exited" not in line]
         side = "the working tree" if tree == ROOT else "the base"
-        reason = lines[-1] if lines else "cdk synth failed"
+        last = [*result.stdout.splitlines(), *lines][-1:]
+        reason = (
+            " ".join(last) or f"cdk synth ended with status {result.returncode}, saying nothing"
+        )
         raise DiffError(f"{side} does not synthesise: {reason}")
 
 

@@ -66,12 +66,14 @@ def of_templates(old: Iterable[Template], new: Iterable[Template]) -> Iterator[D
     """Warnings on the cluster: who reaches its API, and which version its nodes have."""
     old_resources, new_resources = [*_resources(old)], [*_resources(new)]
     before, after = (_cluster(each) for each in (old_resources, new_resources))
-    if before is None or after is None:
+    if after is None:
         return
-    was_open, is_open = (_open_to(cluster) for cluster in (before, after))
+    was_open, is_open = (_open_to(cluster) if cluster else set() for cluster in (before, after))
     opened = [block for block in sorted(is_open) if not _is_within(block, was_open)]
     if opened:
         yield DiffWarning("api", f"to {', '.join(opened)}")
+    if before is None:
+        return
     versions = before["Version"], after["Version"]
     if versions[0] != versions[1]:
         behind = [
@@ -130,9 +132,9 @@ def of_differences(differences: Iterable[tuple[str, str]]) -> Iterator[DiffWarni
         yield DiffWarning(kind, "; ".join(details))
 
 
-def of_files(old: Path, new: Path) -> Iterator[DiffWarning]:
-    """A warning where the file buys other nodes, or more of them."""
-    before, after = _nodes(old), _nodes(new)
+def of_files(old: Path | None, new: Path) -> Iterator[DiffWarning]:
+    """A warning where the file buys other nodes, or more of them; None for a file that is new."""
+    before, after = _nodes(old) if old else "none", _nodes(new)
     if before != after:
         yield DiffWarning("cost", f"{before} -> {after}")
 

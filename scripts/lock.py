@@ -3,10 +3,9 @@
 
 usage: scripts/lock.py
 
-Writes requirements.lock and requirements-dev.lock beside their requirements, and
-charts/scripts/NAME.lock from requirements-NAME.txt beside it. constraints.txt, which
-requirements.txt itself names, says at which versions; what it does not name keeps the lock's own. A
-lock that is deleted first gets the newest.
+Writes a lock beside each file of requirements, and charts/scripts/NAME.lock from
+requirements-NAME.txt beside it. constraints.txt, which requirements.txt itself names, says at which
+versions; what it does not name keeps the lock's own. A lock that is deleted first gets the newest.
 """
 
 import re
@@ -24,12 +23,22 @@ PLATFORM: Final = "x86_64-manylinux_2_28"
 """Of the pods' image: Debian 12 has a newer C library, which runs these wheels."""
 OLDEST: Final = "3.11"
 """The oldest Python that the commands run on."""
+COMPLETE: Final = {
+    "scanners/requirements": OLDEST,
+    "spectap/requirements": PYTHON,
+    "spectap/load/llmperf-requirements": "3.10",
+    "rehearsal/vllm/requirements": OLDEST,
+}
+"""Requirements that name every package there will be, and the oldest Python they are for."""
 
 
 def main() -> None:
     """Write all locks."""
     for name in ("requirements", "requirements-dev"):
         _compile(f"{name}.txt", f"{name}.lock", "--universal", f"--python-version={OLDEST}")
+    for name, python in COMPLETE.items():
+        whole = ("--universal", "--no-deps", "--no-annotate", f"--python-version={python}")
+        _compile(f"{name}.txt", f"{name}.lock", *whole)
     pod = (f"--python-version={PYTHON}", f"--python-platform={PLATFORM}")
     for requirements in sorted((ROOT / FOLDER).glob("requirements-*.txt")):
         lock = FOLDER / f"{requirements.stem.removeprefix('requirements-')}.lock"

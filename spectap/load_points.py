@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -164,6 +165,13 @@ class Rounds(Model):
         return f"{self.at_least} to {self.at_most} rounds"
 
 
+class EndpointType(StrEnum):
+    """OpenAI's API that requests go to."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+
+
 class Load(Model):
     """What is asked of the variants, and how hard. Token counts are in llmperf's terms."""
 
@@ -182,6 +190,12 @@ class Load(Model):
         description="From the first turn of the first round to that of the last, at least: rounds "
         "wait, evenly. 0: each follows the last at once.",
         exclude_if=lambda minutes: minutes == 0,
+    )
+    endpoint_type: EndpointType = Field(
+        EndpointType.CHAT,
+        description="chat: /v1/chat/completions, which applies the model's chat template. "
+        "completions: /v1/completions, which takes a prompt's text as it is.",
+        exclude_if=lambda value: value is EndpointType.CHAT,
     )
     sampling: Mapping[str, Any] = Field(
         default_factory=dict, description="Sent with each request as it is."

@@ -55,6 +55,12 @@ class Prompt(BaseModel):
     form: Form | None = Field(None, description="What its answer must be; None: anything.")
 
     @property
+    def is_text(self) -> bool:
+        """Whether it is one message of text, which can be completed without a chat template."""
+        texts = [message.get("content") for message in self.messages]
+        return len(texts) == 1 and isinstance(texts[0], str) and not self.tools
+
+    @property
     def words(self) -> int:
         """Words of the texts of its messages."""
         texts = (message.get("content") for message in self.messages)

@@ -13,7 +13,7 @@ SET_UP = (
     *("requirements.lock", "spectap/load/sets/requirements.txt"),
     *("requirements-dev.lock", "package.json", "package-lock.json", ".venv/bin/pip", ".venv/ready"),
     *(".venv/prompt-sets/ready", ".venv/ready-dev", "node_modules/.package-lock.json"),
-    *("rehearsal/vllm/requirements.txt", ".venv-vllm/ready"),
+    *("rehearsal/vllm/requirements.lock", ".venv-vllm/ready"),
 )
 """Each is newer than what it is made of."""
 
@@ -21,8 +21,8 @@ SET_UP = (
 def make(
     folder: Path, environment: Mapping[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Without what the Makefile exports: ``make test`` may run these tests."""
-    exported = re.compile("MAKE.*|MFLAGS|EXPERIMENT|PYTHON")
+    """Without what the Makefile exports or looks at: a workflow tests by make."""
+    exported = re.compile("MAKE.*|MFLAGS|EXPERIMENT|PYTHON|GITHUB_ACTIONS")
     kept = {name: value for name, value in os.environ.items() if not exported.fullmatch(name)}
     return subprocess.run(
         ["make", *arguments],

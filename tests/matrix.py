@@ -132,7 +132,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
     EAGLE3: of_file("eagle3-nxdi") | {"name": "llama-eagle3"},
     FIRST_START: of_file("eagle3-qwen3") | {"serving.api_key": True},
     DFLASH: of_file("dflash"),
-    FIRST: of_file("first"),
+    FIRST: of_file("one-chip"),
     VANILLA: of_file("vanilla"),
     MEDUSA: of_file("medusa"),
     IN_A_CLUSTER: _VPC

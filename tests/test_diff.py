@@ -261,9 +261,27 @@ def test_files_of_one_side_alone_have_their_line(
     assert diff.main(["main"]) == 1
     printed = capsys.readouterr()
     assert "experiments/added.yaml: added, 55" in printed.out
+    assert "Trainium nodes cost another amount: none -> 1 x trn2.48xlarge" in printed.out
     assert "its stacks: article-serving, article-network\n" in printed.out
     assert f"{OLD}: removed, no deploy deletes its stacks: make destroy does" in printed.out
     assert printed.err.startswith("experiments/bad.yaml: failed, experiments/bad.yaml:1: ")
+
+
+def test_a_renamed_file_is_compared_with_what_it_was(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(diff, "_synthesise", synthesise)
+    text = ARTICLE_TEXT.replace("name: article", "name: mine")
+    (repository / "experiments" / "a.yaml").write_text(text)
+    author = ("-c", "user.name=Author", "-c", "user.email=a@example.com")
+    commit = ("-c", "commit.gpgsign=false", "commit", "--quiet", "--message=More")
+    for words in (("add", "experiments/a.yaml"), (*author, *commit)):
+        subprocess.run(["git", *words], cwd=repository, check=True)
+    (repository / "experiments" / "a.yaml").rename(repository / "experiments" / "b.yaml")
+    assert diff.main(["main"]) == 0
+    printed = capsys.readouterr().out
+    assert "experiments/b.yaml: unchanged, renamed from experiments/a.yaml" in printed
+    assert "experiments/a.yaml: removed" not in printed
 
 
 def test_what_cannot_be_compared_is_said_in_a_line(

@@ -49,7 +49,7 @@ ROOMS: Final = (
     {
         *("errors", "names", "record", "metrics", "palette", "journal", "ledger", "config"),
         *("load_points", "wording", "printing", "limits", "prompt", "answer", "checks"),
-        *("inference_demo", "published"),
+        *("inference_demo", "protocol", "published"),
     },
     {"tap", "load", "endpoint", "aws"},
     {"analysis"},

@@ -53,6 +53,22 @@ def test_endpoints_are_measured_by_name(folder: Path) -> None:
     assert words == ["-m", "spectap", "measure", "--cases=my cases", "--rounds", "2", *endpoints]
 
 
+@pytest.mark.parametrize("target", ["logs", "report"])
+def test_what_is_printed_in_a_workflow_is_no_command(folder: Path, target: str) -> None:
+    """Not ``::add-mask::`` and not ``##[add-mask]``, without a line of ours again in the step.
+
+    actions/runner: ActionCommandManager.cs; each step has one of its own by Handler.cs.
+    """
+    arguments, tokens = (target, f"EXPERIMENT={FILE}"), set()
+    for _ in range(2):
+        result = make(folder, {"GITHUB_ACTIONS": "true"}, *arguments)
+        assert (result.returncode, result.stdout) == (0, "")
+        (token,) = re.findall(r"\A::stop-commands::([0-9a-f]{32})\Z", result.stderr.strip())
+        tokens.add(token)
+    assert len(tokens) == 2, "a pod could write a token that it knows"
+    assert make(folder, {}, *arguments).stderr == ""
+
+
 def test_a_file_is_no_command(folder: Path) -> None:
     """make would rehearse the default, and have nothing to do for a file that exists."""
     result = make(folder, {}, "rehearse", "$(CURDIR).yaml", FILE)

@@ -12,7 +12,7 @@ from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.config import Structure
-from spectap.load_points import MINIMUM_INPUT_TOKENS
+from spectap.load_points import MINIMUM_INPUT_TOKENS, EndpointType
 from spectap.published import OF_BASELINES, Figure
 
 MOST_CELLS: Final = 150
@@ -153,6 +153,22 @@ def _tools(experiment: Experiment) -> Refusals:
             )
 
 
+def _completions(experiment: Experiment) -> Refusals:
+    """A completion is of one text, and knows no chat template."""
+    load = experiment.benchmark
+    if load.endpoint_type is EndpointType.CHAT:
+        return
+    if load.chat_template_kwargs:
+        yield Refusal("benchmark.chat_template_kwargs", "must be absent with completions")
+    for index, case in enumerate(load.test_cases):
+        prompts = experiment.prompts_of(case)
+        if prompts and not prompts.is_text:
+            yield Refusal(
+                f"benchmark.test_cases[{index}].{'set' if case.set else 'file'}",
+                "has prompts of several messages or with tools, which completions cannot send",
+            )
+
+
 def _published(experiment: Experiment) -> Refusals:
     """Figures that exist, of cells that are measured: they could stand beside nothing else."""
     by_name = {variant.name: variant for variant in variants(experiment)}
@@ -196,5 +212,6 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _headlines: (),
     _classes: (),
     _tools: (models_known,),
+    _completions: (),
     _published: (mode_served, listed_or_swept, one_workload),
 }

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from experiment.fields import Refusal, Refusals, as_json
-from experiment.known_models import KNOWN_MODELS, Model, ModelKind
+from experiment.known_models import KNOWN_MODELS, MIRRORS, Model, ModelKind
 from experiment.runtimes import (
     RUNTIMES,
     ModeSupport,
@@ -170,7 +170,7 @@ def _pair(experiment: Experiment) -> Refusals:
     target, one_family = experiment.models.target, experiment.serving_runtime.one_family
     for _, field, model in _drafted(experiment):
         draft, wanted = model.known, target.known
-        if draft.trained_for not in (None, target.id):
+        if draft.trained_for not in (None, target.id, MIRRORS.get(target.id)):
             must = f"is trained for {draft.trained_for}; must be for the target, {target.id}"
             yield Refusal(field, must)
             continue  # what else differs follows from this
@@ -231,6 +231,14 @@ def _served(experiment: Experiment) -> Refusals:
         yield Refusal("serving.length", f"runtime {runtime.name} compiles for {able}")
 
 
+def _async_scheduling(experiment: Experiment) -> Refusals:
+    for index, speculation in enumerate(experiment.speculation or ()):
+        support = experiment.serving_runtime.modes[speculation.mode]
+        if speculation.async_scheduling and not support.may_keep_it:
+            off = f"must be false in mode {speculation.mode} on {experiment.runtime}"
+            yield Refusal(f"speculation[{index}].async_scheduling", off)
+
+
 def _norms(experiment: Experiment) -> Refusals:
     """Some EAGLE3 heads compute something that NxDI does not, and would draft badly in silence."""
     if experiment.serving_runtime.takes_norm_before_residual:
@@ -282,6 +290,7 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _distinct: (_names_distinct, _draft, models_known),
     _window: (mode_served,),
     _served: (mode_served,),
+    _async_scheduling: (mode_served,),
     _norms: (_pair,),
     _fixed: (_pair, _window),
 }

@@ -24,10 +24,6 @@ from spectap import wording
 LARGEST_TENSOR_PARALLEL: Final = 64
 """NxDI takes powers of two up to this."""
 
-USABLE_MEMORY: Final = 0.8
-"""Share of a claim's device memory that weights and KV cache may use. Compiled graphs and scratch
-space need the rest."""
-
 
 def one_workload(experiment: Experiment) -> Refusals:
     """All variants are services, or all are jobs of one mode: the baseline can only be one."""
@@ -133,6 +129,11 @@ def _cluster(experiment: Experiment) -> Refusals:
 
 def _parallelism(experiment: Experiment) -> Refusals:
     serving, instance = experiment.serving, experiment.capacity.instance
+    size = experiment.serving_runtime.logical_core_size
+    if size not in (None, serving.logical_core_size):
+        why = f"the kernels of {experiment.runtime} assume it"
+        yield Refusal("serving.logical_core_size", f"must be {size}: {why}")
+        return
     cores = serving.devices * instance.cores_per_device // serving.logical_core_size
     layout = (
         f"{wording.count(serving.devices, 'device')} x {instance.cores_per_device} cores / "
@@ -183,7 +184,9 @@ def _memory(experiment: Experiment) -> Refusals:
     instance = experiment.capacity.instance
     used_devices = serving.tensor_parallel * serving.logical_core_size / instance.cores_per_device
     room = used_devices * instance.hbm_gib_per_device
-    limit = f"{USABLE_MEMORY:.0%} of the {room:g} GiB of device memory"
+    runtime = experiment.serving_runtime
+    usable, most_cache = room * runtime.usable_memory, room * runtime.cache_memory
+    limit = f"{runtime.usable_memory:.0%} of the {room:g} GiB of device memory"
     # A baseline needs no more than the variants of its batch.
     all_variants = variants(experiment)
     for speculation, fields in experiment.placed:
@@ -191,18 +194,21 @@ def _memory(experiment: Experiment) -> Refusals:
         models = (target, *([variant.draft.known] if variant.draft else []))
         weights = sum(model.checkpoint_gib for model in models)
         cache = sum(_cache_gib(variant, model) for model in models)
-        if weights > room * USABLE_MEMORY:
+        sequences = f"{variant.batch} sequences of {serving.length} tokens"
+        needed = f"{sequences} need a KV cache of {cache:.0f} GiB"
+        if weights > usable:
             all_used = used_devices == serving.devices
             more = "more devices" if all_used else "a larger tensor_parallel"
             exceed = f"{weights:g} GiB of weights exceed {limit}"
             yield Refusal("serving.devices", f"{exceed}; use {more}")
-        elif weights + cache > room * USABLE_MEMORY:
-            yield Refusal(
-                fields.batch or "serving.batch",
-                f"{variant.batch} sequences of {serving.length} tokens need a KV cache of "
-                f"{cache:.0f} GiB; with {weights:g} GiB of weights that exceeds {limit}; use a "
-                "smaller batch or length",
+        elif weights + cache > usable or cache > most_cache:
+            exceeded = (
+                f"with {weights:g} GiB of weights that exceeds {limit}"
+                if weights + cache > usable
+                else f"{runtime.name} compiles with at most {most_cache:.0f} GiB"
             )
+            field = fields.batch or "serving.batch"
+            yield Refusal(field, f"{needed}; {exceeded}; use a smaller batch or length")
 
 
 def _cache_gib(variant: Variant, model: Architecture) -> float:
@@ -213,7 +219,7 @@ def _cache_gib(variant: Variant, model: Architecture) -> float:
     serving = variant.experiment.serving
     heads = max(model.kv_heads, serving.tensor_parallel)
     per_token = 2 * model.layers * heads * model.head_dim * 2
-    return per_token * variant.batch * serving.length / 2**30
+    return per_token * variant.runtime.cache_tokens(variant) / 2**30
 
 
 def _length(experiment: Experiment) -> Refusals:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from experiment.known_models import Family, Mode, ModelKind
 from spectap.names import Engine
@@ -48,6 +48,8 @@ class ModeSupport:
     """The smallest ``num_speculative_tokens``."""
     greedy_only: bool
     """Tokens are sampled greedily on the device, whatever temperature a request asks for."""
+    unproven: frozenset[Family] = frozenset()
+    """Of these, families for which nobody has shown it on this image."""
     source: str = ""
     """Where the command line was read, as a link that does not move."""
     maximum_tokens: int | None = None
@@ -55,6 +57,10 @@ class ModeSupport:
     tensor_parallel: tuple[int, ...] | None = None
     """The values of ``serving.tensor_parallel`` that it takes; None for any."""
     workload: Workload = Workload.SERVICE
+    speculates_without: str | None = None
+    """What the runtime turns off where a variant speculates so, in words. A baseline has it."""
+    may_keep_it: bool = False
+    """Whether the file may choose to keep that."""
     undrafted: int = 0
     """Positions of a window that no draft fills: NxDI keeps one, for the token that the drafts
     follow."""
@@ -100,14 +106,19 @@ class Runtime(ABC):
     modes: Mapping[Mode, ModeSupport]
     maintenance: str | None = None
     """Since when it gets no more than fixes, and what to take instead, in words."""
-    speculates_without: str | None = None
-    """What it turns off where a variant speculates, in words. A baseline is served with it."""
     one_family: bool = False
     """Whether a draft is built with its target's model class, so must be of the same family."""
     takes_norm_before_residual: bool = True
     """Whether it supports EAGLE3 heads with norm_before_residual."""
     lengths: tuple[int, ...] | None = None
     """The values of ``serving.length`` that it compiles for; None for any."""
+    logical_core_size: Literal[1, 2] | None = None
+    """The only value of ``serving.logical_core_size`` that it serves; None for any."""
+    usable_memory: float = 0.8
+    """Share of device memory that weights and KV cache may use. Compiled graphs and scratch space
+    need the rest."""
+    cache_memory: float = 1.0
+    """Share of device memory that the KV cache alone may use."""
     takes_fewer_cores: bool = False
     """Whether a service may use a part of its claim's cores: the first ``tensor_parallel``."""
     preparation: Preparation = Preparation.COMPILE_JOB
@@ -116,6 +127,10 @@ class Runtime(ABC):
     image looks for it."""
     complete_environment: Mapping[str, str] = field(default_factory=dict)
     """Environment, beside the usual, of a start that finds its cache complete."""
+
+    def cache_tokens(self, variant: Variant) -> int:
+        """Tokens that the KV cache has room for: those of a full batch."""
+        return variant.experiment.serving.length * variant.batch
 
     @abstractmethod
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:

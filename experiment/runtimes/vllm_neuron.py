@@ -39,9 +39,13 @@ _PLUGIN: Final = (
 )
 
 _BLOCK: Final = 32
-_SPARE_BLOCKS: Final = 176
-"""Tokens of a block of the KV cache, and blocks beyond a full batch's, as in the examples of DFlash
-(``run_tp4.sh``)."""
+"""Tokens of a block of the KV cache, as in the examples of DFlash (``run_tp4.sh``)."""
+_SPARE_BLOCKS: Final = 1
+"""vLLM takes block 0 for padding (vllm v0.29.0, ``v1/core/block_pool.py``). The examples have 176,
+and the features guide (cf2a407b) none: a DFlash draft's time grows with the blocks that there are.
+"""
+
+_ASYNC: Final = "async scheduling"
 
 _PATIENCE_SECONDS: Final = 6 * 60 * 60
 """A first start may compile for hours; each of the timeouts is for the whole of it."""
@@ -56,6 +60,7 @@ class HeadMode(ModeSupport):
     minimum_tokens: int = 1
     greedy_only: bool = True
     families: frozenset[Family] = frozenset({Family.LLAMA, Family.QWEN3})
+    unproven: frozenset[Family] = frozenset({Family.QWEN3})
     flags: tuple[str, ...] = ()
     """Flags that it needs; all variants of the experiment get them."""
     neuron_config: Mapping[str, Any] = field(default_factory=dict)
@@ -69,6 +74,10 @@ class VllmNeuron(Runtime):
     modes: Mapping[Mode, HeadMode]
 
     @override
+    def cache_tokens(self, variant: Variant) -> int:
+        return -(-super().cache_tokens(variant) // _BLOCK) * _BLOCK + _SPARE_BLOCKS * _BLOCK
+
+    @override
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:
         """All of a prompt is prefilled at once, and prefixes are not cached.
 
@@ -76,7 +85,7 @@ class VllmNeuron(Runtime):
         memory that is free at the start.
         """
         serving, batch = variant.experiment.serving, variant.batch
-        blocks = -(-serving.length * batch // _BLOCK) + _SPARE_BLOCKS
+        blocks = self.cache_tokens(variant) // _BLOCK
         modes = dict.fromkeys(s.mode for s in variant.experiment.speculations)
         used = [self.modes[mode] for mode in modes]
         neuron_config = {
@@ -90,6 +99,7 @@ class VllmNeuron(Runtime):
             *("--max-model-len", str(serving.length)),
             *("--max-num-batched-tokens", str(serving.length)),
             *("--max-num-seqs", str(batch)),
+            *("--block-size", str(_BLOCK)),
             *("--num-gpu-blocks-override", str(blocks)),
             "--no-enable-prefix-caching",
             *(("--no-async-scheduling",) if variant.without else ()),
@@ -150,17 +160,21 @@ RUNTIME: Final = VllmNeuron(
     ami_release="1.35.8-20261023",
     engine=Engine.V1,
     counts_drafts=True,
-    # Its features-guide.md excludes the two. vLLM 0.29 alone leaves it on (config/vllm.py:1262).
-    speculates_without="async scheduling",
     modes={
         Mode.EAGLE3: HeadMode(
             draft=ModelKind.EAGLE3_HEAD,
             method="eagle3",
+            # The features guide (cf2a407b) excludes it. The code corrects drafts for it
+            # (09006a44, spec_decode/eagle.py); whether the image's does is not known.
+            speculates_without=_ASYNC,
+            may_keep_it=True,
             source=f"{_DOCUMENTATION}/tutorials/tutorial-eagle3-speculative-decoding-llama-3-1.md",
         ),
         Mode.DFLASH: HeadMode(
             draft=ModelKind.DFLASH_DRAFT,
             method="dflash",
+            # Its code raises ValueError on it (09006a44, spec_decode/dflash.py).
+            speculates_without=_ASYNC,
             source=f"{_PLUGIN}/guides/features-guide.md#dflash",
             tensor_parallel=(4, 8),
             flags=("--no-enable-chunked-prefill", "--disable-hybrid-kv-cache-manager"),
@@ -169,6 +183,15 @@ RUNTIME: Final = VllmNeuron(
     },
     # A prompt is prefilled at once up to 16,384 tokens, in powers of two from 128.
     lengths=tuple(2**power for power in range(7, 15)),
+    # "the nkilib decode kernels this plugin calls assume LNC=2" (60fd2447, README.md of gpt-oss-20b
+    # with DFlash).
+    logical_core_size=2,
+    # Of the 24 GiB of a core 23.5 are usable, and activations take 4.7 (b3a5a71f, README.md of
+    # Qwen3.5).
+    usable_memory=0.78,
+    # 0.30 of gpu_memory_utilization, whose default is 0.9: what is planned beyond that fails in the
+    # compiler (aws-neuron-sdk 81ce03ae, determine_available_memory_design.md).
+    cache_memory=0.27,
     # AWS's tutorials take 8 or 16 cores of an instance with 64.
     takes_fewer_cores=True,
     preparation=Preparation.FIRST_START,

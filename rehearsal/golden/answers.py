@@ -65,7 +65,7 @@ def reply(body: dict[str, Any], tokens: int) -> Reply:
     """The answer to a request, of that many tokens."""
     prompt = prompt_of(body)
     chance = random.Random(prompt)
-    form = _form(body, prompt)
+    form = None if body.get("ignore_eos") else _form(body, prompt)
     if form is Form.TOOL_CALL:
         functions = [tool["function"] for tool in body["tools"]]
         choice = body.get("tool_choice")

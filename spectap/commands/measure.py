@@ -30,7 +30,7 @@ from spectap.endpoint import health
 from spectap.errors import ConfigError, EndpointError, problems
 from spectap.ledger import read_attempts
 from spectap.load import cases, sets
-from spectap.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
+from spectap.load_points import MINIMUM_INPUT_TOKENS, EndpointType, Load, LoadPoint
 from spectap.names import LEDGER, MEASURE
 from spectap.printing import printable
 from spectap.run.taps import Patience
@@ -140,6 +140,14 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--input-tokens", type=least, default=64, help="does not apply to --prompts and --set")
     add("--output-tokens", type=whole_number(2), default=200, help="longest answer")
     add("--temperature", type=temperature, default=0.0)
+    add(
+        "--endpoint-type",
+        type=EndpointType,
+        choices=[*EndpointType],
+        default=EndpointType.CHAT,
+        help="completions sends a prompt's text to /v1/completions, without a chat template",
+    )
+    add("--ignore-eos", action="store_true", help="asks vLLM for answers of the longest length")
     add("--no-thinking", action="store_true", help="asks the chat template for no thoughts")
     add("--keep-answers", action="store_true", help="keeps texts of answers to --prompts, --set")
 
@@ -325,6 +333,8 @@ def _config(
     baseline = arguments.endpoints[0].name
     model = models[baseline]
     sampling: dict[str, Any] = {"temperature": arguments.temperature}
+    if arguments.ignore_eos:
+        sampling["ignore_eos"] = True
     if arguments.no_thinking:
         sampling["chat_template_kwargs"] = {"enable_thinking": False}
     # A driver waits as long for a byte: the tap must be the first to give up.
@@ -345,6 +355,7 @@ def _config(
             load=Load(
                 mean_input_tokens=arguments.input_tokens,
                 mean_output_tokens=arguments.output_tokens,
+                endpoint_type=arguments.endpoint_type,
                 points=points,
                 rounds=arguments.rounds,
                 timeout_seconds=timeout,

@@ -15,8 +15,10 @@ import aiohttp
 import orjson
 
 from spectap.endpoint.health import content, open_session, root
+from spectap.load_points import EndpointType, Load
 from spectap.printing import printable
 from spectap.prompt import Prompt
+from spectap.protocol import prompt_fields
 
 _ONE_TRY_SECONDS: Final = 60
 _CONCURRENCY: Final = 8
@@ -42,19 +44,22 @@ class Refused(NamedTuple):
 
 
 async def count(
-    endpoint: str, model: str, prompts: Sequence[Prompt], sampling: Mapping[str, Any]
+    endpoint: str, model: str, prompts: Sequence[Prompt], load: Load
 ) -> list[Counted | Refused | None]:
     """Counts the prompts at one endpoint, in their order; None for each that it did not count.
 
-    The ``chat_template_kwargs`` of ``sampling`` change the count. A server that refuses every
-    prompt has another ``/tokenize`` than vLLM's: then no prompt is refused.
+    The load's ``chat_template_kwargs`` change the count. A server that refuses every prompt has
+    another ``/tokenize`` than vLLM's: then no prompt is refused.
     """
     url = f"{root(endpoint)}/tokenize"
-    template = {key: value for key, value in sampling.items() if key == "chat_template_kwargs"}
+    more = {k: value for k, value in load.sampling.items() if k == "chat_template_kwargs"}
+    if load.endpoint_type is EndpointType.CHAT:
+        more["add_generation_prompt"] = True
     bodies = [
-        {"model": model, "messages": prompt.messages, "add_generation_prompt": True}
+        {"model": model}
+        | prompt_fields(load.endpoint_type, prompt.messages)
         | ({"tools": prompt.tools} if prompt.tools else {})
-        | template
+        | more
         for prompt in prompts
     ]
     slots = asyncio.Semaphore(_CONCURRENCY)

@@ -11,16 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import aiohttp
 import orjson
 
+from spectap import protocol
 from spectap.config import Config, TestCase
 from spectap.endpoint.health import content, open_session
 from spectap.errors import JournalError
 from spectap.journal import write_whole
 from spectap.load import llmperf, requests
+from spectap.prompt import Prompt
 
 DIVERGENCE: Final = "divergence.json"
 
@@ -34,22 +37,37 @@ class Divergence:
     variant: str
     case: str
     unit: str
-    """What is compared: words."""
+    """What is compared: tokens, or words where a side does not say its tokens."""
     compared: int
     """Units of the longer answer."""
     first: int | None
     """Number of the first unit that differs, from 1; None if none does."""
 
 
-async def compare(config: Config) -> list[Divergence]:
-    """Asks every variant each line's prompt once. What is not answered is left out."""
+class _Answer(NamedTuple):
+    words: list[str]
+    token_ids: list[int] | None
+
+
+async def compare(
+    config: Config, prompts: Mapping[str, Sequence[Prompt]] = MappingProxyType({})
+) -> list[Divergence]:
+    """Asks every variant for each case once: its line's prompt, or the first of its ``prompts``.
+
+    What is not answered is left out. A matched baseline is compared with the one that decides.
+    """
     divergences: list[Divergence] = []
-    compared = [variant for variant in config.variants if variant.baseline]
+    deciding = {v.batch: v.name for v in config.variants if not v.baseline and not v.without}
+    compared = {
+        v.name: baseline
+        for v in config.variants
+        if (baseline := v.baseline or deciding.get(v.batch)) not in (None, v.name)
+    }
     if not compared:
         return divergences
     async with open_session(_TIMEOUT_SECONDS) as session:
-        for case in (case for case in config.test_cases if case.prompts is None):
-            body = _body(config, case)
+        for case in config.test_cases:
+            body = _body(config, case, prompts.get(case.name, ()))
             asking = (
                 _ask(session, url, body | {"model": config.models[name]})
                 for name, url in config.endpoints.items()
@@ -59,10 +77,10 @@ async def compare(config: Config) -> list[Divergence]:
             else:
                 answers = await asyncio.gather(*asking)
             by_name = dict(zip(config.names, answers, strict=True))
-            for variant in compared:
-                answer, baseline = by_name[variant.name], by_name[variant.baseline or ""]
-                if answer is not None and baseline is not None:
-                    divergences.append(_compared(variant.name, case.name, answer, baseline))
+            for name, baseline in compared.items():
+                answer, other = by_name[name], by_name[baseline or ""]
+                if answer is not None and other is not None:
+                    divergences.append(_compared(name, case.name, answer, other))
     return divergences
 
 
@@ -85,13 +103,17 @@ def read(folder: Path) -> tuple[Divergence, ...]:
         raise JournalError(f"{path}: cannot be read: {error}; delete it to go without") from None
 
 
-def _body(config: Config, case: TestCase) -> dict[str, Any]:
+def _body(config: Config, case: TestCase, prompts: Sequence[Prompt]) -> dict[str, Any]:
     lines = requests.text_lines(None if case.line is None else llmperf.repeated_line(case.line))
     characters = config.load.mean_input_tokens * requests.CHARACTERS_PER_TOKEN
     length = config.load.mean_output_tokens
     prompt = requests.filled_prompt(random.Random(case.name), lines, characters, length)
-    return dict(config.load.sampling) | {
-        "messages": [{"role": "user", "content": prompt}],
+    messages = prompts[0].messages if prompts else [{"role": "user", "content": prompt}]
+    tools = {"tools": prompts[0].tools} if prompts and prompts[0].tools else {}
+    return {
+        **config.load.sampling,
+        **protocol.prompt_fields(config.load.endpoint_type, messages),
+        **tools,
         "max_tokens": length,
         "temperature": 0.0,
     }
@@ -99,22 +121,32 @@ def _body(config: Config, case: TestCase) -> dict[str, Any]:
 
 async def _ask(
     session: aiohttp.ClientSession, endpoint: str, body: Mapping[str, Any]
-) -> list[str] | None:
-    """The words of an answer; None where there is no answer, or none of the shape of OpenAI's."""
+) -> _Answer | None:
+    """None where there is no answer, or none of the shape of OpenAI's.
+
+    vLLM says an answer's tokens if it is asked for them (``return_token_ids``, vLLM 0.10.2 and
+    later). Servers that refuse the field are asked again without it.
+    """
+    url = f"{endpoint}/{protocol.PATHS['chat' if 'messages' in body else 'completions']}"
     try:
-        async with session.post(f"{endpoint}/chat/completions", json=body) as response:
-            if response.status != 200:
-                return None
-            choice = orjson.loads(await content(response))["choices"][0]
-        words: list[str] = (choice["message"].get("content") or "").split()
-        return words
+        for more in ({"return_token_ids": True}, {}):
+            async with session.post(url, json={**body, **more}) as response:
+                if response.status == 200:
+                    choice = orjson.loads(await content(response))["choices"][0]
+                    text = protocol.message(choice).get("content") or ""
+                    ids = choice.get("token_ids")
+                    return _Answer(text.split(), ids if isinstance(ids, list) else None)
+        return None
     except (TimeoutError, aiohttp.ClientError):
         return None
     except (AttributeError, LookupError, TypeError, ValueError):  # of another shape
         return None
 
 
-def _compared(variant: str, case: str, answer: list[str], baseline: list[str]) -> Divergence:
-    pairs = list(zip_longest(answer, baseline))
+def _compared(variant: str, case: str, answer: _Answer, baseline: _Answer) -> Divergence:
+    """By tokens where both say them: different tokens may have the same text."""
+    has_ids = answer.token_ids is not None and baseline.token_ids is not None
+    field = "token_ids" if has_ids else "words"
+    pairs = list(zip_longest(getattr(answer, field), getattr(baseline, field)))
     first = next((n for n, (left, right) in enumerate(pairs, start=1) if left != right), None)
-    return Divergence(variant, case, "word", len(pairs), first)
+    return Divergence(variant, case, "token" if has_ids else "word", len(pairs), first)

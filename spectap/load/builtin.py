@@ -25,6 +25,7 @@ import aiohttp
 
 from spectap.load.requests import Reply, Request, requests_of
 from spectap.names import BEYOND_HEADER, DUE_HEADER
+from spectap.protocol import CHAT, PATHS
 
 CLOSED: Final = "closed-loop"
 OPEN: Final = "open-loop"
@@ -66,7 +67,7 @@ class _Finished(NamedTuple):
 def main() -> int:
     """Runs the load; returns the exit status, which is 0 even where requests failed."""
     options = parser().parse_args()
-    url = f"{os.environ['OPENAI_API_BASE']}/chat/completions"
+    url = f"{os.environ['OPENAI_API_BASE']}/{PATHS[options.endpoint_type]}"
     _write(options, asyncio.run(_load(options, url, os.environ["OPENAI_API_KEY"])))
     return 0
 
@@ -80,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--prompts", type=Path, help="prompts to send as they are, in JSON lines")
     parser.add_argument("--rate", type=float, help="requests a second, in place of a concurrency")
     parser.add_argument("--seed", default="", help="of the times at which requests are sent")
+    parser.add_argument("--endpoint-type", choices=PATHS, default=CHAT)
     parser.add_argument("--answers", type=Path, help="takes the whole answers, in JSON lines")
     return parser
 

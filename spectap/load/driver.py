@@ -15,7 +15,7 @@ from spectap.config import TestCase
 from spectap.errors import LoadError
 from spectap.load import builtin, llmperf
 from spectap.load.llmperf import Installation
-from spectap.load_points import Load, LoadPoint
+from spectap.load_points import EndpointType, Load, LoadPoint
 from spectap.prompt import Prompt
 
 LOG: Final = "driver.log"
@@ -29,7 +29,7 @@ request to a silent server (180 s), and Ray's start and end."""
 class Driver:
     """What makes the load: llmperf, or where ``installation`` is None the built-in driver.
 
-    Prompts that are sent as they are, and rates, always need the built-in driver.
+    Prompts that are sent as they are, rates and completions always need the built-in driver.
     """
 
     installation: Installation | None
@@ -63,9 +63,11 @@ class Driver:
             results.mkdir(parents=True, exist_ok=True)
             if answers is not None:
                 answers.unlink(missing_ok=True)  # of an earlier turn
-            if self.installation is None or prompts or point.concurrency is None:
+            is_chat = shape.endpoint_type is EndpointType.CHAT
+            if self.installation is None or prompts or point.concurrency is None or not is_chat:
                 name = builtin.OPEN if point.open else builtin.CLOSED
                 command = _builtin(scratch, case, prompts)
+                command += ["--endpoint-type", shape.endpoint_type]
                 if prompts and answers is not None:
                     command += ["--answers", str(answers)]
                 if point.open:

@@ -8,12 +8,13 @@ import itertools
 import json
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
+from spectap.protocol import message, prompt_fields
 
 CHARACTERS_PER_TOKEN: Final = 4
 """An estimate: the built-in driver has no tokenizer."""
@@ -39,7 +40,7 @@ So long lives this, and this gives life to thee.
 
 @dataclass(frozen=True)
 class Request:
-    """One chat request."""
+    """One request for a streamed answer."""
 
     body: bytes
     """JSON, encoded before the load begins."""
@@ -85,8 +86,11 @@ def _filled(options: argparse.Namespace) -> Iterator[Request]:
         yield Request(_body(options, messages, length))
 
 
-def _body(options: argparse.Namespace, messages: Any, length: int, **more: Any) -> bytes:
-    body = {"model": options.model, "messages": messages, "stream": True, "max_tokens": length}
+def _body(
+    options: argparse.Namespace, messages: Sequence[Mapping[str, Any]], length: int, **more: Any
+) -> bytes:
+    prompt = prompt_fields(options.endpoint_type, messages)
+    body = {"model": options.model, **prompt, "stream": True, "max_tokens": length}
     return json.dumps(body | more | options.additional_sampling_params).encode()
 
 
@@ -148,7 +152,7 @@ class Reply:
             self._take(body["choices"][0])
 
     def _take(self, choice: Mapping[str, Any]) -> None:
-        delta = choice["delta"]
+        delta = message(choice)
         text = delta.get("content") or ""
         # vLLM renamed the field; servers in between send both.
         thought = delta.get("reasoning") or delta.get("reasoning_content") or ""

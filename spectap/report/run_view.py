@@ -9,6 +9,7 @@ from typing import Final
 from spectap import wording
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Answer, Summary
+from spectap.load_points import EndpointType
 from spectap.record import Record
 from spectap.report import advice, cells, phrases, published, quality, verdicts
 from spectap.report.results import Results
@@ -61,6 +62,10 @@ def _lead(run: Results) -> Iterator[str]:
     lengths = f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
     if all(case.prompts for case in run.config.test_cases):
         lengths = f"prompts as they are, at most {load.mean_output_tokens} tokens out"
+    if load.sampling.get("ignore_eos"):
+        lengths += ", whatever an answer's end"
+    if load.endpoint_type is EndpointType.COMPLETIONS:
+        lengths += ", completed without a chat template"
     launches = f" in {load.launches} launches" if load.launches > 1 else ""
     parts = (
         f"Load: {run.driver}",

@@ -16,6 +16,7 @@ from spectap.errors import ConfigError, RunError
 from spectap.journal import write_whole
 from spectap.load import sets
 from spectap.load.sets import LoadedSet
+from spectap.load_points import EndpointType
 from spectap.names import PROMPTS
 from spectap.prompt import LeftOut, Prompt, UsedSet
 from spectap.run.folder import writing
@@ -33,9 +34,15 @@ def loaded(config: Config, files: Path) -> dict[str, LoadedSet]:
     for case in config.test_cases:
         if case.prompts is not None:
             try:
-                loaded_sets[case.name] = sets.load(case.prompts, files)
+                prompt_set = loaded_sets[case.name] = sets.load(case.prompts, files)
             except ConfigError as error:
                 raise RunError(str(error)) from None
+            for prompt in prompt_set.prompts:
+                if config.load.endpoint_type is EndpointType.COMPLETIONS and not prompt.is_text:
+                    raise RunError(
+                        f"{case.name}: {prompt.name} has several messages or tools, which "
+                        "endpoint_type completions cannot send; must be one message of text"
+                    )
     return loaded_sets
 
 
@@ -81,7 +88,7 @@ async def _used(config: Config, case: str, prompt_set: LoadedSet, window: int) -
     prompts = prompt_set.prompts
     counts = await asyncio.gather(
         *(
-            context.count(url, config.models[name], prompts, config.load.sampling)
+            context.count(url, config.models[name], prompts, config.load)
             for name, url in config.endpoints.items()
         )
     )

@@ -338,7 +338,7 @@ class Run:
         if self._config.isolated:
             return
         self._say("comparing the answers")
-        divergences = await greedy.compare(self._config)
+        divergences = await greedy.compare(self._config, self._prompts)
         with writing(self._folder):
             greedy.write(self._folder, divergences)
 

@@ -42,6 +42,15 @@ def test_commands_install_what_is_asked_for_at_the_constrained_versions(name: st
     assert len(re.findall(r"^\S+==.*\\\n    --hash=sha256:", text, re.MULTILINE)) == len(locked)
 
 
+@pytest.mark.parametrize("name", lock.COMPLETE)
+def test_a_lock_of_complete_requirements_has_them_all_by_hash(name: str) -> None:
+    """A changed line of such a file needs ``make locks``."""
+    text = (ROOT / f"{name}.lock").read_text()
+    hashed = re.findall(r"^([a-z0-9-]+)==(\S+) \\\n    --hash=sha256:", text, re.MULTILINE)
+    assert dict(hashed) == exact(ROOT / f"{name}.txt")
+    assert len(hashed) == text.count("==")
+
+
 @each_lock
 def test_a_lock_has_what_its_script_asks_for_and_what_that_needs(name: str) -> None:
     """A changed line of requirements-*.txt or constraints.txt needs ``make locks``."""

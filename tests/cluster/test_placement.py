@@ -7,6 +7,7 @@ import pytest
 
 from experiment import Experiment
 from experiment.hardware import TRN2_3XLARGE
+from experiment.variants import variants
 from tests.charts.test_vllm import EAGLE3
 from tests.cluster.api import NAMESPACE, Cluster, Manifest
 from tests.cluster.conftest import add_trainium
@@ -20,8 +21,8 @@ from tests.cluster.deployment import (
     service_devices,
 )
 from tests.cluster.kubelets import Kubelets
-from tests.experiment.files import ON_TRAINIUM
-from tests.matrix import FIRST, MATRIX, WHOLE_NODES
+from tests.experiment.files import ON_TRAINIUM, of_file
+from tests.matrix import MATRIX, WHOLE_NODES
 from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
@@ -144,18 +145,22 @@ def test_each_service_gets_a_small_node_with_one_device_that_is_of_no_group(
     article = synthesised.experiment
     experiment = variation(
         {
-            **MATRIX[FIRST],
+            **of_file("first"),
+            # Its file of questions is not beside this one.
+            "benchmark.test_cases": [{"name": "questions", "set": "mt-bench"}],
             "name": article.name,
             "aws.region": article.aws.region,
             "aws.availability_zones": [*article.aws.availability_zones],
             "capacity.availability_zone": article.capacity.availability_zone,
         }
     )
-    small = [add_trainium(cluster, kubelets, synthesised, n, TRN2_3XLARGE) for n in (3, 4)]
+    services = [variant.service for variant in variants(experiment)]
+    assert len(services) == 3
+    small = [add_trainium(cluster, kubelets, synthesised, n, TRN2_3XLARGE) for n in (3, 4, 5)]
     try:
         with deployed(cluster, rendered(experiment)):
-            assert sorted(node_with_label(cluster, "app", s) for s in SERVICES) == small
-            for service in SERVICES:
+            assert sorted(node_with_label(cluster, "app", s) for s in services) == small
+            for service in services:
                 ((pool, _),) = service_devices(cluster, service)
                 assert pool == node_with_label(cluster, "app", service)
     finally:

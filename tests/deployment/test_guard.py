@@ -118,21 +118,6 @@ def test_a_guard_that_cannot_be_put_starts_no_node_and_hinders_no_stop(operator:
         operator.stop()
 
 
-def test_another_action_at_its_time_puts_the_guard_off_by_a_minute(operator: Operator) -> None:
-    """Such as EKS's own, which ends the nodes of a Capacity Block."""
-    trainium, due = operator.group(Kind.TRAINIUM), operator.aws.clock.seconds + 4 * HOUR
-    operator.aws.pace.taken = frozenset({operator.aws.clock.moment(due).minute})
-    operator.start(Kind.TRAINIUM)
-    assert guarded(operator) - due == pytest.approx(MINUTE, abs=10)
-    operator.stop()
-    assert trainium.scaled == 0
-    operator.aws.clock.advance(HOUR)
-    operator.aws.pace.taken, updates = EVERY_MINUTE, len(trainium.updates)
-    with pytest.raises(DeploymentError, match="this scheduled start time already exists"):
-        operator.start(Kind.TRAINIUM)
-    assert len(trainium.updates) == updates
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -150,6 +135,20 @@ def test_what_would_defeat_the_guard_starts_no_node(
     with pytest.raises(DeploymentError, match=f"eks-trainium-1 {words}"):
         operator.start(Kind.TRAINIUM)
     assert operator.group(Kind.TRAINIUM).updates == []
+
+
+def test_an_action_that_eks_has_at_that_time_does_not_keep_the_guard_away(
+    operator: Operator,
+) -> None:
+    clock, trainium = operator.aws.clock, operator.group(Kind.TRAINIUM)
+    of_eks: dict[str, Any] = {
+        "StartTime": clock.moment(clock.seconds + 4 * HOUR + 5),
+        "DesiredCapacity": 0,
+    }
+    trainium.actions["end-of-capacity-block"] = of_eks
+    operator.start(Kind.TRAINIUM)
+    assert guarded(operator) >= clock.seconds_of(of_eks["StartTime"]) + 50
+    assert trainium.updates
 
 
 def test_it_counts_from_the_first_node_and_until_then_from_the_start(operator: Operator) -> None:

@@ -31,6 +31,13 @@ UNSEEN = {
         },
     },
 }
+MIRROR = {
+    "models.target": {
+        "id": "unsloth/Meta-Llama-3.1-8B-Instruct",
+        "revision": "a2856192dd7c25b842431f39c179a6c2c2f627d1",
+    },
+}
+ALONE = {"benchmark.load": [{"concurrency": 1}], "published": []}
 SETS = {"benchmark.test_cases": [{"name": "humaneval", "set": "humaneval"}]}
 NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; no price of "
 
@@ -42,11 +49,12 @@ NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; 
         ({}, "try spot", "capacity.purchase = on-demand: others were refused trn2.48xlarge"),
         ({"capacity.purchase": "spot"}, "try spot", None),
         (
-            of_file("first") | VIRGINIA,
+            of_file("one-chip") | VIRGINIA,
             "but in ap-south-2, ap-southeast-4 and sa-east-1",
             "aws.region = us-east-1: trn2.3xlarge was not offered there on ",
         ),
-        (of_file("first"), "was not offered", None),
+        (of_file("one-chip"), "was not offered", None),
+        (of_file("dflash") | MIRROR, "gated", None),
         (
             SETS | {"benchmark.mean_output_tokens": 256},
             "cut off",
@@ -73,6 +81,18 @@ NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; 
             "norm_before_residual",
             "models.draft = RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3: if its config.json",
         ),
+        (
+            of_file("eagle3-qwen3"),
+            "A15",
+            "speculation.mode = eagle3: nobody has shown it for qwen3 on this image",
+        ),
+        (of_file("dflash"), "A15", None),
+        (
+            of_file("dflash"),
+            "0.35x",
+            "speculation.mode = dflash: each request has 10 tokens verified a step",
+        ),
+        (of_file("dflash") | ALONE, "0.35x", None),
         (of_file("medusa"), "random token ids", "jobs: inference_demo --benchmark measures them"),
         (BLOCK, "", "runtime = vllm-0.9.1-nxdi: NxDI is in maintenance since SDK 2.30"),
         (NXDI, "norm_before_residual", None),

@@ -90,7 +90,7 @@ BASES: Final[dict[str, dict[str, Any]]] = {
     "published": files.PUBLISHED,
     "ladder": {"benchmark.concurrency": ABSENT, "benchmark.requests": ABSENT},
     "sweep": swept(),
-    "first": of_file("first"),
+    "one-chip": of_file("one-chip"),
     "listed": {"serving.devices": 4, "serving.tensor_parallel": 16},
     "guest": MATRIX[IN_A_CLUSTER],
 }

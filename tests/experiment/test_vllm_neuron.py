@@ -30,6 +30,7 @@ SOURCES: Final = {
     "--max-model-len": f"{ARGUMENTS}:916",
     "--max-num-batched-tokens": f"{ARGUMENTS}:1582",
     "--max-num-seqs": f"{ARGUMENTS}:1596",
+    "--block-size": f"{ARGUMENTS}:1270",
     "--num-gpu-blocks-override": f"{ARGUMENTS}:1279",
     "--no-enable-prefix-caching": f"{ARGUMENTS}:1282 {NEGATION}",
     "--no-async-scheduling": f"{ARGUMENTS}:1645 {NEGATION}",

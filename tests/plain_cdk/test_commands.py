@@ -153,7 +153,7 @@ def test_every_command_of_the_readme(
 @pytest.mark.parametrize(
     "shapes",
     [
-        [{}, of_file("first") | SAME_PLACE, swept(), VANILLA, {}],
+        [{}, of_file("one-chip") | SAME_PLACE, swept(), VANILLA, {}],
         [GUEST, GUEST | {"aws.administrator_role": "arn:aws:iam::111122223333:role/Team"}, GUEST],
     ],
     ids=["one chip, a sweep, jobs", "another administrator of a cluster that exists"],

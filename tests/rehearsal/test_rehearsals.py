@@ -171,10 +171,11 @@ def test_jobs_run_one_at_a_time_and_leave_their_reports(rehearse: Rehearse) -> N
 
 @pytest.fixture(scope="module")
 def services(rehearse: Rehearse) -> Rehearsed:
-    """EAGLE3 on vllm-neuron, whose servers count drafts, launched thrice."""
+    """EAGLE3 on vllm-neuron, whose servers count drafts, launched thrice, by completions."""
     eagle3 = of_file("eagle3")
     eagle3["benchmark"] |= {"load": [{"concurrency": 2}], "requests": 2, "mean_input_tokens": 64}
     eagle3["benchmark"] |= {"test_cases": CASES, "rounds": 3, "launches": 3}
+    eagle3["benchmark"] |= {"endpoint_type": "completions", "ignore_eos": True}
     eagle3["published"][0]["test_case"] = "meaning"
     return rehearse(eagle3)
 

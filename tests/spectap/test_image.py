@@ -59,6 +59,14 @@ def test_the_wheel_needs_what_is_imported() -> None:
     assert {normal(each.partition(">=")[0]) for each in listed} == imported() - brought
 
 
+def test_what_the_image_is_made_of_is_pinned_by_its_content() -> None:
+    bases = set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) - {"scratch"}
+    assert all(re.search(r":[\w.-]+@sha256:[0-9a-f]{64}$", base) for base in bases)
+    installs = re.findall(r"pip install(?:.|\\\n)+", DOCKERFILE)
+    assert len(installs) == 3
+    assert all(" --no-deps --require-hashes --only-binary :all: " in each for each in installs)
+
+
 def test_llmperf_is_the_commit_that_the_code_follows() -> None:
     (commit,) = re.findall(r"llmperf\.git#([0-9a-f]{40}) ", DOCKERFILE, re.MULTILINE)
     assert f"@{commit[:7]}" in (llmperf.__doc__ or "")

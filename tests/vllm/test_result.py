@@ -42,6 +42,7 @@ def test_greedy_answers_are_the_baselines_where_one_token_leads(rehearsed: Rehea
     structured = {case.name for case in rehearsed.cases("structured")}
     compared = [d for d in rehearsed.run.divergences if d.case in structured]
     assert {d.case for d in compared} == structured
+    assert {d.unit for d in compared} == {"token"}
     assert [d for d in compared if d.first is not None] == []
 
 

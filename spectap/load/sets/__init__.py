@@ -43,6 +43,8 @@ class KnownSet:
     classes: Mapping[str, int]
     """Each class and how many prompts it has in the pinned version."""
     read: Callable[[Locate], Iterable[Prompt]]
+    is_text: bool = False
+    """Whether each prompt is one message of text."""
     has_tools: bool = False
     """Whether its answers are calls of tools, which a server must be told to expect."""
 
@@ -177,6 +179,7 @@ MT_BENCH: Final = KnownSet(
     licence="Apache-2.0",
     classes=dict.fromkeys(_MT_BENCH_CLASSES, 10),
     read=_mt_bench,
+    is_text=True,
 )
 
 BFCL: Final = KnownSet(

@@ -57,8 +57,8 @@ class NodeGroup:
     """Processes of Auto Scaling."""
     protects: bool = False
     """Whether new instances are protected from scale-in."""
-    operator: str | None = None
-    """The service whose changes alone its Auto Scaling group takes."""
+    operator: str = ""
+    """The service that alone may change its Auto Scaling group."""
     actions: dict[str, Answer] = field(default_factory=dict)
     """Scheduled, by their names."""
     nodes: list[float] = field(default_factory=list)

@@ -4,12 +4,14 @@ Once a scheduled action is carried out it has the time at which it acts next; wi
 goes on for ever. What was due is carried out late, also if the action was changed meanwhile.
 """
 
+import datetime
 from typing import Any, Final
 
 from tests.deployment.fake_aws.eks import Eks, NodeGroup, Pace
 from tests.deployment.fake_aws.facts import Facts
 from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
 
+_MINUTE: Final = datetime.timedelta(minutes=1)
 _RECURRENCES: Final = ("5-55/10 * * * *", "5-59/10 * * * *")
 
 
@@ -36,9 +38,10 @@ class AutoScaling:
         group = self._group(AutoScalingGroupName)
         if action["StartTime"] <= self._clock.now():
             raise refused("ValidationError", "Given start time is in the past")
-        if action["StartTime"].minute in self._pace.taken:
-            message = "Scheduled action with this scheduled start time already exists"
-            raise refused("AlreadyExists", message)
+        others = [a for name, a in group.actions.items() if name != ScheduledActionName]
+        is_taken = action["StartTime"].minute in self._pace.taken
+        if is_taken or any(abs(a["StartTime"] - action["StartTime"]) < _MINUTE for a in others):
+            raise refused("AlreadyExists", "a scheduled action with this start time")
         assert action["Recurrence"] in _RECURRENCES
         stored = group.actions[ScheduledActionName] = {
             "AutoScalingGroupName": AutoScalingGroupName,

@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from spectap.endpoint.context import Counted, Refused
 from spectap.endpoint.counters import Counters, scrape
 from spectap.endpoint.greedy import Divergence, compare
 from spectap.errors import EndpointError
+from spectap.load_points import Load
 from spectap.prompt import Prompt
 from tests.spectap import samples
 from tests.spectap.tapped import Handler, server
@@ -94,11 +96,13 @@ def vllm(bodies: list[dict[str, Any]], most: int = 100) -> Handler:
 
 
 def count(
-    handler: Handler, prompts: Sequence[Prompt], sampling: dict[str, Any] | None = None
+    handler: Handler, prompts: Sequence[Prompt], **load: Any
 ) -> list[Counted | Refused | None]:
     async def scenario() -> list[Counted | Refused | None]:
         async with server(handler) as url:
-            return await context.count(url, "target", prompts, sampling or {})
+            return await context.count(
+                url, "target", prompts, Load.model_validate(samples.load(**load))
+            )
 
     return asyncio.run(scenario())
 
@@ -109,7 +113,8 @@ def test_prompts_are_counted_as_they_will_be_sent() -> None:
     kwargs = {"enable_thinking": False}
     prompts = [samples.prompt(text="one"), samples.prompt(text="one two three", tools=tools)]
     sampling = {"temperature": 0, "chat_template_kwargs": kwargs}
-    assert count(vllm(bodies), prompts, sampling) == [Counted(4, 100), Counted(6, 100)]
+    counted = [Counted(4, 100), Counted(6, 100)]
+    assert count(vllm(bodies), prompts, sampling=sampling) == counted
     assert bodies == [
         {
             "model": "target",
@@ -120,6 +125,18 @@ def test_prompts_are_counted_as_they_will_be_sent() -> None:
         | more
         for text, more in (("one", {}), ("one two three", {"tools": [*tools]}))
     ]
+
+
+def test_a_completion_is_counted_without_a_chat_template() -> None:
+    bodies: list[dict[str, Any]] = []
+
+    async def tokenize(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return web.json_response({"count": 1, "max_model_len": 100})
+
+    prompts = [samples.prompt(text="one")]
+    assert count(tokenize, prompts, endpoint_type="completions") == [Counted(1, 100)]
+    assert bodies == [{"model": "target", "prompt": "one"}]
 
 
 REFUSED = Refused("roles must alternate")
@@ -266,7 +283,18 @@ class Answering:
         return web.json_response({"choices": [self.choice]})
 
 
-def compared(**answering: Answering | None) -> list[Divergence]:
+class Strict(Answering):
+    """One that refuses what OpenAI's API does not have."""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if "return_token_ids" in await request.json():
+            return web.json_response({"error": {"message": "extra inputs"}}, status=400)
+        return await super().answer(request)
+
+
+def compared(
+    settings: Mapping[str, Any] = MappingProxyType({}), **answering: Answering | None
+) -> list[Divergence]:
     """Divergences of these variants; None is one that is down."""
 
     async def scenario() -> list[Divergence]:
@@ -277,7 +305,10 @@ def compared(**answering: Answering | None) -> list[Divergence]:
                 else "http://127.0.0.1:1/v1"
                 for name, each in answering.items()
             }
-            return await compare(samples.config(variants=samples.variants(**urls)))
+            variants = [
+                variant | settings.get(variant["name"], {}) for variant in samples.variants(**urls)
+            ]
+            return await compare(samples.config(variants=variants))
 
     return asyncio.run(scenario())
 
@@ -293,6 +324,34 @@ def compared(**answering: Answering | None) -> list[Divergence]:
 def test_the_first_difference(base: str, speculative: str, length: int, first: int | None) -> None:
     expected = [Divergence("SD", name, "word", length, first) for name in ("counting", "sonnets")]
     assert compared(Base=Answering(base), SD=Answering(speculative)) == expected
+
+
+def said(text: str, ids: list[int]) -> Answering:
+    return Answering(message={"content": text}, token_ids=ids)
+
+
+@pytest.mark.parametrize(
+    ("speculative", "unit", "first"),
+    [
+        (said("one two", [7, 8, 9]), "token", 2),  # the text hides it
+        (said("one two", [7, 5, 9]), "token", None),
+        (Answering("one two"), "word", None),
+        (Strict("one 2"), "word", 2),
+    ],
+)
+def test_tokens_are_compared_where_both_sides_say_them(
+    speculative: Answering, unit: str, first: int | None
+) -> None:
+    divergences = compared(Base=said("one two", [7, 5, 9]), SD=speculative)
+    assert {(each.unit, each.first) for each in divergences} == {(unit, first)}
+
+
+def test_a_matched_baseline_is_compared_with_the_one_that_decides() -> None:
+    without = {"without": "async scheduling"}
+    settings = {"SD": without, "Base-matched": without | {"baseline": None}}
+    endpoints = {"Base": Answering("a b"), "SD": Answering("a c"), "Base-matched": Answering("a d")}
+    divergences = compared(settings, **endpoints)
+    assert {(each.variant, each.first) for each in divergences} == {("SD", 2), ("Base-matched", 2)}
 
 
 def test_each_variant_gets_the_same_and_is_compared_with_its_baseline() -> None:

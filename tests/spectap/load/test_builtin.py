@@ -189,7 +189,7 @@ async def test_failed_requests_and_answers_of_other_servers_are_results(tmp_path
         (429, b"", 429),
         (200, b": ping\n\n" + b'data: {"choices": []}\n\n' + GOOD, None),
         (200, b'data: {"error": {"code": 500, "message": "out of memory"}}', 500),
-        (200, b'data: {"choices": [{"text": "no chat"}]}', -1),
+        (200, b'data: {"choices": [{"words": "no chat"}]}', -1),
         (200, b'data: {"error": "out of memory"}', -1),
         (200, b"data: 1", -1),
         (200, b"data: <html>", -1),

@@ -110,6 +110,24 @@ def reply_of(deltas: Deltas, finish: Any = "stop", done: bool = True) -> Reply:
     return reply
 
 
+def test_a_completion_has_the_text_alone_and_its_answer_is_joined(tmp_path: Path) -> None:
+    arguments = options(
+        *written(tmp_path, prompt(text="Why?")), "--endpoint-type", "completions", requests=1
+    )
+    (body,) = bodies(arguments)
+    assert (body["prompt"], "messages" in body) == ("Why?", False)
+    reply = Reply()
+    for text, reason in (("Be", None), ("cause", "length")):
+        event = {"choices": [{"index": 0, "text": text, "finish_reason": reason}]}
+        reply.take(b"data: " + json.dumps(event).encode() + b"\n")
+    assert reply.answer("p") == {
+        "prompt": "p",
+        "content": "Because",
+        "tool_calls": [],
+        "finish": "length",
+    }
+
+
 def answer(reply: Reply) -> Answer:
     return TypeAdapter(Answer).validate_python(reply.answer("p"))
 

@@ -177,6 +177,29 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
     assert greedily in section(text, "greedy")
 
 
+@pytest.mark.parametrize(
+    ("differing", "is_matched", "said"),
+    [
+        (("SD",), False, "on Neuron two plain servers that differ in KV-cache settings diverge"),
+        (("SD", "Base-matched"), True, "Base-matched decodes plainly too: what differs there"),
+        ((), False, "differ in 0 of 1 comparison."),
+    ],
+)
+def test_a_divergence_alone_accuses_nobody(
+    tmp_path: Path, differing: tuple[str, ...], is_matched: bool, said: str
+) -> None:
+    base, compared = CONFIG["variants"]
+    matched = base | {"name": "Base-matched", "without": "async scheduling"}
+    configuration = CONFIG | {"variants": [base, compared, *([matched] if is_matched else [])]}
+    folder = generated.write(tmp_path, configuration, generated.ledger(configuration))
+    names = differing or ("SD",)
+    first = 17 if differing else None
+    greedy.write(folder, [Divergence(name, "counting", "token", 100, first) for name in names])
+    run = results.read(folder)
+    assert said in section(page.html(run), "greedy")
+    assert said in " ".join(run_view.of_run(run).remarks)
+
+
 def test_what_others_wrote_is_escaped(tmp_path: Path) -> None:
     """A user, a server, or whoever may write to the bucket."""
     wrote = "\u202e" + r"""<script>alert(1)</script><b onclick="x">&'$\frac{ \1 $_"""

@@ -1,0 +1,27 @@
+"""OpenAI's two APIs of text, as far as they differ: where a request goes, and what is in it.
+
+No pydantic here: the built-in driver starts for each turn, and importing pydantic takes a while.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+CHAT: Final = "chat"
+PATHS: Final = {CHAT: "chat/completions", "completions": "completions"}
+"""Below ``/v1``, by the load's ``endpoint_type``."""
+
+
+def prompt_fields(endpoint_type: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The part of a request that is the prompt: ``messages``, or the text of the last of them."""
+    return {"messages": messages} if endpoint_type == CHAT else {"prompt": messages[-1]["content"]}
+
+
+def message(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message of a choice, or what an event adds to it; of a completion, its text as one.
+
+    Raises KeyError where there is neither.
+    """
+    if "text" in choice:
+        return {"content": choice["text"]}
+    whole: Mapping[str, Any] = choice["message" if "message" in choice else "delta"]
+    return whole
