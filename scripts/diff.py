@@ -17,7 +17,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,17 +32,17 @@ from scripts.effects import TITLES, DiffWarning, Effect
 ROOT: Final = Path(__file__).resolve().parents[1]
 LONGEST: Final = 60_000
 """Characters of a section in FILE: a comment on GitHub takes 65,536 in all."""
+MOST_LINES: Final = 12
+"""Of standard error that are kept where a side does not synthesise."""
 _NO_CODE: Final = ("docs/", "tests/", "experiments/", "examples/")
 """Folders that no template depends on, but for experiments' own files."""
 _EXPERIMENT: Final = re.compile(r"^(aws|benchmark|capacity|models|serving):", re.MULTILINE)
 """What tells an experiment, also one that is refused, from other YAML beside it."""
-
-
-_NAME: Final = re.compile(r"^name: *([\w-]+)", re.MULTILINE)
+_NAME: Final = re.compile(r"^name: *[\"']?([\w-]+)", re.MULTILINE)
 
 
 class DiffError(Exception):
-    """There is nothing to compare; the message is one line."""
+    """There is nothing to compare."""
 
 
 class Section(NamedTuple):
@@ -89,8 +89,11 @@ def main(arguments: list[str] | None = None) -> int:
             commit = _commit(options.base)
             _extract(commit, scratch / "base")
             files = options.experiments or touched(commit, scratch / "base")
-            for number, file in enumerate(files):
-                comparison = compare(options.base, file, scratch / "base", scratch / str(number))
+            old = _renamed(scratch / "base")
+            new = {name: file for file, name in old.items()}
+            for number, file in enumerate(dict.fromkeys(new.get(file, file) for file in files)):
+                sides = old.get(file, file), file
+                comparison = compare(options.base, *sides, scratch / "base", scratch / str(number))
                 comparisons.append(comparison)
                 _print(comparison, verbose=options.verbose)
         except DiffError as error:
@@ -101,11 +104,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         written = {"base": options.base, "files": [asdict(each) for each in comparisons]}
         for each in written["files"]:
-            each["warnings"] = [warning._asdict() for warning in each["warnings"]]
-            each["pods"] = [pod._asdict() for pod in each["pods"]]
-            each["sections"] = [
-                {"title": title, "text": text[:LONGEST]} for title, text in each["sections"]
-            ]
+            for key in ("warnings", "pods", "sections"):
+                each[key] = [item._asdict() for item in each[key]]
+            for section in each["sections"]:
+                section["text"] = section["text"][:LONGEST]
         options.json.write_text(json.dumps(written), encoding="utf-8")
     return int(any(each.status == "failed" for each in comparisons))
 
@@ -129,105 +131,110 @@ def touched(commit: str, base: Path) -> list[str]:
     """
     options = ("--name-only", "--no-renames")
     changed = {*_git("diff", *options, commit), *_git("ls-files", "--others", "--exclude-standard")}
-    names = {
-        f"experiments/{file.name}"
-        for folder in (base, ROOT)
-        for file in (folder / "experiments").glob("*.yaml")
-        if not file.name.endswith("-smoke.yaml")
-        and _EXPERIMENT.search(file.read_text(encoding="utf-8", errors="replace"))
-    }
+    texts = _experiments(ROOT)
+    names = {*texts, *_experiments(base)}
     files = names & changed
     beside = {Path(name).name for name in changed - names if name.startswith("experiments/")}
-    for name in names - files:
-        text = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).is_file() else ""
+    for name, text in texts.items():
         if any(re.search(rf"file: *[\"']?{re.escape(prompts)}", text) for prompts in beside):
             files.add(name)
     if any(not name.startswith(_NO_CODE) and not name.endswith(".md") for name in changed):
         files |= {*(re.split(r"[\s,]+", os.environ.get("EXPERIMENTS", "").strip()) or [])} - {""}
         files = files or {str(DEFAULT_FILE)}
-    # What was renamed is compared under its new name.
-    old, new = (_files(folder) for folder in (base, ROOT))
-    renamed = {old[name] for name in old.keys() & new.keys() if old[name] != new[name]}
-    return sorted(file for file in files if file not in renamed or (ROOT / file).is_file())
+    return sorted(files)
 
 
-def _files(folder: Path) -> dict[str, str]:
-    """The file of each experiment, by the experiment's name, where one file alone has that name."""
-    files: dict[str, list[str]] = {}
-    for file in sorted((folder / "experiments").glob("*.yaml")):
-        if match := _NAME.search(file.read_text(encoding="utf-8", errors="replace")):
-            files.setdefault(match[1], []).append(f"experiments/{file.name}")
-    return {name: listed[0] for name, listed in files.items() if len(listed) == 1}
+def _renamed(base: Path) -> dict[str, str]:
+    """Files that are new, each with the one of the same ``name:`` that only ``base`` has."""
+    before, after = _experiments(base), _experiments(ROOT)
+    gone = {_name(before[file]): file for file in before.keys() - after.keys()}
+    return {
+        file: gone[name]
+        for file in after.keys() - before.keys()
+        if (name := _name(after[file])) in gone
+    }
 
 
-def compare(base: str, file: str, tree: Path, scratch: Path) -> Comparison:
-    """What becomes of ``file``; a side that does not synthesise is a failed comparison."""
+def _experiments(folder: Path) -> dict[str, str]:
+    """The texts of the experiments in ``folder``, by name of their files."""
+    files = [*(folder / "experiments").glob("*.yaml")]
+    return {
+        f"experiments/{file.name}": text
+        for file in files
+        if not file.name.endswith("-smoke.yaml")
+        and _EXPERIMENT.search(text := file.read_text(encoding="utf-8", errors="replace"))
+    }
+
+
+def _name(text: str) -> str:
+    match = _NAME.search(text)
+    return match[1] if match else ""
+
+
+def compare(base: str, old: str, new: str, tree: Path, scratch: Path) -> Comparison:
+    """What becomes of ``old`` in ``tree``; a side that does not synthesise is a failed comparison.
+
+    Where nothing is renamed, ``new`` is ``old``.
+    """
     scratch.mkdir()
-    was, is_there = (tree / file).is_file(), (ROOT / file).is_file()
+    was, is_there = (tree / old).is_file(), (ROOT / new).is_file()
     if not was and not is_there:
-        return Comparison(file, "failed", f"neither {base} nor the working tree has it")
+        return Comparison(new, "failed", f"neither {base} nor the working tree has it")
     if not is_there:
         why = f"no deploy deletes its stacks: make destroy does, with the file of {base}"
-        return Comparison(file, "removed", why)
+        return Comparison(old, "removed", why)
     try:
-        if was:
-            return _changed(file, file, tree, scratch)
-        name = _NAME.search((ROOT / file).read_text(encoding="utf-8", errors="replace"))
-        previous = _files(tree).get(name[1] if name else "")
-        if previous and not (ROOT / previous).is_file():
-            return _changed(file, previous, tree, scratch)
-        return _added(file, scratch)
+        return _changed(old, new, tree, scratch) if was else _added(new, scratch)
     except DiffError as error:
-        return Comparison(file, "failed", str(error))
+        return Comparison(new, "failed", str(error))
 
 
 def _added(file: str, scratch: Path) -> Comparison:
     try:
         amount = cost(load(ROOT / file)).amount
     except ExperimentError as error:
-        raise DiffError(" ".join(str(error).replace(f"{ROOT}/", "").split())) from None
-    _synthesise(ROOT, file, scratch / "after")
-    templates = _templates(scratch / "after")
+        raise DiffError(str(error).replace(f"{ROOT}/", "")) from None
+    after = scratch / "after"
+    _synthesise(ROOT, file, after)
+    templates = _templates(after)
     return Comparison(
         file,
         "added",
         f"{amount} by estimate (make cost); its stacks: {', '.join(templates)}",
         warnings=(
-            *effects.of_templates([], [json.loads(f.read_text()) for f in templates.values()]),
+            *effects.of_templates([], _read(templates)),
             *effects.of_files(None, ROOT / file),
         ),
+        pods=tuple(effects.on_pods({}, effects.read(after / "cdk.out/dist"))),
     )
 
 
-def _changed(file: str, previous: str, tree: Path, scratch: Path) -> Comparison:
-    """``previous`` is the file's name in ``tree``."""
+def _changed(old_file: str, new_file: str, tree: Path, scratch: Path) -> Comparison:
     before, after = scratch / "before", scratch / "after"
     with ThreadPoolExecutor() as pool:
-        [*pool.map(_synthesise, (tree, ROOT), (previous, file), (before, after))]
+        [*pool.map(_synthesise, (tree, ROOT), (old_file, new_file), (before, after))]
         old, new = _templates(before), _templates(after)
         none = scratch / "none.json"
         none.write_text('{"Resources": {}}')
         stacks = [*pool.map(_stack, new, [old.get(name, none) for name in new], new.values())]
     stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
-    sides = ("before", tree / previous), ("after", ROOT / file)
-    for side, path in sides:
-        (scratch / side / "file.yaml").write_bytes(path.read_bytes())
-        (scratch / side / "cdk.out/dist").rename(scratch / side / "manifests")
+    for side, file in (before, tree / old_file), (after, ROOT / new_file):
+        (side / "file.yaml").write_bytes(file.read_bytes())
+        (side / "cdk.out/dist").rename(side / "manifests")
     sections = [
         Section("The experiment file", _git_diff(scratch, "file.yaml")),
         *stacks,
         Section("Manifests", _git_diff(scratch, "manifests")),
     ]
-    pairs = [[json.loads(f.read_text()) for f in each.values()] for each in (old, new)]
     differing = tuple(section for section in sections if section.text)
     return Comparison(
-        file,
+        new_file,
         "changed" if differing else "unchanged",
-        f"renamed from {previous}" if previous != file else "",
+        f"renamed from {old_file}; its stacks are the same" if old_file != new_file else "",
         warnings=(
-            *effects.of_templates(*pairs),
+            *effects.of_templates(_read(old), _read(new)),
             *effects.of_differences(stacks),
-            *effects.of_files(tree / previous, ROOT / file),
+            *effects.of_files(tree / old_file, ROOT / new_file),
         ),
         pods=tuple(
             effects.on_pods(effects.read(before / "manifests"), effects.read(after / "manifests"))
@@ -261,12 +268,11 @@ def _synthesise(tree: Path, file: str, output: Path) -> None:
     context = ("--context", f"experiment={file}", "--context", "account=none")
     result = _cdk(*context, "--output", output / "cdk.out", "synth", "--quiet", cwd=tree)
     if result.returncode:
-        lines = [line for line in result.stderr.splitlines() if "Subprocess exited" not in line]
+        # What the app printed, unless something ended it before it could.
+        usual = "Subprocess exited with error 1"
+        lines = [line for line in result.stderr.splitlines() if not line.endswith(usual)]
         side = "the working tree" if tree == ROOT else "the base"
-        last = [*result.stdout.splitlines(), *lines][-1:]
-        reason = (
-            " ".join(last) or f"cdk synth ended with status {result.returncode}, saying nothing"
-        )
+        reason = "\n".join(lines[-MOST_LINES:]) or f"cdk synth ended with {result.returncode}"
         raise DiffError(f"{side} does not synthesise: {reason}")
 
 
@@ -281,6 +287,10 @@ def _templates(output: Path) -> dict[str, Path]:
     for file in files.values():
         file.write_text(json.dumps(unfold(json.loads(file.read_text()))))
     return files
+
+
+def _read(files: Mapping[str, Path]) -> list[effects.Template]:
+    return [json.loads(file.read_text()) for file in files.values()]
 
 
 def unfold(value: Any) -> Any:

@@ -64,25 +64,22 @@ class Effect(NamedTuple):
 
 def of_templates(old: Iterable[Template], new: Iterable[Template]) -> Iterator[DiffWarning]:
     """Warnings on the cluster: who reaches its API, and which version its nodes have."""
-    old_resources, new_resources = [*_resources(old)], [*_resources(new)]
-    before, after = (_cluster(each) for each in (old_resources, new_resources))
+    resources = [*_resources(new)]
+    before, after = _cluster(_resources(old)), _cluster(resources)
     if after is None:
         return
-    was_open, is_open = (_open_to(cluster) if cluster else set() for cluster in (before, after))
-    opened = [block for block in sorted(is_open) if not _is_within(block, was_open)]
+    was_open = _open_to(before) if before else set()
+    opened = [block for block in sorted(_open_to(after)) if not _is_within(block, was_open)]
     if opened:
         yield DiffWarning("api", f"to {', '.join(opened)}")
-    if before is None:
-        return
-    versions = before["Version"], after["Version"]
-    if versions[0] != versions[1]:
+    if before and before["Version"] != after["Version"]:
         behind = [
             f"{name} ({version})"
-            for name, version in _node_versions(new_resources)
-            if version != versions[1]
+            for name, version in _node_versions(resources)
+            if version != after["Version"]
         ]
-        stay = f"; nodes that stay behind: {', '.join(behind)}" if behind else "; all nodes follow"
-        yield DiffWarning("kubernetes", f"{versions[0]} -> {versions[1]}{stay}")
+        stay = f"nodes that stay behind: {', '.join(behind)}" if behind else "all nodes follow"
+        yield DiffWarning("kubernetes", f"{before['Version']} -> {after['Version']}; {stay}")
 
 
 def _resources(templates: Iterable[Template]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -133,7 +130,7 @@ def of_differences(differences: Iterable[tuple[str, str]]) -> Iterator[DiffWarni
 
 
 def of_files(old: Path | None, new: Path) -> Iterator[DiffWarning]:
-    """A warning where the file buys other nodes, or more of them; None for a file that is new."""
+    """A warning where the file buys other nodes, or more of them."""
     before, after = _nodes(old) if old else "none", _nodes(new)
     if before != after:
         yield DiffWarning("cost", f"{before} -> {after}")

@@ -19,6 +19,7 @@ from tests.experiment.files import ARTICLE_TEXT, edited
 
 EXPERIMENT: Final = "experiments/article.yaml"
 OLD: Final = "experiments/old.yaml"
+OLD_TEXT: Final = ARTICLE_TEXT.replace("name: article", "name: old")
 NODE_MODULES: Final = diff.ROOT / "node_modules" / ".bin"
 
 
@@ -93,6 +94,8 @@ def _cluster(version: str = "1.34", **access: Any) -> dict[str, Any]:
             {"EndpointPublicAccess": "true", "PublicAccessCidrs": ["192.0.2.1/32", "10.0.0.0/8"]},
             "10.0.0.0/8",
         ),
+        (None, {"EndpointPublicAccess": True, "PublicAccessCidrs": ["10.0.0.0/8"]}, "10.0.0.0/8"),
+        (None, {"EndpointPublicAccess": False}, None),
         ({"EndpointPublicAccess": True}, {"EndpointPublicAccess": False}, None),
         (
             {"EndpointPublicAccess": True, "PublicAccessCidrs": ["203.0.112.0/23"]},
@@ -102,9 +105,10 @@ def _cluster(version: str = "1.34", **access: Any) -> dict[str, Any]:
     ],
 )
 def test_an_api_that_more_may_reach_is_a_warning(
-    before: dict[str, Any], after: dict[str, Any], opened: str | None
+    before: dict[str, Any] | None, after: dict[str, Any], opened: str | None
 ) -> None:
-    warnings = [*effects.of_templates([_cluster(**before)], [_cluster(**after)])]
+    old = [] if before is None else [_cluster(**before)]
+    warnings = [*effects.of_templates(old, [_cluster(**after)])]
     assert warnings == ([DiffWarning("api", f"to {opened}")] if opened else [])
 
 
@@ -153,7 +157,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     scratch.mkdir()
     (path / EXPERIMENT).parent.mkdir(parents=True)
     (path / EXPERIMENT).write_text(ARTICLE_TEXT)
-    (path / OLD).write_text(ARTICLE_TEXT)
+    (path / OLD).write_text(OLD_TEXT)
     author = ("-c", "user.name=Author", "-c", "user.email=a@example.com")
     commit = (*author, "-c", "commit.gpgsign=false", "commit", "--quiet", "--message=Base")
     for words in (("init", "--quiet", "--initial-branch=main"), ("add", "--all"), commit):
@@ -243,7 +247,7 @@ def test_what_a_change_touches_is_compared(
     touched: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (repository / OLD).write_text(ARTICLE_TEXT)
+    (repository / OLD).write_text(OLD_TEXT)
     for file, text in changes.items():
         (repository / file).parent.mkdir(exist_ok=True)
         (repository / file).write_text(text)
@@ -256,48 +260,57 @@ def test_files_of_one_side_alone_have_their_line(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(diff, "_synthesise", synthesise)
-    (repository / "experiments" / "added.yaml").write_text(ARTICLE_TEXT)
+    new = ARTICLE_TEXT.replace("name: article", "name: new")
+    (repository / "experiments" / "added.yaml").write_text(new)
     (repository / "experiments" / "bad.yaml").write_text("models: 5\n")
     assert diff.main(["main"]) == 1
     printed = capsys.readouterr()
     assert "experiments/added.yaml: added, 55" in printed.out
-    assert "Trainium nodes cost another amount: none -> 1 x trn2.48xlarge" in printed.out
-    assert "its stacks: article-serving, article-network\n" in printed.out
+    assert (
+        "its stacks: article-serving, article-network\n"
+        "  Warning: Trainium nodes cost another amount: none -> 1 x trn2.48xlarge (on-demand), "
+        "858.26 USD a day while they run\n"
+        "  Job        a: starts\n"
+    ) in printed.out
     assert f"{OLD}: removed, no deploy deletes its stacks: make destroy does" in printed.out
     assert printed.err.startswith("experiments/bad.yaml: failed, experiments/bad.yaml:1: ")
 
 
-def test_a_renamed_file_is_compared_with_what_it_was(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("given", ["", OLD, "experiments/moved.yaml"])
+def test_a_renamed_file_is_compared_with_the_old_one(
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: str,
 ) -> None:
     monkeypatch.setattr(diff, "_synthesise", synthesise)
-    text = ARTICLE_TEXT.replace("name: article", "name: mine")
-    (repository / "experiments" / "a.yaml").write_text(text)
-    author = ("-c", "user.name=Author", "-c", "user.email=a@example.com")
-    commit = ("-c", "commit.gpgsign=false", "commit", "--quiet", "--message=More")
-    for words in (("add", "experiments/a.yaml"), (*author, *commit)):
-        subprocess.run(["git", *words], cwd=repository, check=True)
-    (repository / "experiments" / "a.yaml").rename(repository / "experiments" / "b.yaml")
-    assert diff.main(["main"]) == 0
-    printed = capsys.readouterr().out
-    assert "experiments/b.yaml: unchanged, renamed from experiments/a.yaml" in printed
-    assert "experiments/a.yaml: removed" not in printed
+    moved = OLD_TEXT.replace("num_speculative_tokens: 7", "num_speculative_tokens: 5")
+    (repository / "experiments" / "moved.yaml").write_text(moved)
+    assert diff.main(["main", *filter(None, [given])]) == 0
+    assert capsys.readouterr().out == (
+        f"experiments/moved.yaml: changed, renamed from {OLD}; its stacks are the same\n"
+        "  Differs: The experiment file, article-serving, Manifests (VERBOSE=1 shows how)\n\n"
+    )
 
 
 def test_what_cannot_be_compared_is_said_in_a_line(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cli = repository.parent / "cdk"
-    refuse = "echo 'mine.yaml: no' >&2; echo 'Subprocess exited with error 1' >&2; exit 1"
-    cli.write_text(f'#!/bin/sh\ncase "$PWD" in */base) mkdir -p x;; *) {refuse};; esac\n')
+    cli.write_text('#!/bin/sh\ncase "$PWD" in */base) ;; *) eval "$REFUSE";; esac\n')
     cli.chmod(0o755)
     monkeypatch.setenv("PATH", f"{cli.parent}{os.pathsep}{os.environ['PATH']}")
+    exited = "python3 app.py: Subprocess exited with error"
     failed = "experiments/none.yaml: failed, neither main nor the working tree has it"
-    for arguments, expected in (
-        (["nowhere", EXPERIMENT], "no such revision: nowhere\n"),
-        (["main", "experiments/none.yaml"], f"{failed}\n\n"),
-        (["main", EXPERIMENT], "the working tree does not synthesise: mine.yaml: no"),
+    refused = f"{EXPERIMENT}: failed, the working tree does not synthesise: "
+    for arguments, refuse, expected in (
+        (["nowhere", EXPERIMENT], "", "no such revision: nowhere\n"),
+        (["main", "experiments/none.yaml"], "", f"{failed}\n"),
+        (["main", EXPERIMENT], f"echo 'a\nb\n{exited} 1' >&2; exit 1", f"{refused}a\nb\n"),
+        # What ended an app, or the CLI, may leave no word of its own.
+        (["main", EXPERIMENT], f"echo {exited} 137 >&2; exit 1", f"{refused}{exited} 137\n"),
+        (["main", EXPERIMENT], "kill -9 $$", f"{refused}cdk synth ended with -9\n"),
     ):
+        monkeypatch.setenv("REFUSE", refuse)
         assert diff.main(arguments) == 1
-        printed = capsys.readouterr()
-        assert expected.strip() in printed.out + printed.err
+        assert capsys.readouterr().err == expected
