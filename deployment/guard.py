@@ -23,8 +23,9 @@ from experiment.cost import compile_guard_hours, guard_hours
 INTERVAL: Final = datetime.timedelta(minutes=10)
 """From one time that it acts to the next. Auto Scaling tells the next one alone, so a guard with
 less than that left may have begun."""
-_EVERY_INTERVAL: Final = "*/10 * * * *"
-_COUNTED: Final = "0-50/10 * * * *"
+_EVERY_INTERVAL: Final = "5-55/10 * * * *"
+"""Not at full tens: EKS ends the nodes of a Capacity Block at one, by an action of its own."""
+_COUNTED: Final = "5-59/10 * * * *"
 """The same times, of a guard that counts from the group's first node: later ones do not move it. A
 scheduled action has no description that could say so."""
 _NOTHING: Final = {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0}
@@ -145,7 +146,7 @@ def _await_late(deployment: Deployment, group: Group) -> None:
     while (action := _action(deployment, group)) and _begins(action):
         now = nodes.now()
         since_hour = datetime.timedelta(minutes=now.minute, seconds=now.second)
-        times = [now - since_hour % INTERVAL, _at(action)]
+        times = [now - (since_hour + INTERVAL / 2) % INTERVAL, _at(action)]
         # Or soon: to change it takes some seconds.
         about_now = [at for at in times if now - _LATE <= at <= now + _LATE / 4]
         if not about_now:

@@ -81,7 +81,7 @@ COMPILE_INSTANCES: Final = (
 """The smallest first."""
 
 MOST_TRAINIUM_NODES: Final = 8
-"""Of any experiment: a node group keeps its sizes for life (docs/decisions/0027)."""
+"""Of any experiment."""
 MOST_COMPILE_NODES: Final = 4
 """At most 384 vCPUs of the quota "Running On-Demand Standard instances" (L-1216C47A)."""
 

@@ -9,7 +9,6 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, node_label, taint_value
-from experiment.hardware import MOST_COMPILE_NODES
 from experiment.schema import Experiment
 from stacks.constructs.node_config import user_data
 from stacks.roles import node_role
@@ -70,7 +69,7 @@ def compile_node_group(
         instance_types=[ec2.InstanceType(experiment.compile_instance.name)],
         min_size=0,
         desired_size=0,
-        max_size=MOST_COMPILE_NODES,
+        max_size=1,  # the least that EKS takes; make start raises it
         node_role=node_role(scope, f"{construct_id}Role"),
         labels={NODE_GROUP_LABEL: node_label(experiment, COMPILE_NODES)},
         taints=[

@@ -17,7 +17,6 @@ from charts.names import (
     taint_value,
 )
 from experiment.fields import Origin
-from experiment.hardware import MOST_TRAINIUM_NODES
 from experiment.schema import CompileNode, Experiment, Purchase
 from stacks.cluster import KUBERNETES_VERSION
 from stacks.constructs.neuron_dra_driver import CHART_VERSION, NeuronDraDriver
@@ -103,7 +102,7 @@ class TrainiumStack(Stack):
             ),
             instance_type=capacity.instance_type,
             network_cards=capacity.instance.network_interfaces,
-            max_nodes=MOST_TRAINIUM_NODES,
+            max_nodes=1,  # the least that EKS takes; make start raises it
             capacity_type=eks.CapacityType[purchase.name],
             reservation_id=capacity.reservation_id,
             # The newest one's driver may be one that the image's runtime library cannot start with.

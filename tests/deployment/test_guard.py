@@ -20,6 +20,9 @@ from tests.deployment.fake_aws import HOUR, MINUTE, Lost
 from tests.deployment.fake_aws.service import refused
 from tests.deployment.operators import Operator, node_operator
 
+EVERY_MINUTE: Final = frozenset(range(60))
+EVEN_MINUTES: Final = frozenset(range(0, 60, 2))
+
 
 def guarded(operator: Operator) -> float:
     """The seconds of the clock at which the guard of the Trainium nodes acts."""
@@ -62,7 +65,7 @@ def test_the_guard_takes_all_nodes_for_as_long_as_the_group_exists(
     operator.start(kind)
     (action,) = operator.group(kind).actions.values()
     assert {action[name] for name in ("MinSize", "MaxSize", "DesiredCapacity")} == {0}
-    assert action["Recurrence"] == "*/10 * * * *"
+    assert action["Recurrence"] == "5-55/10 * * * *"
     assert "EndTime" not in action
 
 
@@ -375,6 +378,7 @@ class Commands(RuleBasedStateMachine):
         strict=st.booleans(),
         refuses=st.sampled_from([False, False, True]),
         contends=st.sampled_from([False, False, True]),
+        taken=st.sampled_from([frozenset[int](), EVEN_MINUTES, EVERY_MINUTE]),
     )
     def change_of_pace(self, strict: bool, **changes: Any) -> None:
         """Updates that fail are refused or carried out wrongly, and so are changes of a guard."""

@@ -35,6 +35,8 @@ class Pace:
     """From the time of a scheduled action until it is carried out."""
     contends: bool = False
     """Whether Auto Scaling refuses changes of scheduled actions."""
+    taken: frozenset[int] = frozenset()
+    """Minutes of an hour at which other scheduled actions are to act."""
 
 
 @dataclass
@@ -42,14 +44,14 @@ class NodeGroup:
     """A managed node group."""
 
     name: str
-    maximum: int = 4
+    maximum: int = 1
     status: str = "ACTIVE"
     minimum: int = 0
     desired: int = 0
     """What EKS has accepted last."""
     scaled: int = 0
     """The desired capacity of its Auto Scaling group."""
-    most: int = 4
+    most: int = 1
     """The largest of that."""
     suspended: list[str] = field(default_factory=list)
     """Processes of Auto Scaling."""

@@ -12,7 +12,7 @@ from tests.deployment.fake_aws.facts import Facts
 from tests.deployment.fake_aws.service import MINUTE, Answer, Clock, refused
 
 _MINUTE: Final = datetime.timedelta(minutes=1)
-_RECURRENCES: Final = ("*/10 * * * *", "0-50/10 * * * *")
+_RECURRENCES: Final = ("5-55/10 * * * *", "5-59/10 * * * *")
 
 
 class AutoScaling:
@@ -39,7 +39,8 @@ class AutoScaling:
         if action["StartTime"] <= self._clock.now():
             raise refused("ValidationError", "Given start time is in the past")
         others = [a for name, a in group.actions.items() if name != ScheduledActionName]
-        if any(abs(a["StartTime"] - action["StartTime"]) < _MINUTE for a in others):
+        is_taken = action["StartTime"].minute in self._pace.taken
+        if is_taken or any(abs(a["StartTime"] - action["StartTime"]) < _MINUTE for a in others):
             raise refused("AlreadyExists", "a scheduled action with this start time")
         assert action["Recurrence"] in _RECURRENCES
         stored = group.actions[ScheduledActionName] = {
@@ -92,7 +93,7 @@ class AutoScaling:
         self._clock.after(self._clock.seconds_of(action["StartTime"]) - self._clock.seconds, due)
 
     def _act(self, group: NodeGroup, action: Answer) -> None:
-        following = (self._clock.seconds // (10 * MINUTE) + 1) * 10 * MINUTE
+        following = ((self._clock.seconds + 5 * MINUTE) // (10 * MINUTE) + 0.5) * 10 * MINUTE
         action["StartTime"] = self._clock.moment(following)
         current = group.actions.get(action["ScheduledActionName"], action)
         if current is action:
