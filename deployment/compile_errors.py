@@ -16,12 +16,14 @@ _ERRORS: Final = {
     "flags of all variants in experiment/runtimes/",
     r"NCC_I[A-Z]+\d+": "the compiler has a defect, and trying again seldom helps: take other "
     "shapes, or report it to aws-neuron-sdk",
-    r"\[F137\]|neuronx-cc (compilation )?failed with -9|(?m:^Killed$)": "the node had too little "
-    "memory for the compiler: compile fewer graphs at once, or on a larger instance",
+    # In bash's words a child that is killed has its script and line before it.
+    r"\[F137\]|neuronx-cc.*failed with -9|OOMKilled|(?m:^(.*: line \d+: +\d+ )?Killed\b)": "the "
+    "compiler had too little memory: compile fewer graphs at once, or on a larger instance",
     r"NRT_RESOURCE|nrt_tensor_allocate": "the graphs and weights do not fit into the devices' "
     "memory: lower serving.batch or serving.length",
-    r"compilation failed with 70|tp_barrier": "a compiler crashed: try again by the same command, "
-    "for what has compiled is kept; if it fails again, look for an NCC_ code in its log",
+    r"neuronx-cc.*(failed with|exit status) 70\b|tp_barrier": "a compiler crashed: try again "
+    "by the same command, for what has compiled is kept; if it fails again, look for an NCC_ code "
+    "in its log",
 }
 """The most telling first: a failure at ``tp_barrier`` follows from that of a graph."""
 
@@ -30,5 +32,5 @@ def meaning(log: str) -> str:
     """What the error in ``log`` means and what to do; empty where it has none of these."""
     for pattern, text in _ERRORS.items():
         if match := re.search(pattern, log):
-            return f"{match[0]}: {text}"
+            return f"{match[0][-60:]}: {text}"
     return ""

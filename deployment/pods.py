@@ -38,7 +38,8 @@ def reason(api: Api, pod: V1Pod) -> str | None:
     why_not = why(pod, events.items, last_line(api, pod, container) if container else "")
     failed = _failed_container(pod)
     try:
-        meaning = failed and compile_errors.meaning(log(api, pod, failed[0], _SEARCHED, failed[2]))
+        text = log(api, pod, failed[0], _SEARCHED, failed[2]) if failed else ""
+        meaning = compile_errors.meaning(f"{text}\n{why_not}")
     except Unreachable:
         raise
     except DeploymentError:

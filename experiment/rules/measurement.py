@@ -172,6 +172,7 @@ def _completions(experiment: Experiment) -> Refusals:
 def _published(experiment: Experiment) -> Refusals:
     """Figures that exist, of cells that are measured: they could stand beside nothing else."""
     by_name = {variant.name: variant for variant in variants(experiment)}
+    matched = {f"{v.baseline}-matched" for v in by_name.values() if v.without}
     cases = [case.name for case in experiment.benchmark.test_cases]
     loads = {point.name: str(point) for point in experiment.benchmark.points}
     if experiment.published and experiment.workload is Workload.JOB:
@@ -185,7 +186,10 @@ def _published(experiment: Experiment) -> Refusals:
         for index, each in enumerate(publication.figures):
             item, variant = f"{field}.figures[{index}]", by_name.get(each.variant)
             drafts = (variant and variant.drafts_per_step) or 0
-            if variant is None:
+            if variant is None and each.variant in matched:
+                no_room = "is not measured: the nodes have no devices left for it (capacity.nodes)"
+                yield Refusal(f"{item}.variant", no_room)
+            elif variant is None:
                 yield Refusal(f"{item}.variant", _one_of(by_name))
             elif variant.speculation is None and each.figure not in OF_BASELINES:
                 yield Refusal(f"{item}.figure", f"is no figure of a baseline, {variant.name}")

@@ -235,7 +235,7 @@ def _async_scheduling(experiment: Experiment) -> Refusals:
     for index, speculation in enumerate(experiment.speculation or ()):
         support = experiment.serving_runtime.modes[speculation.mode]
         if speculation.async_scheduling and not support.may_keep_it:
-            off = f"must be false in mode {speculation.mode} on {experiment.runtime}"
+            off = f"must be false: {experiment.runtime} turns it off in mode {speculation.mode}"
             yield Refusal(f"speculation[{index}].async_scheduling", off)
 
 

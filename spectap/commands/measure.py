@@ -244,6 +244,8 @@ def _check(arguments: argparse.Namespace) -> None:
         if option in given and not given.intersection(needed):
             alternatives = " or ".join(f"--{other}" for other in needed)
             raise ConfigError(f"--{option.replace('_', '-')}: needs {alternatives}")
+    if arguments.no_thinking and arguments.endpoint_type is EndpointType.COMPLETIONS:
+        raise ConfigError("--no-thinking: completions have no chat template to ask")
 
 
 async def _models(endpoints: Sequence[Endpoint], model: str | None, wait: int) -> dict[str, str]:

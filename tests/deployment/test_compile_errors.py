@@ -41,12 +41,23 @@ LOGS: Final = {
     ),
     "host": (
         "INFO:Neuron:generating HLO: context_encoding_model\nKilled\n",
-        "Killed: the node had",
+        "Killed: the compiler had",
     ),
-    "host, by the trace": ("RuntimeError: neuronx-cc failed with -9\n", "failed with -9: the node"),
+    "host, by the trace": (
+        "RuntimeError: neuronx-cc failed with -9\n",
+        "failed with -9: the compiler",
+    ),
     "host, of the plugin": (
         "RuntimeError: neuronx-cc compilation failed with -9. Check compiler logs.\n",
-        "failed with -9: the node had too little",
+        "failed with -9: the compiler had too little",
+    ),
+    "host, by bash": (
+        "compile.sh: line 12: 41 Killed                  inference_demo run\n",
+        "41 Killed: the compiler had",
+    ),
+    "crash of NxDI": (
+        "Command '['neuronx-cc', 'compile']' returned non-zero exit status 70.\n",
+        "exit status 70: a compiler crashed",
     ),
     "defect": (
         "[NCC_INLA001] Unhandled exception\nneuronx-cc compilation failed with 70.\n",

@@ -338,6 +338,10 @@ def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
         ("a=http://h --rounds 2-9", "--rounds: '2-9': at_least: must be at least 3, the"),
         ("a=http://h --cases f --prompts g", "--cases and --prompts: only one of them"),
         ("a=http://h --relaunch x", "--relaunch: needs --launches"),
+        (
+            "a=http://h --endpoint-type completions --no-thinking",
+            "--no-thinking: completions have no chat template",
+        ),
         ("a=http://127.0.0.1:9 --wait 0", "not serving after 0 s: a (http://127.0.0.1:9/v1), at "),
     ],
 )
