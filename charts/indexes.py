@@ -7,7 +7,7 @@ from cdk8s_plus_35 import k8s
 
 from charts import scripts as all_scripts
 from charts.llmperf import (
-    BENCHMARK_ROOM,
+    BENCHMARK_RESOURCES,
     CONFIG_PATH,
     RESULTS_PATH,
     benchmark_config,
@@ -36,14 +36,13 @@ from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 from spectap import config
 
-NOT_YET: Final = 75
-"""What ``fetch`` ends with where there is no artifact yet: EX_TEMPFAIL of ``sysexits.h``."""
+EXIT_RETRY: Final = 75
+"""Exit status of ``fetch`` while there is no artifact: EX_TEMPFAIL of ``sysexits.h``."""
 
-NEVER: Final = 69
-"""What a container ends with where another try would hold the devices as long and find the same:
-EX_UNAVAILABLE."""
+EXIT_PERMANENT: Final = 69
+"""Exit status where trying again cannot help: EX_UNAVAILABLE of ``sysexits.h``."""
 
-LOOKS: Final = 24
+MAX_POLLS: Final = 24
 """How often an index looks for its graph before it fails. It looks only while its node compiles
 nothing, and the Job waits between two looks, 10 s and twice as long each time up to 10 min: three
 hours for all of them."""
@@ -193,7 +192,7 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
     brings = fetch(
         "fetch",
         ["fetch-index.sh", CONFIG_PATH, ARTIFACT_PATH],
-        references=[run, looked, k8s.EnvVar(name="LOOKS", value=str(LOOKS))],
+        references=[run, looked, k8s.EnvVar(name="LOOKS", value=str(MAX_POLLS))],
         mounts=[_CONFIG_MOUNT],
     )
     if experiment.sweep:
@@ -201,7 +200,7 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
             experiment,
             ["/bin/bash", f"{SCRIPTS_PATH}/serve-index.sh", CONFIG_PATH, ARTIFACT_PATH],
             environment,
-            beside=BENCHMARK_ROOM,
+            beside=BENCHMARK_RESOURCES,
             mounts=[_CONFIG_MOUNT, SCRIPTS_MOUNT],
             restart_policy="Always",
         )
@@ -250,7 +249,7 @@ def _failure_policy(measures: str) -> k8s.PodFailurePolicy:
         )
         return k8s.PodFailurePolicyRule(action=action, on_exit_codes=requirement)
 
-    last = [on_status("FailIndex", name, NEVER) for name in (DEVICES, "fetch", measures)]
+    last = [on_status("FailIndex", name, EXIT_PERMANENT) for name in (DEVICES, "fetch", measures)]
     taken_away = k8s.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
     ignored = k8s.PodFailurePolicyRule(action="Ignore", on_pod_conditions=[taken_away])
-    return k8s.PodFailurePolicy(rules=[on_status("Ignore", "fetch", NOT_YET), *last, ignored])
+    return k8s.PodFailurePolicy(rules=[on_status("Ignore", "fetch", EXIT_RETRY), *last, ignored])

@@ -20,7 +20,7 @@ from spectap import config, load_points
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"
-BENCHMARK_ROOM: Final = pods.Room(cpu=2, memory=4, memory_limit=8, disk=4, disk_limit=24)
+BENCHMARK_RESOURCES: Final = pods.Resources(cpu=2, memory=4, memory_limit=8, disk=4, disk_limit=24)
 
 
 def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> None:
@@ -214,7 +214,7 @@ def benchmark_container(
         args=[command],
         variables={"BENCHMARK_CONFIG": f"{CONFIG_PATH}/config.json", "RESULTS_DIR": RESULTS_PATH},
         references=references,
-        room=BENCHMARK_ROOM,
+        resources=BENCHMARK_RESOURCES,
         mounts=[
             pods.mount("config", CONFIG_PATH, read_only=True),
             pods.mount("results", RESULTS_PATH),

@@ -82,7 +82,7 @@ ONE_ON_ITS_DEVICES: Final = Accepted(
 )
 
 
-class Room(NamedTuple):
+class Resources(NamedTuple):
     """What a container asks for of its node, in CPUs and GiB, and what it may take at most."""
 
     cpu: int
@@ -130,7 +130,7 @@ def container(
     name: str,
     image: str,
     *,
-    room: Room,
+    resources: Resources,
     mounts: Sequence[k8s.VolumeMount],
     variables: Mapping[str, str] | None = None,
     references: Sequence[k8s.EnvVar] = (),
@@ -154,9 +154,9 @@ def container(
             read_only_root_filesystem=read_only_root,
         ),
         resources=k8s.ResourceRequirements(
-            claims=[k8s.ResourceClaim(name=DEVICES)] if room.devices else None,
-            requests=_quantities(room.memory, room.disk, cpu=str(room.cpu)),
-            limits=_quantities(room.memory_limit or room.memory, room.disk_limit),
+            claims=[k8s.ResourceClaim(name=DEVICES)] if resources.devices else None,
+            requests=_quantities(resources.memory, resources.disk, cpu=str(resources.cpu)),
+            limits=_quantities(resources.memory_limit or resources.memory, resources.disk_limit),
         ),
         volume_mounts=[*mounts],
         **settings,

@@ -84,7 +84,7 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
                     "HF_TOKEN_PATH": f"{_TOKEN_PATH}/token",
                 },
                 env_from=[pods.MODEL_STORE_ENVIRONMENT],
-                room=pods.Room(cpu=1, memory=2, memory_limit=4, disk=20, disk_limit=50),
+                resources=pods.Resources(cpu=1, memory=2, memory_limit=4, disk=20, disk_limit=50),
                 mounts=[
                     pods.mount("scratch", pods.SCRATCH_PATH),
                     pods.SCRIPTS_MOUNT,
@@ -119,17 +119,23 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
     if command := runtime.draft_command(variant, places):
         # A draft that the runtime cannot compile as published. Its image has PyTorch.
         script, *arguments = command
-        room = pods.Room(cpu=1, memory=16, memory_limit=64, disk=20, disk_limit=_DISK)
-        steps.append(_neuron(variant, "draft", "python3", script, args=arguments, room=room))
+        resources = pods.Resources(cpu=1, memory=16, memory_limit=64, disk=20, disk_limit=_DISK)
+        steps.append(
+            _neuron(variant, "draft", "python3", script, args=arguments, resources=resources)
+        )
     # The request fits beside the services on a Trainium node, where they idle until this is done
     # and indexes are kept off. No limit of CPU: the compiler uses all cores.
     size = experiment.compile_instance
-    room = pods.Room(size.compile_vcpus, size.compile_gib, 200, _DISK, size.compile_limit_gib)
+    resources = pods.Resources(
+        size.compile_vcpus, size.compile_gib, 200, _DISK, size.compile_limit_gib
+    )
     compiles: dict[str, Any] = {
         "args": runtime.compile_command(variant, places),
         "variables": {**runtime.compile_environment(variant, places), "HF_HUB_OFFLINE": "1"},
     }
-    steps.append(_neuron(variant, "compile", "/bin/bash", "compile.sh", room=room, **compiles))
+    steps.append(
+        _neuron(variant, "compile", "/bin/bash", "compile.sh", resources=resources, **compiles)
+    )
     on_cpus = experiment.compile_node is CompileNode.CPU
     nodes = (COMPILE_NODES, COMPILE_NODES) if on_cpus else (TRAINIUM_NODES, NEURON_TAINT)
     parts = runtime.artifact_parts(variant)
@@ -191,7 +197,7 @@ def _aws(name: str, script: str, *arguments: str) -> k8s.Container:
         command=["/bin/bash", f"{pods.SCRIPTS_PATH}/{script}"],
         args=[*arguments, pods.SCRATCH_PATH],
         env_from=[pods.MODEL_STORE_ENVIRONMENT],
-        room=pods.Room(cpu=1, memory=1, memory_limit=8, disk=1, disk_limit=_DISK),
+        resources=pods.Resources(cpu=1, memory=1, memory_limit=8, disk=1, disk_limit=_DISK),
         mounts=pods.SCRATCH_MOUNTS,
     )
 

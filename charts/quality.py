@@ -43,7 +43,7 @@ def add_quality(chart: Chart, experiment: Experiment, scripts: Scripts) -> None:
                 variables={"API_KEY_SECRET": secret} if secret else {},
                 references=[pods.RUN_ID],
                 env_from=[pods.MODEL_STORE_ENVIRONMENT],
-                room=pods.Room(cpu=1, memory=2, memory_limit=6, disk=4, disk_limit=12),
+                resources=pods.Resources(cpu=1, memory=2, memory_limit=6, disk=4, disk_limit=12),
                 mounts=pods.SCRATCH_MOUNTS,
             )
         ],

@@ -28,8 +28,8 @@ ARTIFACT_PATH: Final = "/artifact"
 KEY_FILE: Final = "/key/key"
 """Of services that ask for one: in memory, and of no use to other pods."""
 
-# For each device that a pod has: of the 12 vCPUs and 128 GiB that each type has for one, less what
-# compiling and the node's own pods need.
+# Per device. A node has 12 vCPUs and 128 GiB for each; compiling and the node's own pods need the
+# rest.
 _CPU: Final = 10
 _MEMORY_GIB: Final = 80
 _SHARED_MEMORY_GIB: Final = 16
@@ -83,7 +83,7 @@ def serving_pod(
         pinned(experiment.serving_runtime.image),
         command=["/bin/bash", f"{pods.SCRIPTS_PATH}/devices.sh"],
         args=[str(experiment.serving.devices), "/dev"],
-        room=pods.Room(cpu=1, memory=1, disk=1, disk_limit=1, devices=True),
+        resources=pods.Resources(cpu=1, memory=1, disk=1, disk_limit=1, devices=True),
         mounts=[pods.SCRIPTS_MOUNT, pods.mount("tmp", "/tmp")],
     )
     if secret := experiment.api_key_secret:
@@ -142,7 +142,7 @@ def fetch(
         args=words,
         references=references,
         env_from=[pods.MODEL_STORE_ENVIRONMENT],
-        room=pods.Room(cpu=cpu, memory=4, memory_limit=8, disk=1, disk_limit=_DISK),
+        resources=pods.Resources(cpu=cpu, memory=4, memory_limit=8, disk=1, disk_limit=_DISK),
         mounts=[
             pods.mount("artifact", ARTIFACT_PATH),
             pods.SCRIPTS_MOUNT,
@@ -182,7 +182,7 @@ def on_devices(
     variables: Mapping[str, str],
     *,
     artifact: k8s.VolumeMount,
-    beside: pods.Room | None = None,
+    beside: pods.Resources | None = None,
     disk: int = 100,
     mounts: Sequence[k8s.VolumeMount] = (),
     **settings: Any,
@@ -209,7 +209,7 @@ def on_devices(
         variables=variables,
         # The Neuron tools write logs and caches next to themselves.
         read_only_root=False,
-        room=pods.Room(cpu=cpu, memory=memory, disk=disk, disk_limit=_DISK, devices=True),
+        resources=pods.Resources(cpu=cpu, memory=memory, disk=disk, disk_limit=_DISK, devices=True),
         mounts=[
             pods.mount("models", pods.MODELS_PATH, read_only=True),
             artifact,

@@ -22,7 +22,7 @@ from experiment.cost.durations import FIRST_START_SECONDS
 from experiment.runtimes import Preparation
 from experiment.variants import Variant
 
-# What a pod's containers tell each other of the cache. In a folder that all have.
+# Where a pod's containers tell each other about the cache, in a folder that they share.
 _NOTES: Final = "/tmp/first-start"
 _POD: Final = pods.reference("POD", "metadata.name")
 

@@ -51,7 +51,7 @@ def start(deployment: Deployment, kind: Kind, size: int) -> datetime.datetime:
         raise DeploymentError(f"the {kind} nodes would be unguarded: {'; '.join(group.obstacles)}")
     if kind is Kind.TRAINIUM:
         nodes.cancel_stopper(deployment)
-    # A guard of nodes that has begun to act by now is no missing one: it must not get a later date.
+    # A guard that has fired by now is not missing, and must not get a later date.
     if not group.size or _action(deployment, group) is None:
         _await_late(deployment, group)
         _write(deployment, group, nodes.now() + _limit(deployment, kind))

@@ -27,7 +27,7 @@ class Origin(StrEnum):
     """Whether the experiment makes something that an account or a cluster has once."""
 
     MAKE = "make"
-    THERE = "there"
+    EXISTING = "there"
 
 
 class ExperimentError(Exception):

@@ -84,7 +84,7 @@ class Price(Strict):
     source: Text = Field(description="Where this price was read.")
 
 
-class Then(StrEnum):
+class NodeFate(StrEnum):
     """What becomes of nodes once they are not needed any more."""
 
     STOP = "stop"
@@ -115,13 +115,13 @@ class Capacity(Strict):
         "them: from when they are ready, and while capacity is awaited from when they were asked "
         "for. Default: three times what make cost estimates for them.",
     )
-    after_run: Then | None = Field(
+    after_run: NodeFate | None = Field(
         None,
         description="stop: the Trainium nodes are scaled to 0 once the results are in the bucket. "
         "keep: they stay. Default: stop, but keep what is reserved, which is paid for either way.",
     )
-    after_failure: Then = Field(
-        Then.STOP,
+    after_failure: NodeFate = Field(
+        NodeFate.STOP,
         description="stop: after a stage of make experiment has failed, all nodes are scaled to 0 "
         "once the pods' logs are in the bucket. keep: they stay if the command has a terminal.",
     )
@@ -142,8 +142,8 @@ class Capacity(Strict):
 
     @property
     def stops_after_run(self) -> bool:
-        default = Then.KEEP if self.purchase.reserved else Then.STOP
-        return (self.after_run or default) is Then.STOP
+        default = NodeFate.KEEP if self.purchase.reserved else NodeFate.STOP
+        return (self.after_run or default) is NodeFate.STOP
 
     @property
     def instance(self) -> InstanceType:
@@ -196,7 +196,8 @@ class Delivery(Strict):
         "aws", description="The GitHub environment that deploys wait for. Protect it."
     )
     provider: Origin = Field(
-        Origin.MAKE, description="Make GitHub's OIDC provider of the account, or it is there."
+        Origin.MAKE,
+        description="Make the account's OIDC provider of GitHub, or use the one that is there.",
     )
 
 

@@ -92,7 +92,10 @@ def placed(listed: Sequence[Speculation]) -> tuple[tuple[Speculation, Fields], .
 
 
 def _listed(value: Any) -> Any:
-    """A tuple: of one for a mapping, of the items of a list. ``Document.locate`` undoes this."""
+    """A tuple: of one for a mapping, of the items of a list.
+
+    ``experiment.loader`` undoes this where it looks for a field's line.
+    """
     if isinstance(value, Mapping):
         return (value,)
     if isinstance(value, list):

@@ -1,1 +1,1 @@
-"""What runs inside the llmperf pod. Imports nothing of the rest of the project."""
+"""Compares speculative LLM servers. Imports nothing of the rest of the project."""

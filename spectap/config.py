@@ -69,7 +69,7 @@ class Variant(Model):
     artifact: Text | None = Field(None, description="Key of the compiled artifact.")
     without: Text | None = _optional(
         "What it is served without, though its runtime has it: async scheduling, "
-        "where a variant speculates. A baseline without it explains, and decides nothing."
+        "where a variant speculates. A baseline without it is shown, and not compared."
     )
     served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = _optional(
         "Where it is isolated: digest of its artifact and of how it is served."

@@ -94,7 +94,7 @@ class DeliveryStack(Stack):
     @cached_property
     def _issuer(self) -> str:
         """The ARN of GitHub's identity provider, made here unless the account has one."""
-        if self._delivery.provider is Origin.THERE:
+        if self._delivery.provider is Origin.EXISTING:
             return self._arn("iam", f"oidc-provider/{ISSUER}", region="")
         # STS checks GitHub's certificate by its own authorities.
         return iam.CfnOIDCProvider(

@@ -24,11 +24,11 @@ from spectap.names import namespace as metrics_namespace
 from stacks.acknowledge import acknowledge
 from stacks.roles import allow, pod_identity_principal
 
-_ASK: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
+_LOAD_GENERATORS: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
 """Those that publish metrics."""
-_MEASURE: Final = _ASK | {ServiceAccount.OFFLINE}
+_MEASURE: Final = _LOAD_GENERATORS | {ServiceAccount.OFFLINE}
 """Those that read a user's prompts, and end the nodes."""
-_HAVE_THE_KEY: Final = _ASK | {ServiceAccount.SERVE, ServiceAccount.QUALITY}
+_HAVE_THE_KEY: Final = _LOAD_GENERATORS | {ServiceAccount.SERVE, ServiceAccount.QUALITY}
 """Those that serve, and those that ask them."""
 _STORE: Final = (MODELS_PREFIX, COMPILED_PREFIX)
 _RESULTS: Final = (RESULTS_PREFIX,)
@@ -94,7 +94,7 @@ def _grant(
         below = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in reads]}}
         allow(role, "List", ["s3:ListBucket"], [bucket], below)
     # Jobs have no metric.
-    if account in _ASK:
+    if account in _LOAD_GENERATORS:
         # The action supports no resource-level permissions. A condition confines it.
         target = metrics_namespace(experiment.models.target.id)
         confined = {"StringEquals": {"cloudwatch:namespace": target}}

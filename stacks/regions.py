@@ -26,12 +26,12 @@ BUDGET_REGIONS: Final = frozenset(
         "us-west-2",
     }
 )
-ELSEWHERE: Final = "us-east-1"
+FALLBACK_REGION: Final = "us-east-1"
 
 
 def budget_region(region: str) -> str:
     """The region of the budget stack of an experiment in ``region``."""
-    return region if region in BUDGET_REGIONS else ELSEWHERE
+    return region if region in BUDGET_REGIONS else FALLBACK_REGION
 
 
 def budget_stack_name(experiment: Experiment) -> str:
@@ -47,7 +47,10 @@ def dashboard_name(experiment: Experiment, subject: str) -> str:
 
 
 def zones(experiment: Experiment) -> str:
-    """That of the Trainium nodes, and all. A network stays in its zones: CloudFormation makes new
-    subnets before it deletes the old, which have their addresses."""
+    """The zone of the Trainium nodes, then all zones.
+
+    A network stays in its zones: CloudFormation makes new subnets before it deletes the old ones,
+    which hold the same addresses.
+    """
     listed = ", ".join(experiment.aws.availability_zones)
     return f"{experiment.capacity.availability_zone} of {listed}"

@@ -30,8 +30,8 @@ DRIVER_OUTPUT: Final = "DraDriver"
 class TrainiumStack(Stack):
     """The node groups, without nodes: commands start them, by the outputs of this stack.
 
-    Nothing that an experiment's file says is among their sizes: CloudFormation sends those that
-    change, ``DesiredSize: 0`` with them (docs/decisions/0027).
+    Their sizes do not depend on the experiment's file: with a changed size CloudFormation sends
+    ``DesiredSize: 0``, too (docs/decisions/0027).
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from deployment.stages.setup import Check, Compile, Deploy, Download, Restore
 from deployment.stages.stage import Progress, Stage, StageFailed
 from deployment.status import print_sections, running
 from experiment.cost import cost, guard_hours
-from experiment.schema import CompileNode, Then
+from experiment.schema import CompileNode, NodeFate
 from spectap.printing import printable_lines
 
 
@@ -43,7 +43,7 @@ def stages(deployment: Deployment) -> list[Stage]:
 def experiment(deployment: Deployment, *, yes: bool, again: bool) -> int:
     """From the file to the verdict; returns the exit status."""
     perform = functools.partial(_perform_all, deployment, yes=yes, again=again)
-    return _left_in_order(deployment, perform, again=again)
+    return _report_on_exit(deployment, perform, again=again)
 
 
 def start(deployment: Deployment, *, yes: bool) -> int:
@@ -56,7 +56,7 @@ def start(deployment: Deployment, *, yes: bool) -> int:
         _ask(f"{instances}: {usd:.2f} USD an hour, for {hours:.1f} hours at most", yes=yes)
         _perform(Start(deployment), Console(1, sys.stdout))
 
-    return _left_in_order(deployment, perform)
+    return _report_on_exit(deployment, perform)
 
 
 def stop(deployment: Deployment) -> int:
@@ -135,7 +135,7 @@ def _ask(question: str, *, yes: bool) -> None:
         raise DeploymentError("nothing was begun")
 
 
-def _left_in_order(
+def _report_on_exit(
     deployment: Deployment, perform: Callable[[], None], *, again: bool = False
 ) -> int:
     """On early exit, prints what still runs; returns the exit status."""
@@ -155,8 +155,8 @@ def _left_in_order(
     file = f"EXPERIMENT={deployment.file}"
     with contextlib.suppress(KeyboardInterrupt):
         print_sections(running(deployment))
-    if_none = "AGAIN=1 only if no new run has begun: otherwise it begins another"
-    print(f"To go on:         make experiment {file}{f' ({if_none})' if again else ''}")
+    hint = " (AGAIN=1 only if no new run has started)" if again else ""
+    print(f"To go on:         make experiment {file}{hint}")
     print(f"To end the nodes: make stop {file}")
     print(f"To remove all:    make destroy {file}", flush=True)
     return status
@@ -167,7 +167,7 @@ def _perform_or_end_nodes(deployment: Deployment, perform: Callable[[], None]) -
     try:
         perform()
     except StageFailed as error:
-        keeps = deployment.experiment.capacity.after_failure is Then.KEEP
+        keeps = deployment.experiment.capacity.after_failure is NodeFate.KEEP
         if keeps and sys.stdin.isatty():
             raise
         print(printable_lines(str(error)), file=sys.stderr, flush=True)

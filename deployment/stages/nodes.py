@@ -6,7 +6,7 @@ from typing import Final
 
 from kubernetes.client import CoreV1Api, V1Node, V1Pod
 
-from charts.indexes import NEVER
+from charts.indexes import EXIT_PERMANENT
 from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, node_label
 from deployment import cluster, guard, nodes, pods
 from deployment.account import Bucket, Deployment, DeploymentError, aws_errors
@@ -92,7 +92,7 @@ def closed_devices(api: Api) -> str | None:
             codes.append((pod, next(ended, None)))
     # Before all others: devices that one pod has opened are no help to another that may not.
     for pod, code in codes:
-        if code == NEVER:
+        if code == EXIT_PERMANENT:
             words = pods.last_words(api, pod)
             raise StageFailed(f"the pods cannot use the devices\n{words}")
     # A pod is Pending until its init containers have ended.

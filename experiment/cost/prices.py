@@ -2,7 +2,7 @@
 
 The price of a Trainium node is the experiment's own (``capacity.price``), since it is bought in
 many ways. The others are list prices; none was read on AWS's own pages, which say what holds today.
-How many of each there are, and how large, is said by ``stacks``; tests/stacks/test_cost.py compares
+``stacks`` says how many of each there are, and how large; tests/experiment/test_cost.py compares
 both.
 """
 
@@ -57,7 +57,7 @@ LOGS: Final = 0.03
 
 
 class CostGroup(StrEnum):
-    """With what a part comes and goes."""
+    """What a part's life depends on."""
 
     NETWORK = "network"
     CLUSTER = "cluster"

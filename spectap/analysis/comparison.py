@@ -24,7 +24,7 @@ def comparison(
 
     ``worse``: whether its answers are.
     """
-    cell, baseline = cells[key], cells[key.under(plan.compared[key.variant])]
+    cell, baseline = cells[key], cells[key.for_variant(plan.compared[key.variant])]
     if isinstance(contrast, Verdict):
         return Comparison(baseline.variant, None, None, None, None, contrast)
     claimed = {

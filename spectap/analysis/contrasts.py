@@ -125,9 +125,9 @@ def contrast(
 def _differ(lengths: Estimate, *, named: bool) -> bool:
     """Whether answers of different lengths have to be compared as a whole.
 
-    To the same prompts they are, unless their lengths are surely alike: a variant that does not
-    stop must not look cheap. Where prompts have no names, lengths are drawn with the requests, so
-    they are only where their lengths surely differ.
+    Answers to the same prompts are, unless their lengths are surely alike: long answers must not
+    hide cost. Where prompts have no names, lengths are drawn with the requests, and answers are
+    compared as a whole only where their lengths surely differ.
     """
     interval = lengths.interval()
     if named:

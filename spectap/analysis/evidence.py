@@ -77,7 +77,7 @@ class Plan:
     def pairs(self) -> Iterable[tuple[CellKey, CellKey]]:
         """Each compared cell with that of its baseline."""
         return (
-            (key, key.under(baseline))
+            (key, key.for_variant(baseline))
             for key in self.keys
             if (baseline := self.baselines[key.variant]) is not None
         )
@@ -130,7 +130,7 @@ class Evidence:
     ) -> tuple[Sequence[Record], Sequence[Record]]:
         """The records of a cell, and those of a baseline at its test case and load."""
         cells = self.paid if paid else self.by_cell
-        return cells[key], cells[key.under(baseline)]
+        return cells[key], cells[key.for_variant(baseline)]
 
     def widened(self, variant: str, baseline: str, ratio: Estimate) -> Estimate:
         """A ratio of two variants, with what changed from the time of one to that of the other."""

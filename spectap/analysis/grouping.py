@@ -39,7 +39,7 @@ class CellKey(NamedTuple):
         """What it shares with the other variants."""
         return self.case, self.load
 
-    def under(self, variant: str) -> CellKey:
+    def for_variant(self, variant: str) -> CellKey:
         """The same test case and load point under another variant."""
         return self._replace(variant=variant)
 

@@ -114,7 +114,7 @@ def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> li
         for variant, baseline in compared.items():
             key = CellKey(*case_point, variant)
             possible += len(contrasts.questions(point))
-            sides = cells.get(key, ()), cells.get(key.under(baseline), ())
+            sides = cells.get(key, ()), cells.get(key.for_variant(baseline), ())
             # As the summary compares them: nothing is missing, and not too many failed.
             if not any(
                 missing(side, point.requests, until)

@@ -271,7 +271,8 @@ def _times(evidence: Evidence, load: str, variant: str, baseline: str) -> str:
     sides = {
         key.case: evidence.sides(key, baseline)
         for key in keys
-        if key in evidence.contrasts and not claims.obstacle(cells[key], cells[key.under(baseline)])
+        if key in evidence.contrasts
+        and not claims.obstacle(cells[key], cells[key.for_variant(baseline)])
     }
     estimate = overall(sides).get(Question.SPEED)
     if estimate is None:

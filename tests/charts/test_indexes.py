@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from charts import scripts
-from charts.indexes import LOOKS, generate_command, indexed_config, run_id
+from charts.indexes import MAX_POLLS, generate_command, indexed_config, run_id
 from charts.server import serve_command
 from experiment import Experiment, load
 from experiment.cost.durations import estimate, index_deadline_seconds, job_deadline_seconds
@@ -93,7 +93,7 @@ def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
 def test_waiting_has_an_end(sweep: list[Manifest]) -> None:
     """For a graph three hours, by the Job controller's pauses; for nodes days, since money is held
     by what ends them; for a job that hangs its own deadline."""
-    pauses = [min(10 * 2**earlier, 600) for earlier in range(LOOKS - 1)]
+    pauses = [min(10 * 2**earlier, 600) for earlier in range(MAX_POLLS - 1)]
     assert sum(pauses) / 3600 == pytest.approx(3, abs=0.1)
     assert job_of(sweep)["spec"]["activeDeadlineSeconds"] == job_deadline_seconds(parsed())
     assert job_deadline_seconds(parsed()) > 7 * 24 * 3600 + estimate(parsed()).hours * 3600

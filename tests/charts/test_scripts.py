@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from charts.indexes import NEVER, NOT_YET
+from charts.indexes import EXIT_PERMANENT, EXIT_RETRY
 from tests.charts.conftest import BUCKET, client, complete, keys, run, running
 
 ARTIFACT: Final = "compiled/key/"
@@ -43,8 +43,8 @@ def files(folder: Path) -> list[str]:
     [
         (2, 0, 0, "opened 2 devices"),
         # Not even root opens a folder for writing.
-        (1, 1, NEVER, "cannot open 1 of 2 devices: see docs/assumptions.md"),
-        (0, 0, NEVER, "the claim is of 2 devices, and the pod has 0"),
+        (1, 1, EXIT_PERMANENT, "cannot open 1 of 2 devices: see docs/assumptions.md"),
+        (0, 0, EXIT_PERMANENT, "the claim is of 2 devices, and the pod has 0"),
     ],
 )
 def test_a_pod_whose_devices_do_not_open_ends(
@@ -190,9 +190,9 @@ def test_an_index_without_an_artifact_gives_up_in_a_way_that_is_no_failure(
     store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}model.pt", Body=b"half of it")
     words = ["fetch-index.sh", str(index), str(tmp_path / "artifact")]
     for looked in ("", "2"):
-        result = run(environment | {"LOOKED": looked}, *words, status=NOT_YET)
+        result = run(environment | {"LOOKED": looked}, *words, status=EXIT_RETRY)
         assert f"s3://{BUCKET}/{ARTIFACT} is not there yet" in result.stdout
-    last = run(environment | {"LOOKED": "3"}, *words, status=NEVER)
+    last = run(environment | {"LOOKED": "3"}, *words, status=EXIT_PERMANENT)
     assert "is not there after 4 looks: see its compile Job" in last.stderr
     assert not [*(tmp_path / "artifact").iterdir()]
     # A bucket that refuses is no "not yet".
@@ -238,10 +238,10 @@ def test_report_and_log_of_a_job_are_in_the_variant_s_folder(
     assert log.startswith("--prompt two words --benchmark-report-path ")
     assert "trouble" in log
     assert log in printed
-    for status, expected in ((2, NEVER), (1, 1), (137, 137)):
+    for status, expected in ((2, EXIT_PERMANENT), (1, 1), (137, 137)):
         run(environment | {"STATUS": str(status)}, *words, status=expected)
     demo.unlink()
-    run(environment, *words, status=NEVER)
+    run(environment, *words, status=EXIT_PERMANENT)
 
 
 PACKAGES: Final = {
@@ -273,7 +273,7 @@ def test_medusa_gets_an_end_token_that_never_comes_and_the_compiled_candidates(
 ) -> None:
     words = ["benchmark_medusa.py", "run", "--global-topk", "16"]
     image = {"PYTHONPATH": str(tmp_path)}
-    unknown = run(image, *words, status=NEVER)
+    unknown = run(image, *words, status=EXIT_PERMANENT)
     assert unknown.stderr.startswith("benchmark_medusa: this is not the inference_demo we know")
     for name, text in PACKAGES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

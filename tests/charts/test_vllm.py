@@ -263,8 +263,8 @@ def test_a_pod_of_another_specification_has_another_name(
 ) -> None:
     """kubectl apply refuses to change a pod (kubernetes#121855)."""
     before = by_name(render(article))["Pod", "qwen-llmperf"]
-    more = llmperf.BENCHMARK_ROOM._replace(memory=5)
-    monkeypatch.setattr(llmperf, "BENCHMARK_ROOM", more)
+    more = llmperf.BENCHMARK_RESOURCES._replace(memory=5)
+    monkeypatch.setattr(llmperf, "BENCHMARK_RESOURCES", more)
     after = by_name(render(article))["Pod", "qwen-llmperf"]
     assert before["metadata"]["name"] != after["metadata"]["name"]
     assert before["metadata"]["labels"] == after["metadata"]["labels"]

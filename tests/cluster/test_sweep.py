@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
-from charts.indexes import NEVER, NOT_YET
+from charts.indexes import EXIT_PERMANENT, EXIT_RETRY
 from charts.names import namespace
 from experiment import Experiment
 from tests.cluster.api import NAMESPACE, Cluster, Manifest
@@ -152,7 +152,7 @@ def test_an_index_without_a_graph_has_not_failed_and_gives_its_devices_to_anothe
     """It is made again more often than it may fail, and its containers know how often."""
     before = until_running(cluster, 2)
     for pod in before:
-        kubelets.end(pod, "fetch", NOT_YET)
+        kubelets.end(pod, "fetch", EXIT_RETRY)
     for pod in before:
         until_without_devices(cluster, pod)
     assert not {*map(index, before)} & {*map(index, until_running(cluster, 2))}
@@ -163,7 +163,7 @@ def test_an_index_without_a_graph_has_not_failed_and_gives_its_devices_to_anothe
         annotations = pod["metadata"]["annotations"]
         assert annotations[f"{JOB}/job-index-failure-count"] == "0"
         assert int(annotations.get(f"{JOB}/job-index-ignored-failure-count", 0)) == times
-        kubelets.end(pod, "fetch", NOT_YET)
+        kubelets.end(pod, "fetch", EXIT_RETRY)
         _until_gone(cluster, pod, unfinished)
     status = job_of(cluster)["status"]
     assert not status.get("failed")
@@ -175,7 +175,7 @@ def test_an_index_that_another_try_would_not_help_fails_at_once(
     cluster: Cluster, kubelets: Kubelets, sweep: Path, container: str
 ) -> None:
     (pod, _) = until_running(cluster, 2)
-    kubelets.end(pod, container, NEVER)
+    kubelets.end(pod, container, EXIT_PERMANENT)
     until_status(cluster, "failedIndexes", index(pod))
     until_status(cluster, "failed", 1)  # counted a moment later
     assert index(pod) not in map(index, until_running(cluster, 2))

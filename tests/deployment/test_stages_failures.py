@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from charts.indexes import NEVER
+from charts.indexes import EXIT_PERMANENT
 from charts.names import DEVICES, NODE_GROUP_LABEL, TRAINIUM_NODES
 from deployment import guard, nodes
 from deployment.__main__ import main
@@ -134,8 +134,8 @@ def test_nodes_are_started_once_a_pod_has_opened_their_devices_and_none_may_not(
         reason = closed_devices(client) or ""
     assert reason.startswith(f"qwen-vllm-0 is to open its devices: {DEVICES} runs")
     for states, log in (
-        ([OPENED, {"state": {"terminated": ended(NEVER)}}], f"qwen-vllm-1/{DEVICES}"),
-        ([{"state": BACK_OFF, "last": ended(NEVER)}], f"qwen-vllm-0/{DEVICES}/previous"),
+        ([OPENED, {"state": {"terminated": ended(EXIT_PERMANENT)}}], f"qwen-vllm-1/{DEVICES}"),
+        ([{"state": BACK_OFF, "last": ended(EXIT_PERMANENT)}], f"qwen-vllm-0/{DEVICES}/previous"),
     ):
         api.lists = nodes_with_devices(*states)
         api.logs = {log: "neuron-ls\nuser 10001 cannot open 8 of 8 devices\n"}

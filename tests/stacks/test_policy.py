@@ -16,7 +16,7 @@ from app import compose
 from deployment.account import Deployment
 from deployment.preflight.account import BOOTSTRAP_VERSION, stack_names
 from experiment import Experiment
-from stacks.regions import BUDGET_REGIONS, ELSEWHERE, budget_region
+from stacks.regions import BUDGET_REGIONS, FALLBACK_REGION, budget_region
 from tests.matrix import BLOCK_IN_MELBOURNE, MATRIX
 from tests.stacks.lint import findings
 from tests.stacks.templates import listed
@@ -41,7 +41,7 @@ def test_every_stack_is_there_with_its_region_and_the_tag_it_is_found_by(each: S
 
 
 def test_a_budget_is_made_where_the_resource_registry_has_budgets() -> None:
-    assert budget_region("ap-southeast-4") == ELSEWHERE
+    assert budget_region("ap-southeast-4") == FALLBACK_REGION
     others = ("us-gov", "us-iso", "cn-", "eu-iso", "eusc-")
     has_budgets = {
         region

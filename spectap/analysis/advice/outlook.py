@@ -208,8 +208,7 @@ def _figures(step_seconds: Array, step_tokens: Array, totals: Totals) -> Figures
 
 
 def _logs(above: Array, below: Array) -> Array:
-    """The logarithm of a ratio; the mean in draws that drew no round in which there was anything,
-    and NaN where no draw did."""
+    """The logarithm of a ratio. Empty draws take the mean; NaN where all are empty."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs: Array = np.log(above / below)
     finite = np.isfinite(logs)
