@@ -27,7 +27,7 @@ from stacks.trainium import TrainiumStack
 
 ROOT = Path(__file__).parent
 _FLAG = "@aws-cdk/aws-ec2:restrictDefaultSecurityGroup"
-"""Of ``cdk.json``, which the CLI reads in the folder that it is started in."""
+"""A flag of ``cdk.json``, which the CLI reads in the folder that it is started in."""
 
 
 def compose(app: cdk.App, experiment: Experiment, account: str | None = None) -> ServingStack:

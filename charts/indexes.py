@@ -56,7 +56,7 @@ _IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 _MEASURED_FIELDS: Final = {"model", "load", "test_cases", "keep_answers"}
 """Fields of the configuration that decide what is measured of any variant."""
 _SHORT: Final = 12
-"""Of a digest, which is the tag of an image that is built here, so many digits are shown."""
+"""Digits shown of an image's tag that is a digest: an image that is built here has one."""
 _CONFIG_MOUNT: Final = mount("config", CONFIG_PATH, read_only=True)
 _BENCHMARK: Final = "benchmark-"
 """Prefix of the benchmark's volumes, where its neighbour has one of that name, too."""
@@ -137,7 +137,7 @@ def run_id(experiment: Experiment) -> str:
 
 
 def generate_command(variant: Variant) -> list[str]:
-    """What generates with the variant of a job."""
+    """The container that generates with a job's variant."""
     return variant.runtime.generate_command(variant, paths(variant))
 
 
@@ -163,7 +163,7 @@ def _served(variant: Variant) -> str:
 
 
 def _files(experiment: Experiment, settings: config.Config) -> dict[str, str]:
-    """What each index is, in files that bash can read. A command has one argument a line."""
+    """A description of each index, in files that bash can read: an argument of a command a line."""
     return {
         f"{index}.{name}": f"{text}\n"
         for index, variant in enumerate(variants(experiment))
@@ -238,7 +238,9 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
 
 
 def _failure_policy(measures: str) -> k8s.PodFailurePolicy:
-    """What is no failure of an index, and what is its last. All else is tried again.
+    """Which endings do not count as a failure of an index, and which are final.
+
+    All others are tried again.
 
     No failures are a graph that is not there yet and a node that is taken away.
     """

@@ -150,7 +150,7 @@ def endpoint(variant: Variant) -> str | None:
 
 
 def cost(experiment: Experiment) -> config.Cost:
-    """What one variant costs."""
+    """The price of one variant."""
     devices, capacity = experiment.serving.devices, experiment.capacity
     return config.Cost(
         usd_per_hour=capacity.price.usd_per_hour,
@@ -183,13 +183,13 @@ def _checkpoint(model: Model) -> str:
 
 
 def _settings(experiment: Experiment) -> dict[str, str]:
-    """What the variants have in common, as a person would put it."""
+    """Settings that all variants have, in a person's words."""
     serving, price = experiment.serving, cost(experiment)
     arguments, thinking = dict(experiment.benchmark.chat_template_kwargs), dict[str, str]()
     if "enable_thinking" in arguments:
         # Qwen3's template asks whether it "is false", which no other value is.
         thinking = {"Thinking": "off" if arguments.pop("enable_thinking") is False else "on"}
-    elif experiment.models.target.known.thinks:
+    elif experiment.models.target.resolved_architecture.thinks:
         thinking = {"Thinking": "on, the model's default"}
     return {
         "Target": _checkpoint(experiment.models.target),
@@ -225,7 +225,7 @@ def benchmark_container(
 
 
 def benchmark_volumes(config_map: str, *, prefix: str = "") -> list[k8s.Volume]:
-    """What it mounts. ``prefix`` begins the names that another container of the pod has, too."""
+    """Its mounts. ``prefix`` begins the names that another container of the pod has, too."""
     return [
         pods.config_volume("config", config_map),
         pods.empty_dir("results", "10Gi"),

@@ -24,7 +24,7 @@ _ARTICLE: Final = "article"
 MODELS_PREFIX: Final = "models/"
 COMPILED_PREFIX: Final = "compiled/"
 LOGS_PREFIX: Final = "logs/"
-"""What pods had written when a stage of ``make experiment`` failed."""
+"""Logs of pods at the time when a stage of ``make experiment`` failed."""
 
 MODELS_CLAIM: Final = "models"
 MODEL_STORE_CONFIG: Final = "model-store"
@@ -47,13 +47,13 @@ def node_label(experiment: Experiment, kind: str) -> str:
 
 
 def taint_value(experiment: Experiment) -> str:
-    """Of the taints of both kinds of nodes, which only the experiment's own pods tolerate."""
+    """The value of both kinds of nodes' taints, which only the experiment's own pods tolerate."""
     return "present" if experiment.name == _ARTICLE else experiment.name
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """What only a deployment knows, because it depends on the account."""
+    """Names that depend on the account, and are known after a deployment."""
 
     bucket: str
     benchmark_image: str
@@ -86,7 +86,7 @@ class ServiceAccount(StrEnum):
 
 
 def service_accounts(experiment: Experiment) -> tuple[ServiceAccount, ...]:
-    """Those that ``experiment`` has pods of: a sweep or a job has one that does all."""
+    """The accounts that ``experiment`` has pods of: in a sweep or a job one does all."""
     prepare, serve, benchmark, quality, sweep, offline = ServiceAccount
     if experiment.sweep:
         return prepare, sweep
@@ -101,12 +101,12 @@ def benchmark_pod(experiment: Experiment) -> str:
 
 
 def quality_job(experiment: Experiment) -> str:
-    """The same for the Job of lm-eval: ``qwen-lmeval``."""
+    """Name of the Job of lm-eval: ``qwen-lmeval``."""
     return f"{experiment.name_prefix}-lmeval"
 
 
 def indexed_job(experiment: Experiment) -> str:
-    """The same for the Job of isolated variants: ``qwen-sweep`` or ``qwen-offline``."""
+    """Name of the Job of isolated variants: ``qwen-sweep`` or ``qwen-offline``."""
     return f"{experiment.name_prefix}-{'sweep' if experiment.sweep else 'offline'}"
 
 

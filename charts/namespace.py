@@ -1,4 +1,4 @@
-"""What stands before any pod: the namespace, the claim of devices, the volume of checkpoints."""
+"""Objects that all pods need: the namespace, the claim of devices, the volume of checkpoints."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""What the charts' pods have in common, and which findings of checkov and kube-score stay.
+"""Parts that the charts' pods share, and which findings of checkov and kube-score stay.
 
 The reasons stand in annotations of the object, in the scanners' own form (checkov 3.3.30,
 ``checkov/kubernetes/kubernetes_utils.py``; kube-score v1.20.0, ``scorecard/scorecard.go``). Not in
@@ -83,7 +83,7 @@ ONE_ON_ITS_DEVICES: Final = Accepted(
 
 
 class Resources(NamedTuple):
-    """What a container asks for of its node, in CPUs and GiB, and what it may take at most."""
+    """A container's requests of its node, in CPUs and GiB, and its limits."""
 
     cpu: int
     memory: int
@@ -225,7 +225,7 @@ MODELS_VOLUME: Final = k8s.Volume(
 SCRIPTS_VOLUME: Final = config_volume("scripts", SCRIPTS_CONFIG)
 SCRIPTS_MOUNT: Final = mount("scripts", SCRIPTS_PATH, read_only=True)
 SCRATCH_MOUNTS: Final = (mount("scratch", SCRATCH_PATH), SCRIPTS_MOUNT, mount("tmp", "/tmp"))
-"""Of a container that prepares something."""
+"""Mounts of a container that prepares something."""
 
 
 def on_nodes(experiment: Experiment, kind: str, taint: str = NEURON_TAINT) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the benchmark's account may do so that a run can launch the services again."""
+"""Rights of the benchmark's account to launch the services again."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -20,7 +20,7 @@ _MAY_CHANGE: Final = {
     # As ``charts/scripts/relaunch.py`` patches it.
     ".spec.template.metadata.annotations": ["kubectl.kubernetes.io/restartedAt"],
 }
-"""Of each part of a Deployment, the keys that a restart may change or that have a row here."""
+"""Keys of each part of a Deployment that a restart may change or that have a row here."""
 
 
 def allow_relaunches(chart: Chart, experiment: Experiment, name: str) -> None:

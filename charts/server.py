@@ -1,4 +1,4 @@
-"""What serves one variant on devices of its own: in a service, or in an index of a sweep.
+"""The server of one variant on devices of its own: in a service, or in an index of a sweep.
 
 Both are built here, so that what a sweep measures is what a service would be.
 """
@@ -26,7 +26,7 @@ from experiment.variants import Variant
 
 ARTIFACT_PATH: Final = "/artifact"
 KEY_FILE: Final = "/key/key"
-"""Of services that ask for one: in memory, and of no use to other pods."""
+"""The key of services that ask for one: in memory, and of no use to other pods."""
 
 # Per device. A node has 12 vCPUs and 128 GiB for each; compiling and the node's own pods need the
 # rest.
@@ -54,7 +54,7 @@ def paths(variant: Variant, *, artifact: str = ARTIFACT_PATH, scratch: str = "/t
 
 
 def serve_command(variant: Variant) -> list[str]:
-    """What serves ``variant``."""
+    """The command that serves ``variant``."""
     return variant.runtime.serve_command(variant, paths(variant), VLLM_PORT)
 
 

@@ -158,7 +158,7 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
 
 
 def _probes(*, start_seconds: int) -> dict[str, Any]:
-    """Of a server that may take so long until it answers.
+    """Probes of a server that may take so long until it answers.
 
     ``/health`` asks the engine: without it, a pod gets no requests. A dead engine ends its process
     (vLLM 0.9.1, ``entrypoints/launcher.py``). So only a server that does not even tell its version

@@ -1,1 +1,1 @@
-"""What acts on an AWS account, with the credentials of whoever calls it."""
+"""Commands on an AWS account, with the credentials of whoever calls them."""

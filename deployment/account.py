@@ -49,7 +49,7 @@ class Denied(DeploymentError):
     def __init__(self, action: str) -> None:
         super().__init__(f"AWS: these credentials may not call {action}")
         self.action = action
-        """As IAM names it, e.g. ``ec2:DescribeInstances``."""
+        """IAM's name of it, e.g. ``ec2:DescribeInstances``."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Deployment:
 
     experiment: Experiment
     file: str
-    """As the user named it."""
+    """The path that the user gave."""
     account: str
     """Twelve digits, or ``none`` where synthesis is for any account."""
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
@@ -95,7 +95,7 @@ class Deployment:
         return self._clients[key]
 
     def stack(self, name: str, region: str | None = None) -> dict[str, Any] | None:
-        """As CloudFormation describes it; None if the account does not have it."""
+        """CloudFormation's description of it; None if the account does not have it."""
         with aws_errors():
             try:
                 cloudformation = self.client("cloudformation", region)
@@ -108,7 +108,7 @@ class Deployment:
         return None if stack["StackStatus"] == "DELETE_COMPLETE" else dict(stack)
 
     def outputs(self, label: str) -> dict[str, str]:
-        """Of the stack with this label, such as ``trainium``; none if there is no such stack."""
+        """Outputs of the stack with this label, such as ``trainium``; none without the stack."""
         stack = self.stack(f"{self.name}-{label}") or {}
         return {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
 
@@ -156,7 +156,7 @@ def client(service: str, region: str) -> Any:
 
 
 def ask(call: Callable[..., T], **arguments: Any) -> T | None:
-    """What AWS answers to a call; None if it has no such thing."""
+    """AWS's answer to a call; None if it does not have the thing asked for."""
     with aws_errors():
         try:
             return call(**arguments)

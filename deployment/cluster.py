@@ -149,12 +149,12 @@ def kubernetes_errors() -> Iterator[None]:
 
 
 def pods(api: Api, selector: str = "") -> list[V1Pod]:
-    """Those with the labels of ``selector``."""
+    """Filtered by the labels of ``selector``."""
     return _listed(CoreV1Api(api).list_namespaced_pod, api.namespace, selector)
 
 
 def jobs(api: Api, selector: str = "") -> list[V1Job]:
-    """Those with the labels of ``selector``."""
+    """Filtered by the labels of ``selector``."""
     return _listed(BatchV1Api(api).list_namespaced_job, api.namespace, selector)
 
 
@@ -223,7 +223,7 @@ def replace(api: Api, existing: V1Pod | V1Job) -> None:
 
 
 def _named(api: Api, manifest: Manifest) -> list[str]:
-    """What the client's functions take: the name, and the namespace of what is in one."""
+    """Arguments of the client's functions: the name, and the namespace of what is in one."""
     name = manifest["metadata"]["name"]
     return [name] if manifest["kind"] in _CLUSTER_SCOPED else [name, api.namespace]
 

@@ -17,7 +17,7 @@ _ERRORS: Final = {
     r"NCC_I[A-Z]+\d+": "the compiler has a defect, and trying again seldom helps: take other "
     "shapes, or report it to aws-neuron-sdk",
     # In bash's words a child that is killed has its script and line before it.
-    r"\[F137\]|neuronx-cc.*failed with -9|OOMKilled|(?m:^(.*: line \d+: +\d+ )?Killed\b)": "the "
+    r"\[F137\]|neuronx-cc.*failed with -9|(?m:^(.*: line \d+: +\d+ )?Killed\b)": "the "
     "compiler had too little memory: compile fewer graphs at once, or on a larger instance",
     r"NRT_RESOURCE|nrt_tensor_allocate": "the graphs and weights do not fit into the devices' "
     "memory: lower serving.batch or serving.length",
@@ -29,7 +29,7 @@ _ERRORS: Final = {
 
 
 def meaning(log: str) -> str:
-    """What the error in ``log`` means and what to do; empty where it has none of these."""
+    """Meaning of the error in ``log``, and what to do; empty where it has none of these."""
     for pattern, text in _ERRORS.items():
         if match := re.search(pattern, log):
             return f"{match[0][-60:]}: {text}"

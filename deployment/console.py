@@ -92,7 +92,7 @@ def rich_console(stream: TextIO) -> rich.console.Console:
 
 
 def answer(question: str) -> str:
-    """What somebody types; empty where there is nobody."""
+    """A line that somebody types; empty where there is nobody."""
     try:
         return input(question).strip()
     except EOFError:

@@ -1,4 +1,4 @@
-"""What the CDK CLI does for an experiment: deploys its stacks and roles, and compares them."""
+"""Deploys an experiment's stacks and roles by the CDK CLI, and compares them."""
 
 import json
 import os
@@ -112,7 +112,7 @@ def assembly(deployment: Deployment) -> Path:
 
 
 def template(deployment: Deployment, stack: str) -> dict[str, Any]:
-    """Of the assembly as it is. Raises DeploymentError."""
+    """A template of the assembly as it is. Raises DeploymentError."""
     return _read(assembly(deployment) / f"{stack}.template.json")
 
 
@@ -143,7 +143,7 @@ def _synthesise(deployment: Deployment) -> str:
 
 
 def _synthesis(deployment: Deployment) -> list[str]:
-    """What the CLI is told to synthesise, and where: it refuses what another CLI works with."""
+    """The CLI's options for a synthesis. It refuses a folder that another CLI uses."""
     return ["--output", str(assembly(deployment)), *context(deployment)]
 
 
@@ -252,7 +252,7 @@ def say(line: str) -> None:
 
 
 def context(deployment: Deployment) -> list[str]:
-    """What ``app.py`` is given."""
+    """The context of ``app.py``."""
     file = Path(deployment.file).resolve()
     return ["--context", f"experiment={file}", "--context", f"account={deployment.account}"]
 

@@ -25,7 +25,7 @@ _UPDATE_TRIES: Final = 120
 _SOON_SECONDS: Final = 0.5
 """Before the first look."""
 _NOTHING_TO_DO: Final = frozenset({"InvalidParameterException", "InvalidRequestException"})
-"""What EKS may answer if the group has the size already (docs/assumptions.md)."""
+"""Answers of EKS if the group has the size already (docs/assumptions.md)."""
 _STOPPER_CARRIED_OUT: Final = datetime.timedelta(minutes=5)
 """For how long EKS may not have carried out what the stopper asked it for."""
 _SIZE_TRIES: Final = 60
@@ -53,7 +53,7 @@ class Kind(StrEnum):
 
     @property
     def output(self) -> str:
-        """Of the stack, which names the group."""
+        """The stack's output that names the group."""
         return {Kind.TRAINIUM: "NodeGroup", Kind.COMPILE: "CompileNodeGroup"}[self]
 
 
@@ -68,7 +68,7 @@ class Group:
     name: str
     status: str
     issues: tuple[str, ...]
-    """What EKS says is wrong with it, such as capacity that cannot be had."""
+    """Health issues that EKS reports, such as capacity that cannot be had."""
     scaling_groups: tuple[str, ...]
     """Names of its Auto Scaling groups."""
     size: int

@@ -19,7 +19,7 @@ _LINES: Final = 200
 _SEARCHED: Final = 500
 """Lines in which the compiler's error is looked for: the other ranks then fail with many more."""
 _LINES_OF_ALL: Final = 20
-"""Of each container, where nothing is named or the container was restarted since."""
+"""Lines of each container, where nothing is named or the container was restarted since."""
 
 
 def reason(api: Api, pod: V1Pod) -> str | None:
@@ -38,8 +38,7 @@ def reason(api: Api, pod: V1Pod) -> str | None:
     why_not = why(pod, events.items, last_line(api, pod, container) if container else "")
     failed = _failed_container(pod)
     try:
-        text = log(api, pod, failed[0], _SEARCHED, failed[2]) if failed else ""
-        meaning = compile_errors.meaning(f"{text}\n{why_not}")
+        meaning = failed and compile_errors.meaning(log(api, pod, failed[0], _SEARCHED, failed[2]))
     except Unreachable:
         raise
     except DeploymentError:
@@ -48,7 +47,7 @@ def reason(api: Api, pod: V1Pod) -> str | None:
 
 
 def why(pod: V1Pod, events: Iterable[CoreV1Event] = (), line: str = "") -> str | None:
-    """The same, of these events and the last log line of the container that ``working`` names."""
+    """Why the pod waits, by these events and the last log line of the container that works."""
     conditions = {condition.type: condition for condition in pod.status.conditions or []}
     ready, scheduled = conditions.get("Ready"), conditions.get("PodScheduled")
     if pod.status.phase == "Succeeded" or (ready and ready.status == "True"):
@@ -76,12 +75,12 @@ def working(pod: V1Pod) -> str | None:
 
 
 def statuses(pod: V1Pod) -> list[Any]:
-    """Of all containers, in the order of their start."""
+    """Statuses of all containers, in the order of their start."""
     return [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
 
 
 def restarts(pod: V1Pod) -> int:
-    """Of the container that was restarted most often."""
+    """Restarts of the container that was restarted most often."""
     return max((status.restart_count for status in statuses(pod)), default=0)
 
 

@@ -36,7 +36,7 @@ _DRAWN: Final = re.compile(
     rf"{SUMMARY}|{ADVICE}|(?:{VARIANTS}/[^/]+/)?(?:{re.escape(REPORT)}|[^/]*\.png)"
 )
 _DATA: Final = re.compile(rf"(?:[^./][^/]*/)*(?:[^./][^/]*\.(?:jsonl?|log|txt)|{COMPLETE})")
-"""What a run measures is data, which no browser or shell runs."""
+"""A run's files are data, which no browser or shell runs."""
 _UNASKED: Final = 1 << 30
 """Bytes that a download may have without asking: a run has some hundred times less."""
 _AT_ONCE: Final = 8
@@ -229,7 +229,7 @@ def show(deployment: Deployment, run_id: str | None) -> int:
 
 
 def _run(bucket: Bucket, id: str, files: Sequence[Object]) -> Run:
-    """Of variants that are measured one by one, ``merged.json`` says which are missing."""
+    """A run by its files. ``merged.json`` says which variants are missing if each has its own."""
     names = {file.name for file in files}
     complete = COMPLETE in names
     if MERGED in names:

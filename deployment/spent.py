@@ -1,4 +1,4 @@
-"""What an experiment has cost so far, and what an hour of what is running costs."""
+"""Costs of an experiment so far, and of an hour of what is running."""
 
 import datetime
 import re
@@ -27,7 +27,7 @@ class Part:
     running: int
     """How many nodes are running; of a stack 1."""
     hours: float
-    """Of all nodes added up."""
+    """Sum over all nodes."""
     usd_each: float
     """An hour, of one."""
 
@@ -65,7 +65,7 @@ class Spent:
 
 
 def spent(deployment: Deployment, at: datetime.datetime | None = None) -> Spent:
-    """What was spent until ``at``, or until now.
+    """Spending until ``at``, or until now.
 
     It asks CloudFormation, EKS and Auto Scaling, so it knows neither bytes nor requests.
     """
@@ -85,7 +85,7 @@ def spent(deployment: Deployment, at: datetime.datetime | None = None) -> Spent:
 
 
 def _group(deployment: Deployment, group: nodes.Group, at: datetime.datetime) -> Part:
-    """What ran in a node group: from the start of a launch to the end of its termination.
+    """Instances of a node group: from the start of a launch to the end of its termination.
 
     That is some minutes more than EC2 bills. An instance whose launch is forgotten counts from the
     earliest that is remembered.
@@ -93,7 +93,7 @@ def _group(deployment: Deployment, group: nodes.Group, at: datetime.datetime) ->
     began: dict[str, datetime.datetime] = {}
     ended: dict[str, datetime.datetime] = {}
     created: dict[str, datetime.datetime] = {}
-    """Of each instance that is running, when its Auto Scaling group was."""
+    """When the Auto Scaling group of each running instance was created."""
     with aws_errors():
         client = deployment.client("autoscaling")
         for name in group.scaling_groups:

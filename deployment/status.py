@@ -43,7 +43,7 @@ def print_sections(sections: Iterable[Section]) -> None:
 
 
 def running(deployment: Deployment) -> Iterator[Section]:
-    """What is paid for by the hour, and what ends it, without the cluster's own API."""
+    """Everything billed by the hour, and what ends it, without the cluster's own API."""
     yield _section("nodes", _groups, deployment)
     yield _section("guard", _guards, deployment)
     yield _section("cost", _cost, deployment)
@@ -79,7 +79,7 @@ def _section(title: str, ask: Callable[..., Iterable[Row]], *of: Any) -> Section
 
 
 def _stacks(deployment: Deployment) -> Iterator[Row]:
-    """Those that are complete in one row, each other in its own."""
+    """Complete stacks in one row, each other in its own."""
     complete, incomplete = [], []
     for name, region in stack_names(deployment):
         stack = deployment.stack(name, region)

@@ -1,4 +1,4 @@
-"""What every mapping and every text of an experiment file is made of, and how it is refused."""
+"""Types of the mappings and texts of an experiment file, and how they refuse."""
 
 import ipaddress
 import json
@@ -41,7 +41,7 @@ def as_json(value: Any) -> str:
 
 
 PATTERN_MESSAGES: Final[dict[str, str]] = {r"^https?://\S+$": "must be a URL"}
-"""What each pattern allows, in words."""
+"""Each pattern in words."""
 
 
 class Strict(BaseModel):
@@ -65,7 +65,7 @@ def of_aws(kind: str, words: str) -> Any:
 
 
 def refused(field: str, allowed: str) -> PydanticCustomError:
-    """What a validator of a mapping or a list raises, to name the field that it refuses."""
+    """Raised by a validator of a mapping or a list, to name the field that it refuses."""
     return PydanticCustomError("refused", "{allowed}", {"field": field, "allowed": allowed})
 
 

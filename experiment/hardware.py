@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class InstanceType:
-    """What one node of this type offers to pods."""
+    """Resources that one node of this type offers to pods."""
 
     name: str
     devices: int
@@ -23,7 +23,7 @@ class InstanceType:
     network_interfaces: int
     """EFA interfaces, one per network card. 0: none is needed, and the node has a plain one."""
     regions: frozenset[str]
-    """That offer it, by an API reading of 2026-10-03 (foxl-ai/kiln a04d1fab, trn2-trn3.md)."""
+    """Regions where EC2 offers it: an API reading of 2026-10-03 (kiln a04d1fab, trn2-trn3.md)."""
 
 
 TRN2_48XLARGE: Final = InstanceType(
@@ -62,7 +62,7 @@ class CompileInstance:
     """On demand in us-east-1 on 2026-01-19: aws/karpenter-provider-aws 031e72b,
     pkg/providers/pricing/zz_generated.pricing_aws.go. us-east-2 is commonly quoted the same."""
     most_weights_gib: float
-    """Of the target and a draft together."""
+    """Weights of the target and a draft together."""
     compile_vcpus: int
     compile_gib: int
     """Both are requested. A compile uses all CPUs that are idle."""
@@ -81,7 +81,7 @@ COMPILE_INSTANCES: Final = (
 """The smallest first."""
 
 MOST_TRAINIUM_NODES: Final = 8
-"""Of any experiment."""
+"""Limit of any experiment."""
 MOST_COMPILE_NODES: Final = 4
 """At most 384 vCPUs of the quota "Running On-Demand Standard instances" (L-1216C47A)."""
 

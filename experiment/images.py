@@ -25,6 +25,6 @@ def pinned(image: str) -> str:
 
 @functools.cache
 def known(file: Path) -> Mapping[str, str]:
-    """What a file of digests says."""
+    """Digests by image, from a file."""
     digests: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
     return digests

@@ -14,7 +14,7 @@ FILE: Final = Path(__file__).with_suffix(".toml")
 
 
 class ModelKind(StrEnum):
-    """What a checkpoint can be used as."""
+    """Use of a checkpoint."""
 
     CAUSAL_LM = "causal-lm"
     EAGLE_HEAD = "eagle-head"
@@ -125,7 +125,7 @@ class Model(Strict):
     )
 
     @property
-    def known(self) -> Architecture:
+    def resolved_architecture(self) -> Architecture:
         """The architecture, from the file or from the catalogue.
 
         Raises KeyError for an unknown model without one; ``rules`` refuses such a file.

@@ -177,7 +177,7 @@ class Document:
 
     @cached_property
     def data(self) -> Any:
-        """As JSON has it, in which every key is text."""
+        """The file's data in JSON's form, where every key is text."""
         return json.loads(self.json)
 
     def line(self, field: str, allowed: str) -> str:
@@ -185,12 +185,12 @@ class Document:
         return self.line_of(_steps(field), allowed)
 
     def line_of(self, steps: Steps, allowed: str, *, of_key: bool = False) -> str:
-        """The same, of the value that ``steps`` lead to; ``of_key`` takes the line of its key."""
+        """Refusal of the value that ``steps`` lead to; ``of_key`` takes the line of its key."""
         path, line = self._locate(steps, of_key=of_key)
         return f"{self.file}:{line}: {_dotted(path)}{self._value(path)}: {allowed}"
 
     def _value(self, path: Steps) -> str:
-        """What the file has there; nothing of what is absent, or is a long list or mapping."""
+        """The file's value there; nothing of what is absent, or is a long list or mapping."""
         value = self.data
         for step in path:
             try:

@@ -1,4 +1,4 @@
-"""What an experiment file says about its measurement: test cases, load points and objectives."""
+"""Measurement in an experiment file: test cases, load points and objectives."""
 
 from __future__ import annotations
 

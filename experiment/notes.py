@@ -1,4 +1,4 @@
-"""What may surprise the user of a valid experiment, a line each."""
+"""Surprises that a valid experiment may hold for its user, a line each."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -50,9 +50,9 @@ def notes(experiment: Experiment) -> Iterator[str]:
                 "this one's: python -m experiment add-model"
             )
         # Nobody saw whether NxDI computes this head.
-        is_unseen = model.known.norm_before_residual is None
+        is_unseen = model.resolved_architecture.norm_before_residual is None
         is_taken = experiment.serving_runtime.takes_norm_before_residual
-        if model.known.kind is ModelKind.EAGLE3_HEAD and is_unseen and not is_taken:
+        if model.resolved_architecture.kind is ModelKind.EAGLE3_HEAD and is_unseen and not is_taken:
             yield (
                 f"{field} = {model.id}: if its config.json has norm_before_residual = true, the "
                 "compile Job refuses it, since NxDI does not compute that; read it before you "
@@ -86,7 +86,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"{bound}: by estimate the Trainium nodes are needed for {needed:.1f} hours, from "
             "their start to their end, and their guard ends them before (make cost)"
         )
-    family = experiment.models.target.known.family
+    family = experiment.models.target.resolved_architecture.family
     for mode in dict.fromkeys(speculation.mode for speculation in experiment.speculations):
         if family in experiment.serving_runtime.modes[mode].unproven:
             yield (
@@ -120,7 +120,10 @@ def _prompts(experiment: Experiment) -> Iterator[str]:
         benchmark.mean_output_tokens,
         not all(c.is_line for c in benchmark.test_cases),
     )
-    thinks = target.known.thinks and "enable_thinking" not in benchmark.chat_template_kwargs
+    thinks = (
+        target.resolved_architecture.thinks
+        and "enable_thinking" not in benchmark.chat_template_kwargs
+    )
     if thinks and is_asked and answer < _THOUGHTS:
         yield (
             f"benchmark.mean_output_tokens = {answer}: {target.id} thinks before it answers, so "

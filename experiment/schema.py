@@ -34,7 +34,7 @@ from experiment.hardware import (
 from experiment.known_models import Models
 from experiment.measurement import Benchmark, PromptFile, Quality, TestCase, one_of
 from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
-from experiment.speculation import Fields, Serving, Speculation, Speculations, Sweep, placed
+from experiment.speculation import Serving, Speculation, Speculations, Sweep, YamlPaths, with_paths
 from spectap.load import sets
 from spectap.load.sets import KnownSet
 from spectap.names import name_prefix
@@ -247,16 +247,16 @@ class Experiment(Strict):
     @property
     def speculations(self) -> tuple[Speculation, ...]:
         """The variants that speculate, whether listed or swept. ``rules`` refuses to have none."""
-        return tuple(speculation for speculation, _ in self.placed)
+        return tuple(speculation for speculation, _ in self.speculations_with_paths)
 
     @property
-    def placed(self) -> tuple[tuple[Speculation, Fields], ...]:
-        """The same, and where the file says what each is made of."""
-        return self.sweep.placed if self.sweep else placed(self.speculation or ())
+    def speculations_with_paths(self) -> tuple[tuple[Speculation, YamlPaths], ...]:
+        """Speculations, each with where the file says what it is made of."""
+        return self.sweep.with_paths if self.sweep else with_paths(self.speculation or ())
 
     @property
     def cluster_name(self) -> str:
-        """Of the EKS cluster that it runs in: the existing one's, or its own name."""
+        """Name of its EKS cluster: the existing one's, or its own."""
         return self.aws.cluster or self.name
 
     @property
@@ -276,10 +276,12 @@ class Experiment(Strict):
 
     @property
     def compile_instance(self) -> CompileInstance:
-        """What compiles on CPUs, by the weights of the target and of the largest draft."""
+        """The CPU instance for compiles, by the weights of the target and of the largest draft."""
         drafts = [self.models.draft, *(speculation.draft for speculation in self.speculations)]
-        largest = max((draft.known.checkpoint_gib for draft in drafts if draft), default=0)
-        return compile_instance(self.models.target.known.checkpoint_gib + largest)
+        largest = max(
+            (draft.resolved_architecture.checkpoint_gib for draft in drafts if draft), default=0
+        )
+        return compile_instance(self.models.target.resolved_architecture.checkpoint_gib + largest)
 
     @property
     def api_key_secret(self) -> str | None:
@@ -302,7 +304,7 @@ class Experiment(Strict):
 
     @property
     def tags(self) -> dict[str, str]:
-        """What every resource is tagged with."""
+        """Tags of every resource."""
         return {"Experiment": self.name, **self.aws.tags}
 
     def prompts_of(self, case: TestCase) -> KnownSet | PromptFile | None:
@@ -311,7 +313,7 @@ class Experiment(Strict):
         return self._prompt_files[case.file] if case.file else None
 
     def least_lengths(self, case: TestCase) -> list[int]:
-        """Of each prompt of the case's file, the fewest tokens it can have with its longest answer.
+        """Fewest tokens of each prompt of the case's file with its longest answer.
 
         No token has a space within it, so a prompt has no fewer tokens than words.
         """

@@ -1,4 +1,4 @@
-"""What each service gets, and which variants speculate: those that are listed, or a sweep's."""
+"""Resources of each service, and the variants that speculate: listed ones, or a sweep's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class Speculation(Strict):
 
 
 @dataclass(frozen=True)
-class Fields:
+class YamlPaths:
     """The fields of the file that make one variant what it is, e.g. ``sweep.windows[2]``."""
 
     mode: str
@@ -79,14 +79,14 @@ class Fields:
     """None, as ``draft``, where the variant has none of its own."""
 
 
-def placed(listed: Sequence[Speculation]) -> tuple[tuple[Speculation, Fields], ...]:
-    """What the file lists as ``speculation``, each with its fields."""
-    pairs: list[tuple[Speculation, Fields]] = []
+def with_paths(listed: Sequence[Speculation]) -> tuple[tuple[Speculation, YamlPaths], ...]:
+    """Items of the file's ``speculation``, each with its fields."""
+    pairs: list[tuple[Speculation, YamlPaths]] = []
     for number, speculation in enumerate(listed):
         item = f"speculation[{number}]"
         draft = f"{item}.draft" if speculation.draft else None
         batch = f"{item}.batch" if speculation.batch else None
-        fields = Fields(f"{item}.mode", f"{item}.num_speculative_tokens", draft, batch)
+        fields = YamlPaths(f"{item}.mode", f"{item}.num_speculative_tokens", draft, batch)
         pairs.append((speculation, fields))
     return tuple(pairs)
 
@@ -138,13 +138,13 @@ class Sweep(Strict):
     )
 
     @property
-    def placed(self) -> tuple[tuple[Speculation, Fields], ...]:
+    def with_paths(self) -> tuple[tuple[Speculation, YamlPaths], ...]:
         """The variants but for the baselines, and where the file says what each is made of.
 
         They are named by what they differ in: ``Qwen3-1-7B-k7``, ``k7-b16``. No two names are the
         same, whatever the case.
         """
-        placed: list[tuple[Speculation, Fields]] = []
+        pairs: list[tuple[Speculation, YamlPaths]] = []
         drafts, batches = self.drafts or (None,), self.batches or (None,)
         names = _names(self.drafts or ())
         for (d, draft), (b, batch), (w, window) in product(
@@ -158,14 +158,14 @@ class Sweep(Strict):
             speculation = Speculation(
                 name=name, mode=self.mode, num_speculative_tokens=window, draft=draft, batch=batch
             )
-            fields = Fields(
+            fields = YamlPaths(
                 mode="sweep.mode",
                 window=f"sweep.windows[{w}]",
                 draft=f"sweep.drafts[{d}]" if draft else None,
                 batch=f"sweep.batches[{b}]" if batch else None,
             )
-            placed.append((speculation, fields))
-        return tuple(placed)
+            pairs.append((speculation, fields))
+        return tuple(pairs)
 
 
 def _names(drafts: Sequence[Model]) -> list[str]:

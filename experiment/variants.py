@@ -48,7 +48,7 @@ class Variant:
     batch: int
     """Sequences decoded together."""
     without: str | None = None
-    """What it is served without, though the runtime has it; None where there is no such."""
+    """A feature of the runtime that it is served without; None where it has all."""
 
     @property
     def runtime(self) -> Runtime:
@@ -122,7 +122,7 @@ class Variant:
                 "length": serving.length,
                 "instance_type": self.experiment.capacity.instance_type,
                 "image": pinned(self.runtime.image),
-                "family": target.known.family,
+                "family": target.resolved_architecture.family,
                 # Beside them, so that the keys of all that needs no prepared draft stay the same.
                 "compile_flags": (*self.compile_flags, *self.runtime.draft_version(self)),
             }
@@ -164,7 +164,7 @@ def checkpoints(experiment: Experiment) -> tuple[Model, ...]:
 
 
 def _matched(experiment: Experiment, listed: Sequence[Variant]) -> Sequence[Variant]:
-    """As many as the nodes have devices for beside the variants that decide."""
+    """Matched baselines, as many as the nodes have devices for beside the variants that decide."""
     per_node = experiment.capacity.instance.devices // experiment.serving.devices
     without = {f"{v.baseline}-matched": (v.batch, v.without) for v in listed if v.without}
     prefix, free = experiment.name_prefix, experiment.capacity.nodes * per_node - len(listed)

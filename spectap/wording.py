@@ -43,10 +43,10 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.1f}"
 
 
-def rate(share: float, bounds: tuple[float, float] | None) -> str:
+def share(value: float, bounds: tuple[float, float] | None) -> str:
     """A share in percent, with its interval if it has one: ``90 % (80-96)``."""
     span = f" ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})" if bounds else ""
-    return f"{100 * share:.0f} %{span}"
+    return f"{100 * value:.0f} %{span}"
 
 
 def points(share: float) -> str:

@@ -10,14 +10,14 @@ OUTLIVES_ITS_STACK: Final = {
     "CKV_AWS_158": "CloudWatch Logs encrypts it. A key of ours would go with the stack, and leave "
     "unreadable what stays; one that stayed could not be taken back, as it has no name."
 }
-"""Of log groups."""
+"""Findings of log groups."""
 HANDLER: Final = {
     "CKV_AWS_115": "CloudFormation calls it, a few times at a deploy. Reserved concurrency would "
     "be taken from the account, which may have ten in all.",
     "CKV_AWS_116": "CloudFormation waits for its answer, and reports a failure itself.",
     "CKV_AWS_173": "Its variables are names of resources, which Lambda encrypts, too.",
 }
-"""Of the functions by which the CDK makes what CloudFormation cannot."""
+"""Findings of the functions by which the CDK makes what CloudFormation cannot."""
 
 
 def acknowledge(scope: IConstruct, reasons: Mapping[str, str]) -> None:

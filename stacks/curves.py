@@ -133,7 +133,7 @@ def node(
 def _published(
     metric: Published, variant: Variant, case: TestCase, point: LoadPoint, **settings: Any
 ) -> cloudwatch.Metric:
-    """What the benchmark published for one variant and test case at one load point."""
+    """The benchmark's metric of one variant and test case at one load point."""
     load = {names.LOAD_DIMENSION: point.name} if _on_a_ladder(variant) else {}
     return cloudwatch.Metric(
         namespace=names.namespace(variant.experiment.models.target.id),

@@ -1,4 +1,4 @@
-"""What a person sees: the variants side by side, and what the nodes do meanwhile."""
+"""Dashboards: the variants side by side, and the nodes meanwhile."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -112,7 +112,7 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
 
 
 def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
-    """What concerns several test cases; the article's figures are at the first load point."""
+    """Widgets of several test cases; the article's figures are at the first load point."""
     cases, points = experiment.benchmark.test_cases, experiment.benchmark.points
     compared = variants(experiment)
     introduction = _introduction(experiment)
@@ -242,7 +242,7 @@ def _graph(
 
 
 def _introduction(experiment: Experiment) -> str:
-    """What is compared, at which load, and what the figures mean. Markdown."""
+    """The comparison, its load, and the meaning of the figures. Markdown."""
     price = cost(experiment)
     at = ", ".join(map(str, experiment.benchmark.points))
     listed = "\n".join(f"- {_described(variant)}" for variant in variants(experiment))

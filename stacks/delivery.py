@@ -20,12 +20,12 @@ from stacks.roles import allow
 
 ISSUER: Final = "token.actions.githubusercontent.com"
 AUDIENCE: Final = "sts.amazonaws.com"
-"""What ``aws-actions/configure-aws-credentials`` asks GitHub's token to be for."""
+"""Audience for which ``aws-actions/configure-aws-credentials`` asks GitHub's token."""
 
 _DEPLOYING: Final = ("deploy", "file-publishing", "image-publishing", "lookup")
 """The bootstrap's roles that the CDK CLI assumes."""
 STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")
-"""Those in the experiment's region, after its name. A test compares them with the app's."""
+"""Stacks in the experiment's region, after its name. A test compares them with the app's."""
 _SCALING_GROUPS: Final = ("TrainiumNodes", "CompileNodes")
 """How the names of the node groups begin, which CloudFormation goes on with."""
 _JOB: Final = Duration.hours(6)
@@ -65,7 +65,7 @@ _LOOKS: Final = (
     "servicequotas:GetAWSDefaultServiceQuota",
     "servicequotas:GetServiceQuota",
 )
-"""What the commands on an account ask, in the order of the alphabet."""
+"""Calls of the commands on an account, in the order of the alphabet."""
 
 
 class DeliveryStack(Stack):

@@ -1,4 +1,4 @@
-"""What each kind of pod may do in AWS: a role of its own, and the association that gives it."""
+"""Rights of each kind of pod in AWS: a role of its own, and the association that gives it."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -25,11 +25,11 @@ from stacks.acknowledge import acknowledge
 from stacks.roles import allow, pod_identity_principal
 
 _LOAD_GENERATORS: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
-"""Those that publish metrics."""
+"""Accounts that publish metrics."""
 _MEASURE: Final = _LOAD_GENERATORS | {ServiceAccount.OFFLINE}
-"""Those that read a user's prompts, and end the nodes."""
+"""Accounts that read a user's prompts, and end the nodes."""
 _HAVE_THE_KEY: Final = _LOAD_GENERATORS | {ServiceAccount.SERVE, ServiceAccount.QUALITY}
-"""Those that serve, and those that ask them."""
+"""Accounts that serve, and those that ask them."""
 _STORE: Final = (MODELS_PREFIX, COMPILED_PREFIX)
 _RESULTS: Final = (RESULTS_PREFIX,)
 _READS_AND_WRITES: Final[Mapping[ServiceAccount, tuple[tuple[str, ...], tuple[str, ...]]]] = {

@@ -1,4 +1,4 @@
-"""What CloudFormation, Lambda and kubectl refuse by its size, found before a deploy."""
+"""Limits of size of CloudFormation, Lambda and kubectl, checked before a deploy."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -42,7 +42,7 @@ def budget_stack_name(experiment: Experiment) -> str:
 
 
 def dashboard_name(experiment: Experiment, subject: str) -> str:
-    """Of ``comparison`` or ``nodes``. All regions of an account share the names of dashboards."""
+    """Name for ``comparison`` or ``nodes``. All regions of an account share names of dashboards."""
     return f"{experiment.name}-{experiment.aws.region}-{subject}"
 
 

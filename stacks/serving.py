@@ -64,7 +64,7 @@ class ServingStack(Stack):
         self._outputs()
 
     def deployed(self, account: str) -> Deployed:
-        """What the manifests need to know of a deployment in ``account``, a token or digits."""
+        """Names of a deployment in ``account``, a token or digits, for the manifests."""
         return Deployed(
             bucket=bucket_name(self._experiment, account),
             benchmark_image=self._image.replace(self.account, account),
@@ -167,7 +167,7 @@ def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:
 
 
 def _for_indexes(experiment: Experiment, bucket: str) -> list[tuple[str, str, str]]:
-    """The same for variants that are measured one by one: of a sweep, or as jobs."""
+    """Outputs for variants that are measured one by one, in a sweep or as jobs."""
     selector, run = f"--selector app={indexed_job(experiment)}", run_id(experiment)
     kubectl = _kubectl(experiment)
     serves, collects = "its vLLM and its benchmark", "its inference_demo and what is collected"

@@ -40,7 +40,7 @@ FILE_CHECKS: Final[Mapping[str, Check]] = {
     "gated models": software.gated_models,
     "alarms": software.alarms,
 }
-"""What the file is asked, which needs no account."""
+"""Checks of the file, which need no account."""
 
 _AT_ONCE: Final = 8
 _STYLES: Final = {"ok": "green", "warning": "yellow", "refused": "bold red"}

@@ -14,7 +14,7 @@ from stacks.delivery import STACKS
 from stacks.regions import budget_region, budget_stack_name, dashboard_name
 
 BOOTSTRAP_VERSION: Final = 6
-"""What the stacks of aws-cdk-lib need, as their assembly says (``requiresBootstrapStackVersion``).
+"""The version that stacks of aws-cdk-lib need (``requiresBootstrapStackVersion``).
 A test compares."""
 
 _EVENTS: Final = "aws cloudformation describe-stack-events --region {region} --stack-name {stack}"
@@ -28,7 +28,7 @@ _REMEDIES: Final = {
     "DELETE_FAILED": f"make destroy EXPERIMENT={{file}}; what is in the way: {_EVENTS}",
     "DELETE_IN_PROGRESS": "wait until the destroy has ended, then begin again",
 }
-"""What to do about a stack in a state from which a deploy does not go on."""
+"""Remedies for states of a stack from which a deploy does not go on."""
 
 
 def bootstrap(deployment: Deployment) -> Iterator[Finding]:
@@ -141,7 +141,7 @@ def _problems(deployment: Deployment, stack: dict[str, Any], region: str) -> Ite
 
 
 def changing_stacks(deployment: Deployment) -> list[str]:
-    """What CloudFormation does now to each stack that it creates, updates or rolls back."""
+    """CloudFormation's present work on each stack that it creates, updates or rolls back."""
     changes = []
     for name, region in stack_names(deployment):
         stack = deployment.stack(name, region)

@@ -40,7 +40,7 @@ _ANOTHER: Final = "buy another, and set capacity.reservation_id"
 
 
 def trainium_quota(deployment: Deployment) -> Iterator[Finding]:
-    """Of the Trainium nodes. A reservation counted when it was made."""
+    """Quota of the Trainium nodes. A reservation counted when it was made."""
     capacity = deployment.experiment.capacity
     if capacity.purchase.reserved:
         yield ok(f"none is needed with a {capacity.purchase}")
@@ -52,7 +52,7 @@ def trainium_quota(deployment: Deployment) -> Iterator[Finding]:
 
 
 def cpu_quota(deployment: Deployment) -> Iterator[Finding]:
-    """Of the system nodes, and of the CPU nodes that run while graphs are compiled.
+    """Quota of the system nodes, and of the CPU nodes that run while graphs are compiled.
 
     Too few for all compiles at once is no refusal: they then take turns.
     """
@@ -100,7 +100,7 @@ def _allowed(deployment: Deployment, quota: Quota) -> float:
 
 
 def _vcpus_used(deployment: Deployment, families: re.Pattern[str], *, is_spot: bool) -> int:
-    """Of the instances of other owners: the experiment's own nodes are in what it needs."""
+    """Used by instances of other owners: the experiment's own nodes are in what it needs."""
     states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
     pages = deployment.client("ec2").get_paginator("describe_instances")
     types = [
@@ -156,7 +156,7 @@ def offerings(deployment: Deployment) -> Iterator[Finding]:
 
 
 def _zones_with(deployment: Deployment, instance: str) -> list[str]:
-    """Those of the region that offer an instance type."""
+    """Zones of the region that offer an instance type."""
     pages = deployment.client("ec2").get_paginator("describe_instance_type_offerings")
     filters = [{"Name": "instance-type", "Values": [instance]}]
     listed = pages.paginate(LocationType="availability-zone", Filters=filters)

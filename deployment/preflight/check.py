@@ -1,4 +1,4 @@
-"""What a check of the preflight gives: a row that says what is so, and what to do about it."""
+"""The result of a preflight check: a row that says what is so, and what to do about it."""
 
 import functools
 from collections.abc import Callable, Iterable

@@ -80,7 +80,7 @@ def vpc(deployment: Deployment) -> Iterator[Finding]:
 
 
 def _routes(tables: list[dict[str, Any]], subnet: str) -> list[dict[str, Any]]:
-    """Of the subnet's own route table, or else of the VPC's main one."""
+    """Routes of the subnet's own table, or else of the VPC's main one."""
     associations = [(each, table) for table in tables for each in table["Associations"]]
     explicit = [table for each, table in associations if each.get("SubnetId") == subnet]
     main = [table for each, table in associations if each.get("Main")]

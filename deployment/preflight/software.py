@@ -21,7 +21,7 @@ from stacks.cluster import KUBERNETES_VERSION
 OLDEST_PRICE: Final = datetime.timedelta(days=60)
 """A choice: prices of Capacity Blocks change a few times a year."""
 _ADDRESS_SERVICE: Final = "https://checkip.amazonaws.com"
-"""Of AWS; answers with the address that asks."""
+"""A service of AWS that answers with the caller's address."""
 NOBODY_IS_TOLD: Final = "alerts.emails is empty: no alarm reaches anybody"
 _SECONDS: Final = 5
 _ECR: Final = re.compile(

@@ -25,7 +25,7 @@ from spectap.printing import printable_lines
 
 
 def stages(deployment: Deployment) -> list[Stage]:
-    """Those of an experiment, in their order. Trainium nodes run only for those that need them."""
+    """An experiment's stages, in their order. Trainium nodes run only for those that need them."""
     experiment = deployment.experiment
     prepared: tuple[Callable[[Deployment], Stage], ...] = (Start,)
     if experiment.compile_node:

@@ -32,7 +32,7 @@ RESTARTS: Final = 3
 the image. The benchmark measures what is missing after each."""
 
 _PROGRESS: Final = re.compile(r"\[\d+/\d+\] ")
-"""As ``spectap.run.progress`` begins a line of a log."""
+"""How ``spectap.run.progress`` begins a line of a log."""
 _TAIL: Final = 40
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _MADE_AGAIN: Final = "make experiment makes it again, and goes on"
@@ -42,7 +42,7 @@ _MEASURED: Final = ("model", "load", "test_cases", "keep_answers")
 
 
 class _Merged(BaseModel):
-    """What is read of a sweep's summary, which a pod has written."""
+    """The part of a sweep's summary, written by a pod, that is read."""
 
     complete: frozenset[str] = frozenset()
     """Names of the variants in it."""
@@ -281,7 +281,7 @@ def measured_run(deployment: Deployment, *, again: bool) -> str | None:
 
 
 def index_config(deployment: Deployment) -> Config:
-    """What the indexes of the experiment's Job are given."""
+    """The configuration of the indexes of the experiment's Job."""
     return indexed_config(deployment.experiment, Bucket(deployment).name, "any")
 
 
@@ -296,6 +296,6 @@ def complete_indexes(deployment: Deployment) -> list[str]:
 
 
 def _measured_settings(config: Config) -> list[object]:
-    """Of variants what they are, and not where they answer."""
+    """The settings of a run, with what variants are and without where they answer."""
     variants = [variant.model_copy(update={"endpoint": None}) for variant in config.variants]
     return [*(getattr(config, name) for name in _MEASURED), variants]

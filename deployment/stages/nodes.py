@@ -16,15 +16,15 @@ from deployment.stages.stage import Progress, Stage, StageFailed
 
 STOPPED: Final = "the Trainium nodes were scaled to 0 meanwhile, by hand or the guard"
 _LINES: Final = 100_000
-"""Of each container's log, the last ones."""
+"""How many of a container's log are kept: the last ones."""
 _JOINING: Final = datetime.timedelta(minutes=20)
 """How long an instance may take to be a ready node: five minutes as a rule."""
 _NEVER: Final = ("VcpuLimitExceeded", "InstanceLimitExceeded", "Unsupported")
-"""What Auto Scaling tries in vain, however long one waits: a quota, or a type that is not sold."""
+"""Failures of Auto Scaling that do not pass: a quota, or a type that is not sold."""
 
 
 class Start(Stage):
-    """As many nodes as the experiment says, whose devices a pod has opened."""
+    """Starts the experiment's nodes, and waits until a pod has opened their devices."""
 
     name = "start"
 
@@ -112,7 +112,7 @@ def not_ready(api: Api, selector: str) -> Iterator[str]:
 
 
 def why_no_nodes(deployment: Deployment, api: Api, group: Group) -> Iterator[str]:
-    """What EKS and Auto Scaling say of nodes that do not come.
+    """The reasons that EKS and Auto Scaling give for nodes that do not come.
 
     Raises StageFailed for what stays as it is.
     """

@@ -1,4 +1,4 @@
-"""What comes before the Trainium nodes: stacks, all objects, what is compiled."""
+"""Stages before the Trainium nodes: stacks, all objects, what is compiled."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What a stage of ``make experiment`` is, and what it shows while it waits."""
+"""A stage of ``make experiment``, and its display while it waits."""
 
 import time
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ POLL_SECONDS: Final = 5.0
 _FIRST_SECONDS: Final = 0.5
 _GROWTH: Final = 1.3
 _PASSING: Final = (DeploymentError, Unreachable)
-"""What may be over when it is asked again, unlike a missing right or a stage that has failed."""
+"""Errors that may pass, unlike a missing right or a stage that has failed."""
 _MUTE_SECONDS: Final = 600.0
 """How long AWS or the cluster may be out of reach before a wait is given up."""
 _OFTEN_SECONDS: Final = 10.0
@@ -34,7 +34,7 @@ class StageFailed(DeploymentError):
 
 
 class Progress:
-    """What one stage shows: on a terminal at once, in a log at least once a minute."""
+    """Display of one stage: on a terminal at once, in a log at least once a minute."""
 
     def __init__(self, console: Console, line: Line) -> None:
         self._console, self._line = console, line
@@ -95,7 +95,7 @@ class Stage(ABC):
     """Whether it runs a program that writes to the terminal itself."""
 
     def existing(self) -> str | None:
-        """What of it exists already, in words; None if it is to be performed."""
+        """Its results that exist already, in words; None if it is to be performed."""
         return None
 
     @abstractmethod

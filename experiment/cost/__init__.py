@@ -1,4 +1,4 @@
-"""What an experiment costs, before it is deployed: by hour, by stage and in all.
+"""Costs of an experiment, before it is deployed: by hour, by stage and in all.
 
 Pure: every figure follows from the experiment, from dated prices and from assumed durations.
 
@@ -33,7 +33,7 @@ class Block:
     instances: int
     instance_type: str
     usd_per_hour: float
-    """Of one instance."""
+    """Price of one instance."""
 
     @property
     def usd(self) -> float:
@@ -56,7 +56,7 @@ class Cost:
     parts: tuple[Part, ...]
     stages: tuple[Stage, ...]
     block: Block | None
-    """What must be bought, where the Trainium nodes are of a Capacity Block."""
+    """The Capacity Block to buy, where the Trainium nodes are of one."""
 
     @property
     def hours(self) -> float:
@@ -82,7 +82,7 @@ class Cost:
 
     @property
     def idle_usd_per_hour(self) -> float:
-        """What stands between runs: no Trainium node and no compile node."""
+        """Cost between runs, without Trainium and compile nodes."""
         return sum(part.usd_per_hour for part in self.parts if part.group in ALWAYS)
 
     def hours_of(self, group: CostGroup) -> float:
@@ -91,7 +91,7 @@ class Cost:
 
 
 def cost(experiment: Experiment) -> Cost:
-    """What ``experiment`` costs by estimate."""
+    """The estimated cost of ``experiment``."""
     in_order = stages(experiment)
     hours = sum(stage.hours for stage in in_order if CostGroup.TRAINIUM in stage.groups)
     is_block = experiment.capacity.purchase is Purchase.CAPACITY_BLOCK

@@ -36,18 +36,18 @@ UNCOUNTED_WAVES: Final = 3
 """A warm-up, and a control load at either end. Each is one wave at the largest concurrency."""
 
 WARM_UPS: Final = 1
-"""The same of services that are measured beside each other: they have no controls."""
+"""Waves before services that are measured beside each other: they have no controls."""
 
 DEMO_ANSWERS: Final = 22
-"""What ``inference_demo --benchmark`` generates: the answer to its prompt, a warm-up and 20 runs
+"""Answers of ``inference_demo --benchmark``: one to its prompt, a warm-up and 20 runs
 (neuronx-distributed-inference v0.6.10598, ``inference_demo.py`` and ``utils/benchmark.py``)."""
 
 GENEROUS: Final = 3
 """How many times longer than its estimate a job may take, and nodes may stand."""
 
 PREPARING_SECONDS: Final = 7 * 24 * 60 * 60
-"""Of the deadline of a Job with devices, which counts from the deploy: nodes may start days later.
-A Job that waits for them costs nothing."""
+"""Added to the deadline of a Job with devices, which counts from the deploy, since nodes may start
+days later. A Job that waits for them costs nothing."""
 
 DEPLOY_SECONDS: Final = 30 * 60
 """All stacks: a control plane of EKS takes 10 to 15 minutes, and what follows waits for it."""
@@ -59,7 +59,7 @@ CPU_NODE_SECONDS: Final = 5 * 60
 """From the request to a node that takes pods."""
 
 TRAINIUM_NODE_SECONDS: Final = 15 * 60
-"""The same, until its devices are offered."""
+"""From the request to a node whose devices are offered."""
 
 FIRST_START_USUAL_SECONDS: Final = 20 * 60
 """Longest of what is documented for a model of 70 billion parameters."""
@@ -70,7 +70,7 @@ STOP_SECONDS: Final = 5 * 60
 
 @dataclass(frozen=True)
 class Estimate:
-    """What it takes if nothing of it is in the bucket yet, from the first compile to the end.
+    """Hours and USD if the bucket is empty, from the first compile to the end.
 
     All compiles come before all measurements (charts/preparation.py). Left out are the making of
     the cluster and the download of the checkpoints.
@@ -83,11 +83,11 @@ class Estimate:
     compile_usd: float
     """Hours of CPU nodes x the price of one: they stay until the last compile ends."""
     usd: float
-    """The same, and hours of Trainium nodes, all of which stay until the end."""
+    """``compile_usd`` and hours of Trainium nodes, all of which stay until the end."""
 
 
 def estimate(experiment: Experiment) -> Estimate:
-    """What the variants of ``experiment`` take, of which each must be measured by itself."""
+    """Estimates ``experiment``, of which each variant must be measured by itself."""
     capacity, claims = experiment.capacity, _claims(experiment)
     seconds = [index_seconds(variant) for variant in variants(experiment)]
     count = len(seconds)
@@ -177,7 +177,7 @@ class Stage:
     why: str
     """Where its time comes from."""
     usd_per_hour: float
-    """What runs meanwhile, all of it."""
+    """All groups that run meanwhile."""
 
     @property
     def hours(self) -> float:
@@ -189,13 +189,13 @@ class Stage:
 
 
 def stages(experiment: Experiment) -> tuple[Stage, ...]:
-    """Those that take time, in their order."""
+    """Stages that take time, in their order."""
     return tuple(Stage(*each, usd_per_hour(experiment, each[2])) for each in _stages(experiment))
 
 
 def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[CostGroup], str]]:
     trainium, node = ALWAYS | {CostGroup.TRAINIUM}, experiment.compile_node
-    gib = sum(model.known.checkpoint_gib for model in checkpoints(experiment))
+    gib = sum(model.resolved_architecture.checkpoint_gib for model in checkpoints(experiment))
     nodes = most_nodes(experiment)[CostGroup.COMPILE] or experiment.capacity.nodes
     graphs = len({variant.artifact for variant in variants(experiment)})
     compiling = math.ceil(graphs / nodes) * COMPILE_SECONDS

@@ -20,7 +20,7 @@ from experiment.hardware import TRN2_48XLARGE
 from experiment.schema import CompileNode, Experiment, Purchase
 
 _NARROWEST: Final = 76
-"""What the table by hour takes, with room for dearer nodes."""
+"""Width of the table by hour, with room for dearer nodes."""
 
 Rows = Iterator[tuple[str, ...]]
 

@@ -1,4 +1,4 @@
-"""What is paid for by the hour while it runs, and what AWS asks for it in us-east-2.
+"""Everything billed by the hour while it runs, and its price in us-east-2.
 
 The price of a Trainium node is the experiment's own (``capacity.price``), since it is bought in
 many ways. The others are list prices; none was read on AWS's own pages, which say what holds today.
@@ -44,7 +44,7 @@ INTERFACE_ENDPOINT: Final = 0.01
 """In one zone."""
 KEY: Final = 1.0 / HOURS_PER_MONTH
 GP3_GIB: Final = 0.08 / HOURS_PER_MONTH
-"""With the 3,000 operations and 125 MiB a second that it comes with."""
+"""Includes the first 3,000 operations and 125 MiB a second."""
 GP3_MIBPS: Final = 0.04 / HOURS_PER_MONTH
 """Each MiB a second above 125."""
 GP3_IOPS: Final = 0.005 / HOURS_PER_MONTH
@@ -66,7 +66,7 @@ class CostGroup(StrEnum):
 
 
 ALWAYS: Final = frozenset({CostGroup.NETWORK, CostGroup.CLUSTER})
-"""What runs from the deploy until the stacks are deleted."""
+"""Groups that run from the deploy until the stacks are deleted."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ VOLUMES: Final = {
 
 @dataclass(frozen=True)
 class Part:
-    """So many of a kind, of which each costs the same an hour."""
+    """A number of things at one price an hour."""
 
     name: str
     kind: str
@@ -154,7 +154,7 @@ def most_nodes(experiment: Experiment) -> Mapping[CostGroup, int]:
 
 
 def usd_per_hour(experiment: Experiment, groups: Collection[CostGroup]) -> float:
-    """What the parts that run cost an hour."""
+    """Price an hour of the parts that run."""
     return sum(part.usd_per_hour for part in parts(experiment) if part.group in groups)
 
 

@@ -1,4 +1,4 @@
-"""What must hold between the sections of an experiment: a function for each rule.
+"""Rules between the sections of an experiment, a function each.
 
 A rule yields its refusals, and is skipped when one that it depends on has refused something. It
 names the item of a list by its position; the loader spells that as the file does.

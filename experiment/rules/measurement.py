@@ -71,7 +71,7 @@ def _concurrency(experiment: Experiment) -> Refusals:
     points = enumerate(experiment.benchmark.listed_points)
     closed = [(p.concurrency, item.format(n)) for n, p in points if p.concurrency is not None]
     lowest, field = min(closed, default=(0, ""))
-    for speculation, fields in experiment.placed:
+    for speculation, fields in experiment.speculations_with_paths:
         batch = speculation.batch or experiment.serving.batch
         if lowest > batch:
             whose = fields.batch if speculation.batch else "serving.batch"
@@ -145,7 +145,7 @@ def _classes(experiment: Experiment) -> Refusals:
 def _tools(experiment: Experiment) -> Refusals:
     target = experiment.models.target
     for index, case in enumerate(experiment.benchmark.test_cases):
-        if experiment.has_tools(case) and target.known.tool_parser is None:
+        if experiment.has_tools(case) and target.resolved_architecture.tool_parser is None:
             yield Refusal(
                 f"benchmark.test_cases[{index}].{'set' if case.set else 'file'}",
                 f"has tools, and no parser of {target.id}'s tool calls is known; give one in "

@@ -18,7 +18,7 @@ from experiment.runtimes import (
     serving_in_words,
 )
 from experiment.schema import Experiment
-from experiment.speculation import Fields, Speculation
+from experiment.speculation import Speculation, YamlPaths
 from experiment.variants import variants
 
 Rule = Callable[[Experiment], Refusals]
@@ -68,7 +68,7 @@ def runtime_known(experiment: Experiment) -> Refusals:
 def mode_served(experiment: Experiment) -> Refusals:
     """The runtime serves each mode."""
     runtime = experiment.serving_runtime
-    for speculation, fields in experiment.placed:
+    for speculation, fields in experiment.speculations_with_paths:
         mode = speculation.mode
         if mode not in runtime.modes:
             elsewhere = f"{mode} is served by {serving_in_words(mode)}"
@@ -76,10 +76,10 @@ def mode_served(experiment: Experiment) -> Refusals:
             yield Refusal(fields.mode, f"{serves}; {elsewhere}")
 
 
-def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, Fields, ModeSupport]]:
+def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, YamlPaths, ModeSupport]]:
     """Each speculation with its place in the file, and how the runtime serves its mode."""
     modes = experiment.serving_runtime.modes
-    for speculation, fields in experiment.placed:
+    for speculation, fields in experiment.speculations_with_paths:
         yield speculation, fields, modes[speculation.mode]
 
 
@@ -106,7 +106,7 @@ def models_of(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
     yield "models.target", "target", experiment.models.target
     if experiment.models.draft:
         yield "models.draft", "draft", experiment.models.draft
-    for speculation, fields in experiment.placed:
+    for speculation, fields in experiment.speculations_with_paths:
         if fields.draft and speculation.draft:
             yield fields.draft, "draft", speculation.draft
 
@@ -140,7 +140,7 @@ def models_known(experiment: Experiment) -> Refusals:
 
 
 def _family(experiment: Experiment) -> Refusals:
-    family = experiment.models.target.known.family
+    family = experiment.models.target.resolved_architecture.family
     for speculation, _, support in speculating(experiment):
         if family not in support.families:
             able = serving_in_words(speculation.mode)
@@ -151,11 +151,11 @@ def _family(experiment: Experiment) -> Refusals:
 
 
 def _kinds(experiment: Experiment) -> Refusals:
-    kind = experiment.models.target.known.kind
+    kind = experiment.models.target.resolved_architecture.kind
     if kind is not ModelKind.CAUSAL_LM:
         yield Refusal("models.target", f"is of kind {kind}; must be {ModelKind.CAUSAL_LM}")
     for speculation, field, draft in _drafted(experiment):
-        mode, kind = speculation.mode, draft.known.kind
+        mode, kind = speculation.mode, draft.resolved_architecture.kind
         needed = experiment.serving_runtime.modes[mode].draft
         if kind is not needed:
             yield Refusal(field, f"is of kind {kind}; mode {mode} needs {needed}")
@@ -169,7 +169,7 @@ def _pair(experiment: Experiment) -> Refusals:
     """
     target, one_family = experiment.models.target, experiment.serving_runtime.one_family
     for _, field, model in _drafted(experiment):
-        draft, wanted = model.known, target.known
+        draft, wanted = model.resolved_architecture, target.resolved_architecture
         if draft.trained_for not in (None, target.id, MIRRORS.get(target.id)):
             must = f"is trained for {draft.trained_for}; must be for the target, {target.id}"
             yield Refusal(field, must)
@@ -244,7 +244,7 @@ def _norms(experiment: Experiment) -> Refusals:
     if experiment.serving_runtime.takes_norm_before_residual:
         return
     for speculation, field, model in _drafted(experiment):
-        if model.known.norm_before_residual:
+        if model.resolved_architecture.norm_before_residual:
             served = runtimes_serving(speculation.mode)
             able = [name for name in served if RUNTIMES[name].takes_norm_before_residual]
             yield Refusal(
@@ -260,7 +260,7 @@ def _fixed(experiment: Experiment) -> Refusals:
         draft = speculation.draft or experiment.models.draft
         if draft is None:
             continue
-        kind, drafts = draft.known.kind, draft.known.drafts
+        kind, drafts = draft.resolved_architecture.kind, draft.resolved_architecture.drafts
         if drafts is None:
             if kind is ModelKind.DFLASH_DRAFT:
                 yield Refusal(

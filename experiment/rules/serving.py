@@ -61,7 +61,9 @@ def one_at_a_time(experiment: Experiment) -> Refusals:
     needs = "a job decodes one prompt at a time"
     benchmark = experiment.benchmark
     ones: dict[str, int | None] = {"serving.batch": experiment.serving.batch}
-    ones |= {fields.batch: s.batch for s, fields in experiment.placed if fields.batch}
+    ones |= {
+        fields.batch: s.batch for s, fields in experiment.speculations_with_paths if fields.batch
+    }
     ones["benchmark.concurrency"] = benchmark.concurrency
     for index, point in enumerate(benchmark.load or ()):
         if point.rate is not None:
@@ -78,7 +80,7 @@ def one_at_a_time(experiment: Experiment) -> Refusals:
 
 
 def _answers_fit(experiment: Experiment) -> Refusals:
-    """Of Medusa, whose answers have a length of their own, behind prompts of half of what fits.
+    """Refuses what is too long for Medusa, whose answers follow prompts of half of what fits.
 
     neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``: ``get_sample_inputs``.
     """
@@ -180,7 +182,7 @@ def _compiled_beside(experiment: Experiment) -> Refusals:
 
 
 def _memory(experiment: Experiment) -> Refusals:
-    serving, target = experiment.serving, experiment.models.target.known
+    serving, target = experiment.serving, experiment.models.target.resolved_architecture
     instance = experiment.capacity.instance
     used_devices = serving.tensor_parallel * serving.logical_core_size / instance.cores_per_device
     room = used_devices * instance.hbm_gib_per_device
@@ -189,9 +191,9 @@ def _memory(experiment: Experiment) -> Refusals:
     limit = f"{runtime.usable_memory:.0%} of the {room:g} GiB of device memory"
     # A baseline needs no more than the variants of its batch.
     all_variants = variants(experiment)
-    for speculation, fields in experiment.placed:
+    for speculation, fields in experiment.speculations_with_paths:
         variant = next(v for v in all_variants if v.speculation == speculation)
-        models = (target, *([variant.draft.known] if variant.draft else []))
+        models = (target, *([variant.draft.resolved_architecture] if variant.draft else []))
         weights = sum(model.checkpoint_gib for model in models)
         cache = sum(_cache_gib(variant, model) for model in models)
         sequences = f"{variant.batch} sequences of {serving.length} tokens"
@@ -223,8 +225,10 @@ def _cache_gib(variant: Variant, model: Architecture) -> float:
 
 
 def _length(experiment: Experiment) -> Refusals:
-    _, role, model = min(models_of(experiment), key=lambda entry: entry[2].known.max_length)
-    most = model.known.max_length
+    _, role, model = min(
+        models_of(experiment), key=lambda entry: entry[2].resolved_architecture.max_length
+    )
+    most = model.resolved_architecture.max_length
     if experiment.serving.length > most:
         yield Refusal(
             "serving.length", f"must be at most {most}, the context of the {role} {model.id}"

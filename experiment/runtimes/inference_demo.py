@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PROGRAM: Final = "inference_demo"
 
 ARTIFACT: Final = ("model.pt", "neuron_config.json", "weights")
-"""What a compiled model consists of. Without any of these, loading fails with an error that does
+"""Files of a compiled model. Without any of these, loading fails with an error that does
 not name it."""
 
 PREPARATIONS: Final[Mapping[str, int]] = {"prepare_draft.py": 1, "prepare_medusa.py": 1}

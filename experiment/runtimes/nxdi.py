@@ -38,7 +38,7 @@ DRAFT: Final = "draft"
 """Folder of an artifact with the configuration of its prepared draft. ``compile.sh`` makes it."""
 
 _HEADS: Final = {ModelKind.EAGLE_HEAD: "eagle", ModelKind.EAGLE3_HEAD: "eagle3"}
-"""What ``prepare_draft.py`` calls a kind of head."""
+"""Names of heads in ``prepare_draft.py``."""
 
 _FEATURE_GUIDE: Final = (
     "https://github.com/aws-neuron/aws-neuron-sdk/blob/81ce03ae261e12925e53437a0f690478e6366155/"
@@ -206,7 +206,7 @@ class Nxdi(Runtime):
 
 
 def _task(variant: Variant) -> tuple[str, ...]:
-    family = variant.experiment.models.target.known.family
+    family = variant.experiment.models.target.resolved_architecture.family
     return ("--model-type", family, "--task-type", "causal-lm", "run")
 
 

@@ -1,4 +1,4 @@
-"""What a runtime is: an image generation that compiles and serves on Trainium."""
+"""A runtime: an image generation that compiles and serves on Trainium."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ModeSupport:
     """How one runtime serves one mode."""
 
     draft: ModelKind | None
-    """What the draft must be; None for a mode that needs no draft model."""
+    """The draft's kind; None for a mode that needs no draft model."""
     families: frozenset[Family]
     """Target families whose model class can do it."""
     minimum_tokens: int
@@ -49,7 +49,7 @@ class ModeSupport:
     greedy_only: bool
     """Tokens are sampled greedily on the device, whatever temperature a request asks for."""
     unproven: frozenset[Family] = frozenset()
-    """Of these, families for which nobody has shown it on this image."""
+    """Families for which nobody has shown it on this image."""
     source: str = ""
     """Where the command line was read, as a link that does not move."""
     maximum_tokens: int | None = None
@@ -58,7 +58,7 @@ class ModeSupport:
     """The values of ``serving.tensor_parallel`` that it takes; None for any."""
     workload: Workload = Workload.SERVICE
     speculates_without: str | None = None
-    """What the runtime turns off where a variant speculates so, in words. A baseline has it."""
+    """A feature that the runtime turns off where a variant speculates so. A baseline has it."""
     may_keep_it: bool = False
     """Whether the file may choose to keep that."""
     undrafted: int = 0
@@ -123,7 +123,7 @@ class Runtime(ABC):
     """Whether a service may use a part of its claim's cores: the first ``tensor_parallel``."""
     preparation: Preparation = Preparation.COMPILE_JOB
     cached_at: Mapping[str, str] = field(default_factory=dict)
-    """Of a first start: folders of ``Paths.artifact``, each with the absolute path at which the
+    """Folders of ``Paths.artifact`` of a first start, each with the absolute path at which the
     image looks for it."""
     complete_environment: Mapping[str, str] = field(default_factory=dict)
     """Environment, beside the usual, of a start that finds its cache complete."""
@@ -152,7 +152,7 @@ class Runtime(ABC):
         return []
 
     def draft_version(self, variant: Variant) -> tuple[str, ...]:
-        """That script and its version, for the artifact's key."""
+        """The draft's script and its version, for the artifact's key."""
         return ()
 
     def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
@@ -171,14 +171,14 @@ class Runtime(ABC):
 
 
 def serve(experiment: Experiment, paths: Paths, port: int) -> tuple[str, ...]:
-    """What is served, under which name, and where."""
+    """Flags of the model, its name and its address."""
     name = experiment.models.target.id
     return ("vllm", "serve", paths.target, "--served-model-name", name, "--port", str(port))
 
 
 def tools(experiment: Experiment) -> tuple[str, ...]:
     """Flags for calls of tools, where the prompts have some: all services get them or none."""
-    parser = experiment.models.target.known.tool_parser
+    parser = experiment.models.target.resolved_architecture.tool_parser
     if not experiment.calls_tools or parser is None:
         return ()
     return ("--enable-auto-tool-choice", "--tool-call-parser", parser)

@@ -91,10 +91,12 @@ def draft_of(variant: Variant) -> Draft:
     One whose number of drafts was fixed when it was trained makes all of them in one pass.
     """
     model = variant.draft
-    if model is None or model.known.kind is not ModelKind.CAUSAL_LM:
-        return Draft(at_once=(model and model.known.drafts) or 1)
-    target = variant.experiment.models.target.known
-    return Draft(model.known.checkpoint_gib / target.checkpoint_gib / _ARTICLE_SHARE)
+    if model is None or model.resolved_architecture.kind is not ModelKind.CAUSAL_LM:
+        return Draft(at_once=(model and model.resolved_architecture.drafts) or 1)
+    target = variant.experiment.models.target.resolved_architecture
+    return Draft(
+        model.resolved_architecture.checkpoint_gib / target.checkpoint_gib / _ARTICLE_SHARE
+    )
 
 
 def prompts_of(experiment: Experiment, case: TestCase) -> tuple[Prompt, ...]:

@@ -41,7 +41,7 @@ def cell(
     records: Sequence[Record],
     *,
     alpha: float,
-    paid: Sequence[Record] = (),
+    billed: Sequence[Record] = (),
     point: LoadPoint | None = None,
     batch: int | None = None,
     objectives: Objectives | None = None,
@@ -51,10 +51,10 @@ def cell(
 ) -> Cell:
     """The cell of these records. ``rounds`` is how many a complete one has, 0 if nobody knows.
 
-    ``batch`` is how many sequences the variant decodes together. ``paid`` are the records with
+    ``batch`` is how many sequences the variant decodes together. ``billed`` are the records with
     those of attempts that failed and were measured again: of them is what is said of all together.
     """
-    paid = paid or records
+    billed = billed or records
     good = [record for record in records if record.succeeded]
     parts = [of_unit for (of_unit,) in grouping.units(good, planned=rounds > 0)]
     measures = {}
@@ -68,7 +68,7 @@ def cell(
     if sizes := Counter(size for record in good for size in _step_sizes(record)):
         mean = sum(size * count for size, count in sizes.items()) / sizes.total()
         steps = Steps(mean, _interval(tokens_per_step(parts), alpha), tuple(sorted(sizes.items())))
-    speed, speeds = _speed(paid, point), _interval(tokens_per_second(paid, point), alpha)
+    speed, speeds = _speed(billed, point), _interval(tokens_per_second(billed, point), alpha)
     requests = point.requests if point else 0
     missing = stopping.missing(records, requests, rounds)
     occupied = metrics.occupied_time(records)

@@ -85,21 +85,21 @@ def contrast(
     *,
     point: LoadPoint | None = None,
     planned: bool = True,
-    paid: Unit | None = None,
+    billed: Unit | None = None,
 ) -> Contrast:
     """Compares the requests of a cell with those of its baseline, unit by unit.
 
     What both sides of a unit share cancels. Where requests name their prompts, the unit is a prompt
-    in a round. ``planned``: whether they were to be measured in rounds. ``paid``: both sides with
+    in a round. ``planned``: whether they were to be measured in rounds. ``billed``: both sides with
     what they did in turns that failed and were measured again.
     """
-    paid = paid or (records, baseline)
-    lengths = _of_all(paid, metrics.served_tokens, metrics.answers)
+    billed = billed or (records, baseline)
+    lengths = _of_all(billed, metrics.served_tokens, metrics.answers)
     together = answered = None
     if Question.COST in questions(point):
-        together = _per_second(paid, metrics.served_tokens)
+        together = _per_second(billed, metrics.served_tokens)
         if together and lengths and _differ(lengths, named=names_prompts(records, baseline)):
-            answered = _per_second(paid, metrics.answers)
+            answered = _per_second(billed, metrics.answers)
     sent = sendings(records, baseline) if names_prompts(records, baseline) else None
     units = grouping.units(records, baseline, planned=planned)
 
@@ -135,14 +135,14 @@ def _differ(lengths: Estimate, *, named: bool) -> bool:
     return interval.low > 1 + MARGIN or interval.high < 1 / (1 + MARGIN)
 
 
-def _per_second(paid: Unit, amount: Total) -> Estimate | None:
+def _per_second(billed: Unit, amount: Total) -> Estimate | None:
     """The ratio of both sides' ``amount`` a second of all requests together.
 
     Where attempts failed it is as unsure as if two more had: what happens seldom shows too little
     scatter in a run that missed some.
     """
-    ratio = _of_all(paid, amount, metrics.request_time)
-    attempts = ({(record.run, record.round, record.attempt) for record in side} for side in paid)
+    ratio = _of_all(billed, amount, metrics.request_time)
+    attempts = ({(record.run, record.round, record.attempt) for record in side} for side in billed)
     failed = max(len(of_side) - len({key[:2] for key in of_side}) for of_side in attempts)
     if ratio is None or not failed:
         return ratio

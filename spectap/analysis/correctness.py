@@ -227,9 +227,9 @@ def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
     elif 0.5 ** sum(share > 0 for share in pair.baseline) > level:
         outcome = f"{check.baseline} passes too seldom to find any fall."
     return (
-        f"{check.variant}'s {check.right} in {wording.rate(rate, bounds(pair.variant))} of "
+        f"{check.variant}'s {check.right} in {wording.share(rate, bounds(pair.variant))} of "
         f"{pair.prompts:,} {check.noun}, {check.baseline}'s in "
-        f"{wording.rate(baseline_rate, bounds(pair.baseline))}: "
+        f"{wording.share(baseline_rate, bounds(pair.baseline))}: "
         f"{wording.points(rate - baseline_rate)} percentage points "
         f"(95 % interval {low} to {high}). {outcome}"
     )

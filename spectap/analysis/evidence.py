@@ -119,17 +119,17 @@ class Evidence:
     """Of each compared cell that something can be said of."""
     obstacles: Mapping[CellKey, Verdict]
     """Why nothing can be said of the others."""
-    paid: Cells
+    billed: Cells
     """What each cell's time and tokens together are of: attempts that failed by themselves and were
     measured again, too."""
     unsteadiness: Unsteadiness | None
     """Of a run whose variants were measured one after another, and whose controls show it."""
 
     def sides(
-        self, key: CellKey, baseline: str, *, paid: bool = False
+        self, key: CellKey, baseline: str, *, billed: bool = False
     ) -> tuple[Sequence[Record], Sequence[Record]]:
         """The records of a cell, and those of a baseline at its test case and load."""
-        cells = self.paid if paid else self.by_cell
+        cells = self.billed if billed else self.by_cell
         return cells[key], cells[key.for_variant(baseline)]
 
     def widened(self, variant: str, baseline: str, ratio: Estimate) -> Estimate:
@@ -214,12 +214,12 @@ def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness 
         for record in plan.repeated
         if (attempt := _attempt(record, plan)) in failed and attempt[1:] in turns
     ]
-    paid = grouping.by_cell([*records, *again])
+    billed = grouping.by_cell([*records, *again])
     cells = {
         key: cell(
             key,
             by_cell.get(key, ()),
-            paid=paid.get(key, ()),
+            billed=billed.get(key, ()),
             alpha=plan.alpha,
             point=plan.points[key.load],
             batch=plan.batches.get(key.variant),
@@ -237,12 +237,12 @@ def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness 
         or (obstacle := claims.UNCONTROLLED if plan.isolated and not unsteadiness else None)
         or (obstacle := None if plan.known else _recorded_apart(by_cell, cells, key, baseline))
     }
-    evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, paid, unsteadiness)
+    evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, billed, unsteadiness)
     contrasts = {
         key: contrast(
             by_cell[key],
             by_cell[baseline],
-            paid=evidence.sides(key, baseline.variant, paid=True),
+            billed=evidence.sides(key, baseline.variant, billed=True),
             point=plan.points[key.load],
             planned=plan.known,
         ).mapped(partial(evidence.widened, key.variant, baseline.variant))

@@ -170,8 +170,8 @@ def _of_classes(evidence: Evidence) -> Iterator[Overall]:
                 if len(keys) < 2:
                     continue
                 sides = {key.case: evidence.sides(key, baseline) for key in keys}
-                paid = {key.case: evidence.sides(key, baseline, paid=True) for key in keys}
-                answers = overall(sides, paid=paid, point=point)
+                billed = {key.case: evidence.sides(key, baseline, billed=True) for key in keys}
+                answers = overall(sides, billed=billed, point=point)
                 speed, cost = (
                     evidence.widened(variant, baseline, answer).interval(plan.alpha)
                     if (answer := answers.get(question))
@@ -184,18 +184,17 @@ def _of_classes(evidence: Evidence) -> Iterator[Overall]:
 def overall(
     sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]],
     *,
-    paid: Mapping[str, tuple[Sequence[Record], Sequence[Record]]] | None = None,
+    billed: Mapping[str, tuple[Sequence[Record], Sequence[Record]]] | None = None,
     point: LoadPoint | None = None,
 ) -> dict[Question, Estimate]:
     """To each question the answer over test cases: the geometric mean of their ratios.
 
-    ``sides`` has each one's cell and baseline, ``paid`` with what was measured again; ``point`` is
-    the load of all. A round is a unit with
-    all its test cases: what differs from round to round may differ for all of them. A test case
-    counts once, however many rounds it has.
+    ``sides`` has each one's cell and baseline, ``billed`` with what was measured again; ``point``
+    is the load of all. A round is a unit with all its test cases: what differs from round to round
+    may differ for all of them. A test case counts once, however many rounds it has.
     """
     speed = _over(sides, contrasts.speed_up, geometric_mean)
-    cost = _over(paid or sides, contrasts.sums, contrasts.ratio_of_ratios)
+    cost = _over(billed or sides, contrasts.sums, contrasts.ratio_of_ratios)
     answers = zip(Question, (speed, cost), strict=True)
     asked = contrasts.questions(point)
     return {question: answer for question, answer in answers if answer and question in asked}

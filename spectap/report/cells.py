@@ -135,7 +135,7 @@ def _steps(cell: Cell) -> str:
 def _good(cell: Cell) -> str:
     if cell.goodput is None:
         return wording.MISSING
-    return wording.rate(cell.goodput.share, None) + ("" if cell.goodput.met else "!")
+    return wording.share(cell.goodput.share, None) + ("" if cell.goodput.met else "!")
 
 
 def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
@@ -150,7 +150,7 @@ def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
 def _goodput(cell: Cell) -> tuple[str, str]:
     if cell.goodput is None:
         return wording.MISSING, wording.MISSING
-    share = wording.rate(cell.goodput.share, cell.goodput.interval)
+    share = wording.share(cell.goodput.share, cell.goodput.interval)
     return share, "kept" if cell.goodput.met else "missed"
 
 

@@ -32,8 +32,8 @@ def correctness(summary: Summary) -> Table:
         name = f"{check.check} ({check.evaluation})" if check.evaluation else check.check
         labels = (check.test_case or wording.MISSING, name, check.variant)
         rates = (
-            wording.rate(check.baseline_rate, check.baseline_interval),
-            wording.rate(check.rate, check.rate_interval),
+            wording.share(check.baseline_rate, check.baseline_interval),
+            wording.share(check.rate, check.rate_interval),
         )
         low, high = map(wording.points, check.difference_interval)
         values = (

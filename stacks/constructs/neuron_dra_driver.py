@@ -9,7 +9,7 @@ from constructs import Construct, IDependable
 CHART: Final = "public.ecr.aws/neuron/neuron-helm-chart"
 CHART_VERSION: Final = "1.10.0"
 DRIVER_VERSION: Final = "1.2"
-"""That the chart contains. It serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
+"""Version in the chart. It serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
 
 
 class NeuronDraDriver(Construct):

@@ -1,4 +1,4 @@
-"""What any node of Amazon Linux 2023 is told at its start."""
+"""Start-up settings of any node of Amazon Linux 2023."""
 
 from typing import Final
 

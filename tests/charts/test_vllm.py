@@ -87,7 +87,7 @@ def _speculation(variant: Variant) -> Iterator[tuple[str, dict[str, Any]]]:
         {runtime.config_key: override} if runtime.config_key else override,
     )
     # A head is served as it was prepared, which is a part of the artifact.
-    is_head = variant.draft.known.kind is not ModelKind.CAUSAL_LM
+    is_head = variant.draft.resolved_architecture.kind is not ModelKind.CAUSAL_LM
     published = f"/models/{variant.draft.id}/{variant.draft.revision}"
     largest = max(each.window or 0 for each in variants(experiment))
     settings = {

@@ -120,8 +120,10 @@ def test_pasted_below_a_model_it_loads(tmp_path: Path) -> None:
     mine = draft.replace("Qwen/Qwen3-1.7B", "example/mine") + add_model(folder) + "\n"
     experiment = parse(ARTICLE_TEXT.replace(draft, mine), "mine.yaml")
     assert experiment.models.draft is not None
-    assert experiment.models.draft.known.hidden == 1024
-    assert experiment.models.draft.known.checkpoint_gib == 0.0098  # of one of both forms
+    assert experiment.models.draft.resolved_architecture.hidden == 1024
+    assert (
+        experiment.models.draft.resolved_architecture.checkpoint_gib == 0.0098
+    )  # of one of both forms
     assert f"# from {folder / 'config.json'}\n" in mine
     # A pointer of Git LFS, of a clone without the weights.
     checkpoint(tmp_path, config, model__safetensors=b"version https://git-lfs.github.com/spec/v1")

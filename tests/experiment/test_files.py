@@ -81,7 +81,7 @@ def test_an_editor_marks_bad_values_where_they_stand(
 def test_a_known_model_fits_its_family_and_a_head_its_target(model: str) -> None:
     known = KNOWN_MODELS[model]
     if commit := REVISIONS.get(model):
-        assert Model(id=model, revision=commit).known is known
+        assert Model(id=model, revision=commit).resolved_architecture is known
     for family, vocabulary in {"qwen3": 151936, "llama": 128256}.items():
         if re.search(family, model, re.IGNORECASE):
             assert known.vocabulary == vocabulary

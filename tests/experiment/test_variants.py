@@ -142,7 +142,7 @@ def test_names_of_a_sweep_fit_and_are_distinct_whatever_the_case(
         batches=tuple(batches) if batches else None,
         at_most_usd=1,
     )
-    names = [speculation.name.lower() for speculation, _ in sweep.placed]
+    names = [speculation.name.lower() for speculation, _ in sweep.with_paths]
     assert len(set(names)) == len(drafts or "1") * len(windows) * len(batches or "1")
     for name in names:
         assert not re.match(r"base(-batch-\d+)?$", name)

@@ -69,14 +69,16 @@ def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
 def test_what_failed_and_was_measured_again_is_in_the_cost_alone() -> None:
     speculative, base = paced(0.5, [1.0, 1.1, 0.9]), paced(1.0, [1.0, 1.1, 0.9])
     hung = [replace(r, error="stalled", output_tokens=None, end=40) for r in speculative[:1]]
-    paid = [*speculative, *hung, *speculative[1:4]], [*base, *base[:4]]
-    again = contrasts.contrast(speculative, base, paid=paid)
+    billed = [*speculative, *hung, *speculative[1:4]], [*base, *base[:4]]
+    again = contrasts.contrast(speculative, base, billed=billed)
     # 15 answers of 8 tokens in 40 + 37.5 s, against 16 in 80 s.
     cost = again.answers[Question.COST].log
     assert math.exp(cost) == pytest.approx(15 / 77.5 / (16 / 80))
     assert math.exp(again.answers[Question.SPEED].log) == pytest.approx(2)
     sides = dict.fromkeys("ab", (speculative, base))
-    assert overall(sides, paid=dict.fromkeys("ab", paid))[Question.COST].log == pytest.approx(cost)
+    assert overall(sides, billed=dict.fromkeys("ab", billed))[Question.COST].log == pytest.approx(
+        cost
+    )
 
 
 @pytest.mark.parametrize(
