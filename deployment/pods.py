@@ -36,13 +36,15 @@ def reason(api: Api, pod: V1Pod) -> str | None:
         )
     container = working(pod)
     why_not = why(pod, events.items, last_line(api, pod, container) if container else "")
-    failed = _failed_container(pod)
+    meaning = ""
     try:
-        meaning = failed and compile_errors.meaning(log(api, pod, failed[0], _SEARCHED, failed[2]))
+        if failed := _failed_container(pod):
+            text = log(api, pod, failed[0], _SEARCHED, previous=failed[2])
+            meaning = compile_errors.meaning(text)
     except Unreachable:
         raise
     except DeploymentError:
-        meaning = ""
+        pass  # a log that cannot be read
     return ". ".join(filter(None, (why_not, meaning)))
 
 
@@ -84,7 +86,7 @@ def restarts(pod: V1Pod) -> int:
     return max((status.restart_count for status in statuses(pod)), default=0)
 
 
-def log(api: Api, pod: V1Pod, container: str, lines: int, previous: bool = False) -> str:
+def log(api: Api, pod: V1Pod, container: str, lines: int, *, previous: bool = False) -> str:
     """The last lines; empty if there is no log to be had."""
     with kubernetes_errors():
         try:
@@ -119,7 +121,7 @@ def last_words(api: Api, pod: V1Pod, lines: int = 10) -> str:
     if failed is None:
         return f"{pod.metadata.name} ended: {pod.status.reason or pod.status.phase}"
     container, code, is_previous = failed
-    text = log(api, pod, container, _SEARCHED, is_previous).rstrip()
+    text = log(api, pod, container, _SEARCHED, previous=is_previous).rstrip()
     begin = f"{pod.metadata.name}, container {container}, ended with status {code}"
     last = [f"  {line}" for line in text.splitlines()[-lines:]]
     return "\n".join(filter(None, [begin, *last, compile_errors.meaning(text)]))

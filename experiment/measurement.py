@@ -27,6 +27,7 @@ from spectap.config import Objectives, Structure
 from spectap.load import sets
 from spectap.load_points import Rounds
 from spectap.prompt import Prompt
+from spectap.protocol import EndpointType
 
 MOST_ROUNDS: Final = 100
 
@@ -230,8 +231,8 @@ class Benchmark(Strict):
         "slows a service for minutes is in their scatter. With few test cases 10 minutes for each "
         "round after the first. 0: no pause.",
     )
-    endpoint_type: load_points.EndpointType = Field(
-        load_points.EndpointType.CHAT,
+    endpoint_type: EndpointType = Field(
+        EndpointType.CHAT,
         description="chat: /v1/chat/completions, with the model's chat template. completions: "
         "/v1/completions, which takes a prompt's text as it is; the built-in driver sends all.",
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -19,6 +18,7 @@ from pydantic import (
 )
 
 from spectap import wording
+from spectap.protocol import EndpointType
 
 MINIMUM_INPUT_TOKENS: Final = 41
 """The shortest mean prompt, in tokens of Llama's tokenizer: the minimum that llmperf itself names
@@ -163,13 +163,6 @@ class Rounds(Model):
         if self.fixed:
             return f"{self.at_most} round" + ("" if self.at_most == 1 else "s")
         return f"{self.at_least} to {self.at_most} rounds"
-
-
-class EndpointType(StrEnum):
-    """OpenAI's API that requests go to."""
-
-    CHAT = "chat"
-    COMPLETIONS = "completions"
 
 
 class Load(Model):

@@ -4,16 +4,31 @@ No pydantic here: the built-in driver starts for each turn, and importing pydant
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Final
 
-CHAT: Final = "chat"
-PATHS: Final = {CHAT: "chat/completions", "completions": "completions"}
-"""Below ``/v1``, by the load's ``endpoint_type``."""
+
+class EndpointType(StrEnum):
+    """OpenAI's API that requests go to."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
 
 
-def prompt_fields(endpoint_type: str, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+PATHS: Final = {
+    EndpointType.CHAT: "chat/completions",
+    EndpointType.COMPLETIONS: "completions",
+}
+"""Below ``/v1``."""
+
+
+def prompt_fields(
+    endpoint_type: EndpointType, messages: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """The part of a request that is the prompt: ``messages``, or the text of the last of them."""
-    return {"messages": messages} if endpoint_type == CHAT else {"prompt": messages[-1]["content"]}
+    if endpoint_type is EndpointType.CHAT:
+        return {"messages": messages}
+    return {"prompt": messages[-1]["content"]}
 
 
 def message(choice: Mapping[str, Any]) -> Mapping[str, Any]:

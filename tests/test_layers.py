@@ -14,7 +14,7 @@ CONTRACT: Final = frozenset(
     f"spectap.{name}"
     for name in (
         *("names", "metrics", "config", "load_points", "palette", "errors", "published"),
-        *("printing", "prompt", "load.sets", "wording"),
+        *("printing", "prompt", "protocol", "load.sets", "wording"),
     )
 )
 """What others share with the benchmark. It needs no package that ``requirements.txt`` lacks."""

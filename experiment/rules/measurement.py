@@ -12,7 +12,8 @@ from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.config import Structure
-from spectap.load_points import MINIMUM_INPUT_TOKENS, EndpointType
+from spectap.load_points import MINIMUM_INPUT_TOKENS
+from spectap.protocol import EndpointType
 from spectap.published import OF_BASELINES, Figure
 
 MOST_CELLS: Final = 150

@@ -30,9 +30,10 @@ from spectap.endpoint import health
 from spectap.errors import ConfigError, EndpointError, problems
 from spectap.ledger import read_attempts
 from spectap.load import cases, sets
-from spectap.load_points import MINIMUM_INPUT_TOKENS, EndpointType, Load, LoadPoint
+from spectap.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
 from spectap.names import LEDGER, MEASURE
 from spectap.printing import printable
+from spectap.protocol import EndpointType
 from spectap.run.taps import Patience
 from spectap.tap.tap import STALL_SECONDS
 

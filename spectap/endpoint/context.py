@@ -15,10 +15,10 @@ import aiohttp
 import orjson
 
 from spectap.endpoint.health import content, open_session, root
-from spectap.load_points import EndpointType, Load
+from spectap.load_points import Load
 from spectap.printing import printable
 from spectap.prompt import Prompt
-from spectap.protocol import prompt_fields
+from spectap.protocol import EndpointType, prompt_fields
 
 _ONE_TRY_SECONDS: Final = 60
 _CONCURRENCY: Final = 8

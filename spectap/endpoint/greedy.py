@@ -65,11 +65,12 @@ async def compare(
     }
     if not compared:
         return divergences
+    path = protocol.PATHS[config.load.endpoint_type]
     async with open_session(_TIMEOUT_SECONDS) as session:
         for case in config.test_cases:
             body = _body(config, case, prompts.get(case.name, ()))
             asking = (
-                _ask(session, url, body | {"model": config.models[name]})
+                _ask(session, f"{url}/{path}", body | {"model": config.models[name]})
                 for name, url in config.endpoints.items()
             )
             if config.alternate:
@@ -119,15 +120,12 @@ def _body(config: Config, case: TestCase, prompts: Sequence[Prompt]) -> dict[str
     }
 
 
-async def _ask(
-    session: aiohttp.ClientSession, endpoint: str, body: Mapping[str, Any]
-) -> _Answer | None:
+async def _ask(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]) -> _Answer | None:
     """None where there is no answer, or none of the shape of OpenAI's.
 
     vLLM says an answer's tokens if it is asked for them (``return_token_ids``, vLLM 0.10.2 and
     later). Servers that refuse the field are asked again without it.
     """
-    url = f"{endpoint}/{protocol.PATHS['chat' if 'messages' in body else 'completions']}"
     try:
         for more in ({"return_token_ids": True}, {}):
             async with session.post(url, json={**body, **more}) as response:

@@ -25,7 +25,7 @@ import aiohttp
 
 from spectap.load.requests import Reply, Request, requests_of
 from spectap.names import BEYOND_HEADER, DUE_HEADER
-from spectap.protocol import CHAT, PATHS
+from spectap.protocol import PATHS, EndpointType
 
 CLOSED: Final = "closed-loop"
 OPEN: Final = "open-loop"
@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--prompts", type=Path, help="prompts to send as they are, in JSON lines")
     parser.add_argument("--rate", type=float, help="requests a second, in place of a concurrency")
     parser.add_argument("--seed", default="", help="of the times at which requests are sent")
-    parser.add_argument("--endpoint-type", choices=PATHS, default=CHAT)
+    parser.add_argument("--endpoint-type", type=EndpointType, default=EndpointType.CHAT)
     parser.add_argument("--answers", type=Path, help="takes the whole answers, in JSON lines")
     return parser
 

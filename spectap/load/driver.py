@@ -15,8 +15,9 @@ from spectap.config import TestCase
 from spectap.errors import LoadError
 from spectap.load import builtin, llmperf
 from spectap.load.llmperf import Installation
-from spectap.load_points import EndpointType, Load, LoadPoint
+from spectap.load_points import Load, LoadPoint
 from spectap.prompt import Prompt
+from spectap.protocol import EndpointType
 
 LOG: Final = "driver.log"
 

@@ -9,7 +9,7 @@ from typing import Final
 from spectap import wording
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Answer, Summary
-from spectap.load_points import EndpointType
+from spectap.protocol import EndpointType
 from spectap.record import Record
 from spectap.report import advice, cells, phrases, published, quality, verdicts
 from spectap.report.results import Results

@@ -16,9 +16,9 @@ from spectap.errors import ConfigError, RunError
 from spectap.journal import write_whole
 from spectap.load import sets
 from spectap.load.sets import LoadedSet
-from spectap.load_points import EndpointType
 from spectap.names import PROMPTS
 from spectap.prompt import LeftOut, Prompt, UsedSet
+from spectap.protocol import EndpointType
 from spectap.run.folder import writing
 
 _NOTED: Final = TypeAdapter(tuple[UsedSet, ...])
