@@ -11,7 +11,7 @@ from typing import Any
 import aws_cdk as cdk
 import cdk8s
 
-from charts.llmperf import prompt_assets
+from charts.benchmark import prompt_assets
 from charts.manifests import charts
 from charts.names import Deployed
 from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
@@ -53,7 +53,7 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
         f"{name}-serving",
         experiment=experiment,
         cluster=cluster.cluster,
-        benchmark_directory=str(ROOT / "spectap"),
+        benchmark_directory=str(ROOT / "packages" / "spectap"),
         **shared(),
     )
     # A destroy goes in reverse: workloads, then the driver and its nodes, then the cluster.

@@ -5,7 +5,7 @@ from typing import Final
 from cdk8s import Chart
 
 from charts import pods
-from charts.llmperf import endpoint
+from charts.benchmark import endpoint
 from charts.names import Component, ServiceAccount, quality_job
 from charts.scripts import Scripts
 from experiment.images import PYTHON, pinned

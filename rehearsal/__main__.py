@@ -1,4 +1,4 @@
-"""``python -m rehearsal [--vllm] [EXPERIMENT]``: the whole experiment on this machine.
+"""``python -m rehearsal [EXPERIMENT]``: the whole experiment on this machine.
 
 Exit status: 0 on success; 1 on a failure, which the last lines explain (if it is that of a sweep's
 index, after the report of the others); 2 for wrong arguments; 128 + n if signal n ended it. No
@@ -12,26 +12,22 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from deployment.console import Console
 from experiment import DEFAULT_FILE, ExperimentError
+from operations.console import Console
 from rehearsal import RehearsalError
-from rehearsal.golden.endpoints import GOLDEN
+from rehearsal.endpoints import GOLDEN
 from rehearsal.indexes import Faults
 from rehearsal.processes import Interrupted, ProcessError, interruptible
 from rehearsal.rehearse import STAGES, rehearse
-from rehearsal.setting import Layout
-from rehearsal.vllm.endpoints import VLLM
+from rehearsal.setting import Endpoints, Layout
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
 
-def main() -> int:
-    """Rehearses; returns the exit status."""
+def main(endpoints: Endpoints = GOLDEN) -> int:
+    """Rehearses with stand-ins for the vLLM services; returns the exit status."""
     parser = argparse.ArgumentParser(prog="rehearsal", description=__doc__)
     parser.add_argument("experiment", nargs="?", default=DEFAULT_FILE)
-    parser.add_argument(
-        "--vllm", action="store_true", help="real vLLM on the CPU in place of golden endpoints"
-    )
     for option, effect in (
         ("--kill", "kill the first attempt at this index of a sweep in the middle"),
         ("--break", "start no server for this index of a sweep; of jobs, leave no output"),
@@ -41,7 +37,6 @@ def main() -> int:
         )
     arguments = parser.parse_args()
     faults = Faults(frozenset(arguments.kill), frozenset(getattr(arguments, "break")))
-    endpoints = VLLM if arguments.vllm else GOLDEN
     console = Console(STAGES + endpoints.stages)
     try:
         with interruptible():

@@ -27,6 +27,7 @@ from rehearsal.pod.as_process import BenchmarkProcess, as_process
 from rehearsal.pod.manifest import IndexedJob, read_indexed_job
 from rehearsal.processes import Process, ProcessError, await_health, reason, running, text
 from rehearsal.setting import BENCHMARK_SECONDS, RECORDED_OUTPUT, Outcome, Servers, Setting
+from spectap import golden
 from spectap.names import (
     INFERENCE_DEMO,
     INFERENCE_DEMO_LOG,
@@ -37,7 +38,7 @@ from spectap.names import (
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
 """Kubernetes gives it to each container of an Indexed Job's pods."""
-RECORDED: Final = Path(__file__).with_name("recorded")
+RECORDED: Final = Path(golden.__file__).with_name("jobs")
 """Reports and logs as ``inference_demo`` writes them, by mode. No device made their figures."""
 
 _START_SECONDS: Final = "START_SECONDS"

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from charts.names import benchmark_pod, bucket_name
-from deployment.console import Console
 from experiment import ACCOUNT_PLACEHOLDER, Experiment, load
 from experiment.runtimes import Workload
 from experiment.variants import variants
+from operations.console import Console
 from rehearsal import RehearsalError
 from rehearsal.aws import checks
 from rehearsal.aws.client import Aws, embedded_aws
@@ -46,7 +46,7 @@ def rehearse(
     if are_jobs and not endpoints.plays_jobs:
         mode = experiment.speculations[0].mode
         raise RehearsalError(
-            f"mode {mode} runs as a job, which no vLLM can play: rehearse {file} without --vllm"
+            f"mode {mode} runs as a job, which no vLLM can play: use make rehearse"
         )
     with contextlib.ExitStack() as stack:
         stack.enter_context(_alone(layout))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deployment.console import Console
 from experiment import Experiment
+from operations.console import Console
 from rehearsal.aws.client import Aws
 from rehearsal.pod.manifest import IndexedJob
 from spectap.config import Config, TestCase

@@ -6,13 +6,20 @@ from typing import Final
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from charts.llmperf import cost
+from charts.benchmark import cost
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
-from spectap import metrics, wording
-from stacks import curves
+from spectap import wording
+from spectap.metrics import (
+    END_TO_END_LATENCY,
+    METRICS,
+    TIME_PER_OUTPUT_TOKEN,
+    TOKENS_PER_STEP,
+    TTFT,
+)
+from stacks import metrics
 from stacks.regions import dashboard_name
 
 # A dashboard is 24 units wide.
@@ -27,9 +34,9 @@ _WIDGETS_PER_DASHBOARD: Final = 500
 _OVERVIEW_WIDGETS: Final = 5
 
 _FIGURES: Final = (
-    (3, metrics.END_TO_END_LATENCY),
-    (4, metrics.TIME_PER_OUTPUT_TOKEN),
-    (5, metrics.TTFT),
+    (3, END_TO_END_LATENCY),
+    (4, TIME_PER_OUTPUT_TOKEN),
+    (5, TTFT),
 )
 """The article's figures, by number."""
 
@@ -100,7 +107,7 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
     graphs: list[cloudwatch.IWidget] = [
         _graph(
             title,
-            [curves.node(experiment, name, statistic) for name in series],
+            [metrics.node(experiment, name, statistic) for name in series],
             axis=axis,
             width=_THIRD,
             stacked=axis == "bytes",
@@ -123,7 +130,7 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
             _graph(
                 f"Figure {number}. {metric.title}{at}",
                 [
-                    curves.measured(
+                    metrics.measured(
                         metric, variant, case, points[0], label=f"{case.structure}, {variant.name}"
                     )
                     for case in headlines
@@ -139,11 +146,11 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
         _graph(
             "Decoding speed-up of every test case: time per output token, baseline over variant",
             [
-                curves.speed_up(
+                metrics.speed_up(
                     variant,
                     case,
                     point,
-                    label=curves.named(variant, point, f"{case.name}, {variant.name}"),
+                    label=metrics.named(variant, point, f"{case.name}, {variant.name}"),
                 )
                 for case in cases
                 for point in points
@@ -176,17 +183,17 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
         *(
             _graph(
                 metric.title,
-                [curves.measured(metric, variant, case, point) for variant, point in cells],
+                [metrics.measured(metric, variant, case, point) for variant, point in cells],
                 axis=metric.axis,
                 width=_QUARTER,
                 bars=bars,
             )
-            for metric in metrics.METRICS
-            if metric is not metrics.TOKENS_PER_STEP or experiment.shows_steps(case)
+            for metric in METRICS
+            if metric is not TOKENS_PER_STEP or experiment.shows_steps(case)
         ),
         _graph(
             "Decoding speed-up over the baseline",
-            [curves.speed_up(v, case, point) for v, point in cells if v.baseline is not None],
+            [metrics.speed_up(v, case, point) for v, point in cells if v.baseline is not None],
             axis="times",
             width=_QUARTER,
             break_even=1,
@@ -194,8 +201,8 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
         ),
     ]
     for title, curve, at_a_rate in (
-        ("USD per million output tokens", curves.cost_per_million_tokens, False),
-        ("Output tokens per second in flight", curves.tokens_per_second_in_flight, True),
+        ("USD per million output tokens", metrics.cost_per_million_tokens, False),
+        ("Output tokens per second in flight", metrics.tokens_per_second_in_flight, True),
     ):
         if values := [curve(v, case, point) for v, point in cells if bool(point.rate) is at_a_rate]:
             # Over the whole range, as the report has it; a graph would show each turn.

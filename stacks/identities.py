@@ -7,7 +7,7 @@ from aws_cdk import ArnFormat, FileAssetPackaging, Stack
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 
-from charts.llmperf import prompt_assets
+from charts.benchmark import prompt_assets
 from charts.names import (
     COMPILED_PREFIX,
     MODELS_PREFIX,

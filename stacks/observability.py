@@ -21,7 +21,7 @@ from experiment.cost import guard_hours
 from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.config import Structure
-from stacks import curves
+from stacks import metrics
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
 
 IDLE_PERIOD_MINUTES: Final = 5
@@ -104,7 +104,7 @@ class ObservabilityStack(Stack):
         period = Duration.minutes(IDLE_PERIOD_MINUTES)
         self._alarm(
             "NodeIdle",
-            curves.node(experiment, "node_neuroncore_utilization", "Maximum", period=period),
+            metrics.node(experiment, "node_neuroncore_utilization", "Maximum", period=period),
             _BELOW,
             1,
             experiment.alerts.idle_minutes // IDLE_PERIOD_MINUTES,
@@ -117,7 +117,7 @@ class ObservabilityStack(Stack):
             self._alarm_on_late_guard(experiment)
         self._alarm(
             "MemoryErrors",
-            curves.node(experiment, "node_neurondevice_hw_ecc_events_total", "Sum"),
+            metrics.node(experiment, "node_neurondevice_hw_ecc_events_total", "Sum"),
             cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             0,
             alarm_name=f"{name}-ecc-errors",
@@ -139,7 +139,7 @@ class ObservabilityStack(Stack):
             return
         self._alarm(
             "GuardLate",
-            curves.node(experiment, "node_neuroncore_utilization", "SampleCount", period=period),
+            metrics.node(experiment, "node_neuroncore_utilization", "SampleCount", period=period),
             cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             0,
             periods,
@@ -162,7 +162,7 @@ class ObservabilityStack(Stack):
                 continue
             self._alarm(
                 f"SpeculationLostItsBenefit{variant.name}",
-                curves.speed_up(variant, case, point, period=Duration.minutes(15)),
+                metrics.speed_up(variant, case, point, period=Duration.minutes(15)),
                 _BELOW,
                 minimum,
                 alarm_name=f"{experiment.name}-speculation-lost-its-benefit-{variant.name}",

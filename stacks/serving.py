@@ -11,7 +11,6 @@ from cdk8s import App as Cdk8sApp
 from cdk8s import Chart
 from constructs import Construct, IDependable
 
-from charts.indexes import run_id
 from charts.manifests import charts
 from charts.names import (
     Deployed,
@@ -23,6 +22,7 @@ from charts.names import (
     quality_job,
     stopper_arn,
 )
+from charts.sweep_job import run_id
 from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.names import RESULTS_PREFIX, VARIANTS

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import textwrap
 from typing import Any
 
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
@@ -26,14 +25,6 @@ class TemplateSnapshot(TextSnapshot):
 
     def serialize(self, data: Any, **_: Any) -> str:
         return laid_out(data) + "\n"
-
-
-def folded(text: str) -> str:
-    """``text`` with each longer line on several."""
-    return "\n".join(
-        line if len(line) <= WIDTH else textwrap.fill(line, WIDTH, subsequent_indent="    ")
-        for line in text.split("\n")
-    )
 
 
 def digest(text: str) -> str:

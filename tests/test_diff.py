@@ -13,9 +13,9 @@ import pytest
 from charts.manifests import charts
 from charts.names import Deployed
 from experiment.loader import parse
-from scripts import diff, effects
-from scripts.effects import DiffWarning
 from tests.experiment.files import ARTICLE_TEXT, edited
+from tools import diff, effects
+from tools.effects import DiffWarning
 
 EXPERIMENT: Final = "experiments/article.yaml"
 OLD: Final = "experiments/old.yaml"

@@ -11,8 +11,8 @@ import pytest
 
 from experiment import Experiment, images
 from experiment.variants import variants
-from scripts import digests
 from tests.synthesis import render
+from tools import digests
 
 DIGEST = f"sha256:{'a1' * 32}"
 TOKEN = "anybodys"

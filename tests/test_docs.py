@@ -9,13 +9,14 @@ from typing import Final
 
 import pytest
 
-from scripts import reference
 from spectap.__main__ import main as spectap
 from tests.synthesis import ROOT
 from tests.test_makefile import ACCOUNT_COMMANDS
+from tools import reference
 
 DOCUMENTS: Final = [
-    *(ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "spectap/README.md")),
+    *(ROOT / name for name in ("README.md", ".github/SECURITY.md", "CHANGELOG.md")),
+    *(ROOT / "packages" / "spectap" / name for name in ("README.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 EACH: Final = pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_commands_of_spectap_take_the_options(
         for piece in code(document)
         for called in re.findall(r"(?:-m )?\bspectap ([a-z]+)( .*|$)", piece, re.M)
     ]
-    for page in ("docs/tap.md", "spectap/README.md"):
+    for page in ("docs/tap.md", "packages/spectap/README.md"):
         cells = re.findall(r"^\| (`--.*?) \| ", text(ROOT / page), re.M)
         assert cells
         named.append(("measure", " ".join(cells)))
@@ -137,8 +138,8 @@ def test_code_names_documents_that_exist() -> None:
 
 def test_architecture_names_all_folders_and_the_reference_is_current() -> None:
     tree = FENCE.findall(text(ROOT / "docs" / "architecture.md"))[0]
-    named = {line.split()[0] for line in tree.splitlines()}
-    assert {f"{folder}/" for folder in FOLDERS if not folder.startswith(".")} <= named
+    named = {line.partition("/")[0] for line in tree.splitlines()}
+    assert {folder for folder in FOLDERS if not folder.startswith(".")} <= named
     assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run make reference"
 
 

@@ -8,63 +8,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parent.parent
+from spectap import PUBLIC
 
-CONTRACT: Final = frozenset(
-    f"spectap.{name}"
-    for name in (
-        *("names", "metrics", "config", "load_points", "palette", "errors", "published"),
-        *("printing", "prompt", "protocol", "load.sets", "wording"),
-    )
-)
-"""What others share with the benchmark. It needs no package that ``requirements.txt`` lacks."""
+ROOT: Final = Path(__file__).parent.parent
 
 MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "app": frozenset({"stacks", "charts", "experiment"}),
-    "deployment": frozenset({"stacks", "charts", "experiment"}) | CONTRACT,
-    "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
-    "charts": frozenset({"experiment"}) | CONTRACT,
-    "experiment": CONTRACT - {"spectap.metrics", "spectap.palette"},
-    "spectap": frozenset(),
-    "rehearsal": CONTRACT
-    | {
-        "experiment",
-        # What the bucket is called.
-        "charts.names",
-        "deployment.console",
-        # The rehearsal ends by printing the benchmark's table.
-        "spectap.report.terminal",
-        # It trains its models on the prompts that the driver will send.
-        "spectap.load.llmperf",
-        "spectap.load.requests",
-        # It compares a merged ledger with those it was merged of.
-        "spectap.ledger",
-    },
-    "scripts": frozenset({"experiment", "stacks", "deployment.console"}),
+    "operations": frozenset({"stacks", "charts", "experiment"}),
+    "stacks": frozenset({"charts", "experiment"}),
+    "charts": frozenset({"experiment"}),
+    "experiment": frozenset(),
+    # ``charts.names`` says what the bucket is called.
+    "rehearsal": frozenset({"experiment", "charts.names", "operations.console"}),
+    "tools": frozenset({"experiment", "stacks", "operations.console"}),
     "examples": frozenset({"stacks.constructs"}),
 }
-"""Each package of the project, and what it imports of the others."""
-
-ROOMS: Final = (
-    {
-        *("errors", "names", "record", "metrics", "palette", "journal", "ledger", "config"),
-        *("load_points", "wording", "printing", "limits", "prompt", "answer", "checks"),
-        *("inference_demo", "protocol", "published"),
-    },
-    {"tap", "load", "endpoint", "aws"},
-    {"analysis"},
-    {"run"},
-    {"sweep"},
-    {"report"},
-    {"commands"},
-    {"__main__"},
-)
-"""The rooms of the benchmark, lowest first. One imports those below it, and none beside it."""
-
-BESIDE: Final = {
-    # The greedy answers of the variants are compared on the prompts that the load sends.
-    ("spectap.endpoint.greedy", "load"),
-}
+"""Each package of the app, and what it imports of the others. All may import spectap's face."""
 
 READS: Final = frozenset({"os", "io", "pathlib", "glob", "shutil", "subprocess", "tempfile"})
 READING: Final = frozenset({"open", "read_text", "read_bytes", "getenv", "environ", "get_context"})
@@ -91,7 +50,7 @@ def _name(file: Path) -> str:
 
 @functools.cache
 def _modules() -> Mapping[str, ast.Module]:
-    """Every module of the project but the tests, with its syntax tree."""
+    """Every module of the app, with its syntax tree."""
     folders = {path.parent for path in ROOT.glob("*/*.py") if path.parent.name != "tests"}
     files = (*ROOT.glob("*.py"), *(f for folder in folders for f in folder.rglob("*.py")))
     return {_name(file): ast.parse(file.read_text(encoding="utf-8")) for file in files}
@@ -126,16 +85,15 @@ def test_constructs_know_no_experiment_and_no_chart() -> None:
     assert imported
 
 
-def test_rooms_of_the_benchmark_import_what_is_below_them() -> None:
-    level = {room: number for number, rooms in enumerate(ROOMS) for room in rooms}
-    wrong = set()
-    for module, imported in _imports():
-        if module.startswith("spectap.") and imported.startswith("spectap."):
-            room, target = module.split(".")[1], imported.split(".")[1]
-            is_below = level[target] < level[room] or level[room] == 0 == level[target]
-            if room != target and not is_below:
-                wrong.add((module, target))
-    assert wrong == BESIDE
+def test_the_app_imports_the_face_of_spectap_and_nothing_else() -> None:
+    public = {f"spectap.{name}" for name in PUBLIC}
+    imported = {(m, name) for m, name in _imports() if _within(name, "spectap")}
+    assert imported
+    assert {
+        (module, name)
+        for module, name in imported
+        if name not in public and name.rpartition(".")[0] not in public
+    } == set()
 
 
 def test_stacks_and_charts_read_nothing() -> None:
@@ -151,9 +109,11 @@ def test_stacks_and_charts_read_nothing() -> None:
     assert wrong == []
 
 
-def test_what_others_share_needs_only_pydantic() -> None:
+def test_what_synthesis_imports_of_spectap_needs_only_pydantic() -> None:
+    """So a synthesis does not load what measures."""
+    shared = {f"spectap.{name}" for name in PUBLIC - {"report.terminal"}}
     program = (
-        f"import sys; before = set(sys.modules); import {', '.join(sorted(CONTRACT))}; "
+        f"import sys; before = set(sys.modules); import {', '.join(sorted(shared))}; "
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
     )
     completed = subprocess.run(

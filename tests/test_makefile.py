@@ -12,7 +12,7 @@ import pytest
 
 from experiment import DEFAULT_FILE
 from rehearsal.aws.client import environment
-from tests.made import ROOT, checkout, make
+from tests.run_make import ROOT, checkout, make
 
 FILE: Final = "experiments/article.yaml"
 ACCOUNT_COMMANDS: Final = (
@@ -25,7 +25,7 @@ TEXT: Final = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 def test_an_experiment_hears_that_it_is_to_end_and_cleaning_keeps_results() -> None:
     # make tells its child alone.
-    assert re.search(r"^experiment:.*\n(\t.*\n)*?\t@exec python -m deployment", TEXT, re.M)
+    assert re.search(r"^experiment:.*\n(\t.*\n)*?\t@exec python -m operations", TEXT, re.M)
     (cleaned,) = re.findall(r"^clean:.*\n\t(.*)\n\n?", TEXT, re.M)
     assert cleaned.startswith("rm -rf cdk.out dist ")
     assert "results" not in cleaned
@@ -85,7 +85,7 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "synth ACCOUNT": ("ACCOUNT", ["--account={}"]),
     "rehearse": ("EXPERIMENT", ["rehearsal", "{}"]),
     "rehearse FAULTS": ("FAULTS", [FILE, ...]),
-    "rehearse-vllm": ("EXPERIMENT", ["--vllm", "{}"]),
+    "rehearse-vllm": ("EXPERIMENT", ["tests.vllm", "{}"]),
     "report": ("RUN", ["report", "--", "{}"]),
     "advise": ("RUN", ["--", ...]),
     "advise MIX": ("MIX", ["advise", "--mix={}"]),
@@ -159,7 +159,7 @@ def test_no_value_of_a_user_is_expanded_by_make() -> None:
     """
     assigned = {*re.findall(r"^(?:export )?([A-Z_]+) :?= ", TEXT, re.MULTILINE)}
     expanded = {*re.findall(r"(?<!\$)\$[({]([A-Z_]+)[)}]", TEXT)}
-    assert expanded - assigned == {"CURDIR", "MAKEFILE_LIST", "MAKECMDGOALS"}
+    assert expanded - assigned == {"CURDIR", "MAKEFILE_LIST", "MAKECMDGOALS", "MAKE_VERSION"}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_what_a_target_needs_is_said(folder: Path, target: str, message: str) ->
 
 def test_an_account_that_cannot_be_asked_is_one_line() -> None:
     result = subprocess.run(
-        [sys.executable, "-m", "deployment", "destroy", "--experiment", FILE],
+        [sys.executable, "-m", "operations", "destroy", "--experiment", FILE],
         cwd=ROOT,
         env=environment("http://127.0.0.1:9", "us-east-2"),
         stdin=subprocess.DEVNULL,

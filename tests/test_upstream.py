@@ -10,9 +10,9 @@ from itertools import starmap
 import pytest
 
 from experiment.runtimes import RUNTIMES
-from scripts import digests, upstream
-from scripts.upstream import Pin
 from stacks.addons import VERSIONS
+from tools import digests, upstream
+from tools.upstream import Pin
 
 OVER = threading.Event()
 """Ends what hangs."""

@@ -56,7 +56,7 @@ def as_process(
     in addition, or with another value.
     """
     mounts = mounts or setting.layout.mounts
-    dockerfile = setting.layout.root / "spectap" / "Dockerfile"
+    dockerfile = setting.layout.root / "packages" / "spectap" / "Dockerfile"
     python, *options = pod.command or entry_point(dockerfile)
     lines = [f"command: {sys.executable} in place of {python}"]
     if not pod.fields.keys() <= {"RUN_ID"}:

@@ -2,7 +2,7 @@
 
 No function of ours takes part: Step Functions calls EKS itself. What ends nodes when nothing else
 does is no part of a stack: whoever starts them puts it on their Auto Scaling group
-(``deployment/guard.py``).
+(``operations/guard.py``).
 """
 
 from typing import Final

@@ -14,7 +14,7 @@ import pytest
 
 from tests.charts.conftest import BUCKET, SCRIPTS, complete, keys
 from tests.charts.first_starts import SWITCH
-from tests.made import free_port
+from tests.run_make import free_port
 
 KEY: Final = "compiled/key/"
 GRAPHS: Final = "vllm/neuron/compile_cache"

@@ -1,5 +1,6 @@
 """What commands and pods install: all of it, and all of it pinned by version and hash."""
 
+import ast
 import json
 import re
 import sys
@@ -13,15 +14,14 @@ from charts import scripts as pod_scripts
 from charts.scripts import Scripts
 from experiment import Experiment
 from experiment.images import PYTHON
-from scripts import lock
 from tests.charts.conftest import SCRIPTS
-from tests.spectap.test_image import modules_of
 from tests.synthesis import ROOT, Synthesised, render
+from tools import lock
 
 PACKAGE = re.compile(
-    r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?: \\\n    --hash=sha256:[0-9a-f]{64})+"
-    r"\n    # via .+\n"
+    r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?: \\\n    --hash=sha256:[0-9a-f]{64})+\n"
 )
+CONSTRAINTS = ROOT / lock.LOCKS / "constraints.txt"
 each_lock = pytest.mark.parametrize("name", ["download", "quality"])
 
 
@@ -31,13 +31,21 @@ def exact(path: Path) -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in pins}
 
 
-@pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
+def modules_of(path: Path) -> set[str]:
+    """The packages that a script imports, by their first name."""
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
+
+
+@pytest.mark.parametrize("name", lock.COMMANDS)
 def test_commands_install_what_is_asked_for_at_the_constrained_versions(name: str) -> None:
-    """A changed line of requirements*.txt or constraints.txt needs ``make locks``."""
-    text = (ROOT / f"{name}.lock").read_text()
+    """A changed line of such a file or of constraints.txt needs ``make locks``."""
+    text = (ROOT / lock.LOCKS / f"{name}.lock").read_text()
     locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", text, re.MULTILINE))
-    assert locked.items() >= exact(ROOT / f"{name}.txt").items()
-    versions = exact(ROOT / "constraints.txt")
+    assert locked.items() >= exact(ROOT / lock.COMMANDS[name]).items()
+    versions = exact(CONSTRAINTS)
     assert {package: versions.get(package, pin) for package, pin in locked.items()} == locked
     assert len(re.findall(r"^\S+==.*\\\n    --hash=sha256:", text, re.MULTILINE)) == len(locked)
 
@@ -61,13 +69,13 @@ def test_a_lock_has_what_its_script_asks_for_and_what_that_needs(name: str) -> N
     locked = {match["name"]: match["version"] for match in PACKAGE.finditer(packages)}
     lines = (SCRIPTS / f"requirements-{name}.txt").read_text().splitlines()
     requirements = [Requirement(line) for line in lines if not line.startswith("#")]
-    imported = set(modules_of(SCRIPTS / f"{name}.py")) - sys.stdlib_module_names
+    imported = modules_of(SCRIPTS / f"{name}.py") - sys.stdlib_module_names
     asked_for = {canonicalize_name(requirement.name) for requirement in requirements}
     assert {canonicalize_name(module) for module in imported} <= asked_for
     for requirement in requirements:
         assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)])
     # The pods run what the tests run.
-    versions = exact(ROOT / "constraints.txt")
+    versions = exact(CONSTRAINTS)
     assert {package: versions.get(package, pin) for package, pin in locked.items()} == locked
     assert {"boto3", "botocore", "huggingface-hub"} <= locked.keys() & versions.keys()
 

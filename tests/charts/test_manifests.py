@@ -10,7 +10,7 @@ from charts.names import VLLM_PORT, Component, namespace
 from experiment import Experiment
 from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import MATRIX
-from tests.reach import allowed, intended
+from tests.network_policy import allowed, intended
 from tests.synthesis import Synthesised, containers, pods, render
 
 VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from charts.llmperf import CONFIG_PATH
+from charts.benchmark import CONFIG_PATH
 from charts.scripts.relaunch import Deployments, relaunch, services
 from experiment import Experiment
 from tests.synthesis import by_name, render

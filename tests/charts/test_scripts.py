@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from charts.indexes import EXIT_PERMANENT, EXIT_RETRY
+from charts.sweep_job import EXIT_PERMANENT, EXIT_RETRY
 from tests.charts.conftest import BUCKET, client, complete, keys, run, running
 
 ARTIFACT: Final = "compiled/key/"

@@ -9,7 +9,7 @@ from ruamel.yaml.compat import StringIO
 from ruamel.yaml.scalarstring import LiteralScalarString
 from syrupy.assertion import SnapshotAssertion
 
-from charts.llmperf import prompt_assets
+from charts.benchmark import prompt_assets
 from experiment import load
 from experiment.loader import parse
 from tests.experiment.files import EXPERIMENTS, edited, swept

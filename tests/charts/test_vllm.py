@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from charts import llmperf, scripts
-from charts.llmperf import benchmark_config
+from charts import benchmark, scripts
+from charts.benchmark import benchmark_config
 from charts.names import bucket_name, prompts_bucket_name, stopper_arn
 from charts.pods import digest
 from charts.server import serve_command
@@ -263,8 +263,8 @@ def test_a_pod_of_another_specification_has_another_name(
 ) -> None:
     """kubectl apply refuses to change a pod (kubernetes#121855)."""
     before = by_name(render(article))["Pod", "qwen-llmperf"]
-    more = llmperf.BENCHMARK_RESOURCES._replace(memory=5)
-    monkeypatch.setattr(llmperf, "BENCHMARK_RESOURCES", more)
+    more = benchmark.BENCHMARK_RESOURCES._replace(memory=5)
+    monkeypatch.setattr(benchmark, "BENCHMARK_RESOURCES", more)
     after = by_name(render(article))["Pod", "qwen-llmperf"]
     assert before["metadata"]["name"] != after["metadata"]["name"]
     assert before["metadata"]["labels"] == after["metadata"]["labels"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from deployment.pods import reason as reason_of
+from operations.pods import reason as reason_of
 from stacks.limits import ANNOTATIONS, annotations
 from tests.cluster.api import NAMESPACE, Cluster, Manifest, Refused
 from tests.cluster.deployment import deployed, node_with_label, objects, typed

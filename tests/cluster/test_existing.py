@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from deployment.account import Deployment
-from deployment.preflight import Status, devices
 from experiment import Experiment
+from operations.account import Deployment
+from operations.preflight import Status, devices
 from tests.cluster.api import SECONDS, Cluster, Manifest
 from tests.cluster.conftest import add_trainium
 from tests.cluster.deployment import deployed, node_with_label, objects, pods, refusal

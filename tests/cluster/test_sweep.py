@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
-from charts.indexes import EXIT_PERMANENT, EXIT_RETRY
 from charts.names import namespace
+from charts.sweep_job import EXIT_PERMANENT, EXIT_RETRY
 from experiment import Experiment
 from tests.cluster.api import NAMESPACE, Cluster, Manifest
 from tests.cluster.conftest import add_trainium

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from rehearsal.processes import Process, reason, running, text
 from tests.control_plane.programs import ControlPlaneError
-from tests.made import free_port
+from tests.run_make import free_port
 
 ADDRESS: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0

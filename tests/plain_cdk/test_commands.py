@@ -135,7 +135,7 @@ def test_every_command_of_the_readme(
     assert "Number of stacks with differences: 0" in same(diff)
 
     # By make, of the same file: CloudFormation is told nothing new, and not a byte differs.
-    python = [sys.executable, "-m", "deployment"]
+    python = [sys.executable, "-m", "operations"]
     run(*python, "deploy", "--experiment", file, "--yes")
     assert cloudformation.changed == []
     by_make = ROOT / "cdk.out" / f"article-{aws.account}"

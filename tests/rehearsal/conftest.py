@@ -11,13 +11,13 @@ from typing import Any, Final
 import pytest
 
 from app import write_manifests
-from charts.llmperf import prompt_assets
+from charts.benchmark import prompt_assets
 from charts.names import Deployed, bucket_name, prompts_bucket_name, stopper_arn
 from experiment import Experiment, load
 from rehearsal import __main__ as command
 from rehearsal import rehearse as rehearsal
 from rehearsal.aws.client import Aws, embedded_aws
-from rehearsal.golden.endpoints import GOLDEN
+from rehearsal.endpoints import GOLDEN
 from rehearsal.setting import Caps, Layout, Outcome
 from spectap.report import results
 from spectap.report.results import Results
@@ -86,7 +86,7 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
 
     def called(changes: dict[str, Any], *arguments: str, prompts: str = "") -> Rehearsed:
         folder, outcomes = tmp_path_factory.mktemp("checkout"), list[Outcome]()
-        (folder / "spectap").symlink_to(ROOT / "spectap")
+        (folder / "packages").symlink_to(ROOT / "packages")
         (folder / "own.jsonl").write_text(prompts, encoding="utf-8")
         file = edited(folder, changes)
 
@@ -107,13 +107,13 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
         printed = io.StringIO()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["rehearsal", str(file), *arguments])
-            for name, stand_in in {"ROOT": folder, "GOLDEN": QUICK, "rehearse": kept}.items():
+            for name, stand_in in {"ROOT": folder, "rehearse": kept}.items():
                 patch.setattr(command, name, stand_in)
             patch.setattr(rehearsal, "_synthesise", synthesise)
             patch.setattr(rehearsal, "embedded_aws", running_aws)
             patch.setattr("rehearsal.aws.checks.dashboards_show", lambda *_: "left out")
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-                status = command.main()
+                status = command.main(QUICK)
         assert outcomes, printed.getvalue()
         assert status == (1 if outcomes[0].failed else 0), printed.getvalue()
         return Rehearsed(outcomes[0], Layout(folder), printed.getvalue())

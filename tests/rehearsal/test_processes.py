@@ -26,7 +26,7 @@ from rehearsal.processes import (
     run,
     running,
 )
-from tests.rehearsal.left import in_group, left_in_group
+from tests.rehearsal.processes import in_group, left_in_group
 from tests.synthesis import ROOT
 
 FAMILY = """\

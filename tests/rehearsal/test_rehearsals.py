@@ -17,8 +17,8 @@ from spectap.config import Config
 from spectap.ledger import read_ledger
 from spectap.record import Record
 from tests.experiment.files import ABSENT, VANILLA, of_file, swept
-from tests.made import contents
 from tests.rehearsal.conftest import Rehearse, Rehearsed
+from tests.run_make import contents
 
 BASE, KILLED, BROKEN = "Base", "k3", "k5"
 CASES: Final = [

@@ -12,8 +12,9 @@ import pytest
 
 from rehearsal.__main__ import main
 from rehearsal.setting import Layout
-from tests.rehearsal.left import alive, descendants
+from tests.rehearsal.processes import alive, descendants
 from tests.synthesis import ROOT
+from tests.vllm.endpoints import VLLM
 
 
 def status_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
@@ -31,7 +32,6 @@ def status_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
         ("experiments/nobody.yaml", 1, "experiments/nobody.yaml:"),
         ("experiments/article.yaml --break 1", 1, "--break 1: the experiment has no indexes"),
         ("experiments/article-sweep.yaml --kill 99", 1, "--kill 99: .* the indexes 0 to 8"),
-        ("experiments/vanilla.yaml --vllm", 1, "mode vanilla runs as a job"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -46,6 +46,14 @@ def test_what_cannot_be_done_is_one_line(
     assert printed.out == ""
     assert re.match(f"rehearsal: {line}", printed.err)
     assert printed.err.count("\n") == 1
+
+
+def test_what_runs_as_a_job_has_no_vllm(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["rehearsal", "experiments/vanilla.yaml"])
+    assert main(VLLM) == 1
+    assert capsys.readouterr().err.startswith("rehearsal: mode vanilla runs as a job")
 
 
 def test_an_interruption_leaves_nothing() -> None:

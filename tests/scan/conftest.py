@@ -53,7 +53,7 @@ def scanned(
         for file in (*beside.glob("cdk.out/*.template.json"), *beside.glob("dist/*.k8s.yaml")):
             shutil.copy(file, subfolder)
     shutil.copytree(ROOT / ".github", folder / ".github")
-    shutil.copy(ROOT / "spectap" / "Dockerfile", folder)
+    shutil.copy(ROOT / "packages" / "spectap" / "Dockerfile", folder)
     (folder / CARELESS).mkdir()
     (folder / CARELESS / "bucket.template.json").write_text(json.dumps(BUCKET))
     (folder / CARELESS / "job.yaml").write_text(JOB)

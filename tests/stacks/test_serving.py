@@ -61,9 +61,13 @@ def test_the_image_is_built_from_the_benchmark_and_nothing_besides(
     pod = synthesised.object("Pod", "qwen-llmperf")["spec"]["containers"][0]["image"]
     repository = destination["repositoryName"].replace("${AWS::AccountId}", ACCOUNT)
     assert pod.endswith(f"/{repository}:{destination['imageTag']}")
-    files = {path for path in _files(ROOT / "spectap") if "__pycache__" not in path.parts}
-    assert _files(synthesised.directory / image["source"]["directory"]) == files
-    assert Path("Dockerfile") in files
+    files = _files(synthesised.directory / image["source"]["directory"])
+    beside = {"requirements.lock", "llmperf-requirements.lock", "Dockerfile", ".dockerignore"}
+    assert {str(file) for file in files if file.parts[0] != "src"} == beside
+    sources = _files(ROOT / "packages" / "spectap" / "src")
+    assert {file.relative_to("src") for file in files if file.parts[0] == "src"} == {
+        file for file in sources if "__pycache__" not in file.parts
+    }
 
 
 def _files(folder: Path) -> set[Path]:

@@ -41,7 +41,7 @@ def rehearse(experiment: Path, *, vllm: bool = True) -> Rehearsed:
     """A whole rehearsal, with vLLM or with golden endpoints."""
     before = _runs()
     process = subprocess.Popen(
-        [sys.executable, "-m", "rehearsal", *(("--vllm",) if vllm else ()), str(experiment)],
+        [sys.executable, "-m", "tests.vllm" if vllm else "rehearsal", str(experiment)],
         cwd=ROOT,
         env=os.environ
         | {"PATH": f"{ROOT}/.venv/bin:{ROOT}/node_modules/.bin:{os.environ['PATH']}"},

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.processes import ProcessError, await_health, running
-from tests.rehearsal.left import left_in_group
+from tests.rehearsal.processes import left_in_group
 from tests.synthesis import ROOT
 
 MODULE = ("-m", "vllm.entrypoints.openai.api_server", "--model", "/nowhere")

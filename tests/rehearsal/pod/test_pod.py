@@ -9,21 +9,21 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
-from deployment.console import Console
 from experiment import Experiment
+from operations.console import Console
 from rehearsal import RehearsalError
 from rehearsal.aws.client import Aws
-from rehearsal.golden.endpoints import GOLDEN
+from rehearsal.endpoints import GOLDEN
 from rehearsal.pod.as_process import BenchmarkProcess, as_process, differences
 from rehearsal.pod.manifest import Pod, read_pod
 from rehearsal.setting import Caps, Layout, Server, Servers, Setting
-from spectap.config import Config, PromptSource, TestCase
+from spectap.config import Config, PromptSource, TestCase, read
 from spectap.load_points import LoadPoint
-from tests.spectap import samples
 from tests.synthesis import ROOT
 
 ENDPOINTS: Final = {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"}
 SERVERS: Final = Servers({name: Server(url, (), {}) for name, url in ENDPOINTS.items()}, ())
+EARLIER_RUN: Final = ROOT / "packages" / "spectap" / "tests" / "earlier_run"
 CONFIG: Final = "/etc/benchmark/config.json"
 
 
@@ -36,7 +36,7 @@ def pod(manifests: Path) -> Pod:
 def setting(article: Experiment, tmp_path: Path) -> Setting:
     environment = {"AWS_ENDPOINT_URL": "http://localhost:3", "PATH": "/bin", "SECRET": "x"}
     aws = Aws("http://localhost:3", "us-east-2", "123456789012", environment)
-    (tmp_path / "spectap").symlink_to(ROOT / "spectap")
+    (tmp_path / "packages").symlink_to(ROOT / "packages")
     return Setting(article, "rehearsal-1", Layout(tmp_path), aws, GOLDEN, Console(1))
 
 
@@ -143,7 +143,7 @@ LADDER: Final[Points] = (
 
 
 def of_pod(points: Points = LADDER) -> Config:
-    config = samples.config()
+    config = read(EARLIER_RUN / "config.json")
     case = TestCase(name="set", prompts=PromptSource(known="humaneval", limit=40))
     load = {
         "points": tuple(

@@ -1,0 +1,102 @@
+"""``make preflight``: what would stand in the way of an experiment. It only reads."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from experiment import load
+from operations.account import Denied, Deployment, DeploymentError, aws_errors
+from operations.console import print_table
+from operations.preflight import account, autoscalers, capacity, devices, existing, software
+from operations.preflight.check import Check, Finding, Status, refused, warning
+
+__all__ = ["Finding", "Status", "checks", "run"]
+
+ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
+    "bootstrap": account.bootstrap,
+    "key of prompts": account.prompts_key,
+    "quota, Trainium vCPUs": capacity.trainium_quota,
+    "quota, CPU nodes' vCPUs": capacity.cpu_quota,
+    "instance types": capacity.offerings,
+    "capacity": capacity.reservation,
+    "stacks": account.stacks,
+    "dashboards": account.dashboards,
+    "VPC": existing.vpc,
+    "cluster": existing.cluster,
+    "cluster's add-ons": existing.addons,
+    "cluster's network": existing.network,
+    "autoscalers": autoscalers.autoscalers,
+    "Neuron devices": devices.devices,
+    "pods of others": existing.inside,
+    "image": software.image,
+    "Kubernetes API": software.kubernetes_api,
+    "Kubernetes": software.kubernetes,
+    "add-ons": software.addons,
+}
+"""By the subject of the rows. What a deploy refuses at once, for nothing and in clear words, such
+as a zone or a program that does not exist, is not asked here."""
+FILE_CHECKS: Final[Mapping[str, Check]] = {
+    "price": software.price,
+    "gated models": software.gated_models,
+    "alarms": software.alarms,
+}
+"""Checks of the file, which need no account."""
+
+_AT_ONCE: Final = 8
+_STYLES: Final = {"ok": "green", "warning": "yellow", "refused": "bold red"}
+
+
+def run(file: str) -> int:
+    """Prints the table for the experiment in ``file``; returns 1 if anything is refused.
+
+    Raises ExperimentError.
+    """
+    experiment = load(file)
+    try:
+        deployment = Deployment.of(file)
+    except DeploymentError as error:
+        deployment = Deployment(experiment, file, "unknown")
+        remedy = (
+            "sign in (aws sso login, AWS_PROFILE, or AWS_ACCESS_KEY_ID and its like); "
+            f"if {deployment.region} must be opted into, enable it for the account first. "
+            "The account was asked nothing else"
+        )
+        no_account = refused(str(error), remedy, "credentials")
+        rows = [no_account, *checks(deployment, FILE_CHECKS)]
+    else:
+        rows = checks(deployment)
+    print(f"{deployment.headline}: nothing is created")
+    print_table(_cells(rows), _STYLES)
+    count = {status: sum(row.status is status for row in rows) for status in Status}
+    print(
+        f"{count[Status.OK]} ok, {count[Status.WARNING]} warnings, "
+        f"{count[Status.REFUSED]} refused; nothing was created"
+    )
+    return int(count[Status.REFUSED] > 0)
+
+
+def checks(
+    deployment: Deployment, table: Mapping[str, Check] = {**ACCOUNT_CHECKS, **FILE_CHECKS}
+) -> list[Finding]:
+    """All findings, in the order of ``table``. Makes no change, and raises nothing."""
+
+    def rows(subject: str, check: Check) -> list[Finding]:
+        try:
+            with aws_errors():
+                findings = [*check(deployment)]
+        except Denied as error:
+            text = f"not known: these credentials may not call {error.action}"
+            findings = [warning(text, f"allow {error.action}, which only reads")]
+        except DeploymentError as error:
+            findings = [warning(f"not known: {error}", "repair this, and ask again")]
+        return [row if row.subject else row._replace(subject=subject) for row in findings]
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return [row for each in threads.map(rows, table, table.values()) for row in each]
+
+
+def _cells(rows: Iterable[Finding]) -> Iterable[tuple[str, str, str]]:
+    for row in rows:
+        yield str(row.status), row.subject, row.text
+        if row.remedy:
+            yield "", "", f"-> {row.remedy}"

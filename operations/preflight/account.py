@@ -1,0 +1,159 @@
+"""Asks an account: is it prepared for the CDK, and what are the stacks of these names."""
+
+import fnmatch
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from charts.names import prompts_bucket_name
+from operations.account import Deployment, ask
+from operations.lifecycle import ROOT, owner, regions, zone_conflict
+from operations.preflight.check import Finding, ok, refused, warning
+from stacks.delivery import STACKS
+from stacks.regions import budget_region, budget_stack_name, dashboard_name
+
+BOOTSTRAP_VERSION: Final = 6
+"""The version that stacks of aws-cdk-lib need (``requiresBootstrapStackVersion``).
+A test compares."""
+
+_EVENTS: Final = "aws cloudformation describe-stack-events --region {region} --stack-name {stack}"
+_MADE_ANEW: Final = f"a deploy deletes it and makes it anew; why it failed: {_EVENTS}"
+_HALF_WAY: Final = f"cdk rollback {{stack}}, then deploy; {_EVENTS}"
+_REMEDIES: Final = {
+    # The CLI deletes these before it makes them anew (aws-cdk 2.1148.1, isCreationFailure).
+    **dict.fromkeys(("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"), _MADE_ANEW),
+    **dict.fromkeys(("CREATE_FAILED", "UPDATE_FAILED"), _HALF_WAY),
+    **dict.fromkeys(("UPDATE_ROLLBACK_FAILED", "IMPORT_ROLLBACK_FAILED"), _HALF_WAY),
+    "DELETE_FAILED": f"make destroy EXPERIMENT={{file}}; what is in the way: {_EVENTS}",
+    "DELETE_IN_PROGRESS": "wait until the destroy has ended, then begin again",
+}
+"""Remedies for states of a stack from which a deploy does not go on."""
+
+
+def bootstrap(deployment: Deployment) -> Iterator[Finding]:
+    """The CDK's bootstrap of the experiment's region, and of its budget's."""
+    remedy = f"make bootstrap EXPERIMENT={deployment.file}"
+    for region in sorted(regions(deployment.experiment)):
+        ssm, subject = deployment.client("ssm", region), f"bootstrap {region}"
+        answer = ask(ssm.get_parameter, Name=f"/cdk-bootstrap/{_qualifier()}/version")
+        version = int(answer["Parameter"]["Value"]) if answer else None
+        if version is None:
+            yield refused("the region is not prepared for the CDK", remedy, subject)
+        elif version < BOOTSTRAP_VERSION:
+            text = f"version {version}; the stacks need {BOOTSTRAP_VERSION}"
+            yield refused(text, remedy, subject)
+        else:
+            yield ok(f"version {version}", subject=subject)
+
+
+def prompts_key(deployment: Deployment) -> Iterator[Finding]:
+    """Whether pods may read the bootstrap's bucket by IAM, if it has a customer's key.
+
+    A policy of the key that names others alone keeps them out, whatever their role is allowed.
+    """
+    name = prompts_bucket_name(deployment.experiment, deployment.account, _qualifier())
+    answer = ask(deployment.client("s3").get_bucket_encryption, Bucket=name)
+    if answer is None:
+        return  # no bootstrap, which is a row of its own
+    (rule,) = answer["ServerSideEncryptionConfiguration"]["Rules"]
+    key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID")
+    if key is None:
+        yield ok("the bootstrap's bucket has AWS's")
+        return
+    policy = json.loads(deployment.client("kms").get_key_policy(KeyId=key)["Policy"])
+    account = f"arn:aws:iam::{deployment.account}:root"
+    if any(_admits(each, {"*", account, deployment.account}) for each in policy["Statement"]):
+        yield ok(f"{key} admits roles of the account")
+    else:
+        text = f"no role of the account may decrypt by {key}, of the bootstrap's bucket: no pod"
+        remedy = f"aws kms put-key-policy: allow kms:Decrypt to {account}, or bootstrap without it"
+        yield refused(text + " would read its prompts", remedy)
+
+
+def _admits(statement: dict[str, Any], principals: set[str]) -> bool:
+    """Whether a statement of a key's policy allows one of ``principals`` to decrypt."""
+    principal = statement.get("Principal", {})
+    named = principal if isinstance(principal, str) else principal.get("AWS", [])
+    actions = statement.get("Action", [])
+    return (
+        statement["Effect"] == "Allow"
+        and not principals.isdisjoint([named] if isinstance(named, str) else named)
+        and any(
+            fnmatch.fnmatch("kms:decrypt", action.lower())
+            for action in ([actions] if isinstance(actions, str) else actions)
+        )
+    )
+
+
+def _qualifier() -> str:
+    context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return str(context.get("@aws-cdk/core:bootstrapQualifier", "hnb659fds"))
+
+
+def stack_names(deployment: Deployment) -> Iterator[tuple[str, str]]:
+    """Name and region of each stack."""
+    yield from ((f"{deployment.name}-{label}", deployment.region) for label in STACKS)
+    yield budget_stack_name(deployment.experiment), budget_region(deployment.region)
+
+
+def stacks(deployment: Deployment) -> Iterator[Finding]:
+    """Whose the stacks of these names are, and whether a deploy can change them."""
+    names = [*stack_names(deployment)]
+    existing, problems = 0, list[Finding]()
+    for name, region in names:
+        if stack := deployment.stack(name, region):
+            existing += 1
+            problems += _problems(deployment, stack, region)
+    if conflict := zone_conflict(deployment):
+        problems.append(refused(conflict, "set the zones back, or make destroy first"))
+    yield from problems
+    if not problems:
+        yield ok(f"{existing} of {len(names)} exist; nobody else has their names")
+
+
+def dashboards(deployment: Deployment) -> Iterator[Finding]:
+    """Whose the dashboards of these names are: CloudFormation would overwrite another's."""
+    own = " ".join(deployment.outputs("observability").values())  # their addresses
+    prefix = dashboard_name(deployment.experiment, "")
+    answer = deployment.client("cloudwatch").list_dashboards(DashboardNamePrefix=prefix)
+    listed = {entry["DashboardName"] for entry in answer["DashboardEntries"]}
+    # Those of many test cases are numbered.
+    names = re.compile(re.escape(prefix) + r"(comparison(-\d+)?|nodes)")
+    others = sorted(name for name in listed if names.fullmatch(name) and name not in own)
+    remedy = "delete them, or give the experiment another name"
+    rows = [refused(f"{name}: somebody else's", remedy) for name in others]
+    yield from rows or [ok("nobody else has their names")]
+
+
+def _problems(deployment: Deployment, stack: dict[str, Any], region: str) -> Iterator[Finding]:
+    name, status = stack["StackName"], stack["StackStatus"]
+    subject = f"stack {name}"
+    if owner(stack) != deployment.name:
+        text = f"is not tagged Experiment = {deployment.name}: somebody else's"
+        yield refused(text, "give the experiment another name", subject)
+    elif remedy := _REMEDIES.get(status):
+        remedy = remedy.format(region=region, stack=name, file=deployment.file)
+        judge = warning if status.startswith("ROLLBACK") else refused
+        yield judge(f"is {status}", remedy, subject)
+    elif _is_changing(status):
+        yield refused(f"is {status}", "wait until it is done, as make experiment does", subject)
+
+
+def changing_stacks(deployment: Deployment) -> list[str]:
+    """CloudFormation's present work on each stack that it creates, updates or rolls back."""
+    changes = []
+    for name, region in stack_names(deployment):
+        stack = deployment.stack(name, region)
+        if stack and _is_changing(stack["StackStatus"]):
+            changes.append(f"{name} is {stack['StackStatus']}")
+    return changes
+
+
+def _is_changing(status: str) -> bool:
+    """Whether it ends by itself in a state from which a deploy goes on.
+
+    After a deletion begins somebody wants the experiment gone. ``REVIEW_IN_PROGRESS`` is a change
+    set that was never carried out, which the CLI takes over.
+    """
+    return status.endswith("_IN_PROGRESS") and not status.startswith(("DELETE", "REVIEW"))

@@ -1,0 +1,92 @@
+"""Asks an existing cluster who hands out Neuron devices in it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kubernetes.client import AppsV1Api, ResourceV1Api
+
+from charts.names import NEURON_TAINT, taint_value
+from charts.namespace import DRIVER
+from experiment.fields import Origin
+from experiment.schema import Experiment
+from operations.account import Deployment
+from operations.cluster import NoCluster, connected, kubernetes_errors
+from operations.preflight.check import Finding, ok, refused, warning
+from stacks.constructs.neuron_dra_driver import DRIVER_VERSION
+from stacks.trainium import DRIVER_OUTPUT
+
+
+def devices(deployment: Deployment) -> Iterator[Finding]:
+    """Whether Neuron's DRA driver is where the file says and serves our nodes, and none besides."""
+    experiment = deployment.experiment
+    if experiment.aws.cluster is None:
+        return
+    try:
+        with connected(deployment) as api, kubernetes_errors():
+            daemons = AppsV1Api(api).list_daemon_set_for_all_namespaces(_request_timeout=5).items
+            classes = ResourceV1Api(api).list_device_class(_request_timeout=5).items
+    except NoCluster:
+        text = "not known whether a Neuron DRA driver is there, before a deploy gives access"
+        yield warning(text, "set aws.administrator_role, which sees it; or aws.dra_driver")
+        return
+    plugins = [each for each in daemons if "neuron-device-plugin" in each.metadata.name]
+    drivers = [each for each in daemons if "neuron-dra-driver" in each.metadata.name]
+    is_own = DRIVER_OUTPUT in deployment.outputs("trainium")
+    problems = list[Finding]()
+    if any(_tolerates(each, experiment) for each in plugins):
+        twice = "neuron-device-plugin hands out the devices that the DRA driver hands out, too"
+        problems.append(refused(twice, f"take its toleration of {NEURON_TAINT} away"))
+    if experiment.aws.dra_driver is Origin.MAKE:
+        if drivers and not is_own:
+            second = "a Neuron DRA driver is there, and a cluster has room for one"
+            problems.append(refused(second, "set aws.dra_driver: there"))
+    elif is_own:
+        own = "the DRA driver is this experiment's own: a deploy would remove it"
+        problems.append(refused(own, "leave aws.dra_driver out"))
+    elif not drivers or DRIVER not in {each.metadata.name for each in classes}:
+        missing = f"no Neuron DRA driver with device class {DRIVER} is there"
+        problems.append(refused(missing, "leave aws.dra_driver out: a deploy makes it"))
+    else:
+        problems += [finding for each in drivers for finding in _serves(each, experiment)]
+    yield from problems or [ok("one DRA driver, and no device plugin on the nodes")]
+
+
+def _serves(driver: Any, experiment: Experiment) -> Iterator[Finding]:
+    image, kind = driver.spec.template.spec.containers[0].image, experiment.capacity.instance_type
+    if not (_tolerates(driver, experiment) and _selects(driver, kind)):
+        text = f"{driver.metadata.name} does not reach the experiment's nodes"
+        yield refused(text, f"let it tolerate {NEURON_TAINT} with any value and select {kind}")
+    if f":{DRIVER_VERSION}." not in image.replace(":v", ":"):
+        read = f"claims are for version {DRIVER_VERSION}; A19 says how to compare"
+        yield warning(f"the DRA driver is {image}", read)
+
+
+def _tolerates(daemon: Any, experiment: Experiment) -> bool:
+    """Whether its pods may run on the Trainium nodes in spite of their taint."""
+    return any(
+        each.key in (None, NEURON_TAINT)
+        and each.effect in (None, "NoSchedule")
+        and (each.operator == "Exists" or each.value == taint_value(experiment))
+        for each in daemon.spec.template.spec.tolerations or []
+    )
+
+
+def _selects(daemon: Any, instance_type: str) -> bool:
+    """Whether its pods go to nodes of that type, as far as labels are known beforehand."""
+    pod = daemon.spec.template.spec
+    labels = {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": instance_type,
+    }
+
+    def holds(expression: Any) -> bool:
+        value = labels.get(expression.key)
+        is_in = value in expression.values if expression.values else value is not None
+        return is_in is (expression.operator in ("In", "Exists"))
+
+    affinity = pod.affinity and pod.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    terms = required.node_selector_terms if required else []
+    is_near = not terms or any(all(map(holds, term.match_expressions or [])) for term in terms)
+    return is_near and (pod.node_selector or {}).items() <= labels.items()

@@ -1,0 +1,265 @@
+"""The runs in the experiment's bucket, and how one is downloaded."""
+
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from operations.account import LARGEST, Bucket, Deployment, DeploymentError, aws_errors
+from operations.console import answer, print_table
+from operations.lifecycle import ROOT
+from spectap.names import (
+    ADVICE,
+    COMPLETE,
+    MERGED,
+    QUALITY,
+    REPORT,
+    RESULTS_PREFIX,
+    RUN_ID,
+    SUMMARY,
+    VARIANTS,
+    results_key,
+)
+from spectap.printing import printable
+
+FOLDER: Final = Path("results")
+_DRAWN: Final = re.compile(
+    rf"{SUMMARY}|{ADVICE}|(?:{VARIANTS}/[^/]+/)?(?:{re.escape(REPORT)}|[^/]*\.png)"
+)
+_DATA: Final = re.compile(rf"(?:[^./][^/]*/)*(?:[^./][^/]*\.(?:jsonl?|log|txt)|{COMPLETE})")
+"""A run's files are data, which no browser or shell runs."""
+_UNASKED: Final = 1 << 30
+"""Bytes that a download may have without asking: a run has some hundred times less."""
+_AT_ONCE: Final = 8
+"""The SDK keeps ten connections (botocore, ``Config.max_pool_connections``)."""
+
+
+@dataclass(frozen=True)
+class Object:
+    """A file of a run, as the bucket has it."""
+
+    name: str
+    """Its path in the run's folder."""
+    size: int
+    changed: datetime.datetime
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether the file was downloaded in this form: it then has its object's time."""
+        try:
+            file = (folder / self.name).stat()
+        except OSError:
+            return False
+        return (file.st_size, int(file.st_mtime)) == (self.size, int(self.changed.timestamp()))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run in the bucket."""
+
+    id: str
+    objects: Sequence[Object]
+    complete: bool
+    """Whether all that was to be measured is."""
+
+    @property
+    def changed(self) -> datetime.datetime:
+        return max(each.changed for each in self.objects)
+
+    @property
+    def measured(self) -> list[Object]:
+        return [each for each in self.objects if not _DRAWN.fullmatch(each.name.casefold())]
+
+
+def listing(deployment: Deployment) -> tuple[list[Run], str]:
+    """The runs in the bucket, the newest last, and a line on the keys that are refused, if any.
+
+    A key that is no file of a run, or of one too large to read, is refused: whoever may write to
+    the bucket chooses both. Percent-encoded, it is nothing that a terminal or a log acts on.
+    """
+    bucket, refused = Bucket(deployment), list[str]()
+    objects: dict[str, list[Object]] = {}
+    entries = [*bucket.entries(RESULTS_PREFIX)]
+    # On some file systems one of two that differ in case alone would replace the other.
+    spelled = Counter(entry["Key"].casefold() for entry in entries)
+    for entry in entries:
+        id, _, name = entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")
+        if id == QUALITY or not name or name.endswith("/"):
+            continue
+        is_readable = name != MERGED or entry["Size"] <= LARGEST
+        is_file = _DATA.fullmatch(name) or _DRAWN.fullmatch(name)
+        is_distinct = spelled[entry["Key"].casefold()] == 1
+        if RUN_ID.fullmatch(id) and _is_path(name) and is_file and is_readable and is_distinct:
+            file = Object(name, entry["Size"], entry["LastModified"])
+            objects.setdefault(id, []).append(file)
+        else:
+            refused.append(quote(entry["Key"])[:60])
+    runs = [_run(bucket, id, files) for id, files in objects.items()]
+    refusal = (
+        f"refused, as no file of a run, above {LARGEST >> 20} MiB, or spelled in two ways: "
+        f"{refused[0]} "
+        f"({len(refused)} in all)"
+        if refused
+        else ""
+    )
+    return sorted(runs, key=lambda run: run.changed), refusal
+
+
+def chosen(every: Sequence[Run], run_id: str | None) -> Run:
+    """The run whose id is or begins with ``run_id``, or the only one."""
+    if run_id and not RUN_ID.fullmatch(run_id):
+        raise DeploymentError(f"RUN = {run_id!a}: must match {RUN_ID.pattern}")
+    if not every:
+        raise DeploymentError("the bucket has no results yet")
+    fitting = [run for run in every if run.id == run_id] or [
+        run for run in every if run.id.startswith(run_id or "")
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    problem = "several runs begin so" if fitting else "no run begins so"
+    names = ", ".join(run.id for run in fitting or every)
+    raise DeploymentError(f"RUN = {run_id or ''!r}: {problem}: {names}")
+
+
+def download(
+    deployment: Deployment, run: Run, *, into: Path = FOLDER, say: Callable[[str], None] = print
+) -> Path:
+    """Downloads ``run``; returns its folder.
+
+    What the folder has in this form is not fetched again, and each file is there whole or not at
+    all, so that it can be interrupted.
+    """
+    folder, bucket = into / run.id, Bucket(deployment).name
+    missing = [file for file in run.measured if not file.is_in(folder)]
+    _ask_for(missing, folder)
+    client = deployment.client("s3")
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
+        # What says that everything is there comes last.
+        for is_marker in (False, True):
+            files = [file for file in missing if file.name.endswith(COMPLETE) is is_marker]
+            # Raises what the first that failed has raised.
+            list(pool.map(lambda file: _fetch(client, bucket, run.id, file, folder), files))
+    finally:
+        pool.shutdown(cancel_futures=True)
+    present = len(run.measured) - len(missing)
+    megabytes = sum(file.size for file in missing) / 1e6
+    present_note = f"; {present} were here" if present else ""
+    say(f"{len(missing)} files, {megabytes:.1f} MB, into {folder}{present_note}")
+    if pages := [f for f in run.objects if f.name.startswith(VARIANTS) and f not in run.measured]:
+        say(
+            f"{len(pages)} pages and pictures of single variants stay in the bucket; make report "
+            f"RUN={folder / VARIANTS}/NAME draws them"
+        )
+    return folder
+
+
+def _ask_for(missing: Sequence[Object], folder: Path) -> None:
+    """Raises DeploymentError where so much is to be downloaded that nobody has agreed to it."""
+    size = sum(file.size for file in missing)
+    if size <= _UNASKED:
+        return
+    largest = max(missing, key=lambda file: file.size)
+    amount = f"{len(missing)} files of {size / 1e9:.1f} GB"
+    question = f"{folder}: {amount}, of which {largest.name} has {largest.size / 1e9:.1f}"
+    if not sys.stdin.isatty():
+        raise DeploymentError(f"{question}: there is no terminal to ask on; nothing was downloaded")
+    if answer(f"{question}. Download? [y/N] ").lower() not in ("y", "yes"):
+        raise DeploymentError(f"{folder}: nothing was downloaded")
+
+
+def draw(folder: Path) -> str:
+    """Draws the report of the run in ``folder``; returns its table.
+
+    Whoever may write to the bucket may put any page there, so the bucket's own is not downloaded.
+    """
+    # spectap is a program of its own: no other part of the project imports its report.
+    drawn = subprocess.run(
+        [sys.executable, "-m", "spectap", "report", str(folder.resolve())],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if drawn.returncode:
+        *_, reason = ["no reason given", *drawn.stderr.strip().splitlines()]
+        raise DeploymentError(printable(f"no report: {reason}; make report RUN={folder.name}"))
+    return drawn.stdout
+
+
+def show(deployment: Deployment, run_id: str | None) -> int:
+    """``make results``: lists the runs if there are several, otherwise downloads one.
+
+    Returns the exit status.
+    """
+    print(deployment.headline, flush=True)
+    runs, refusal = listing(deployment)
+    if refusal:
+        print(refusal, file=sys.stderr)
+    if run_id is None and len(runs) > 1:
+        print_table(
+            (
+                f"  {run.id}",
+                f"{run.changed:%Y-%m-%d %H:%M} UTC",
+                "complete" if run.complete else "not complete",
+            )
+            for run in runs
+        )
+        print("make results EXPERIMENT=... RUN=ID downloads one; how it begins is enough")
+        return 0
+    run = chosen(runs, run_id)
+    folder = download(deployment, run)
+    if not run.complete:
+        print("This run is not complete: it still measures, or was ended")
+    try:
+        draw(folder)
+    except DeploymentError as error:
+        print(error)
+    else:
+        print(f"report: {folder / REPORT}")
+    return 0
+
+
+def _run(bucket: Bucket, id: str, files: Sequence[Object]) -> Run:
+    """A run by its files. ``merged.json`` says which variants are missing if each has its own."""
+    names = {file.name for file in files}
+    complete = COMPLETE in names
+    if MERGED in names:
+        try:
+            merged = json.loads(bucket.read(results_key(id, MERGED)) or b"")
+        except (ValueError, RecursionError):  # whoever may write to the bucket wrote it
+            merged = None
+        complete = isinstance(merged, dict) and not merged.get("missing")
+    return Run(id, files, complete)
+
+
+def _fetch(client: Any, bucket: str, id: str, file: Object, folder: Path) -> None:
+    path = folder / file.name
+    draft = path.with_name(f"{path.name}.draft")
+    with aws_errors():
+        body = client.get_object(Bucket=bucket, Key=results_key(id, file.name))["Body"]
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as content:
+                for chunk in body.iter_chunks(1 << 20):
+                    if content.tell() + len(chunk) > file.size:
+                        grown = "longer than the bucket listed it, as where a run still measures"
+                        raise DeploymentError(f"{path}: refused: {grown}: try again")
+                    content.write(chunk)
+            os.utime(draft, (file.changed.timestamp(),) * 2)
+            draft.replace(path)
+        except OSError as error:
+            raise DeploymentError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _is_path(name: str) -> bool:
+    """Whether it is a path below a folder, and nothing that a terminal acts on."""
+    return name.isprintable() and not {*name.split("/")} & {"", ".", ".."}

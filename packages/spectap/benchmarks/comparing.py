@@ -1,0 +1,77 @@
+"""Two runs of the same thing, or of one whose acceptance fell: what ``compare`` says of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from benchmarks.harness import ANY, Bar, Group, Statement, stated
+from spectap.analysis.changes import Run, compare
+from spectap.analysis.stopping import last_rounds
+from spectap.analysis.summarise import summarise
+from spectap.config import Config
+from tests import generated_runs
+from tests.generated_runs import record
+
+GATE: Final = 0.95
+RANGE: Final = {"at_least": 4, "at_most": 15, "half_width": 0.05}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs, and what the new one differs in."""
+
+    name: str
+    lower: float = 0.0
+    """How much less often a draft is accepted: 0.1 is 10 points."""
+    slower: float = 1.0
+    """How many times all of it takes longer, as on another node."""
+    rounds: int | None = 6
+    """None: as many as it takes, in ``RANGE``."""
+    tokens: int = 100
+    """Of an answer."""
+
+    def run(self, number: int, *, lower: float = 0.0, slower: float = 1.0) -> Run:
+        """A generated run; the same number, the same run."""
+        rounds: Any = RANGE if self.rounds is None else self.rounds
+        content = generated_runs.config(rounds=rounds, output_tokens=self.tokens)
+        config = Config.model_validate(content)
+        acceptance = {name: share - lower for name, share in generated_runs.ACCEPTANCE.items()}
+        lines = generated_runs.ledger(content, number, acceptance)
+        records = [record(generated_runs.slowed(line, slower)) for line in lines]
+        last = last_rounds(config, records)
+        load = config.load.points[0].name
+        needed = tuple(r for r in records if r.round <= last[r.case, load])
+        return Run(f"run-{number}", config, needed, summarise(config, needed))
+
+    def statements(self, number: int) -> Iterator[Statement]:
+        """Which figures are claimed to differ, and whether the gate fails."""
+        new = self.run(2 * number + 1, lower=self.lower, slower=self.slower)
+        changes = compare([self.run(2 * number)], [new], GATE)
+        for _, figure, change in changes.judged:
+            if self.lower:
+                yield Statement(figure.value, found=float(change.differs))
+            else:
+                yield stated(figure.value, change.ratio, 1.0, wrong=change.differs)
+        failed = changes.failed
+        yield Statement(f"gate of {GATE}", wrong=failed and not self.lower, found=float(failed))
+
+
+SAME: Final = (
+    Pair("the same"),
+    Pair("the same, 3 rounds", rounds=3),
+    Pair("the same, 15 rounds", rounds=15),
+    Pair("the same, a range", rounds=None),
+    Pair("the same, 10 % slower", slower=1.1),
+)
+LOWER: Final = (
+    Pair("2 points less", lower=0.02),
+    Pair("5 points less", lower=0.05),
+    Pair("10 points less", lower=0.1),
+    Pair("2 points, 600 tokens", lower=0.02, tokens=600),
+    Pair("5 points, 600 tokens", lower=0.05, tokens=600),
+)
+ALARMS: Final = Bar(None, wrong=0.05)
+GROUPS: Final = (
+    Group("the same", SAME, {ANY: ALARMS}, 60),
+    Group("lower acceptance", LOWER, count=30),
+)

@@ -1,0 +1,14 @@
+"""Compares speculative LLM servers: ``spectap --help``.
+
+Other programs may import the modules in ``PUBLIC``. The rest may change without notice.
+"""
+
+from typing import Final
+
+PUBLIC: Final = frozenset(
+    (
+        *("config", "errors", "golden", "golden.schedule", "load.sets", "load_points", "metrics"),
+        *("names", "palette", "printing", "prompt", "protocol", "published", "report.terminal"),
+        "wording",
+    )
+)

@@ -1,0 +1,200 @@
+"""The report: one HTML file that needs nothing but itself, and which of seven figures it has."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure as Drawing
+
+from spectap import load_points, metrics, palette, wording
+from spectap.analysis.advice.advice import Advice
+from spectap.analysis.crosscheck import TOLERANCE
+from spectap.analysis.summary import Case
+from spectap.config import Config
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint
+from spectap.names import ADVICE, REPORT, SUMMARY
+from spectap.printing import printable_lines
+from spectap.report import advice, cells, phrases, published, quality, run_view, verdicts
+from spectap.report.plots import at_load, canvas, over_loads
+from spectap.report.results import Results
+from spectap.report.view import Figure, View
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+_FIGURE: Final = re.compile(r"\b\d[\d.,]*(?:-\d[\d.,]*)+\b(?: %)?|\b\d[\d.,]* %")
+
+_Drawings = Iterator[tuple[Figure, Drawing | None]]
+
+_RATIOS: Final = (
+    "How many times better than the baseline, with 95 % intervals, on logarithmic scales; above "
+    "the line at 1 is better. "
+)
+_HOLLOW: Final = "Hollow: a queue is measured there, or requests were not sent at their times."
+
+
+def write_results(run: Results) -> Path:
+    """Writes ``report.html``, ``summary.json`` and ``advice.json`` of a run.
+
+    Returns the report. Where nothing speculates there is no ``advice.json``. Raises OSError.
+    """
+    (run.folder / SUMMARY).write_text(run.summary.to_json(), encoding="utf-8")
+    if run.advice:
+        (run.folder / ADVICE).write_text(run.advice.to_json(), encoding="utf-8")
+    return _write(run.folder, html(run, draw(run)))
+
+
+def write_jobs(folder: Path, view: View, config: Config) -> Path:
+    """Writes the page of a run of jobs; returns where it is. Raises OSError."""
+    return _write(folder, _rendered("offline.html.j2", view=view, config=config))
+
+
+def html(run: Results, drawings: Sequence[Figure] = ()) -> str:
+    """The page of a run. Without ``drawings`` it has no figures."""
+    return _rendered(
+        "report.html.j2",
+        view=run_view.of_run(run),
+        run=run,
+        drawings=drawings,
+        colours=palette.of(run.summary.variants),
+        metrics=metrics.METRICS,
+        tolerance=100 * TOLERANCE,
+        fewest_rounds=FEWEST_ROUNDS,
+    )
+
+
+def _write(folder: Path, text: str) -> Path:
+    path = folder / REPORT
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _rendered(template: str, **values: Any) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined
+    )
+    environment.filters |= {"unbroken": _unbroken, "short": "{:g}".format}
+    modules = {
+        "advising": advice,
+        "cells": cells,
+        "phrases": phrases,
+        "published": published,
+        "quality": quality,
+        "run_view": run_view,
+        "verdict": verdicts,
+        "wording": wording,
+        "listed_loads": load_points.listed,
+    }
+    environment.globals.update(modules)
+    style = environment.get_template("report.css.j2").render(
+        light=_variables(canvas.LIGHT),
+        dark=_variables(canvas.DARK),
+        roles=[colour.role for colour in palette.ALL],
+    )
+    page = environment.get_template(template).render(**values, style=Markup(style))
+    # The direction of writing, changed in a name, would turn our own sentences round.
+    return printable_lines(page)
+
+
+def _unbroken(text: str) -> Markup:
+    """The text with a span round each interval, date and percentage, in which no line ends.
+
+    Not with a no-break character, which would be copied with a command or a name.
+    """
+    # What is markup stays markup, and is not escaped again.
+    return Markup(_FIGURE.sub(r'<span class="whole">\g<0></span>', str(escape(text))))
+
+
+def _variables(colours: Mapping[str, str]) -> Markup:
+    return Markup(" ".join(f"--{role}: {colour};" for role, colour in colours.items()))
+
+
+def draw(run: Results) -> tuple[Figure, ...]:
+    """Every figure for which the run has what it shows, in the order of the report."""
+    with canvas.style():
+        return tuple(
+            replace(figure, svg=canvas.svg(drawing, figure))
+            for figure, drawing in _figures(run)
+            if drawing
+        )
+
+
+def _figures(run: Results) -> _Drawings:
+    points = run.config.load.points
+    if run.advice:
+        yield _drafts(run.advice)
+    if len(points) == 1:
+        yield from _at(run, points[0])
+        return
+    for case in run.summary.cases:
+        for figure, drawing in _over_loads(run, case):
+            yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name), drawing
+    for point in points:
+        for figure, drawing in _at(run.at(point), point):
+            yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name), drawing
+
+
+def _drafts(advice: Advice) -> tuple[Figure, Drawing | None]:
+    title = "Drafts accepted, by position"
+    caption = (
+        "Of the steps in which all drafts before it were accepted, with 95 % intervals. Left out: "
+        "what too few steps reached. Hollow: too few rounds for an interval."
+    )
+    if len({prospect.window for prospect in advice.prospects}) > 1:
+        load = at_load.first_load(advice)
+        suffix = f" at {load}" if load else ""
+        title += f", and the speed-up over the window{suffix}"
+        caption += (
+            " To the right, after the article's Figure 1: points were measured, with 95 % "
+            "intervals; the line between them and its band are predicted. Ringed is the best, "
+            "measured or not."
+        )
+    return Figure("acceptance", title, caption, advice=True), at_load.paint_drafts(advice)
+
+
+def _over_loads(run: Results, case: Case) -> _Drawings:
+    """What is drawn of a test case that ran at several load points."""
+    summary = run.summary
+    if case.compared:
+        caption = (
+            f"{_RATIOS}A band is the 95 % interval of the load at which it turns, a cross the "
+            f"estimate. {_HOLLOW}"
+        )
+        speeds = over_loads.paint_ratios(summary, case, (over_loads.SPEED, over_loads.TOGETHER))
+        yield Figure("request-speed", "Speed-up over the load", caption), speeds
+        caption = (
+            f"{_RATIOS}By the time per output token, without the first token and the queue: it "
+            f"explains the speed of a request. {_HOLLOW}"
+        )
+        decoding = over_loads.paint_ratios(summary, case, (over_loads.DECODING,))
+        yield Figure("decoding-speed", "Speed of decoding over the load", caption), decoding
+    dotted = " Dotted: the objective, which is for p90." if summary.objectives else ""
+    caption = f"The medians, and p90 dashed.{dotted}"
+    latency = over_loads.paint_latency(summary, case)
+    yield Figure("latency", "Latency over the load", caption), latency
+    caption = (
+        "Each point is a load point, with its requests at once, or a second (/s, dashed); at a "
+        "rate, no more can come together than is asked for. To the right one request is decoded "
+        "faster; further up the same hardware does more, so a token costs less."
+    )
+    caption += " Hollow: not every objective is kept." if summary.objectives else ""
+    pareto = over_loads.paint_pareto(summary, case)
+    yield Figure("pareto", "Throughput against decoding speed", caption), pareto
+
+
+def _at(run: Results, point: LoadPoint) -> _Drawings:
+    """What is drawn of one load point."""
+    if run.summary.compares:
+        gains = at_load.paint_gains(run.summary)
+        caption = "With 95 % intervals, on a logarithmic scale."
+        yield Figure("gains", f"Speed-up at {point}", caption), gains
+    cases = wording.listed([case.name for case in run.summary.cases if case.headline])
+    caption = (
+        f"The article's Figures 3 to 5, for {cases}. A dot is a request; a line joins the medians "
+        "of the rounds. Speculation does not change the prefill, so the curves of TTFT should lie "
+        "together; none should drift."
+    )
+    latencies = at_load.paint_over_time(run)
+    yield Figure("over-time", f"Latency over the run at {point}", caption), latencies

@@ -1,0 +1,95 @@
+"""Verdicts: what is claimed, and the sentence that says it."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
+
+from spectap.analysis.claims import Family, claim, holm, judge, too_few
+from spectap.analysis.estimates.estimate import ALPHA, Estimate
+from spectap.analysis.summary import Answer, Claim
+from tests import samples
+from tests.snapshots import folded
+
+P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=20).map(lambda p: dict(enumerate(p)))
+SD, BASE = samples.cell("SD"), samples.cell("Base")
+
+
+def family(claims: int = 20) -> Family[str]:
+    return Family(frozenset(), ALPHA / claims, claims)
+
+
+def claim_of(ratio: float, error: float, *, decided: bool, claims: int = 20) -> Claim:
+    """A claim from six rounds, in a report of so many claims."""
+    estimate = Estimate(math.log(ratio), error, 6)
+    return claim(estimate, ALPHA, family(claims), decided=decided, rounds=6)
+
+
+FASTER = claim_of(2.9, 0.02, decided=True)
+SLOWER = claim_of(0.5, 0.05, decided=True)
+CHEAPER = claim_of(2.5, 0.03, decided=True)
+DEARER = claim_of(0.9, 0.01, decided=True)
+TRIFLE = claim_of(1.02, 0.002, decided=True)
+OPEN = claim_of(1.02, 0.03, decided=False)
+ALIKE = claim_of(1.0, 0.006, decided=False)
+ALONE = claim_of(1.1, 0.03, decided=False)
+
+
+def test_the_textbook() -> None:
+    decisions = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}, 0.05, 4)
+    assert decisions.decided == {"a", "d"}
+    assert decisions.level == pytest.approx(0.05 / 2)
+
+
+@given(P_VALUES, st.integers(0, 5))
+def test_claims_that_could_not_be_made_count(p_values: dict[int, float], more: int) -> None:
+    fewer = holm(p_values, 0.05, len(p_values)).decided
+    assert holm(p_values, 0.05, len(p_values) + more).decided <= fewer
+
+
+def test_that_a_difference_is_slight_has_to_hold_among_all_claims() -> None:
+    alone, among_many = (claim_of(1.02, 0.008, decided=True, claims=count) for count in (1, 20))
+    assert alone.answer is Answer.NEGLIGIBLE
+    assert among_many.interval.within(0.05)
+    assert among_many.answer is Answer.BETTER
+
+
+def test_blocks_of_time_promise_no_rounds() -> None:
+    estimate = Estimate(0.0, 0.1, 10)
+    assert claim(estimate, ALPHA, family(), decided=False, rounds=1).more_rounds is None
+
+
+@pytest.mark.parametrize(
+    ("speed", "cost"),
+    [
+        (FASTER, CHEAPER),
+        (FASTER, DEARER),
+        (SLOWER, CHEAPER),
+        (SLOWER, DEARER),
+        (TRIFLE, TRIFLE),
+        (OPEN, OPEN),
+        (ALONE, None),
+        (ALIKE, None),
+    ],
+)
+def test_what_is_said(speed: Claim, cost: Claim | None, snapshot: SnapshotAssertion) -> None:
+    verdict = judge(SD, BASE, speed, cost)
+    in_tokens = judge(SD, BASE, speed, cost, priced=False)
+    sentences = folded(verdict.sentence), folded(in_tokens.sentence)
+    assert (verdict.finding.value, *sentences) == snapshot
+
+
+def test_an_answer_s_cost_is_said_with_that_of_a_token(snapshot: SnapshotAssertion) -> None:
+    ratios = claim_of(1.9, 0.03, decided=True).interval, claim_of(1.3, 0.01, decided=True).interval
+    verdict = judge(SD, BASE, FASTER, DEARER, of_answers=ratios)
+    in_tokens = judge(SD, BASE, FASTER, OPEN, of_answers=ratios, priced=False, worse=True)
+    assert [folded(verdict.sentence), folded(in_tokens.sentence)] == snapshot
+
+
+def test_a_report_of_launches_counts_launches() -> None:
+    assert too_few(2, unit="launch").sentence == (
+        "No verdict: of 2 launches, fewer than 3 could be timed on both sides. An interval needs 3 "
+        "launches."
+    )

@@ -1,0 +1,223 @@
+"""Comparisons: what cancels between two sides, what is paired, and how unsure a ratio is."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spectap.analysis import contrasts
+from spectap.analysis.contrasts import Question
+from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
+from spectap.analysis.summarise import overall
+from spectap.load_points import LoadPoint
+from spectap.record import Record
+from tests import samples
+
+
+def paced(scale: float, factors: list[float], requests: int = 4) -> list[Record]:
+    """A round for each factor, in which each request takes ``scale`` times that factor."""
+    return [
+        samples.record(
+            round=number,
+            request=f"{number}-{index}",
+            sent=1e9 + 1000 * number,
+            chunks=tuple((scale * factor * at, tokens) for at, tokens in ((2, 1), (3, 4), (4, 3))),
+            end=scale * factor * 5,
+        )
+        for number, factor in enumerate(factors, start=1)
+        for index in range(requests)
+    ]
+
+
+def test_what_both_sides_of_a_round_share_cancels() -> None:
+    minutes = [1.0, 1.7, 0.6, 1.2]
+    contrast = contrasts.contrast(paced(0.5, minutes), paced(1.0, minutes))
+    for estimate in (contrast.time_per_output_token, contrast.end_to_end, contrast.together):
+        assert estimate is not None
+        assert estimate.log == pytest.approx(math.log(2))
+        assert estimate.error == pytest.approx(0, abs=1e-12)
+    assert contrast.rounds == 4
+
+
+def test_the_speed_of_a_request_has_its_first_token_in_it() -> None:
+    """Decoding takes half the time, and the first token makes the whole twice as long."""
+    base = paced(1.0, [1.0, 1.1, 0.9])
+    speculative = [
+        replace(r, chunks=tuple((r.end + at / 2, n) for at, n in r.chunks), end=2 * r.end)
+        for r in base
+    ]
+    contrast = contrasts.contrast(speculative, base, point=LoadPoint(rate=0.5, requests=8))
+    assert math.exp(known(contrast.time_per_output_token).log) == pytest.approx(2)
+    assert [*contrast.answers] == [Question.SPEED]
+    assert math.exp(contrast.answers[Question.SPEED].log) == pytest.approx(1 / 2)
+
+
+def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
+    speculative, baseline = paced(1.0, [1, 1, 1, 1]), paced(1.0, [1, 1, 1, 1])
+    failed = [
+        replace(r, error="reset", output_tokens=None) if r.round == 2 else r for r in speculative
+    ]
+    contrast = contrasts.contrast(failed, baseline)
+    assert (contrast.rounds, known(contrast.throughput).units) == (4, 3)
+    # The time of a round in which all failed is paid for.
+    together = known(contrast.together)
+    assert math.exp(together.log) == pytest.approx(3 / 4)
+    assert together.units == 4
+
+
+def test_what_failed_and_was_measured_again_is_in_the_cost_alone() -> None:
+    speculative, base = paced(0.5, [1.0, 1.1, 0.9]), paced(1.0, [1.0, 1.1, 0.9])
+    hung = [replace(r, error="stalled", output_tokens=None, end=40) for r in speculative[:1]]
+    billed = [*speculative, *hung, *speculative[1:4]], [*base, *base[:4]]
+    again = contrasts.contrast(speculative, base, billed=billed)
+    # 15 answers of 8 tokens in 40 + 37.5 s, against 16 in 80 s.
+    cost = again.answers[Question.COST].log
+    assert math.exp(cost) == pytest.approx(15 / 77.5 / (16 / 80))
+    assert math.exp(again.answers[Question.SPEED].log) == pytest.approx(2)
+    sides = dict.fromkeys("ab", (speculative, base))
+    assert overall(sides, billed=dict.fromkeys("ab", billed))[Question.COST].log == pytest.approx(
+        cost
+    )
+
+
+@pytest.mark.parametrize(
+    ("lengths", "prompt", "differ"),
+    [
+        ([2.0, 1.9, 2.1], "", True),
+        ([1.1, 0.9, 1.3], "", False),
+        ([1.1, 0.9, 1.3], "p", True),
+        ([1.01, 1.0, 1.02], "p", False),
+    ],
+    ids=["surely longer", "drawn with requests", "perhaps longer", "surely alike"],
+)
+def test_what_decides_the_cost_where_answers_differ(
+    lengths: list[float], prompt: str, differ: bool
+) -> None:
+    base = [
+        replace(r, prompt=prompt and r.request[-1], output_tokens=1000)
+        for r in paced(1.0, [1.0] * 3)
+    ]
+    longer = [
+        replace(r, output_tokens=int(1000 * lengths[r.round - 1]), end=r.end * lengths[r.round - 1])
+        for r in base
+    ]
+    contrast = contrasts.contrast(longer, base)
+    assert math.exp(known(contrast.lengths).log) == pytest.approx(sum(lengths) / 3)
+    assert math.exp(known(contrast.together).log) == pytest.approx(1)
+    per_answer = math.exp(contrast.answers[Question.COST].log)
+    assert per_answer == pytest.approx(3 / sum(lengths) if differ else 1)
+
+
+ROUNDS = range(1, 7)
+NAMES = [f"p{number}" for number in range(12)]
+
+
+def request(prompt: str, round_: int, pace: float, variant: str = "SD") -> Record:
+    """A request of eight tokens, each of which takes ``pace`` seconds."""
+    return samples.record(
+        variant=variant,
+        prompt=prompt,
+        round=round_,
+        chunks=((pace, 1), (8 * pace, 7)),
+        end=8 * pace,
+    )
+
+
+def known(estimate: Estimate | None) -> Estimate:
+    assert estimate is not None
+    return estimate
+
+
+class TestPrompts:
+    def test_a_prompt_is_paired_with_itself_in_its_round(self) -> None:
+        sent = [("a", 1), ("b", 1), ("a", 2), ("c", 2)]
+        speculative = [request(name, r, 0.1 * n) for n, (name, r) in enumerate(sent, start=1)]
+        base = [
+            request(name, r, 0.1 * n, "Base")
+            for n, (name, r) in enumerate([("b", 1), ("a", 1), ("a", 2)], start=5)
+        ]
+        pairs = contrasts.sendings(speculative, base)
+        assert {key: tuple(side[0].end for side in unit) for key, unit in pairs.items()} == {
+            ("a", ("r", 1)): (speculative[0].end, base[1].end),
+            ("b", ("r", 1)): (speculative[1].end, base[0].end),
+            ("a", ("r", 2)): (speculative[2].end, base[2].end),
+        }
+
+    def test_each_counts_once_however_often_it_was_sent(self) -> None:
+        ratios = {("a", ("r", number)): 4.0 for number in ROUNDS}
+        ratios |= {("b", ("r", 1)): 1.0, ("c", ("r", 2)): 1.0}
+        mean = known(contrasts.mean_over_prompts(ratios))
+        assert math.exp(mean.log) == pytest.approx(4 ** (1 / 3))
+
+    def test_where_each_is_in_one_round_the_rounds_are_the_units(self) -> None:
+        chance = np.random.default_rng(1)
+        ratios = {
+            (name, ("r", number % 6 + 1)): math.exp(0.2 * chance.normal())
+            for number, name in enumerate(NAMES)
+        }
+        means = [
+            geometric_mean([ratio for (_, (_, r)), ratio in ratios.items() if r == number])
+            for number in ROUNDS
+        ]
+        expected, mean = jackknife(means, geometric_mean), contrasts.mean_over_prompts(ratios)
+        assert known(mean).error == pytest.approx(known(expected).error)
+        assert known(mean).units == len(ROUNDS)
+
+    def test_the_same_in_every_round_still_differ(self) -> None:
+        of_prompts = [1.5 if number % 2 else 2.0 for number in range(len(NAMES))]
+        ratios = {
+            (name, ("r", round_)): ratio
+            for name, ratio in zip(NAMES, of_prompts, strict=True)
+            for round_ in ROUNDS
+        }
+        expected = known(jackknife(of_prompts, geometric_mean))
+        mean = known(contrasts.mean_over_prompts(ratios))
+        assert mean.error == pytest.approx(expected.error, rel=0.1)
+
+    def test_a_contrast_is_made_prompt_by_prompt(self) -> None:
+        """Only one is faster, by three: medians over the round would show something else."""
+        paces = {"a": (0.1, 0.3), "b": (0.05, 0.05), "c": (0.1, 0.1)}
+        speculative, base = (
+            [request(name, r, pace[side]) for r in ROUNDS for name, pace in paces.items()]
+            for side in (0, 1)
+        )
+        contrast = contrasts.contrast(speculative, base)
+        assert math.exp(known(contrast.throughput).log) == pytest.approx(3 ** (1 / 3))
+
+    def test_the_cost_is_as_unsure_as_they_are(self) -> None:
+        paces = np.random.default_rng(1).uniform(0.05, 0.2, len(NAMES))
+        speculative = [
+            request(n, r, pace) for r in ROUNDS for n, pace in zip(NAMES, paces, strict=True)
+        ]
+        base = [request(name, r, 0.1, "Base") for r in ROUNDS for name in NAMES]
+        unnamed = [replace(record, prompt="") for record in speculative]
+        assert known(contrasts.contrast(unnamed, base).together).error == pytest.approx(0, abs=1e-9)
+        assert known(contrasts.contrast(speculative, base).together).error > 0.05
+
+
+STEADY, UNEVEN = [1.0, 1.0, 1.0, 1.0], [0.8, 1.2, 0.9, 1.1]
+
+
+def test_it_is_the_geometric_mean_of_the_cases_however_many_rounds_each_has() -> None:
+    sides = {
+        "four times": (paced(0.25, STEADY * 5), paced(1.0, STEADY * 5)),
+        "alike": (paced(1.0, STEADY), paced(1.0, STEADY)),
+    }
+    estimates = overall(sides)
+    assert math.exp(estimates[Question.SPEED].log) == pytest.approx(2)
+    assert math.exp(estimates[Question.COST].log) == pytest.approx(2)
+
+
+def test_a_mean_over_cases_is_no_surer_than_their_rounds_allow() -> None:
+    single = {"a": (paced(0.5, UNEVEN), paced(1.0, STEADY))}
+    alike = single | {"b": single["a"], "c": single["a"]}
+    # Three cases that share their rounds' luck are no surer than one.
+    assert overall(alike)[Question.SPEED].error == pytest.approx(
+        overall(single)[Question.SPEED].error
+    )
+    sides = {
+        "long": (paced(0.5, UNEVEN * 5), paced(1.0, STEADY * 5)),
+        "short": (paced(0.5, UNEVEN[:3]), paced(1.0, STEADY[:3])),
+    }
+    assert overall(sides)[Question.SPEED].units == 3

@@ -1,0 +1,120 @@
+"""Two counts of one thing: where they agree, where they must not, and where they cannot."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from spectap.analysis.crosscheck import check
+from spectap.endpoint.counters import Count, Counters
+from spectap.record import Record
+from tests import samples
+
+
+def record(**changes: Any) -> Record:
+    """Answers of 1 + 8 + 8 + 4 tokens: two full steps of 7 drafts, and one that was cut."""
+    chunks = ((0.2, 1), (0.3, 8), (0.4, 8), (0.5, 4))
+    values = {"chunks": chunks, "output_tokens": 21, "request": "a"}
+    return samples.record(**(values | changes))
+
+
+def count(**changes: Any) -> Count:
+    """What vLLM counts of ``record``: in the last step it accepted 6, of which 3 were wanted."""
+    counters: dict[str, Any] = {
+        **{"generation_tokens": 21, "drafts": 3, "draft_tokens": 21, "accepted": 20},
+        **{"per_position": (3, 3, 3, 3, 3, 3, 2)},
+        **{"finished_tokens": 21, "finished": 1, "gaps": 3},
+    }
+    return Count("counting", 1, "SD", ("a",), Counters(**(counters | changes)))
+
+
+# What V0 counts of ``record``: a prefill and 3 steps.
+ON_V0: dict[str, Any] = {
+    **{"generation_tokens": 4, "drafts": 0, "draft_tokens": 0, "accepted": 0},
+    **{"per_position": ()},
+}
+
+
+def test_a_count_that_agrees() -> None:
+    (cell_check,) = check([record()], [count()])
+    assert [(f.name, f.ledger, f.server, f.cut) for f in cell_check.figures] == [
+        ("tokens", 21, 21, 0),
+        ("steps", 3, 3, 0),
+        ("accepted drafts", 17, 20, 4),
+    ]
+    assert cell_check.failures == ()
+    # A count that one of two loads lacks is not held against both.
+    second = dataclasses.replace(count(), requests=("b",))
+    (cell_check,) = check([record(), record(request="b")], [count(gaps=None), second])
+    assert [(f.name, f.ledger, f.server) for f in cell_check.figures][1] == ("steps", 6, 6)
+    assert cell_check.failures == ()
+
+
+# Steps of 1, 5, 1 and 3 tokens. One of the single tokens was a step without drafts, and the last
+# step was cut: of 4 drafts that it found, it accepted all.
+SEARCHED = ((0.2, 1), (0.3, 1), (0.4, 5), (0.5, 1), (0.6, 3))
+
+
+def searched(**changes: Any) -> Count:
+    """What vLLM counts of these where n-gram drafts as many tokens as it finds, at most 7."""
+    counters = {
+        **{"generation_tokens": 11, "drafts": 3, "draft_tokens": 9, "accepted": 8},
+        **{"per_position": (2, 2, 2, 2, 0, 0, 0), "finished_tokens": 11, "gaps": 4},
+    }
+    return count(**(counters | changes))
+
+
+def test_steps_for_which_no_drafts_were_found_are_not_missed() -> None:
+    request = record(chunks=SEARCHED, output_tokens=11)
+    (cell_check,) = check([request], [searched()])
+    assert [(f.name, f.ledger, f.server, f.cut) for f in cell_check.figures] == [
+        ("tokens", 11, 11, 0),
+        ("steps", 4, 4, 0),
+        ("accepted drafts", 6, 8, 5),
+    ]
+    assert cell_check.failures == ()
+
+
+@pytest.mark.parametrize("drafts", [1, 5])
+def test_steps_with_drafts_that_cannot_be_so_many(drafts: int) -> None:
+    """Two steps yielded more than one token, and there were no five."""
+    request = record(chunks=SEARCHED, output_tokens=11)
+    (cell_check,) = check([request], [searched(drafts=drafts)])
+    assert [line.split(": ")[1] for line in cell_check.failures] == ["steps"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "figure"),
+    [
+        ({"generation_tokens": 22, "finished_tokens": 22}, "tokens"),
+        ({"finished_tokens": 0}, "tokens"),
+        (ON_V0 | {"finished_tokens": 22}, "tokens"),
+        # Each count of the steps has to agree, and not only one of them.
+        ({"drafts": 4, "draft_tokens": 28}, "steps"),
+        ({"gaps": 4}, "steps"),
+        (ON_V0 | {"gaps": 4}, "steps"),
+        (ON_V0 | {"generation_tokens": 5, "gaps": None}, "steps"),
+        ({"accepted": 16}, "accepted drafts"),  # fewer than arrived
+        ({"accepted": 22}, "accepted drafts"),  # more than a cut can hide
+    ],
+)
+def test_a_count_that_does_not_agree(changes: dict[str, int], figure: str) -> None:
+    (cell_check,) = check([record()], [count(**changes)])
+    assert [line.split(": ")[1] for line in cell_check.failures] == [figure]
+
+
+def test_where_tools_are_offered_chunks_are_no_steps() -> None:
+    """The server's parser held two steps back: the tokens are all there, and the steps are not."""
+    held_back = record(tools=True, chunks=((0.3, 9), (0.4, 8), (0.5, 4)))
+    (cell_check,) = check([held_back], [count()])
+    assert [(f.name, f.ledger, f.server) for f in cell_check.figures] == [("tokens", 21, 21)]
+    (unmarked,) = check([dataclasses.replace(held_back, tools=False)], [count()])
+    assert unmarked.failures
+
+
+@pytest.mark.parametrize(
+    "records", [[], [record(error="reset", status=None)], [record(per_chunk=False)]]
+)
+def test_what_cannot_be_compared_is_not(records: list[Record]) -> None:
+    """The ledger lost it, the server may have counted what never came, or nobody counted."""
+    assert check(records, [count()]) == ()

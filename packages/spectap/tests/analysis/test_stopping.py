@@ -1,0 +1,99 @@
+"""The stopping rule: when it looks, what it ends, and that it decides the same again."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectap.analysis.estimates.estimate import ALPHA
+from spectap.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
+from spectap.config import Config
+from spectap.load_points import Rounds
+from spectap.record import Record
+from tests import generated_runs as generated
+
+LOAD = f"concurrency-{generated.CONCURRENCY}"
+STRUCTURED = ("structured", LOAD)
+
+CASES = (("structured", "structured", True), ("open-ended", "open-ended", True))
+
+
+def rounds(at_least: int, at_most: int) -> Rounds:
+    return Rounds(at_least=at_least, at_most=at_most, half_width=0.05)
+
+
+def measured(at_least: int = 4, at_most: int = 12, **load: Any) -> tuple[Config, list[Record]]:
+    """A run that measured all it could: a case with a speed-up of three, and one with none."""
+    configuration = generated.config(CASES, requests=4, rounds=at_most)
+    lines = generated.ledger(configuration)
+    span = {"at_least": at_least, "at_most": at_most, "half_width": 0.05} | load
+    configuration["load"]["rounds"] = span
+    return Config.model_validate(configuration), [generated.record(line) for line in lines]
+
+
+def rounds_of(structured: int, open_ended: int) -> dict[tuple[str, str], int]:
+    """The last round of each of the two cases."""
+    return {STRUCTURED: structured, ("open-ended", LOAD): open_ended}
+
+
+class TestLooks:
+    @given(st.integers(3, 50), st.integers(1, 100))
+    def test_they_begin_and_end_with_the_range(self, at_least: int, more: int) -> None:
+        checkpoints = looks(rounds(at_least, at_least + more))
+        assert (checkpoints[0], checkpoints[-1]) == (at_least, at_least + more)
+        assert list(checkpoints) == sorted(set(checkpoints))
+
+    def test_few_looks_spend_little(self) -> None:
+        assert looks(rounds(4, 30)) == (4, 6, 8, 11, 15, 21, 30)
+
+    def test_a_fixed_number_is_looked_at_once(self) -> None:
+        fixed = Config.model_validate(generated.config(rounds=6)).load
+        assert alpha(fixed) == ALPHA
+        assert alpha(None) == ALPHA
+        assert alpha(measured()[0].load) == pytest.approx(ALPHA / len(looks(rounds(4, 12))))
+
+
+def test_a_clear_case_ends_in_the_fewest_rounds() -> None:
+    assert last_rounds(*measured(half_width=0.001)) == rounds_of(4, 12)
+    assert last_rounds(*measured(half_width=0.5)) == rounds_of(4, 4)  # precise enough
+
+
+@pytest.mark.parametrize("until", [4, 5, 8])
+def test_what_ended_stays_ended_and_what_was_not_measured_changes_nothing(until: int) -> None:
+    config, records = measured(half_width=0.001)
+    last = last_rounds(config, records)
+    so_far = [r for r in records if r.round <= min(until, last[r.case, LOAD])]
+    assert last_rounds(config, so_far) == last
+
+
+def test_a_case_with_requests_missing_or_failed_does_not_end() -> None:
+    config, records = measured()
+    for variant in ("Base", "SD"):
+        turn = "structured", variant, 3
+        first = next(r for r in records if (r.case, r.variant, r.round) == turn)
+        assert last_rounds(config, [r for r in records if r is not first])[STRUCTURED] == 12
+    failing = [
+        dataclasses.replace(r, error="reset")
+        if (r.case, r.variant) == ("structured", "SD") and r.request[-1] in "012"
+        else r
+        for r in records
+    ]
+    assert last_rounds(config, failing)[STRUCTURED] == 12
+
+
+def test_rounds_beyond_the_last_count_if_they_are_whole() -> None:
+    config, records = measured(half_width=0.001)
+    assert measured_rounds(config, [r for r in records if r.round <= 4])[STRUCTURED] == 4
+    first = next(r for r in records if (r.case, r.round) == ("structured", 7))
+    assert measured_rounds(config, [r for r in records if r is not first])[STRUCTURED] == 6
+
+
+def test_missing_counts_each_round() -> None:
+    _, records = measured()
+    selected = [r for r in records if (r.case, r.variant) == ("structured", "SD")]
+    assert missing(selected, 4, 12) == 0
+    # Two too many in one round do not make up for two too few in another.
+    swapped = [dataclasses.replace(r, round=1) if r.round == 2 else r for r in selected]
+    assert missing(swapped, 4, 12) == 4

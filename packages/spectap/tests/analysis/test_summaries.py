@@ -1,0 +1,134 @@
+"""The summary of generated ledgers of every kind: its text, and what holds of it."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from spectap import metrics
+from spectap.analysis.summarise import summarise, summarise_ledgers
+from spectap.analysis.summary import Finding, Summary
+from tests.analysis import ledgers
+from tests.snapshots import TextSnapshot
+
+
+@pytest.mark.parametrize("name", ledgers.LEDGERS)
+def test_every_figure_and_sentence(name: str, snapshot: SnapshotAssertion) -> None:
+    config, records = ledgers.LEDGERS[name]()
+    assert ledgers.text(summarise(config, records)) == snapshot(extension_class=TextSnapshot)
+
+
+@pytest.mark.parametrize("name", ["two windows, no price", "loads", "prompts"])
+def test_ledgers_alone(name: str, snapshot: SnapshotAssertion) -> None:
+    _, records = ledgers.LEDGERS[name]()
+    assert ledgers.text(summarise_ledgers(records)) == snapshot(extension_class=TextSnapshot)
+
+
+def test_a_ledger_of_one_round_is_cut_into_blocks_of_time(snapshot: SnapshotAssertion) -> None:
+    _, records = ledgers.ledger(requests=80, rounds=1)
+    assert ledgers.text(summarise_ledgers(records)) == snapshot(extension_class=TextSnapshot)
+    assert summarise_ledgers([r for r in records if r.round == 0]).cases == ()
+
+
+@pytest.mark.parametrize(("later", "judged"), [(0.4, True), (0.6, False), (5.0, False)])
+def test_ledgers_of_different_times_get_no_verdict(later: float, judged: bool) -> None:
+    records = [r for r in ledgers.ledger(requests=80, rounds=1)[1] if r.round > 0]
+    ends = {v: max(r.sent + r.end for r in records if r.variant == v) for v in ("Base", "SD")}
+    shorter = min(ends.values()) - min(r.sent for r in records)
+    # Both begin at once, so the faster side, which is the one that is moved, ends first.
+    move = max(ends.values()) - min(ends.values()) + later * shorter
+    moved = [replace(r, sent=r.sent + move) if r.variant == "SD" else r for r in records]
+    ((_, compared),) = summarise_ledgers(moved).cases[0].compared
+    assert (compared.speed is not None) == judged
+    assert judged or "measure them with spectap measure" in compared.verdict.sentence
+
+
+@pytest.fixture(scope="module")
+def article() -> Summary:
+    return summarise(*ledgers.LEDGERS["article"]())
+
+
+def test_speed_ups_are_those_of_the_generator(article: Summary) -> None:
+    for case in article.cases:
+        ((_, compared),) = case.compared
+        assert compared.speedup
+        if case.structure == "structured":
+            assert compared.speedup.point == pytest.approx(3, rel=0.1)
+            assert compared.verdict.finding is Finding.FASTER
+        else:
+            assert compared.speedup.low < 1 < compared.speedup.high
+    (structured,) = article.overall
+    points = [c.speedup.point for case in article.cases[:2] for _, c in case.compared if c.speedup]
+    assert structured.speed
+    assert structured.speed.point == pytest.approx(np.prod(points) ** 0.5)
+
+
+def test_a_token_costs_what_a_node_costs_while_it_makes_it(article: Summary) -> None:
+    cell = article.cases[0].cell("Base")
+    # Four requests at once, each a token every 45 ms, less the time to the first one.
+    assert cell.tokens_per_second == pytest.approx(4 * 100 / 4.67, rel=0.05)
+    usd = 35.7608 * 0.5 / 3600 / (cell.tokens_per_second or 0) * 1e6
+    assert cell.usd_per_million_output_tokens == pytest.approx(usd)
+
+
+def test_what_an_open_loop_served_is_that_of_its_time() -> None:
+    summary = summarise(*ledgers.loads())
+    cell = summary.cases[0].cell("Base", summary.loads[3])
+    # Four requests of 8 tokens, one a second, and the last answer; each round takes 1 % longer.
+    seconds = sum(4 + 1.1 + 0.01 * round_ for round_ in range(1, ledgers.ROUNDS + 1))
+    assert cell.tokens_per_second == pytest.approx(4 * 8 * ledgers.ROUNDS / seconds)
+
+
+def test_the_warm_up_a_pause_and_the_order_change_nothing(article: Summary) -> None:
+    config, records = ledgers.LEDGERS["article"]()
+    slow = [replace(r, end=1e6) if r.round == 0 else r for r in records]
+    assert summarise(config, slow) == article
+    resumed = [replace(r, sent=r.sent + 4096 * r.round) for r in reversed(records)]
+    again = summarise(config, resumed)
+    for case, expected_case in zip(again.cases, article.cases, strict=True):
+        for cell, expected in zip(case.cells, expected_case.cells, strict=True):
+            assert cell.tokens_per_second == pytest.approx(expected.tokens_per_second)
+
+
+def test_a_range_pays_for_every_look() -> None:
+    config, first = ledgers.ledger()
+    ranged = config.model_copy(update={"load": ledgers.LEDGERS["a range"]()[0].load})
+    ((_, once),) = summarise(config, first).cases[0].compared
+    ((_, often),) = summarise(ranged, first).cases[0].compared
+    assert once.speedup
+    assert often.speedup
+    assert often.speedup.point == once.speedup.point
+    assert often.speedup.low < once.speedup.low
+
+
+def test_a_failed_attempt_in_a_round_that_does_not_count_is_not_paid_for() -> None:
+    config, records = ledgers.LEDGERS["a range that ended early"]()
+    fifth = [r for r in records if r.round == 5]
+    failed = [replace(r, round=6, error="reset", output_tokens=None) for r in fifth]
+    again = [replace(r, round=6, attempt=2) for r in fifth[:1]]
+    cases = [summarise(config, each).cases for each in (records, [*records, *failed, *again])]
+    costs = [[c.cost and c.cost.interval for case in of for _, c in case.compared] for of in cases]
+    assert costs[0][0] == costs[1][0] is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({}, False), ({"machines": 2}, True), ({"machines": 2, "stand_in": "golden"}, False)],
+)
+def test_two_machines_are_named_unless_one_stands_in(changes: dict[str, Any], named: bool) -> None:
+    config, records = ledgers.ledger()
+    notes = summarise(config.model_copy(update=changes), records).notes
+    assert any("Base and SD ran on 2 machines. " in note for note in notes) == named
+
+
+def test_summary_is_json(article: Summary) -> None:
+    content = json.loads(article.to_json())
+    base, speculative = content["cases"][0]["cells"]
+    assert base["comparison"] is None
+    assert speculative["comparison"]["verdict"]["finding"] == "faster"
+    assert speculative["load"] == {"concurrency": 4, "requests": 4}
+    assert set(speculative["measures"]) == {metric.name for metric in metrics.METRICS}
+    assert content["cost_denominator"] == "8 of 16 devices of one trn2.48xlarge"

@@ -1,0 +1,79 @@
+"""What ``run`` and ``measure`` have in common, and what is only a pod's."""
+
+import threading
+from pathlib import Path
+from unittest.mock import create_autospec
+
+import pytest
+
+from spectap import config as configuration
+from spectap.aws import bucket, calls
+from spectap.commands import execution, recorded
+from spectap.commands.execution import Ended, Pause
+from spectap.run.run import Run
+from spectap.run.taps import Patience
+from tests import samples
+from tests.commands.processes import Benchmark
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["report", "no-such-run"],
+            "spectap report: argument RUN_DIR: 'no-such-run': there is no such file or folder, "
+            "nor one in results/",
+        ),
+        (["run"], "spectap: none.json: cannot be read: No such file or directory"),
+        (["merge", "none"], "spectap: none: there is no such folder"),
+        (["tap"], "spectap tap: the following arguments are required: --upstream, --ledger"),
+        # Not the value after it, as a URL that is none.
+        (["measure", "--concurency", "2"], "spectap measure: unknown option --concurency"),
+        (["tap", "--mode=fast"], "spectap tap: unknown option --mode"),
+        ([], "spectap: the following arguments are required: command"),
+    ],
+)
+def test_what_is_expected_to_fail_fails_in_one_line(
+    benchmark: Benchmark, arguments: list[str], message: str
+) -> None:
+    ended = benchmark(*arguments, BENCHMARK_CONFIG="none.json")
+    assert ended.status == 2
+    assert ended.err.removesuffix(" (--help lists the options)\n").rstrip() == message
+
+
+def test_a_run_of_several_launches_needs_what_restarts_the_servers(
+    benchmark: Benchmark, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.json"
+    load = samples.load(rounds=3, launches=3)
+    path.write_text(configuration.dump(samples.config(load=load)), encoding="utf-8")
+    ended = benchmark("run", BENCHMARK_CONFIG=str(path), RESULTS_DIR=str(tmp_path))
+    assert (ended.status, ended.err) == (
+        2,
+        f"spectap: RELAUNCH is needed: {path} has load.launches: 3\n",
+    )
+
+
+@pytest.mark.parametrize("failures", [[], ["counting, round 1: all requests failed"]])
+def test_a_run_ends_the_nodes_once_all_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[str]
+) -> None:
+    stopped: list[str] = []
+    measured = execution.Measured(create_autospec(Run), failures, None, None)
+    monkeypatch.setattr(execution, "measure", lambda *_, **__: measured)
+    monkeypatch.setattr(recorded, "draw", lambda folder: None)
+    results = create_autospec(bucket.Bucket)
+    results.return_value.fetch_evaluation.return_value = None
+    monkeypatch.setattr(bucket, "Bucket", results)
+    monkeypatch.setattr(calls, "start_state_machine", lambda arn, *_: stopped.append(arn))
+    config = samples.config(stopper="arn:stop")
+    status = execution.execute(config, tmp_path, Patience(), files=tmp_path)
+    assert (status, stopped) == ((1, []) if failures else (0, ["arn:stop"]))
+
+
+def test_a_signal_ends_a_thread_s_pause(capsys: pytest.CaptureFixture[str]) -> None:
+    pause = Pause()
+    threading.Timer(0.2, pause.ended.set).start()
+    with pytest.raises(Ended):
+        pause(300)
+    assert capsys.readouterr().err == "AWS does not answer; trying again in 300 s\n"

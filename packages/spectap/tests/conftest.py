@@ -1,0 +1,63 @@
+"""What spectap's tests share."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from spectap.endpoint import counters, health
+from tests.aws.embedded import Aws, Clock, make_bucket, serving
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Asynchronous tests, which ``pytest.mark.anyio`` marks, run on asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _looks_often() -> Iterator[None]:
+    """A golden endpoint has counted a token when it sends it: there is nothing to wait for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(health, "POLL_SECONDS", 0.02)
+        patch.setattr(counters, "POLL_SECONDS", 0.001)
+        yield
+
+
+@pytest.fixture(scope="module")
+def frozen_imports() -> Iterator[None]:
+    """Collecting garbage before each load goes over what the run has made, as in the pod.
+
+    All that the tests have imported would make it ten times as long.
+    """
+    gc.freeze()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Aws]:
+    """An embedded AWS, one a file."""
+    aws = Aws()
+    yield aws
+    aws.stop()
+
+
+@pytest.fixture
+def aws(server: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
+    with serving(server, monkeypatch):
+        yield server
+
+
+@pytest.fixture
+def store(aws: Aws) -> Aws:
+    """With the bucket, and nothing asked yet."""
+    make_bucket()
+    aws.behave()
+    return aws
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()

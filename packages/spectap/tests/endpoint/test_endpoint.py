@@ -1,0 +1,369 @@
+"""What is asked of a server besides the load: health, models, lengths, counters, greedy answers."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from spectap.endpoint import context, counters, health
+from spectap.endpoint.context import Counted, Refused
+from spectap.endpoint.counters import Counters, scrape
+from spectap.endpoint.greedy import Divergence, compare
+from spectap.errors import EndpointError
+from spectap.golden.server import GoldenEndpoint
+from spectap.load_points import Load
+from spectap.prompt import Prompt
+from tests import samples
+from tests.tapped import Handler, server
+
+
+async def wait(endpoints: dict[str, str], seconds: float, messages: list[str]) -> list[str]:
+    return await health.wait(endpoints, patience_seconds=seconds, say=messages.append)
+
+
+def answering(**answers: int | str) -> Handler:
+    """A server that answers at these paths, by their last part: with a status or with a text."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = answers.get(request.path.rpartition("/")[2], 404)
+        return (
+            web.Response(status=response)
+            if isinstance(response, int)
+            else web.Response(text=response)
+        )
+
+    return answer
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answers", [{"health": 404, "models": 403}, {}])
+async def test_a_refusal_ends_the_wait_and_names_where_to_look(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, int]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    async with server(answering(**answers)) as url, GoldenEndpoint(lambda *_: []) as base:
+        base.healthy = False
+        messages: list[str] = []
+        (problem,) = await wait({"Base": base.url, "SD": url}, 3600, messages)
+        status = answers.get("models", 404)
+        refusal = f"SD: {url}/models: HTTP {status}: check the URL and OPENAI_API_KEY, which is"
+        assert (problem, messages) == (f"{refusal} not set", [])
+        monkeypatch.setenv("OPENAI_API_KEY", "secret")
+        assert await wait({"SD": url}, 3600, messages) == [f"{refusal} set"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "message"), [(401, "HTTP 401"), ('["a"]', "the answer is no list of models")]
+)
+async def test_models(answer: int | str, message: str) -> None:
+    listed = {"data": [{"id": "target"}, {"id": "a\x1b[2J\nb"}]}
+    async with server(answering(models=json.dumps(listed))) as url:
+        assert await health.models(url) == ["target", "a\ufffd[2J\ufffdb"]
+    async with server(answering(models=answer)) as url:
+        with pytest.raises(EndpointError) as refusal:
+            await health.models(url)
+        assert str(refusal.value) == f"{url}/models: {message}"
+    with pytest.raises(EndpointError, match="not reachable"):
+        await health.models("http://127.0.0.1:9/v1")
+
+
+def vllm(bodies: list[dict[str, Any]], most: int = 100) -> Handler:
+    """Counts a token a word, three for the template, and notes what it is asked."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path != "/tokenize":
+            return web.Response(status=404)
+        body = await request.json()
+        bodies.append(body)
+        text = " ".join(message["content"] for message in body["messages"])
+        if text.isdigit():
+            return web.Response(status=int(text))
+        if "refused" in text:
+            reason = "no " * 100 if "long" in text else "roles\n must alternate"
+            error = {"message": reason, "type": "BadRequestError", "code": 400}
+            return web.json_response({"error": error}, status=400)
+        tokens = len(text.split()) + 3 * body["add_generation_prompt"]
+        return web.json_response({"count": tokens, "max_model_len": most, "token_strs": None})
+
+    return answer
+
+
+def count(
+    handler: Handler, prompts: Sequence[Prompt], **load: Any
+) -> list[Counted | Refused | None]:
+    async def scenario() -> list[Counted | Refused | None]:
+        async with server(handler) as url:
+            return await context.count(
+                url, "target", prompts, Load.model_validate(samples.load(**load))
+            )
+
+    return asyncio.run(scenario())
+
+
+def test_prompts_are_counted_as_they_will_be_sent() -> None:
+    bodies: list[dict[str, Any]] = []
+    tools = ({"type": "function", "function": {"name": "add", "parameters": {}}},)
+    kwargs = {"enable_thinking": False}
+    prompts = [samples.prompt(text="one"), samples.prompt(text="one two three", tools=tools)]
+    sampling = {"temperature": 0, "chat_template_kwargs": kwargs}
+    counted = [Counted(4, 100), Counted(6, 100)]
+    assert count(vllm(bodies), prompts, sampling=sampling) == counted
+    assert bodies == [
+        {
+            "model": "target",
+            "messages": [{"role": "user", "content": text}],
+            "add_generation_prompt": True,
+            "chat_template_kwargs": kwargs,
+        }
+        | more
+        for text, more in (("one", {}), ("one two three", {"tools": [*tools]}))
+    ]
+
+
+def test_a_completion_is_counted_without_a_chat_template() -> None:
+    bodies: list[dict[str, Any]] = []
+
+    async def tokenize(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return web.json_response({"count": 1, "max_model_len": 100})
+
+    prompts = [samples.prompt(text="one")]
+    assert count(tokenize, prompts, endpoint_type="completions") == [Counted(1, 100)]
+    assert bodies == [{"model": "target", "prompt": "one"}]
+
+
+REFUSED = Refused("roles must alternate")
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["refused", "one", "one two"], [REFUSED, Counted(4, 100), Counted(5, 100)]),
+        # Such a server does not understand the question.
+        (["refused", "refused"], [None, None]),
+        (["long refused", "one"], [Refused("no " * 40), Counted(4, 100)]),
+        # A failure at one prompt says nothing of the others.
+        (["500", "one", "404", "one"], [None, Counted(4, 100), None, Counted(4, 100)]),
+    ],
+)
+def test_each_prompt_is_counted_or_refused_in_order(texts: list[str], expected: list[Any]) -> None:
+    assert count(vllm([]), [samples.prompt(text=text) for text in texts]) == expected
+
+
+@pytest.mark.parametrize(("status", "text"), [(404, ""), (200, '{"count": 4}')])
+def test_a_server_that_does_not_count_is_asked_for_two_prompts(status: int, text: str) -> None:
+    paths: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        paths.append(request.path)
+        return web.Response(status=status, text=text)
+
+    assert count(answer, [*map(samples.prompt, "abc")]) == [None] * 3
+    assert paths == ["/tokenize"] * 2
+
+
+# As vLLM 0.32 writes it, with what matters here.
+PAGE = """\
+# TYPE vllm:generation_tokens_total counter
+vllm:generation_tokens_total{engine="0",model_name="m"} 120.0
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{engine="0",model_name="m"} 16.0
+# TYPE vllm:spec_decode_num_draft_tokens_total counter
+vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="m"} 112.0
+# TYPE vllm:spec_decode_num_accepted_tokens_total counter
+vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="m"} 19.0
+# TYPE vllm:spec_decode_num_accepted_tokens_per_pos_total counter
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="0"} 12.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="1"} 7.0
+# TYPE vllm:request_generation_tokens histogram
+vllm:request_generation_tokens_count{engine="0",model_name="m"} 2.0
+vllm:request_generation_tokens_sum{engine="0",model_name="m"} 120.0
+# TYPE vllm:inter_token_latency_seconds histogram
+vllm:inter_token_latency_seconds_count{engine="0",model_name="m"} 17.0
+vllm:inter_token_latency_seconds_sum{engine="0",model_name="m"} 1.9
+"""
+
+
+def parse(page: str) -> Counters | None:
+    return parsed.counters if (parsed := counters.parse(page)) else None
+
+
+OF_VLLM = Counters(120, 16, 112, 19, (12, 7), 120, 2, 17)
+LINES = PAGE.splitlines(keepends=True)
+OLD_NAME = "".join(
+    line.replace("inter_token_latency", "time_per_output_token")
+    for line in LINES
+    if "vllm:inter_token" in line
+)
+SECOND_ENGINE = "".join(
+    line.replace('engine="0"', 'engine="1"') for line in LINES if not line.startswith("#")
+)
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (PAGE, OF_VLLM),
+        # 0.11 exports one series under two names.
+        (PAGE + OLD_NAME, OF_VLLM),
+        (PAGE + SECOND_ENGINE, Counters(240, 32, 224, 38, (24, 14), 240, 4, 34)),
+        ("not metrics {", None),
+    ],
+)
+def test_a_page(page: str, expected: Counters | None) -> None:
+    assert parse(page) == expected
+
+
+def test_what_was_counted_between() -> None:
+    later = Counters(150, 20, 140, 24, (15, 9), 149, 5, 21)
+    earlier = Counters(120, 16, 112, 19, (12, 7), 120, 3, 17)
+    assert later.since(earlier) == Counters(30, 4, 28, 5, (3, 2), 29, 2, 4)
+    # V0 begins to show a histogram with its first value.
+    assert later.since(Counters(0, 0, 0, 0, ())) == later
+    assert later.tokens == 149
+    unknown = replace(later, finished_tokens=None, gaps=None)
+    assert unknown.tokens == 150
+    assert unknown.since(unknown) == Counters(0, 0, 0, 0, (0, 0))
+
+
+def scraped(pages: Sequence[str]) -> Counters | None:
+    """What ``scrape`` takes of a server that shows one page after the other, the last for ever."""
+    remaining = iter(pages)
+    last = pages[-1]
+
+    async def metrics(request: web.Request) -> web.Response:
+        return web.Response(text=next(remaining, last))
+
+    async def scenario() -> Counters | None:
+        async with server(metrics) as url:
+            return await scrape(url)
+
+    return asyncio.run(scenario())
+
+
+def of(generated: int, finished: int, running: int) -> str:
+    """A page in mid-load: so many tokens, so many of them in answers that have ended."""
+    return (
+        f"vllm:num_requests_running {running}\n"
+        f"vllm:generation_tokens_total {generated}\n"
+        f"vllm:request_generation_tokens_sum {finished}\n"
+        f"vllm:request_generation_tokens_count {finished // 8}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        pytest.param([of(8, 0, 0)], id="a page written while the last step was counted"),
+        pytest.param([of(5, 0, 1), of(6, 0, 1), of(8, 0, 0)], id="answers still coming"),
+    ],
+)
+def test_counters_are_taken_when_every_answer_has_ended(pages: list[str]) -> None:
+    assert scraped([*pages, of(8, 8, 0)]) == parse(of(8, 8, 0))
+    # A server that seems never to rest is taken as it is.
+    assert scraped([of(8, 8, 1)]) == parse(of(8, 8, 1))
+
+
+class Answering:
+    """An endpoint that always gives the same answer, by default this text."""
+
+    def __init__(self, text: str = "", **choice: Any) -> None:
+        self.choice = choice or {"message": {"content": text}}
+        self.asked: list[dict[str, Any]] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(await request.json())
+        return web.json_response({"choices": [self.choice]})
+
+
+class Strict(Answering):
+    """One that refuses what OpenAI's API does not have."""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if "return_token_ids" in await request.json():
+            return web.json_response({"error": {"message": "extra inputs"}}, status=400)
+        return await super().answer(request)
+
+
+def compared(
+    settings: Mapping[str, Any] = MappingProxyType({}), **answering: Answering | None
+) -> list[Divergence]:
+    """Divergences of these variants; None is one that is down."""
+
+    async def scenario() -> list[Divergence]:
+        async with AsyncExitStack() as stack:
+            urls = {
+                name: await stack.enter_async_context(server(each.answer))
+                if each
+                else "http://127.0.0.1:1/v1"
+                for name, each in answering.items()
+            }
+            variants = [
+                variant | settings.get(variant["name"], {}) for variant in samples.variants(**urls)
+            ]
+            return await compare(samples.config(variants=variants))
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("base", "speculative", "length", "first"),
+    [
+        ("one two three", "one 2 three", 3, 2),
+        ("one two", "one two three", 3, 3),
+        ("", "", 0, None),
+    ],
+)
+def test_the_first_difference(base: str, speculative: str, length: int, first: int | None) -> None:
+    expected = [Divergence("SD", name, "word", length, first) for name in ("counting", "sonnets")]
+    assert compared(Base=Answering(base), SD=Answering(speculative)) == expected
+
+
+def said(text: str, ids: list[int]) -> Answering:
+    return Answering(message={"content": text}, token_ids=ids)
+
+
+@pytest.mark.parametrize(
+    ("speculative", "unit", "first"),
+    [
+        (said("one two", [7, 8, 9]), "token", 2),  # the text hides it
+        (said("one two", [7, 5, 9]), "token", None),
+        (Answering("one two"), "word", None),
+        (Strict("one 2"), "word", 2),
+    ],
+)
+def test_tokens_are_compared_where_both_sides_say_them(
+    speculative: Answering, unit: str, first: int | None
+) -> None:
+    divergences = compared(Base=said("one two", [7, 5, 9]), SD=speculative)
+    assert {(each.unit, each.first) for each in divergences} == {(unit, first)}
+
+
+def test_a_matched_baseline_is_compared_with_the_one_that_decides() -> None:
+    without = {"without": "async scheduling"}
+    settings = {"SD": without, "Base-matched": without | {"baseline": None}}
+    endpoints = {"Base": Answering("a b"), "SD": Answering("a c"), "Base-matched": Answering("a d")}
+    divergences = compared(settings, **endpoints)
+    assert {(each.variant, each.first) for each in divergences} == {("SD", 2), ("Base-matched", 2)}
+
+
+def test_each_variant_gets_the_same_and_is_compared_with_its_baseline() -> None:
+    base, k7 = Answering("one two"), Answering("one three")
+    other = Answering(message={"content": [{"text": "a"}]})
+    divergences = compared(Base=base, k3=Answering("one two"), k5=None, k6=other, k7=k7)
+    assert [(each.variant, each.case, each.first) for each in divergences] == [
+        ("k3", "counting", None),
+        ("k7", "counting", 2),
+        ("k3", "sonnets", None),
+        ("k7", "sonnets", 2),
+    ]
+    assert base.asked == k7.asked
+    assert {(body["temperature"], body["max_tokens"]) for body in base.asked} == {(0, 20)}
+    assert len({body["messages"][0]["content"] for body in base.asked}) == 2

@@ -1,0 +1,211 @@
+"""The seven figures: drawn, legible on either page, left out where there is nothing to draw."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from matplotlib.text import Text
+
+from spectap.report import advice, page
+from spectap.report.plots import at_load, canvas, over_loads
+from spectap.report.results import Results
+from spectap.report.view import Figure
+from tests import generated_runs as generated
+from tests.report import runs
+
+OVER_LOADS = ("request-speed", "decoding-speed", "latency", "pareto")
+RATIOS = (over_loads.SPEED, over_loads.TOGETHER)
+SD = "#b34700"
+
+
+@pytest.fixture(autouse=True)
+def _styled() -> Iterator[None]:
+    with canvas.style():
+        yield
+
+
+@pytest.fixture(scope="module")
+def drawings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
+    """All seven, really drawn: of one test case at two load points."""
+    folder = tmp_path_factory.mktemp("drawn")
+    run = runs.ladder(folder, {1: 0.8, 8: 4.0}, {}, cases=1)
+    return {drawing.name: drawing for drawing in page.draw(run)}
+
+
+def painted(drawing: Drawing | None) -> tuple[list[Axes], set[str]]:
+    """The panels, and the texts that are seen: each is inside, and none covers another."""
+    assert drawing
+    drawing.draw_without_rendering()
+    outside = [
+        tick.label1
+        for axes in drawing.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick in axis.get_major_ticks()
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    ]
+    visible = [
+        text
+        for text in drawing.findobj(Text)
+        if isinstance(text, Text)
+        and text.get_visible()
+        and text.get_text().strip()
+        and text not in outside
+    ]
+    boxes = [(text, text.get_window_extent()) for text in visible]
+    for (first, box), (second, beside) in itertools.combinations(boxes, 2):
+        assert not box.overlaps(beside), (first.get_text(), second.get_text())
+    for text, box in boxes:
+        assert -1 <= box.x0 < box.x1 <= drawing.bbox.width + 1, text.get_text()
+        assert -1 <= box.y0 < box.y1 <= drawing.bbox.height + 1, text.get_text()
+    return drawing.axes, {text.get_text() for text in visible}
+
+
+def marks(axes: Axes, colour: str, marker: str) -> list[tuple[float, float]]:
+    """The points that are drawn in one colour with that marker."""
+    return [
+        (x, y)
+        for line in axes.lines
+        if (line.get_color(), line.get_marker()) == (colour, marker)
+        for x, y in np.asarray(line.get_xydata()).tolist()
+    ]
+
+
+def test_a_figure_for_each_test_case_and_each_load_point(drawings: dict[str, Figure]) -> None:
+    at = [f"{name}-concurrency-{load}" for load in (1, 8) for name in ("gains", "over-time")]
+    assert [*drawings] == ["acceptance", *(f"{name}-repetition" for name in OVER_LOADS), *at]
+    assert drawings["gains-concurrency-8"].title == "Speed-up at concurrency 8"
+
+
+def test_svg_takes_every_colour_from_the_page_and_nothing_from_outside(
+    drawings: dict[str, Figure],
+) -> None:
+    identifiers: list[str] = []
+    for drawing in drawings.values():
+        ElementTree.fromstring(drawing.svg)
+        fixed = re.sub(r"var\([^)]*\)", "", drawing.svg)
+        assert not re.search(r"(?:fill|stroke): *(?:#|rgb|black|white)", fixed)
+        assert not re.search(r'(?:href|src)="(?!#)|url\((?!#)|@import|<style', drawing.svg)
+        identifiers += {*re.findall(r'\bid="([^"]+)"', drawing.svg)}
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_what_cannot_be_drawn_is_left_out(tmp_path: Path) -> None:
+    content = generated.config()
+    lines = [line for line in generated.ledger(content) if line["round"] != 5]
+    for known, names in ((lines, ["over-time"]), ([], [])):
+        drawn = page.draw(runs.read(tmp_path, content, known))
+        assert [figure.name for figure in drawn] == names
+
+
+def test_ratios_mark_where_the_variants_meet(ladder: Results) -> None:
+    case = ladder.summary.cases[1]
+    (crossed,) = case.ladders
+    (closed, *_), texts = painted(over_loads.paint_ratios(ladder.summary, case, RATIOS))
+    assert {"1", "2", "4", "8", "0.5", "requests at once", "requests a second"} <= texts
+    assert {"speed of one request", "throughput of all together", "SD"} <= texts
+    (band,) = [patch for patch in closed.patches if patch.get_alpha()]
+    low, high = band.get_extents().transformed(closed.transData.inverted()).intervalx
+    assert (low, high) == pytest.approx((crossed.speed.better_up_to, crossed.speed.worse_from))
+    assert marks(closed, SD, "X") == [(crossed.speed.point, 1)]
+    hollow = [line for line in closed.lines if line.get_markerfacecolor() == canvas.PAPER]
+    assert [line.get_xdata()[0] for line in hollow] == [pytest.approx(8)]  # type: ignore[index]  # a list
+    drawing = over_loads.paint_ratios(ladder.summary, case, (over_loads.DECODING,))
+    (closed, rates), _ = painted(drawing)
+    expected = {
+        cell.load.amount: comparison.by_time_per_output_token.point
+        for cell, comparison in case.compared
+        if cell.load and comparison.by_time_per_output_token
+    }
+    assert dict(marks(closed, SD, "o") + marks(rates, SD, "o")) == pytest.approx(expected)
+
+
+def test_latencies_and_throughput_stand_beside_their_objectives(ladder: Results) -> None:
+    case = ladder.summary.cases[0]
+    panels, texts = painted(over_loads.paint_latency(ladder.summary, case))
+    assert {"TTFT, ms", "TPOT, ms", "E2E, ms", "p50", "p90", "objective for p90"} <= texts
+    for number, limit in ((0, 600), (2, 30)):
+        dotted = [line for line in panels[number].lines if line.get_linestyle() == ":"]
+        assert [line.get_ydata()[0] for line in dotted] == [limit]  # type: ignore[index]  # a list
+    samples = [case.cell("SD", load).measures["TTFT"] for load in case.loads[:4]]
+    assert [y for _, y in marks(panels[0], SD, "o")] == [1000 * each.p50 for each in samples]
+    assert [y for _, y in marks(panels[0], SD, "_")] == [1000 * each.p90 for each in samples]
+    drawing = over_loads.paint_pareto(ladder.summary, case)
+    assert drawing
+    named = {text.get_text() for text in drawing.findobj(Text) if isinstance(text, Text)}
+    assert {"1", "2", "4", "8", "0.5/s", "objective: TPOT 30 ms", "Base", "SD"} <= named
+    cell = case.cell("SD", case.loads[0])
+    point = (1 / cell.measures["TimePerOutputToken"].p50, cell.tokens_per_second)
+    assert point in marks(drawing.axes[0], SD, "o")
+
+
+def test_gains_have_the_intervals_of_the_verdicts(tmp_path: Path) -> None:
+    run = runs.read(tmp_path, generated.config(variants=generated.TWO_BASELINES, rounds=3))
+    (axes,), texts = painted(at_load.paint_gains(run.summary))
+    assert {"k7", "k7-b8", "decoding", "repetition", "1x"} <= texts
+    expected = [
+        comparison.speedup.point
+        for case in run.summary.cases
+        for cell, comparison in case.compared
+        if comparison.speedup and cell.variant == "k7"
+    ]
+    assert [x for x, _ in marks(axes, SD, "o")] == expected
+
+
+def test_a_line_joins_the_medians_of_the_rounds(comparison: Results) -> None:
+    (*_, ttft), texts = painted(at_load.paint_over_time(comparison))
+    assert {"E2E, s", "TPOT, ms", "TTFT, ms", "Base", "SD", "structured", "open-ended"} <= texts
+    assert "minutes since the first request" in texts
+    values = [
+        1000 * record.chunks[0][0]
+        for record in comparison.records
+        if (record.case, record.variant, record.round) == ("repetition", "Base", 1)
+    ]
+    curves = [np.asarray(line.get_xydata()) for line in ttft.lines if line.get_marker() == "None"]
+    assert [len(curve) for curve in curves] == [6] * 4
+    assert curves[0][0, 1] == pytest.approx(np.median(values))
+    assert 0 <= curves[0][0, 0] < 1
+    assert ttft.get_ylim()[1] > max(values)
+
+
+def test_drafts_have_the_windows_and_acceptances_of_the_advice(
+    sweep: Results, comparison: Results
+) -> None:
+    # One window has no curve over windows.
+    assert comparison.advice
+    assert len(painted(at_load.paint_drafts(comparison.advice))[0]) == 2
+    of = sweep.advice
+    assert of
+    assert at_load.paint_drafts(replace(of, acceptances=())) is None
+    panels, _ = painted(at_load.paint_drafts(of))
+    pairs = zip(panels[::2], panels[1::2], strict=True)
+    axes_of = {pair[0].get_title(loc="left"): pair for pair in pairs}
+    assert [*axes_of] == ["structured", "open-ended"]
+    colours = advice.colours(of)
+    for prospect in of.prospects:
+        if prospect.load == at_load.first_load(of):
+            colour, axes = colours[prospect.line], axes_of[prospect.prompt_class][1]
+            point = prospect.speedup.point
+            assert dict(marks(axes, colour.light, "None"))[prospect.window] == pytest.approx(point)
+            measured = dict(marks(axes, colour.light, colour.marker))
+            assert (prospect.window in measured) is (prospect.measured is not None)
+    for acceptance in of.acceptances:
+        colour, axes = colours[acceptance.line], axes_of[acceptance.prompt_class][0]
+        # What too few steps reached is left out.
+        known = [position for position in acceptance.positions if position.interval]
+        points = marks(axes, colour.light, colour.marker)
+        assert [y for _, y in points] == [100 * position.accepted for position in known]
+        assert [round(x) for x, _ in points] == [position.number for position in known]
+    for best in of.recommendations[:2]:
+        rings = [
+            int(np.asarray(line.get_xydata())[0, 0])
+            for line in axes_of[best.prompt_class or ""][1].lines
+            if line.get_marker() == "o" and line.get_markerfacecolor() == "none"
+        ]
+        assert rings == [best.choice.window]

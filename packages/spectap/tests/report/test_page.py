@@ -1,0 +1,230 @@
+"""The report: self-contained, well-formed, its sections in order, others' text escaped."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from spectap.endpoint import greedy
+from spectap.endpoint.counters import COUNTERS, Count, Counters
+from spectap.endpoint.greedy import Divergence
+from spectap.journal import Journal
+from spectap.report import page, results, run_view
+from spectap.report.results import Results
+from tests import generated_runs as generated
+from tests.report import runs
+from tests.report.runs import section, visible
+
+CONFIG = generated.config()
+LINES = generated.ledger(CONFIG)
+VOID = {"meta", "br", "hr", "img", "input", "link", "use", "path"}
+
+
+class Structure(HTMLParser):
+    """Checks that every element is closed where it should be, and collects the attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with its report: the only one here that is drawn in full."""
+    folder = generated.write(tmp_path_factory.mktemp("run"), CONFIG, LINES)
+    generated.write_llmperf(folder, LINES)
+    page.write_results(results.read(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def html(drawn: Path) -> str:
+    return (drawn / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def over_loads(ladder: Results) -> str:
+    return page.html(ladder)
+
+
+def test_the_summary_and_the_advice_lie_beside_it(drawn: Path, html: str) -> None:
+    summary = json.loads((drawn / "summary.json").read_text(encoding="utf-8"))
+    assert summary["run"] == "article-20260521-0940"
+    advice = json.loads((drawn / "advice.json").read_text(encoding="utf-8"))
+    assert {"lines", "mix", "acceptances", "costs", "prospects"} <= advice.keys()
+    # Drawn again, it is the same to the byte.
+    assert page.write_results(results.read(drawn)).read_text(encoding="utf-8") == html
+
+
+def test_a_browser_runs_and_fetches_nothing_for_it(html: str) -> None:
+    for tag, name, value in Structure(html).attributes:
+        assert tag not in {"script", "link", "img", "iframe", "object"}
+        if name in {"src", "href", "xlink:href"}:
+            assert value.startswith("#")
+    assert not re.search(r"@import|url\((?!#)", html)
+    policy = html.index('<meta http-equiv="Content-Security-Policy" content="')
+    assert policy < html.index("<title>")
+    assert html[policy:].split('"')[3].split("; ") == [
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",  # figures have style attributes
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+
+
+def test_links_have_targets_and_identifiers_are_unique(html: str, over_loads: str) -> None:
+    for text in (html, over_loads):
+        attributes = Structure(text).attributes
+        identifiers = [value for _, name, value in attributes if name == "id"]
+        assert len(identifiers) == len(set(identifiers))
+        for _, name, value in attributes:
+            if name in ("href", "aria-labelledby"):
+                assert value.removeprefix("#") in identifiers
+
+
+def test_a_reader_hears_what_figures_and_tables_are(html: str) -> None:
+    structure = Structure(html)
+    labels = [value for _, name, value in structure.attributes if name == "aria-label"]
+    assert len(labels) == structure.tags.count("figure") == 3
+    assert labels[1].startswith("Speed-up at concurrency 4. With 95 % intervals")
+    scopes = [each for each in structure.attributes if each[:2] == ("th", "scope")]
+    assert len(scopes) == structure.tags.count("th")
+    assert structure.tags.count("caption") >= 4
+
+
+def test_it_follows_the_colour_scheme_of_the_page(html: str) -> None:
+    assert "@media (prefers-color-scheme: dark)" in html
+    for role in ("paper", "ink", "muted", "rule", "variant-1", "variant-8"):
+        assert html.count(f"--{role}: #") == 2
+    marks = re.findall(r"--mark: var\(--([\w-]+)\)", html)
+    assert marks == [*["variant-2", "muted", "variant-2"] * 2, *["muted"] * 3]
+
+
+def test_no_line_ends_in_a_figure_and_nothing_invisible_is_copied(html: str) -> None:
+    sentences = re.findall(r'<div class="sentence">.*?</div>', html, re.DOTALL)
+    assert len(sentences) == 3
+    for sentence in sentences:
+        assert '<span class="whole">95 %</span> interval' in sentence
+        assert re.search(r'<span class="whole">[\d.]+-[\d.]+</span>', sentence)
+        assert not re.search(r"\d-\d|\d %", re.sub(r'<span class="whole">.*?</span>', "", sentence))
+    assert not re.search("[\N{WORD JOINER}\N{NO-BREAK SPACE}]", html)
+
+
+def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:
+    text = visible(over_loads)
+    order = ["Answers got worse.", "54 of 60", "By class of test case", "Are the answers still"]
+    places = [text.index(phrase) for phrase in order]
+    assert places == sorted(places)
+    assert "<strong>−10.0 (−20.0 to −3.0)</strong>" in over_loads  # noqa: RUF001 (a minus sign)
+
+
+def test_of_many_variants_the_findings_are_folded(tmp_path: Path) -> None:
+    variants = [generated.ARTICLE[0]] + [
+        {**generated.ARTICLE[1], "name": f"k{window}", "window": window} for window in range(2, 8)
+    ]
+    configuration = generated.config(variants=variants, rounds=3, output_tokens=20)
+    text = page.html(runs.read(tmp_path, configuration | {"isolated": True}))
+    sentence = "Each variant was measured by itself, at a time and on devices of its own."
+    assert sentence in visible(text)
+    assert text.count('class="words variant-7">k7</th>') >= 3
+    assert "<details><summary>What is found of each variant</summary>" in text
+
+
+def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> None:
+    folder = generated.write(tmp_path, CONFIG, LINES)
+    turn = ("SD", "counting", 1)
+    sent = [line for line in LINES if (line["variant"], line["case"], line["round"]) == turn]
+    tokens = sum(line["output_tokens"] for line in sent)
+    steps = sum(len(line["chunks"]) - 1 for line in sent)
+    accepted = tokens - len(sent) - steps
+    counters = Counters(
+        *(2 * tokens, steps, 7 * steps, accepted, (steps,) * 7),
+        *(2 * tokens, len(sent), steps),
+    )
+    with Journal(folder / COUNTERS) as journal:
+        requests = tuple(line["request"] for line in sent)
+        journal.append(Count("counting", 1, "SD", requests, counters))
+    greedy.write(folder, [Divergence("SD", "counting", "token", 100, 17)])
+    run = results.read(folder)
+    text = page.html(run)
+    counts = section(text, "crosscheck")
+    assert f"tokens {tokens:,} {2 * tokens:,} 50.00%" in counts
+    assert "<strong>50.00%</strong>" in text
+    assert f"steps {steps:,} {steps:,} 0.00%" in counts
+    assert "agree within 1 %" in counts
+    view = run_view.of_run(run)
+    assert any("own count, 50.0% apart" in note for note in view.notes)
+    sentences = " ".join(view.remarks)
+    assert "own counters: 2 of 3 figures agree within 1 %." in sentences
+    greedily = "Greedy answers differ in 1 of 1 comparison (counting, SD: at token 17)."
+    assert greedily in sentences
+    assert greedily in section(text, "greedy")
+
+
+@pytest.mark.parametrize(
+    ("differing", "is_matched", "said"),
+    [
+        (("SD",), False, "on Neuron two plain servers that differ in KV-cache settings diverge"),
+        (("SD", "Base-matched"), True, "Base-matched decodes plainly too: what differs there"),
+        ((), False, "differ in 0 of 1 comparison."),
+    ],
+)
+def test_a_divergence_alone_accuses_nobody(
+    tmp_path: Path, differing: tuple[str, ...], is_matched: bool, said: str
+) -> None:
+    base, compared = CONFIG["variants"]
+    matched = base | {"name": "Base-matched", "without": "async scheduling"}
+    configuration = CONFIG | {"variants": [base, compared, *([matched] if is_matched else [])]}
+    folder = generated.write(tmp_path, configuration, generated.ledger(configuration))
+    names = differing or ("SD",)
+    first = 17 if differing else None
+    greedy.write(folder, [Divergence(name, "counting", "token", 100, first) for name in names])
+    run = results.read(folder)
+    assert said in section(page.html(run), "greedy")
+    assert said in " ".join(run_view.of_run(run).remarks)
+
+
+def test_what_others_wrote_is_escaped(tmp_path: Path) -> None:
+    """A user, a server, or whoever may write to the bucket."""
+    wrote = "\u202e" + r"""<script>alert(1)</script><b onclick="x">&'$\frac{ \1 $_"""
+    configuration = generated.config(rounds=4)
+    ledger = generated.ledger(configuration)
+    configuration |= dict.fromkeys(("experiment", "model", "stand_in"), wrote)
+    configuration["settings"] = configuration["load"]["sampling"] = {wrote: wrote}
+    configuration["cost"] |= dict.fromkeys(("price_of", "as_of", "denominator"), wrote)
+    base, compared = configuration["variants"]
+    fields = ("runtime", "mode", "draft", "artifact")
+    configuration["variants"] = [base, compared | dict.fromkeys(fields, wrote)]
+    first, second, third = configuration["test_cases"]
+    first["line"] = third["line"] = wrote
+    del second["line"], second["structure"]
+    second["prompts"] = {"file": wrote, "classes": [wrote]}
+    for number, line in enumerate(ledger):
+        line |= {"run": wrote}
+        if line["case"] == second["name"]:
+            line |= {"prompt": f"{wrote}{number % 4}", "prompt_class": wrote}
+        if number % 7 == 0:
+            line |= generated.fail(line, wrote)
+    run = runs.read(tmp_path, configuration, ledger)
+    text = page.write_results(run).read_text(encoding="utf-8")
+    assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
+    assert "\u202e" not in text
+    structure = Structure(text)
+    assert {*structure.tags}.isdisjoint({"script", "b"})
+    assert not any(name.startswith("on") for _, name, _ in structure.attributes)

@@ -1,0 +1,111 @@
+"""The view in a terminal, and where there is none."""
+
+import contextlib
+import pty
+import re
+import sys
+import termios
+from collections import Counter
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+
+import pytest
+
+from spectap.report import run_view, terminal
+from spectap.report.results import Results
+from spectap.report.view import Columns, Row, Table, View
+from tests import generated_runs as generated
+
+
+def rows(text: str) -> list[list[str]]:
+    """The words of the lines of cells, in all tables one after the other."""
+    cell = re.compile(r"(?:\s*[\w./-]+)?\s+(Base|SD) {2}")
+    return [line.split() for line in text.splitlines() if cell.match(line)]
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with long names in which requests failed, its ledger torn."""
+    cases = [(name * 64, "structured", True) for name in "abc"]
+    content = generated.config(cases, rounds=3, output_tokens=20)
+    lines = [
+        generated.fail(line, "unfortunately " * 20) if number % 20 == 19 else line
+        for number, line in enumerate(generated.ledger(content))
+    ]
+    return generated.write(tmp_path_factory.mktemp("failing"), content, lines, torn=True)
+
+
+def test_where_there_is_no_terminal_nothing_is_wrapped_coloured_or_cut(failing: Path) -> None:
+    printed = terminal.render(failing)
+    assert printed.index("SD requests failed") < printed.index("TPOT ms") < printed.index("is torn")
+    assert "\x1b" not in printed
+    assert len([line for line in printed.splitlines() if f"{'a' * 64}: SD is " in line]) == 1
+
+
+@pytest.mark.parametrize("columns", [40, 80, 119, 120, 140])
+def test_it_fits_into_a_terminal(failing: Path, columns: int) -> None:
+    lines = terminal.render(failing, columns).splitlines()
+    assert max(map(len, lines)) <= max(80, min(columns, 120))
+    assert not [line for line in lines if line.lstrip().startswith("%")]
+
+
+def test_a_narrow_terminal_gets_all_of_it_in_several_tables(comparison: Results) -> None:
+    view = run_view.of_run(comparison)
+    wide, narrow = (rows(terminal.text(view, columns)) for columns in (120, 80))
+    assert len(narrow) == 2 * len(wide)
+    for cells, first, second in zip(wide, narrow[:6], narrow[6:], strict=True):
+        labels = cells[: cells[:2].index("Base" if "Base" in cells else "SD") + 1]
+        assert Counter(first) + Counter(second) == Counter(cells) + Counter(labels)
+
+
+def test_groups_are_apart_unless_each_is_one_row() -> None:
+    row = Row(("a", "b"), (("1",),))
+    for size, blank in ((1, 0), (2, 1)):
+        table = Table("", ("x", "y"), (Columns("", ("n",)),), ((row,) * size,) * 2)
+        _, _, body = terminal.text(View("title", tables=((table, ()),))).partition("─\n")
+        assert body.splitlines().count("") == blank
+        # A label is written once in a group, but for the last.
+        assert [line[0] for line in body.splitlines() if line] == (["a"] + [" "] * (size - 1)) * 2
+
+
+def test_what_others_wrote_neither_controls_the_terminal_nor_is_markup_nor_is_cut() -> None:
+    hostile = "\x1b[2J[red]\u202e\nname" + "x" * 300
+    row = Row((hostile,), ((hostile,),))
+    table = Table(hostile, (hostile,), (Columns(hostile, (hostile,)),), ((row,),))
+    view = View(hostile, (hostile,), tables=((table, (hostile,)),))
+    for columns in (80, None):
+        printed = terminal.text(view, columns)
+        assert not set("\x1b\u202e") & set(printed)
+        assert printed.count("[red]") == 9
+        assert "x" * 300 in printed
+        assert not any(line.startswith("name") for line in printed.splitlines())
+
+
+@pytest.mark.parametrize("columns", [93, 200])
+def test_a_terminal_is_asked_for_its_width_and_gets_colour(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    parent, child = pty.openpty()
+    view = View("title " * 40, headline="the [red]headline", alarms=("worse",))
+    with open(parent, "rb", buffering=0) as written, open(child, "w") as screen:
+        termios.tcsetwinsize(child, (24, columns))
+        monkeypatch.setattr(sys, "stdout", screen)
+        monkeypatch.setattr(sys, "__stdout__", screen)
+        terminal.show(view)
+        screen.close()
+        printed = b"".join(_chunks(written)).decode()
+    assert "\x1b[1mthe [red]headline" in printed
+    assert "\x1b[1;31mANSWERS GOT WORSE" in printed
+    plain = re.sub(r"\x1b\[[\d;]*m", "", printed)
+    assert min(columns, 120) - 6 < max(map(len, plain.splitlines())) <= min(columns, 120)
+
+
+def _chunks(written: FileIO) -> Iterator[bytes]:
+    """What was written to a terminal whose other end is closed."""
+    with contextlib.suppress(OSError):
+        while chunk := written.read(4000):
+            yield chunk

@@ -1,0 +1,137 @@
+"""Figures, crossovers, replies and prompt sets in words; a metric that is added."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectap import load_points, metrics, wording
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.summary import Crossover, Ladder
+from spectap.load_points import LoadPoint
+from spectap.metrics import Metric
+from spectap.prompt import LeftOut, UsedSet
+from spectap.report import page, phrases, quality, results, verdicts
+from spectap.report.results import Results
+from spectap.report.verdicts import SPEED, TOGETHER, Question
+from tests import generated_runs as generated
+from tests.report import runs
+
+CONFIG = generated.config()
+LINES = generated.ledger(CONFIG)
+FIRST_GAP = Metric(
+    name="FirstGap",
+    unit="Seconds",
+    title="Time from the first chunk to the second",
+    short="First gap",
+    definition="What a reader waits for the second piece of an answer.",
+    values=lambda record: metrics.inter_chunk_latencies(record)[:1],
+    printed="ms",
+    percentiles=("p50",),
+)
+POINTS = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # More tokens a second are a lower cost.
+        (
+            phrases.cost(Interval(3, 2.5, 4), priced=True),
+            f"{wording.MINUS}67 % ({wording.MINUS}75 to {wording.MINUS}60 %)",
+        ),
+        (phrases.cost(Interval(3, 2.5, 4), priced=False), "3.0x (2.5-4.0)"),
+        # Bounds are there if they have any width.
+        (phrases.speed(Interval(2.912, 2.912, 2.912)), "2.91x"),
+        # Rounded to cents, it would not be the price of the file.
+        (wording.price(2.235), "$2.235"),
+        (wording.price(1012.5), "$1,012.50"),
+        (load_points.listed([LoadPoint(rate=1, requests=4)]), "1 request a second"),
+    ],
+)
+def test_a_figure(text: phrases.Estimate | str, expected: str) -> None:
+    assert str(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("crossover", "judged", "question", "text"),
+    [
+        (
+            Crossover(5.6, 4, 8),
+            POINTS,
+            TOGETHER,
+            "higher up to concurrency 4 and lower from concurrency 8",
+        ),
+        (Crossover(6, 4, None), POINTS, SPEED, "faster up to concurrency 4 (otherwise undecided)"),
+        (Crossover(None, 8, None), POINTS, SPEED, "faster at every load, up to concurrency 8"),
+        (
+            Crossover(None, 8, None),
+            POINTS[1:],
+            SPEED,
+            "faster at every load that has a verdict, up to concurrency 8",
+        ),
+        (
+            Crossover(None, None, 8),
+            POINTS[1:],
+            SPEED,
+            "slower from concurrency 8 (otherwise undecided or without a verdict)",
+        ),
+        (Crossover(None, None, 1), POINTS, SPEED, "slower at every load, from concurrency 1"),
+        (Crossover(None, None, None), POINTS, SPEED, "without a proven crossover"),
+    ],
+)
+def test_a_crossover(
+    crossover: Crossover, judged: tuple[LoadPoint, ...], question: Question, text: str
+) -> None:
+    ladder = Ladder("SD", "Base", False, POINTS, judged, crossover, crossover)
+    assert verdicts.over_loads(ladder, question) == text
+
+
+def test_where_no_crossover_is_proven_each_load_has_its_own_verdict(ladder: Results) -> None:
+    summary, nowhere = ladder.summary, Crossover(None, None, None)
+    case = next(case for case in summary.cases if case.ladders)
+    turning = replace(
+        case, ladders=tuple(replace(each, speed=nowhere, cost=nowhere) for each in case.ladders)
+    )
+    loads = [f"At {load}: " for each in case.ladders for load in each.judged]
+    texts = verdicts.sentences(turning, summary)
+    assert {load for load in loads if any(t.startswith(load) for t in texts)} == {*loads}
+    assert len(verdicts.sentences(case, summary)) < len(texts)
+
+
+def test_a_reply_has_the_colour_of_the_better_variant(comparison: Results) -> None:
+    summary = comparison.summary
+    colours = [
+        [reply.colour for reply in verdicts.replies(case.cell("SD"), summary)]
+        for case in summary.cases
+    ]
+    assert colours == [["variant-2", "muted", "variant-2"]] * 2 + [["muted"] * 3]
+    assert verdicts.replies(summary.cases[0].cell("Base"), summary) == []
+
+
+def test_what_was_sent_refused_and_not_counted_is_said(tmp_path: Path) -> None:
+    lines = [line | {"prompt": f"p{number % 8}"} for number, line in enumerate(LINES)]
+    run = runs.read(tmp_path, CONFIG, lines)
+    left_out = (LeftOut("line-1", 5000, 4096), LeftOut("line-2", 0, 0, "roles must alternate"))
+    used = UsedSet("counting", "ours.jsonl", "", "cd" * 32, (), 12, left_out, False)
+    text = "12 prompts of ours.jsonl: 8 sent, 2 left out as too long or refused by a service."
+    doubt = " Some could not be counted, and may be too long."
+    assert quality.prompt_set(used, run) == text + doubt
+    assert quality.prompt_set(replace(used, counted=True), run) == text
+    assert quality.left_out(left_out[1]) == "line-2 (refused: roles must alternate)"
+
+
+def test_an_added_metric_is_in_summary_tables_and_definitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A metric is one entry of the catalogue."""
+    monkeypatch.setattr(metrics, "METRICS", (*metrics.METRICS, FIRST_GAP))
+    monkeypatch.setattr(page, "draw", lambda run: ())
+    run = results.read(generated.write(tmp_path, CONFIG, LINES))
+    html = page.write_results(run).read_text(encoding="utf-8")
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    measure = summary["cases"][0]["cells"][0]["measures"]["FirstGap"]
+    assert measure["p50"] == pytest.approx(generated.BASE_STEP, rel=0.05)
+    assert ">First gap, ms</th>" in html
+    assert f"<dt>First gap</dt><dd>{FIRST_GAP.title}. {FIRST_GAP.definition}</dd>" in html

@@ -1,0 +1,206 @@
+"""The order of a run's turns, what a restart need not do again, and what a run says beforehand."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectap import config as configuration
+from spectap.config import Config
+from spectap.errors import RunError
+from spectap.load_points import LoadPoint
+from spectap.names import COMPLETE
+from spectap.record import Record
+from spectap.run import progress
+from spectap.run.folder import prepare
+from spectap.run.shipper import Shipper
+from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Turn, orders, rotated
+from tests import samples
+from tests.standins import Publisher
+
+CONFIG = samples.config()
+(POINT,) = CONFIG.load.points
+LADDER = samples.config(
+    load=samples.loads({"concurrency": 1, "requests": 2}, {"rate": 0.5, "requests": 3}, rounds=1)
+)
+
+
+def of(turn: Turn, config: Config = CONFIG) -> list[Record]:
+    """The ledger lines of a complete turn."""
+    return [
+        samples.record(case=turn.case, load=turn.load, round=turn.round, variant=variant)
+        for variant in ("Base", "SD")
+        for _ in range(config.load.point(turn.load).requests)
+    ]
+
+
+@pytest.fixture
+def attempts(tmp_path: Path) -> Attempts:
+    return Attempts(tmp_path, CONFIG, [])
+
+
+def test_a_turn_is_complete_with_the_requests_of_its_own_load_point(tmp_path: Path) -> None:
+    first = Attempts(tmp_path, LADDER, [])
+    rate, loop = Turn(1, "counting", "rate-0.5"), Turn(1, "counting", "concurrency-1")
+    first.note(rate, None)
+    first.note(loop, None)
+    records = [*of(rate, LADDER), *of(loop, LADDER)]
+    assert not {rate, loop} & {*Attempts(tmp_path, LADDER, records).pending}
+    # Of a rate half is enough: a service that falls behind fails some.
+    for less, pending in ((1, {loop}), (2, {rate, loop})):
+        remaining = [*of(rate, LADDER)[less:], *of(loop, LADDER)[less:]]
+        assert {rate, loop} & {*Attempts(tmp_path, LADDER, remaining).pending} == pending
+
+
+def test_a_failed_turn_is_tried_again_but_not_for_ever(tmp_path: Path, attempts: Attempts) -> None:
+    turn = attempts.turns[0]
+    for attempt in range(MAXIMUM_ATTEMPTS):
+        assert turn in Attempts(tmp_path, CONFIG, []).pending
+        attempts.note(turn, f"failure {attempt}")
+    # Where variants are measured apart, the Job counts pods.
+    isolated = CONFIG.model_copy(update={"isolated": True, "variants": CONFIG.variants[:1]})
+    assert turn in Attempts(tmp_path, isolated, []).pending
+    again = Attempts(tmp_path, CONFIG, [])
+    assert turn not in again.pending
+    assert again.settled == [turn]
+    assert again.failures == {turn: "failure 2"}
+
+
+def test_a_case_that_ends_early_has_no_turns_after_its_last_round(attempts: Attempts) -> None:
+    for turn in attempts.turns:
+        attempts.note(turn, "failed")
+    counting, sonnets = ("counting", POINT.name), ("sonnets", POINT.name)
+    *others, last = attempts.turns
+    assert last == Turn(2, *counting)
+    for ended in ({counting: 1}, {}):
+        assert attempts.end({counting: 1, sonnets: 2}) == ended
+        assert attempts.turns == attempts.pending == [*attempts.failures] == others
+
+
+def test_attempts_are_numbered_on_from_the_ledger(tmp_path: Path, attempts: Attempts) -> None:
+    first, second, *_ = attempts.turns
+    assert [attempts.begin(turn) for turn in (first, first, second)] == [1, 2, 1]
+    # Attempt 2 was killed: it has a request in the ledger and no line among the attempts.
+    killed = samples.record(case=first.case, load=first.load, round=first.round, attempt=2)
+    again = Attempts(tmp_path, CONFIG, [*of(first), killed])
+    assert [again.begin(turn) for turn in (first, second)] == [3, 1]
+    # A turn is complete by its last attempt only.
+    attempts.note(first, None)
+    assert first not in Attempts(tmp_path, CONFIG, of(first)).pending
+    assert first in Attempts(tmp_path, CONFIG, [*of(first), killed]).pending
+
+
+def test_orders_are_shuffled_alike_each_time_and_begin_as_given() -> None:
+    first, *others = orders(range(10), 10)
+    assert first == tuple(range(10))
+    assert [first, *others] == [*orders(range(10), 30)][:10]
+    assert len({*others, first}) == 10
+    assert all(sorted(order) == [*first] for order in others)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_every_variant_is_the_first_to_start_equally_often(count: int) -> None:
+    first = Counter(rotated(range(count), number)[0] for number in range(1, 6 * count + 1))
+    assert first == dict.fromkeys(range(count), 6)
+    assert sorted(rotated(range(count), 1)) == list(range(count))
+
+
+def test_a_run_is_not_mixed_with_another_configuration(tmp_path: Path) -> None:
+    prepare(tmp_path / "run", samples.config())
+    prepare(tmp_path / "run", samples.config())
+    with pytest.raises(RunError, match=r"another configuration \(settings\): set a new RUN_ID"):
+        prepare(tmp_path / "run", samples.config(settings={"Image": "2"}))
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(RunError, match="cannot be written"):
+        prepare(tmp_path / "file", samples.config())
+
+
+BEGUN: Any = {"settings": {"Target": "t", "Price": "35.76 USD"}, "isolated": True}
+LATER: Any = {
+    "settings": {"Target": "t", "Price": "40.25 USD"},
+    "objectives": {"ttft_p90_ms": 900},
+    "isolated": True,
+}
+
+
+def test_a_variant_goes_on_at_another_price(tmp_path: Path) -> None:
+    """Its settings tell of both; a further pod changes nothing."""
+    prepare(tmp_path, samples.config(**BEGUN))
+    for _ in range(2):
+        prepare(tmp_path, samples.config(**LATER))
+        stored = configuration.read(tmp_path / "config.json")
+        assert stored.settings == {"Target": "t", "Price": "35.76 USD, then 40.25 USD"}
+        assert stored.objectives == samples.config(**LATER).objectives
+    with pytest.raises(RunError, match=r"another configuration \(keep_answers\)"):
+        prepare(tmp_path, samples.config(**LATER, keep_answers=True))
+    # What is complete stays as it was measured.
+    (tmp_path / COMPLETE).touch()
+    prepare(tmp_path, samples.config(**BEGUN))
+    assert configuration.read(tmp_path / "config.json") == stored
+
+
+def test_a_settled_turn_is_published_whole_by_its_last_attempt() -> None:
+    """Failed requests have no values of their own, but the turn's totals have their time."""
+    records = [
+        samples.record(request="first attempt"),
+        samples.record(request="good", attempt=2),
+        samples.record(request="of another variant", variant="Base", attempt=2),
+        samples.record(request="reset", error="reset", attempt=2),
+        samples.record(request="warm-up", round=0),
+        samples.record(request="later", round=2),
+    ]
+    events: list[str] = []
+    publisher = Publisher(events)
+    shipper = Shipper(lambda: events.append("upload"), publisher.publish)
+    for _ in range(2):
+        assert asyncio.run(shipper.ship([Turn(1, "counting", "")], records)) is None
+    assert publisher.published == ["good", "of another variant", "reset"]
+    assert events == ["upload", "publish counting 1", "upload"]
+
+
+POINTS = (LoadPoint(concurrency=2, requests=5), LoadPoint(rate=4, requests=20))
+
+
+def config(*, alternate: bool = False) -> Config:
+    settings = samples.config()
+    load = settings.load.model_copy(update={"points": POINTS, "mean_input_tokens": 50})
+    return settings.model_copy(update={"load": load, "alternate": alternate})
+
+
+CLOSED, OPEN = (Turn(1, "counting", point.name) for point in POINTS)
+
+
+def warm(variant: str, seconds: float) -> Record:
+    return samples.record(variant=variant, round=0, end=seconds)
+
+
+def test_lines_have_the_lengths_of_the_load_and_prompts_their_own() -> None:
+    settings = config()
+    assert progress.amounts(settings, [CLOSED, OPEN], {}) == (50, 50 * 50, 50 * 20)
+    prompts = tuple(samples.prompt(str(length), "x", max_tokens=length) for length in (7, 9))
+    requests, tokens_in, tokens_out = progress.amounts(settings, [CLOSED], {"counting": prompts})
+    assert requests == 2 * 5
+    assert tokens_out in (2 * (3 * 7 + 2 * 9), 2 * (2 * 7 + 3 * 9))
+    assert 0 < tokens_in < requests * 50
+
+
+@pytest.mark.parametrize(("alternate", "closed", "open"), [(False, 9, 8), (True, 15, 15)])
+def test_a_turn_takes_its_waves_or_its_schedule(
+    alternate: bool, closed: float, open: float
+) -> None:
+    """Three waves of answers of 3 and 2 seconds, or five seconds and the last answer."""
+    settings = config(alternate=alternate)
+    answers = [warm("Base", 2), warm("SD", 3), warm("SD", 1)]
+    warm_up_seconds = 5 if alternate else 3
+    assert progress.seconds(settings, [CLOSED], answers, warm_up_seconds) == closed
+    assert progress.seconds(settings, [OPEN], answers, warm_up_seconds) == open
+    both = progress.seconds(settings, [CLOSED, OPEN], answers, warm_up_seconds + 1)
+    assert both == closed + open + 2
+    spread = settings.load.model_copy(update={"spread_minutes": 2})  # over two rounds
+    settings = settings.model_copy(update={"load": spread})
+    turns = [turn._replace(round=number) for number in (1, 2) for turn in (CLOSED, OPEN)]
+    assert progress.seconds(settings, turns, answers, warm_up_seconds) == 120 + closed + open
+    # Nobody knows where one answers nothing.
+    assert progress.seconds(settings, [CLOSED], answers[:1], warm_up_seconds) is None

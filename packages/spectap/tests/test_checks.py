@@ -1,0 +1,333 @@
+"""Answers: their form, their lines in answers.jsonl, and the scores of lm-eval."""
+
+import json
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectap.answer import (
+    Answer,
+    CheckedAnswer,
+    Score,
+    ToolCall,
+    read_checked,
+    read_scores,
+)
+from spectap.checks import CUT_OFF, check, checked
+from spectap.errors import JournalError
+from spectap.journal import Journal
+from spectap.prompt import Form, Prompt
+from tests import samples
+
+WEATHER = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city"],
+}
+GOOD = '{"city": "Bern", "days": 3}'
+
+FUNCTION = 'def add(a, b):\n    """Adds."""\n    return a + b\n'
+
+
+def prompt(form: Form | None, schema: Any = WEATHER) -> Prompt:
+    function = {"name": "weather"} | ({"parameters": schema} if schema is not None else {})
+    tools = ({"type": "function", "function": function},) if form is Form.TOOL_CALL else ()
+    return samples.prompt(tools=tools, form=form)
+
+
+def text(content: str, finish: str | None = "stop") -> Answer:
+    return Answer("p", content, (), finish)
+
+
+def calls(*named: tuple[str, str], content: str = "") -> Answer:
+    return Answer("p", content, tuple(ToolCall(*call) for call in named), "tool_calls")
+
+
+def called(arguments: str, schema: Any = WEATHER) -> tuple[bool | None, str]:
+    return check(prompt(Form.TOOL_CALL, schema), calls(("weather", arguments)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (calls(("weather", GOOD), ("weather", GOOD), content="Let me look."), ""),
+        (text("It is sunny."), "calls no tool"),
+        (calls(("whether", GOOD)), "calls a tool that it was not given"),
+        (calls(("weather", '{"city": "Bern"')), "weather: its arguments are no JSON: column "),
+        (calls(("weather", '["Bern"]')), "weather: its arguments are no JSON object"),
+        (calls(("weather", '{"city": 4}')), "weather: `city`: breaks type"),
+        (calls(("weather", GOOD), ("weather", "{}")), "weather: breaks required"),
+    ],
+)
+def test_a_tool_call(answer: Answer, problem: str) -> None:
+    valid, reason = check(prompt(Form.TOOL_CALL), answer)
+    assert valid is not bool(problem)
+    assert reason.startswith(problem)
+
+
+def test_nothing_is_said_of_what_may_be_anything_and_of_what_was_cut_off() -> None:
+    assert check(prompt(None), text("whatever")) == (None, "")
+    for form in Form:
+        assert check(prompt(form), text('{"a": ', "length")) == (None, CUT_OFF)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "dict"},
+        {"$ref": "http://127.0.0.1:9/schema.json"},
+        {"properties": {"city": {"pattern": "("}}},
+        None,
+    ],
+)
+def test_a_schema_that_cannot_be_read_is_not_held_against_the_answer(schema: Any) -> None:
+    assert called(GOOD, schema) == (True, "")
+    assert called('{"city": ', schema)[0] is False
+
+
+ENDLESS = {"type": "string", "pattern": "^(a+)+$"}
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"city": ENDLESS}},
+        {
+            "$schema": DIALECT,
+            "properties": {"city": {"$ref": "#/$defs/a"}},
+            "$defs": {"a": ENDLESS},
+        },
+        {"additionalProperties": False, "patternProperties": {"^city$": {}}},
+        {"properties": {"city": {"not": {"pattern": "^a$"}}}},
+    ],
+)
+def test_a_pattern_is_neither_matched_nor_held_against_the_answer(schema: Any) -> None:
+    assert called(json.dumps({"city": "a" * 60 + "!"}), schema) == (True, "")
+
+
+def test_what_stands_beside_a_pattern_is_checked() -> None:
+    schema = {"properties": {"city": ENDLESS, "pattern": {"type": "string"}}}
+    for name in ("city", "pattern"):
+        assert called(f'{{"{name}": 4}}', schema) == (False, f"weather: `{name}`: breaks type")
+
+
+def test_what_nobody_expected_is_no_verdict() -> None:
+    assert called(GOOD, {"default": {1, 2}}) == (None, "could not be checked: TypeError")
+
+
+def test_a_place_is_named_as_the_schema_names_it() -> None:
+    stop = {"type": "object", "additionalProperties": {"type": "integer"}}
+    schema = {"properties": {"stops": {"items": stop}}}
+    problem = "weather: `stops`: breaks type"
+    assert called('{"stops": [{}, {"secret": "x"}]}', schema) == (False, problem)
+
+
+@given(st.text(), st.sampled_from(Form))
+@settings(max_examples=40)
+def test_whatever_is_answered_gets_one_line_of_a_verdict(content: str, form: Form) -> None:
+    for answer in (text(content), calls((content, content)), calls(("weather", content))):
+        valid, problem = check(prompt(form), answer)
+        assert (valid is True) == (problem == "")
+        assert problem.isascii()
+        assert problem.isprintable()
+        assert len(problem) < 300
+
+
+def assert_is(form: Form, content: str, problem: str) -> None:
+    valid, reason = check(prompt(form), text(content))
+    assert valid is not bool(problem)
+    assert reason.startswith(problem)
+
+
+VALUE = '{\n "a": [1, {"b": null}]\n}'
+NO_JSON = "is no JSON: "
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (VALUE, ""),
+        (f"Here it is:\n\n```json\n{VALUE}\n```\nAnything else?", ""),
+        (f"<think>Is it {{? or ```\n</think>\n\n{VALUE}", ""),
+        ("{'a': 1}", NO_JSON),
+        ('{"a": 1} that is all', f"{NO_JSON}column 10"),
+        ("[" * 100_000, NO_JSON),
+        ("```\n1\n```\n```\n2\n```", "has 2 fenced blocks"),
+        ('<think>and so on {"a": 1}', NO_JSON),
+    ],
+)
+def test_json(content: str, problem: str) -> None:
+    assert_is(Form.JSON, content, problem)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (FUNCTION, ""),
+        (f"```python\n{FUNCTION}```", ""),
+        (f"Sure!\n\n```python\n{FUNCTION}```\n\nIt adds.\n\n```\n$ python add.py\n```", ""),
+        (f"First run this:\n```sh\npip install x\n```\nThen:\n```py\n{FUNCTION}```", ""),
+        (f"1. So:\n   ```Python title=a\n{textwrap.indent(FUNCTION, '   ')}   ```", ""),
+        ("    total = a + b\n    return total\n", ""),
+        ("\r\n    x = 1\r\n\r\n    return x\r\n", ""),
+        (f"<think>\ndef add(:\n</think>\n\n```python\n{FUNCTION}```", ""),
+        ("<think>def f(): pass", "is empty"),
+        (FUNCTION.replace(":", "", 1), "is no Python: line 1"),
+        (f"```python\n{FUNCTION}return (\n```", "is no Python: line 4"),
+        ("I cannot do that.", "is no Python: "),
+        ("a = '\x00'", "is no Python"),
+        ("(" * 1000, "is no Python: "),
+    ],
+)
+def test_a_program(content: str, problem: str) -> None:
+    assert_is(Form.CODE, content, problem)
+
+
+@pytest.mark.parametrize("content", ["x = 1\n" * 100_000, "lambda: " * 20_000 + "1", "-" * 90_000])
+def test_a_program_beyond_the_parser_is_not_judged(content: str) -> None:
+    valid, reason = check(prompt(Form.CODE), text(content))
+    assert valid is None
+    assert reason.endswith("to be parsed")
+
+
+TURN: dict[str, Any] = {"case": "set", "load": "rate-1", "round": 3, "attempt": 2}
+
+
+def lines() -> list[CheckedAnswer]:
+    """A turn in which SD's answer to prompt a is broken."""
+    prompts = [samples.prompt("a", form=Form.JSON), samples.prompt("b")]
+    answers = {
+        "Base": [Answer("a", '{"x": 1}', (), "stop"), Answer("b", "one", (), "stop")],
+        "SD": [Answer("b", "one", (), "stop"), Answer("a", '{"x": 2', (), None)],
+    }
+    return checked(samples.config(), answers, prompts, **TURN)
+
+
+def test_each_answer_is_checked_and_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    assert read_checked(path) == []
+    written = lines()
+    assert [
+        (line.variant, line.prompt, line.form, line.valid, line.finish) for line in written
+    ] == [
+        ("Base", "a", Form.JSON, True, "stop"),
+        ("Base", "b", None, None, "stop"),
+        ("SD", "b", None, None, "stop"),
+        ("SD", "a", Form.JSON, False, None),
+    ]
+    # Equal answers, equal digests: they stay what they are between versions.
+    assert [line.digest[:4] for line in written] == ["5dd1", "fa6d", "fa6d", "f27b"]
+    with Journal(path) as journal:
+        for line in written:
+            journal.append(line)
+        # An earlier version noted more.
+        journal.append(orjson.loads(orjson.dumps(written[0])) | {"same": None, "words": 2})
+    assert read_checked(path) == [*written, written[0]]
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer", "enum": [1, 2]},
+        "deep": {"items": {"additionalProperties": {"const": 1}}},
+        "free": {"propertyNames": {"maxLength": 3}, "minProperties": 1},
+        "never": False,
+    },
+    "required": ["n"],
+    "additionalProperties": False,
+}
+SECRET = "Zyxxy"
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (SECRET, "{}"),
+        ("f", SECRET),
+        ("f", f'{{"n": "{SECRET}"}}'),
+        ("f", f'{{"n": 1, "deep": [{{"{SECRET}": "{SECRET}"}}]}}'),
+        ("f", f"def f({SECRET}, {SECRET}:"),
+        ("f", f"```{SECRET}\n{SECRET} {SECRET}\n```\n```{SECRET}\n{{}}\n```"),
+        ("f", f"<think>{SECRET}"),
+    ],
+)
+def test_no_word_of_an_answer_is_left_where_none_is_kept(form: Form, name: str, text: str) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
+    prompt = samples.prompt(tools=(tool,), form=form)
+    answer = Answer("p", text, (ToolCall(name, text),), "stop")
+
+    def line(keep: bool) -> str:
+        config = samples.config(keep_answers=keep)
+        (checked_answer,) = checked(config, {"SD": [answer]}, [prompt], **TURN)
+        if form is Form.TOOL_CALL:
+            assert (checked_answer.valid, bool(checked_answer.problem)) == (False, True)
+        return orjson.dumps(checked_answer).decode()
+
+    assert SECRET in line(keep=True)
+    assert SECRET not in line(keep=False)
+
+
+NAME = "samples_gsm8k_2026-11-22T12-30-05.123456.jsonl"
+
+
+def sample(question: int, correct: float, **changes: Any) -> dict[str, Any]:
+    """What is used of a line, and some of what is not."""
+    return {
+        "doc_id": question,
+        "doc": {"question": "How many?", "answer": "Some.\n#### 18"},
+        "target": "Some.\n#### 18",
+        "resps": [["He has 18.\n#### 18"]],
+        "filtered_resps": ["18"],
+        "filter": "strict-match",
+        "metrics": ["exact_match"],
+        "exact_match": correct,
+    } | changes
+
+
+def write(run_dir: Path, variant: str, *samples: dict[str, Any], name: str = NAME) -> Path:
+    path = run_dir / "quality" / variant / "Qwen__Qwen3-32B" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(fields)}\n" for fields in samples))
+    return path
+
+
+def test_the_newest_answer_to_each_question_has_a_score_and_names_its_evaluation(
+    tmp_path: Path,
+) -> None:
+    """By the number that the system instruction asks for."""
+    write(tmp_path, "Base", sample(0, 1.0), sample(0, 0.0, filter="flexible-extract"))
+    write(tmp_path, "SD", sample(0, 0.0), sample(3, 1.0))
+    write(tmp_path, "SD", sample(0, 1.0), name=NAME.replace("T12", "T09"))
+    # Another model's folder, as after a copy of a whole prefix, sorts before it and is older.
+    older = write(tmp_path, "SD", sample(1, 0.0), name=NAME.replace("2026", "2025"))
+    (tmp_path / "quality" / "SD" / "A").mkdir()
+    older.rename(tmp_path / "quality" / "SD" / "A" / older.name)
+    # What is not lm-eval's is left alone.
+    (older.parent / "samples_of_mine.jsonl").write_text("no JSON\n")
+    file = f"Base/Qwen__Qwen3-32B/{NAME}"
+    noted = {"id": "quality-x", "ended": "2026-11-22T12:31:00Z", "files": [file]}
+    (tmp_path / "quality" / "evaluation.json").write_text(f"{json.dumps(noted)}\n")
+    base, *others = read_scores(tmp_path)
+    assert str(base.evaluation) == "evaluation quality-x, ended 2026-11-22 12:31 UTC"
+    assert [replace(base, evaluation=None), *others] == [
+        Score("GSM8K", "Base", "0", True),
+        Score("GSM8K", "SD", "0", False),
+        Score("GSM8K", "SD", "3", True),
+    ]
+
+
+def test_a_line_of_another_kind_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "SD", sample(0, 1.0), {"doc_id": 1, "filter": "strict-match"})
+    with pytest.raises(JournalError, match=f"{path.name}:2: exact_match: Field required"):
+        read_scores(tmp_path)
+    (tmp_path / "quality" / "evaluation.json").write_text("{}\n")
+    with pytest.raises(JournalError, match=r"evaluation\.json:1: id: Field required"):
+        read_scores(tmp_path)

@@ -1,0 +1,64 @@
+"""Imports point one way. Found by reading the source, so that lazy imports count as well."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import spectap
+
+FOLDER: Final = Path(spectap.__file__).parent
+
+ROOMS: Final = (
+    {
+        *("errors", "names", "record", "metrics", "palette", "journal", "ledger", "config"),
+        *("load_points", "wording", "printing", "limits", "prompt", "answer", "checks"),
+        *("inference_demo", "protocol", "published"),
+    },
+    {"tap", "load", "endpoint", "aws", "golden"},
+    {"analysis"},
+    {"run"},
+    {"sweep"},
+    {"report"},
+    {"commands"},
+    {"__main__"},
+)
+"""Lowest first. One imports those below it, and none beside it."""
+
+BESIDE: Final = {
+    # The greedy answers of the variants are compared on the prompts that the load sends.
+    ("endpoint", "load"),
+}
+
+
+def imports() -> Iterator[tuple[str, str]]:
+    """The room of each module and that of each module of spectap that it imports."""
+    for file in FOLDER.rglob("*.py"):
+        room = file.relative_to(FOLDER).with_suffix("").parts[0]
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = list[str]()
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert node.module, "a relative import"
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            for name in names:
+                package, *path = name.split(".")
+                if package == "spectap" and path and room != "__init__":
+                    yield room, path[0]
+
+
+def test_a_room_imports_what_is_below_it() -> None:
+    level = {room: number for number, rooms in enumerate(ROOMS) for room in rooms}
+    wrong = {
+        (room, target)
+        for room, target in imports()
+        if room != target and not (level[target] < level[room] or level[room] == 0 == level[target])
+    }
+    assert wrong == BESIDE
+
+
+def test_the_face_names_modules_that_exist() -> None:
+    for name in spectap.PUBLIC:
+        path = FOLDER.joinpath(*name.split("."))
+        assert path.with_suffix(".py").exists() or (path / "__init__.py").exists(), name

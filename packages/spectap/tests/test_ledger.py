@@ -1,0 +1,113 @@
+"""The ledger: nothing written is lost, whenever the process dies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import jsonschema
+import orjson
+import pytest
+
+from spectap import ledger
+from spectap.errors import JournalError
+from spectap.journal import Journal
+from spectap.ledger import last_attempts, read_ledger
+from tests import samples
+
+
+def test_reads_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    written = [
+        samples.record(),
+        samples.record(case="Ümläut\n\u2028", sent=0.1 + 0.2, chunks=(), prompt_tokens=2**53),
+        samples.record(
+            status=None, error="reset", output_tokens=None, end=1e-9, due=1e9, attempt=2
+        ),
+    ]
+    with Journal(path) as open_ledger:
+        for record in written:
+            open_ledger.append(record)
+    assert read_ledger(path) == written
+
+
+def test_a_line_of_another_version_is_refused_by_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    assert read_ledger(path) == []
+    # Keys that it does not know are left alone.
+    lines = [asdict(samples.record()) | more for more in ({"later": 1}, {"version": 2})]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    with pytest.raises(JournalError, match=rf"^{path}:2: version: Input should be 1$"):
+        read_ledger(path)
+
+
+def test_the_published_schema_is_that_of_the_lines() -> None:
+    published = json.loads((Path(ledger.__file__).parent / "ledger.schema.json").read_text("utf-8"))
+    assert published == ledger.schema()
+    jsonschema.validate(json.loads(orjson.dumps(samples.record())), published)
+    for description in published["properties"].values():
+        assert description["description"]
+
+
+def test_an_attempt_takes_the_place_of_the_one_before_on_all_variants() -> None:
+    counted = [
+        samples.record(variant="SD", attempt=2),
+        samples.record(variant="SD", round=2),
+        samples.record(variant="SD", case="sonnets"),
+        samples.record(variant="Base", run="another"),
+        # Of controls each attempt counts.
+        samples.record(variant="SD", round=-1),
+        samples.record(variant="SD", round=-1, attempt=2),
+    ]
+    replaced = [samples.record(variant="SD"), samples.record(variant="Base")]
+    assert last_attempts([*replaced, *counted]) == counted
+    assert last_attempts([*counted, *replaced]) == counted
+    # Variants that are measured apart have attempts of their own.
+    assert last_attempts([*replaced, *counted], isolated=True) == [replaced[1], *counted]
+
+
+@pytest.mark.parametrize("length", [1, 200])
+def test_a_torn_last_line_counts_as_not_written(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "ledger.jsonl"
+    first, second = samples.record(request="first"), samples.record(request="second")
+    with Journal(path) as open_ledger:
+        open_ledger.append(first)
+    content = path.read_bytes()
+    path.write_bytes(content + content[:length])
+    assert read_ledger(path) == [first]
+    with Journal(path) as open_ledger:
+        open_ledger.append(second)
+    assert read_ledger(path) == [first, second]
+    path.write_bytes(b"x" * 200_000)
+    with Journal(path) as open_ledger:
+        open_ledger.append(first)
+    assert read_ledger(path) == [first]
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.jsonl"
+    write = os.write
+    with Journal(path) as open_ledger:
+        open_ledger.append(samples.record())
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "write", lambda file, data: write(file, data[:10]))
+            with pytest.raises(OSError, match="10 of"):
+                open_ledger.append(samples.record())
+        open_ledger.append(samples.record(request="next"))
+    assert [record.request for record in read_ledger(path)] == ["q", "next"]
+
+
+def test_kill_9_right_after_the_write_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    script = (
+        "import os, signal, sys; from pathlib import Path; from spectap.journal import Journal;"
+        "from tests import samples; ledger = Journal(Path(sys.argv[1]));"
+        "[ledger.append(samples.record(request=str(i))) for i in range(50)];"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [record.request for record in read_ledger(path)] == [str(i) for i in range(50)]

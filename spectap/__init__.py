@@ -1,1 +1,0 @@
-"""Compares speculative LLM servers. Imports nothing of the rest of the project."""

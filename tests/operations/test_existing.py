@@ -1,0 +1,450 @@
+"""An existing cluster and an existing VPC: what preflight finds, and that a destroy leaves both."""
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any, Final
+
+import pytest
+
+from operations import guard, lifecycle, preflight, removal
+from operations.account import Deployment, DeploymentError
+from operations.nodes import Kind
+from operations.preflight import Status, existing, software
+from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
+from stacks.trainium import DRIVER_OUTPUT
+from tests.experiment.files import ABSENT
+from tests.matrix import IN_A_CLUSTER, MATRIX
+from tests.operations.api import Objects
+from tests.operations.conftest import at
+from tests.operations.fake_aws import ACCOUNT, MINUTE, FakeAws
+from tests.operations.operators import STACKS, add_cluster, write_assembly
+from tests.operations.test_preflight import READS
+
+CLUSTER: Final = "Shared_1"
+CHANGES: Final = MATRIX[IN_A_CLUSTER]
+VPC, SUBNETS, GROUP = (
+    CHANGES[f"aws.{field}"] for field in ("vpc", "subnets", "cluster_security_group")
+)
+NAMED: Final = {"aws.administrator_role": f"arn:aws:iam::{ACCOUNT}:role/platform/admins"}
+NAT: Final = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1", "State": "active"}
+S3: Final = {"DestinationPrefixListId": "pl-1", "GatewayId": "vpce-1", "State": "active"}
+PUBLIC: Final = NAT | {"GatewayId": "igw-1"}
+MAIN: Final = [{"Main": True}]
+OWN: Final = {"SubnetId": SUBNETS[0]}
+DESCRIBED: Final[dict[str, Any]] = {
+    "version": KUBERNETES_VERSION,
+    "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"},
+    "computeConfig": {"enabled": False},
+    "kubernetesNetworkConfig": {"ipFamily": "ipv4"},
+    "resourcesVpcConfig": {
+        "vpcId": VPC,
+        "clusterSecurityGroupId": GROUP,
+        "endpointPublicAccess": False,
+        "publicAccessCidrs": ["0.0.0.0/0"],
+    },
+}
+
+
+@pytest.fixture
+def shared(aws: FakeAws) -> FakeAws:
+    """An account with a sound cluster in a sound VPC, and nothing of the experiment."""
+    aws.facts.subnets = [
+        {"SubnetId": id, "AvailabilityZone": zone}
+        for id, zone in zip(SUBNETS, ("us-east-2a", "us-east-2c"), strict=True)
+    ]
+    aws.facts.route_tables = [{"Associations": MAIN, "Routes": [NAT, S3]}]
+    add_cluster(aws, CLUSTER, aws.cloudformation.add("elsewhere"))
+    aws.facts.clusters[CLUSTER] |= copy.deepcopy(DESCRIBED)
+    names = (*existing.NEEDED, *existing.WANTED, *existing.NETWORKING)
+    aws.facts.installed = {name: {} for name in names}
+    policies = '{"enableNetworkPolicy": "true"}'
+    aws.facts.installed["vpc-cni"] = {"configurationValues": policies}
+    aws.facts.identities["a-1"] = "kube-system", "aws-node"
+    return aws
+
+
+DRIVER_IMAGE: Final = "public.ecr.aws/neuron/neuron-dra-driver:1.2.0"
+
+
+def daemon_set(name: str, image: str = DRIVER_IMAGE, **pod: Any) -> dict[str, Any]:
+    """One that tolerates the taint of Trainium nodes, and goes to none but Trainium nodes."""
+    types = ["trn1.32xlarge", "trn2.48xlarge"]
+    expressions = [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types},
+        {"key": "eks.amazonaws.com/compute-type", "operator": "NotIn", "values": ["auto"]},
+    ]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    usual = {
+        "containers": [{"name": "a", "image": image}],
+        "tolerations": [{"key": "aws.amazon.com/neuron", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+    }
+    return {
+        "metadata": {"name": name},
+        "spec": {"selector": {}, "template": {"spec": usual | pod}},
+    }
+
+
+DRIVER: Final = daemon_set("neuron-dra-driver-kubelet-plugin")
+
+
+@pytest.fixture
+def driven(api: Objects) -> Objects:
+    """The API of a cluster with Neuron's DRA driver, as its chart makes it."""
+    api.lists["daemonsets"] = [DRIVER]
+    api.lists["deviceclasses"] = [{"metadata": {"name": "neuron.aws.com"}, "spec": {}}]
+    return api
+
+
+def guest(changes: dict[str, Any] | None = None) -> Deployment:
+    return at(CHANGES | NAMED | (changes or {}))
+
+
+OF_THE_CLUSTER: Final = (
+    *("VPC", "cluster", "cluster's add-ons", "cluster's network"),
+    *("autoscalers", "Neuron devices", "pods of others"),
+)
+
+
+def rows(deployment: Deployment) -> list[str]:
+    table = {name: preflight.ACCOUNT_CHECKS[name] for name in OF_THE_CLUSTER}
+    return [
+        f"{row.status} {row.subject}: {row.text} -> {row.remedy}"
+        for row in preflight.checks(deployment, table)
+    ]
+
+
+def test_a_sound_cluster_is_taken(shared: FakeAws, driven: Objects) -> None:
+    listed = rows(guest())
+    assert len(listed) == 8
+    assert all(row.startswith(f"{Status.OK} ") for row in listed), listed
+    # And what is asked of a new one is not asked.
+    table = {**preflight.ACCOUNT_CHECKS}
+    del table["Kubernetes API"]
+    subjects = {row.subject for row in preflight.checks(guest(), table)}
+    assert not subjects & {"Kubernetes", "add-ons", "m7i.xlarge"}
+
+
+def test_before_a_deploy_gives_access_what_is_inside_is_not_known(shared: FakeAws) -> None:
+    unknown = rows(at(CHANGES))[-1]
+    assert unknown.startswith("warning pods of others: not known")
+    (api,) = software.kubernetes_api(at(CHANGES))
+    assert "publicAccessCidrs of the cluster: empty" in api.text
+
+
+def network(**changes: Any) -> dict[str, Any]:
+    return {"resourcesVpcConfig": DESCRIBED["resourcesVpcConfig"] | changes}
+
+
+ELSEWHERE: Final = "refused cluster: is not where the file says"
+FAULTS: Final[list[tuple[Callable[[Any], None], str, str]]] = [
+    (lambda f: f.subnets.pop(), f"{SUBNETS[1]}: is in no zone of {VPC}", "describe-subnets"),
+    (
+        lambda f: f.subnets[0].update(AvailabilityZone="us-east-2b"),
+        f"refused subnet {SUBNETS[0]}: is in us-east-2b, not in us-east-2a",
+        "set aws.subnets",
+    ),
+    (lambda f: f.route_tables[0].update(Routes=[S3]), "refused subnet", "NAT gateway"),
+    (
+        lambda f: f.route_tables.append({"Associations": [OWN], "Routes": [PUBLIC, S3]}),
+        f"refused subnet {SUBNETS[0]}: has no private way out",
+        "NAT gateway",
+    ),
+    (lambda f: f.route_tables[0].update(Routes=[NAT]), "warning subnet", "gateway endpoint"),
+    (lambda f: f.route_tables.clear(), "refused subnet", "NAT gateway"),
+    (lambda f: f.vpc_lacks.add("enableDnsHostnames"), "is off", "--enable-dns-hostnames"),
+    (lambda f: f.clusters.clear(), f"refused cluster: there is no {CLUSTER}", "list-clusters"),
+    (lambda f: f.clusters[CLUSTER].update(version="1.33"), "has Kubernetes 1.33", "are for 1."),
+    (lambda f: f.clusters[CLUSTER].update(network(vpcId="vpc-1")), ELSEWHERE, "vpc: vpc-1"),
+    (
+        lambda f: f.clusters[CLUSTER].update(network(clusterSecurityGroupId="sg-1")),
+        ELSEWHERE,
+        "cluster_security_group: sg-1",
+    ),
+    (
+        lambda f: f.clusters[CLUSTER].update(accessConfig={"authenticationMode": "CONFIG_MAP"}),
+        "takes no access entries",
+        "authenticationMode=API_AND_CONFIG_MAP",
+    ),
+    (lambda f: f.installed.pop("eks-pod-identity-agent"), "refused cluster's add", "create-addon"),
+    (lambda f: f.installed.pop("eks-node-monitoring-agent"), "warning cluster's", "create-addon"),
+    (lambda f: f.installed["vpc-cni"].clear(), "network policies do not hold", "enableNetwork"),
+    (lambda f: f.identities.clear(), "refused cluster's network: vpc-cni has", "--pod-identity-"),
+    (
+        lambda f: f.clusters[CLUSTER].update(computeConfig={"enabled": True}),
+        "refused cluster: is in Auto Mode",
+        "name a cluster without it",
+    ),
+    (
+        lambda f: f.clusters[CLUSTER]["kubernetesNetworkConfig"].update(ipFamily="ipv6"),
+        "refused cluster: gives pods IPv6 addresses",
+        "ipFamily ipv4",
+    ),
+    *(
+        (lambda f, addon=addon: f.installed.pop(addon), f"no add-on {addon}, and no {what}", addon)
+        for addon, what in existing.NETWORKING.items()
+    ),
+    (
+        lambda f: f.installed.pop("amazon-cloudwatch-observability"),
+        "warning cluster's add-ons: no add-on amazon-cloudwatch",
+        '"monitorAllServices":false',
+    ),
+    (
+        lambda f: f.installed["aws-mountpoint-s3-csi-driver"].update(addonVersion="v1.15.0"),
+        "refused cluster's add-ons: version 1",
+        "v2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("plant", "words", "remedy"), FAULTS)
+def test_a_fault_is_found_before_a_deploy(
+    shared: FakeAws, api: Objects, plant: Callable[[Any], None], words: str, remedy: str
+) -> None:
+    shared.facts = dataclasses.replace(shared.facts)
+    plant(shared.facts)
+    assert any(words in row and remedy in row.partition(" -> ")[2] for row in rows(guest()))
+
+
+def workload(name: str, *command: str, image: str = "any", **spec: Any) -> dict[str, Any]:
+    """A DaemonSet or Deployment as a list of them has it."""
+    pod = {"containers": [{"name": "a", "image": image, "args": [*command]}], **spec}
+    metadata = {"name": name, "namespace": "kube-system"}
+    return {"metadata": metadata, "spec": {"selector": {}, "template": {"spec": pod}}}
+
+
+def of_network(deployment: Deployment) -> list[str]:
+    return [row for row in rows(deployment) if " cluster's network: " in row]
+
+
+def test_a_network_without_add_ons_is_the_clusters_own_or_none(
+    shared: FakeAws, api: Objects
+) -> None:
+    """As clusters of the CLI have it: AWS's programs in kube-system, and no add-on."""
+    for addon in existing.NETWORKING:
+        del shared.facts.installed[addon]
+    shared.facts.identities.clear()
+    assert [row.partition(",")[0] for row in of_network(guest())] == [
+        f"refused cluster's network: no add-on {addon}" for addon in existing.NETWORKING
+    ]
+    # Before a deploy gives access nobody knows, and nodes would stand for nothing.
+    unknown = of_network(at(CHANGES))
+    assert len(unknown) == 3
+    assert all("set aws.administrator_role" in row for row in unknown)
+
+    api.lists["daemonsets"] = [workload("aws-node"), workload("kube-proxy")]
+    api.lists["deployments"] = [workload("coredns")]
+    bare, is_open = of_network(guest())
+    assert bare.startswith("refused cluster's network: vpc-cni has the rights of its nodes")
+    assert "create-pod-identity-association" in bare
+    assert is_open.startswith("warning cluster's network: network policies do not hold")
+
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/cni"}
+    api.lists["serviceaccounts"] = [{"metadata": {"name": "aws-node", "annotations": role}}]
+    api.lists["daemonsets"][0] = workload("aws-node", "--enable-network-policy=true")
+    (sound,) = of_network(guest())
+    assert sound.startswith("ok ")
+    del api.lists["serviceaccounts"]
+    shared.facts.identities["a-1"] = "kube-system", "aws-node"
+    assert of_network(guest()) == [sound]
+
+
+DISCOVERY: Final = "--node-group-auto-discovery=asg:tag="
+ENABLED: Final = "k8s.io/cluster-autoscaler/enabled"
+
+
+@pytest.mark.parametrize(
+    ("image", "option", "words"),
+    [
+        ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED}", "warning autoscalers: Cluster"),
+        (
+            "mirror/scaler:1",
+            f"./cluster-autoscaler {DISCOVERY.replace('=', ' ', 1)}eks:nodegroup-name",
+            "warning autoscalers: Cluster",
+        ),
+        (
+            "cluster-autoscaler:v1.35.0",
+            f"{DISCOVERY}{ENABLED}=true,k8s.io/cluster-autoscaler/{CLUSTER}=owned",
+            "warning autoscalers: Cluster",
+        ),
+        ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED},team", "ok autoscalers"),
+        ("cluster-autoscaler:v1.35.0", "--nodes=1:10:team", "ok autoscalers"),
+        ("karpenter/controller:1.8.0", "", "warning autoscalers: Karpenter (kube-system/scaler)"),
+        ("web:1", "", "ok autoscalers"),
+    ],
+)
+def test_who_else_starts_nodes(
+    shared: FakeAws, api: Objects, image: str, option: str, words: str
+) -> None:
+    api.lists["deployments"] = [workload("scaler", *option.split(), image=image)]
+    (row,) = (row for row in rows(guest()) if " autoscalers: " in row)
+    assert row.startswith(words)
+
+
+def test_others_in_the_cluster_are_named(shared: FakeAws, api: Objects) -> None:
+    hook: dict[str, Any] = {"admissionReviewVersions": ["v1"], "clientConfig": {}, "name": "a.b.c"}
+    hook["sideEffects"] = "None"
+    pods, every = ({"resources": [kind]} for kind in ("pods", "services"))
+    api.lists["validatingwebhookconfigurations"] = [
+        {"metadata": {"name": name}, "webhooks": [hook | {"rules": [rule]}]}
+        for name, rule in (("kyverno", pods), ("vpc-resource-hook", pods), ("istio", every))
+    ]
+    found = [row for row in rows(guest()) if "pods of others" in row]
+    assert [row.partition(" may ")[0] for row in found] == ["warning pods of others: kyverno"]
+
+
+def of_devices(deployment: Deployment) -> list[str]:
+    return [row for row in rows(deployment) if " Neuron devices: " in row]
+
+
+def test_a_device_plugin_keeps_off_the_nodes(shared: FakeAws, driven: Objects) -> None:
+    driven.lists["daemonsets"] += [
+        daemon_set("neuron-device-plugin-elsewhere", tolerations=[{"key": "other"}])
+    ]
+    assert [row.partition(" ")[0] for row in of_devices(guest())] == ["ok"]
+    driven.lists["daemonsets"] += [daemon_set("neuron-device-plugin")]
+    (row,) = of_devices(guest())
+    assert row.startswith("refused Neuron devices: neuron-device-plugin hands out")
+
+
+DRIVERS: Final = {
+    "none": ([], "refused", "no Neuron DRA driver"),
+    "for other taints": (
+        [daemon_set(DRIVER["metadata"]["name"], tolerations=[{"key": "a", "operator": "Exists"}])],
+        *("refused", "does not reach"),
+    ),
+    "for another's nodes": (
+        [
+            daemon_set(
+                DRIVER["metadata"]["name"],
+                tolerations=[{"key": "aws.amazon.com/neuron", "value": "present"}],
+            )
+        ],
+        *("refused", "does not reach"),
+    ),
+    "in a pool": (
+        [daemon_set(DRIVER["metadata"]["name"], nodeSelector={"pool": "theirs"})],
+        *("refused", "does not reach"),
+    ),
+    "of another version": (
+        [daemon_set(DRIVER["metadata"]["name"], "mirror:5000/neuron-dra-driver:1.0.1")],
+        *("warning", "1.0.1"),
+    ),
+    "sound": ([DRIVER], "ok", "one DRA driver"),
+}
+
+
+@pytest.mark.parametrize(("daemons", "status", "words"), DRIVERS.values(), ids=DRIVERS)
+def test_a_driver_that_is_there_serves_our_nodes(
+    shared: FakeAws, driven: Objects, daemons: list[dict[str, Any]], status: str, words: str
+) -> None:
+    driven.lists["daemonsets"] = daemons
+    (row,) = of_devices(guest())
+    assert row.startswith(status)
+    assert words in row
+
+
+def test_the_file_says_whose_the_driver_is(shared: FakeAws, driven: Objects) -> None:
+    made = {"aws.dra_driver": ABSENT}
+    classes, driven.lists["deviceclasses"] = driven.lists["deviceclasses"], []
+    assert any("device class neuron.aws.com is there" in row for row in rows(guest()))
+    driven.lists["deviceclasses"] = classes
+    assert any("set aws.dra_driver: there" in row for row in rows(guest(made)))
+    shared.cloudformation._experiment = "guest"
+    shared.cloudformation.add("trainium")
+    shared.cloudformation.stacks["guest-trainium"].outputs[DRIVER_OUTPUT] = "1.10.0"
+    assert not any("dra_driver" in row for row in rows(guest(made)))
+    assert any("a deploy would remove it" in row for row in rows(guest()))
+
+
+OWN_CLUSTER: Final = dict.fromkeys(
+    ("aws.cluster", "aws.cluster_security_group", "aws.administrator_role", "aws.dra_driver"),
+    ABSENT,
+)
+OWN_VPC: Final = OWN_CLUSTER | {"aws.vpc": ABSENT, "aws.subnets": ABSENT}
+
+
+@pytest.mark.parametrize(
+    ("changes", "cluster", "networks", "is_moved"),
+    [
+        pytest.param({}, CLUSTER, 0, False, id="as deployed, in a cluster of others"),
+        pytest.param({}, "guest", 0, True, id="its own cluster before"),
+        pytest.param(OWN_CLUSTER, None, 1, True, id="its own VPC before, and no cluster yet"),
+        pytest.param(OWN_CLUSTER, None, 0, False, id="nothing before"),
+        pytest.param(OWN_CLUSTER, "guest", 0, False, id="as deployed, in a VPC of others"),
+        pytest.param(OWN_CLUSTER, "guest", 1, True, id="its own VPC before"),
+        pytest.param(
+            OWN_CLUSTER | {"aws.vpc": "vpc-0b0b0b0b0b0b0b0b0"}, "guest", 0, True, id="another VPC"
+        ),
+        pytest.param(OWN_VPC, "guest", 0, True, id="a VPC of others before"),
+        pytest.param(OWN_VPC, "guest", 1, False, id="as deployed, in its own VPC"),
+    ],
+)
+def test_stacks_are_not_moved(
+    shared: FakeAws,
+    api: Objects,
+    changes: dict[str, Any],
+    cluster: str | None,
+    networks: int,
+    is_moved: bool,
+) -> None:
+    shared.cloudformation._experiment = "guest"
+    if cluster:
+        add_cluster(shared, "guest", shared.cloudformation.add("cluster"))
+        shared.facts.clusters["guest"] |= copy.deepcopy(DESCRIBED)
+        shared.cloudformation.stacks["guest-cluster"].outputs[CLUSTER_OUTPUT] = cluster
+    if networks:
+        shared.cloudformation.add("network")
+    moved = "refused cluster: the stacks stand in another"
+    assert any(row.startswith(moved) for row in rows(guest(changes))) is is_moved
+
+
+def test_commands_mean_the_cluster_and_destroy_touches_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws, deployment = FakeAws("guest"), at(CHANGES)
+    labels = [label for label in STACKS if label != "network"]
+    words: list[str] = []
+
+    def cdk(arguments: Any, **_: Any) -> CompletedProcess[str]:
+        words.extend(arguments)
+        return CompletedProcess((), 0)
+
+    aws.take_the_place(monkeypatch)
+    monkeypatch.setattr(lifecycle, "assembly", lambda _: tmp_path)
+    monkeypatch.setattr(lifecycle, "run", cdk)
+    write_assembly(tmp_path, deployment.experiment, labels, [])
+    for label in labels:
+        aws.cloudformation.add(label)
+    aws.cloudformation.deploy({"trainium": 1, "compile": 1})
+    aws.clock.advance(5 * MINUTE)
+    guard.start(deployment, Kind.TRAINIUM, 1)
+    # While another experiment uses the driver that this one has made, nothing goes.
+    aws.facts.clusters[CLUSTER] = {}
+    spaces = "kube-system", "speculative-decoding-guest", "speculative-decoding"
+    aws.facts.identities = {space: (space, "any") for space in spaces}
+    outputs = aws.cloudformation.stacks["guest-trainium"].outputs
+    outputs[DRIVER_OUTPUT] = "1.10.0"
+    with pytest.raises(DeploymentError, match=r"namespaces speculative-decoding use .* destroy"):
+        removal.destroy(deployment, yes=True, keep="none", name="guest")
+    assert words[0] == "synth"
+    assert "destroy" not in words
+    del outputs[DRIVER_OUTPUT]
+    assert removal.destroy(deployment, yes=True, keep="none", name="guest") == 0
+
+    requests = [*zip(aws.calls, aws.requests, strict=True)]
+    of_eks = [request for call, request in requests if call.startswith("eks:")]
+    assert {r.get("clusterName", r.get("name")) for r in of_eks} == {CLUSTER}
+    changing = {call for call in aws.calls if not call.partition(":")[2].startswith(READS)}
+    of_scaling = {
+        "autoscaling:PutScheduledUpdateGroupAction",
+        "autoscaling:UpdateAutoScalingGroup",
+    }
+    assert changing == {"eks:UpdateNodegroupConfig", *of_scaling}
+    changed = {r["AutoScalingGroupName"] for c, r in requests if c in of_scaling}
+    assert changed == {"eks-trainium-1", "eks-compile-1"}
+    assert {word for word in words if word.startswith("guest-")} == {f"guest-{x}" for x in labels}
+    assert not any(CLUSTER in word or VPC in word for word in words)

@@ -1,0 +1,149 @@
+"""What is started on the CPU is the chart's command, but for what is listed; and its model pair."""
+
+import dataclasses
+import io
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from experiment import Experiment
+from operations.console import Console
+from rehearsal import RehearsalError
+from rehearsal.aws.client import Aws
+from rehearsal.pod.manifest import Pod, read_pod
+from rehearsal.setting import Layout, Server, Setting
+from tests.experiment.files import EAGLE
+from tests.vllm.endpoints import VLLM
+from tests.vllm.parting import Parting, chosen, tokens_per_step
+from tests.vllm.server_command import (
+    ENVIRONMENT_ADDED,
+    LEFT_OUT,
+    Served,
+    server_command,
+)
+
+SERVICES = ("qwen-vllm", "qwen-sd-vllm")
+SERVED: Final = Served(
+    python=Path("/venv/python"),
+    target=Path("/pair/target"),
+    draft=Path("/pair/draft"),
+    port=4000,
+    core=1,
+    home=Path("/home"),
+)
+
+
+@pytest.fixture(scope="module", params=SERVICES)
+def pod(request: pytest.FixtureRequest, manifests: Path) -> Pod:
+    return read_pod(manifests, "Deployment", request.param)
+
+
+def flags(command: tuple[str, ...]) -> dict[str, str | None]:
+    values: dict[str, str | None] = {}
+    for index, word in enumerate(command):
+        if word.startswith("--"):
+            following = command[index + 1] if index + 1 < len(command) else "--"
+            values[word] = None if following.startswith("--") else following
+    return values
+
+
+def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(pod: Pod) -> None:
+    assert pod.command is not None
+    command = (*pod.command, "--no-such-flag", "1")
+    server, differences = adapted(pod, *command)
+    listed = {line.partition(":")[0] for line in differences}
+    before = {**flags(command), **pod.environment}
+    after = {**flags(server.command), **server.environment}
+    assert after["--no-such-flag"] == "1"
+    for name in {*before, *after} - {"--model"}:
+        assert (before.get(name, 0) == after.get(name, 0)) == (name not in listed), name
+    assert after.keys() - before.keys() == {
+        *("--model", "--host", "--dtype", "--enforce-eager", "--no-enable-prefix-caching"),
+        *("VLLM_CPU_OMP_THREADS_BIND", *ENVIRONMENT_ADDED),
+    }
+    assert before.keys() - after.keys() <= {*LEFT_OUT, *(n for n in before if "NEURON" in n)}
+    assert (after["--host"], after["--port"]) == ("127.0.0.1", "4000")
+    reason = f"--disable-log-requests: left out, {LEFT_OUT['--disable-log-requests']}"
+    assert reason in differences
+
+
+def test_the_variants_differ_in_speculation_alone(manifests: Path) -> None:
+    base, speculative = (
+        server_command(read_pod(manifests, "Deployment", name), SERVED)[0] for name in SERVICES
+    )
+    settings = json.loads(flags(speculative.command)["--speculative-config"] or "")
+    assert [word for word in speculative.command if word not in base.command] == [
+        "--speculative-config",
+        json.dumps(settings, separators=(",", ":")),
+    ]
+    assert settings == {
+        "method": "draft_model",
+        "model": "/pair/draft",
+        "num_speculative_tokens": 7,
+        "max_model_len": 1017,
+    }
+    assert base.environment == speculative.environment
+
+
+def adapted(pod: Pod, *command: str) -> tuple[Server, list[str]]:
+    return server_command(dataclasses.replace(pod, command=command), SERVED)
+
+
+def test_a_command_that_is_not_understood(pod: Pod) -> None:
+    with pytest.raises(RehearsalError, match="is not vllm serve MODEL"):
+        adapted(pod, "python", "serve.py", "--port")
+    with pytest.raises(RehearsalError, match="stray belongs to no flag"):
+        adapted(pod, "vllm", "serve", "/models/x", "stray")
+
+
+NEURON_1: Final[dict[str, Any]] = {
+    "runtime": "vllm-neuron",
+    "models.draft": {
+        "id": "RedHatAI/Qwen3-32B-speculator.eagle3",
+        "revision": "dc84fe7ff1db31efa824776f49c141fc8195eb47",
+    },
+    "speculation.mode": "eagle3",
+    "speculation.num_speculative_tokens": 3,
+}
+
+
+def test_a_mode_that_the_pair_cannot_play_is_refused_before_the_pair_is_made(
+    variation: Callable[..., Experiment], tmp_path: Path
+) -> None:
+    aws = Aws("", "", "", environment={})
+    for changes, mode in ((EAGLE | {"runtime": "vllm-0.16-nxdi"}, "eagle"), (NEURON_1, "eagle3")):
+        experiment, console = variation(changes), Console(2, io.StringIO())
+        setting = Setting(experiment, "", Layout(tmp_path), aws, VLLM, console)
+        with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"):
+            VLLM.servers(setting, None)  # without vLLM, manifests and pair
+
+
+AS_MEANT = Parting([7.9, 7.5], [1.3, 1.5])
+TOO_ALIKE = Parting([7.9], [1.4, 2.05])
+PARTS_IN_COUNTING = Parting([7.9, 3.0], [1.4])
+
+
+@pytest.mark.parametrize(
+    ("agreed", "expected"),
+    [
+        ([True] * 16, 8),  # two steps of seven drafts and a token more
+        ([True, False] * 6, 2),
+        ([True] * 3, 3),  # the answer ends inside the step
+    ],
+)
+def test_tokens_of_a_step(agreed: list[bool], expected: float) -> None:
+    assert tokens_per_step(agreed, drafts=7) == expected
+
+
+def test_the_first_draw_that_is_as_meant_or_else_the_nearest() -> None:
+    draws = [TOO_ALIKE, PARTS_IN_COUNTING, AS_MEANT, Parting([8.0], [1.4])]
+    assert chosen(draws) == (2, AS_MEANT)
+    endless = itertools.chain([PARTS_IN_COUNTING, TOO_ALIKE], itertools.repeat(PARTS_IN_COUNTING))
+    assert chosen(endless) == (1, TOO_ALIKE)
+    for one_kind in (Parting([7.9], []), Parting([], [1.4])):
+        assert chosen([one_kind]) == (0, one_kind)
+        assert one_kind.miss == 0

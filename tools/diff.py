@@ -1,0 +1,353 @@
+"""What a change would do, without an AWS account.
+
+usage: python -m tools.diff BASE [EXPERIMENT ...] [--verbose] [--json FILE]
+
+Compares experiment files in the working tree with those in revision BASE: without EXPERIMENT each
+that the change touches and, where it touches code, those that the variable EXPERIMENTS lists. Both
+sides are synthesised with the packages that are installed now, each from its own code. Prints what
+a reviewer must not overlook, which pods a deploy replaces and, with --verbose, what differs in the
+file, ``cdk diff --method=template`` of every stack and what differs in the manifests. FILE gets all
+of it, for the comment on a pull request.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+
+from experiment import DEFAULT_FILE, ExperimentError, load
+from experiment.cost import cost
+from tools import effects
+from tools.effects import TITLES, DiffWarning, Effect
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+LONGEST: Final = 60_000
+"""Characters of a section in FILE: a comment on GitHub takes 65,536 in all."""
+MOST_LINES: Final = 12
+"""Of standard error that are kept where a side does not synthesise."""
+_NO_CODE: Final = ("docs/", "tests/", "experiments/", "examples/")
+"""Folders that no template depends on, but for experiments' own files."""
+_EXPERIMENT: Final = re.compile(r"^(aws|benchmark|capacity|models|serving):", re.MULTILINE)
+"""What tells an experiment, also one that is refused, from other YAML beside it."""
+_NAME: Final = re.compile(r"^name: *[\"']?([\w-]+)", re.MULTILINE)
+
+
+class DiffError(Exception):
+    """There is nothing to compare."""
+
+
+class Section(NamedTuple):
+    """What differs in one stack, in the manifests or in the file."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the change does to one experiment file."""
+
+    file: str
+    status: str
+    """``changed``, ``unchanged``, ``added``, ``removed`` or ``failed``."""
+    summary: str = ""
+    warnings: Sequence[DiffWarning] = ()
+    pods: Sequence[Effect] = ()
+    sections: Sequence[Section] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """What a person reads first."""
+        return [
+            f"{self.file}: {self.status}{f', {self.summary}' if self.summary else ''}",
+            *(f"  Warning: {TITLES[kind]}: {detail}" for kind, detail in self.warnings),
+            *(f"  {kind:10} {name}: {effect}" for kind, name, effect in self.pods),
+        ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints the difference; returns the exit status, 0 whether or not anything differs."""
+    parser = argparse.ArgumentParser(prog="python -m tools.diff", description="What changes.")
+    parser.add_argument("base", metavar="BASE", help="a commit, branch or tag")
+    parser.add_argument("experiments", metavar="EXPERIMENT", nargs="*", help="its file")
+    parser.add_argument("--verbose", action="store_true", help="print all that differs")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write all of it")
+    options = parser.parse_args(arguments)
+    comparisons = []
+    with TemporaryDirectory(prefix="diff-") as directory:
+        scratch = Path(directory)
+        try:
+            commit = _commit(options.base)
+            _extract(commit, scratch / "base")
+            files = options.experiments or touched(commit, scratch / "base")
+            old = _renamed(scratch / "base")
+            new = {name: file for file, name in old.items()}
+            for number, file in enumerate(dict.fromkeys(new.get(file, file) for file in files)):
+                sides = old.get(file, file), file
+                comparison = compare(options.base, *sides, scratch / "base", scratch / str(number))
+                comparisons.append(comparison)
+                _print(comparison, verbose=options.verbose)
+        except DiffError as error:
+            print(error, file=sys.stderr)
+            return 1
+    if not comparisons:
+        print(f"{options.base}: no experiment is touched, and no code")
+    if options.json:
+        written = {"base": options.base, "files": [asdict(each) for each in comparisons]}
+        for each in written["files"]:
+            for key in ("warnings", "pods", "sections"):
+                each[key] = [item._asdict() for item in each[key]]
+            for section in each["sections"]:
+                section["text"] = section["text"][:LONGEST]
+        options.json.write_text(json.dumps(written), encoding="utf-8")
+    return int(any(each.status == "failed" for each in comparisons))
+
+
+def _print(comparison: Comparison, *, verbose: bool) -> None:
+    stream = sys.stderr if comparison.status == "failed" else sys.stdout
+    print("\n".join(comparison.lines), file=stream)
+    if verbose:
+        for title, text in comparison.sections:
+            print(f"\n{title}:\n{text}")
+    elif comparison.sections:
+        titles = ", ".join(section.title for section in comparison.sections)
+        print(f"  Differs: {titles} (VERBOSE=1 shows how)")
+    print(flush=True)
+
+
+def touched(commit: str, base: Path) -> list[str]:
+    """Experiment files to compare: those that differ from ``commit``, whose tree is ``base``.
+
+    A file of prompts belongs to the experiments beside it that name it.
+    """
+    options = ("--name-only", "--no-renames")
+    changed = {*_git("diff", *options, commit), *_git("ls-files", "--others", "--exclude-standard")}
+    texts = _experiments(ROOT)
+    names = {*texts, *_experiments(base)}
+    files = names & changed
+    beside = {Path(name).name for name in changed - names if name.startswith("experiments/")}
+    for name, text in texts.items():
+        if any(re.search(rf"file: *[\"']?{re.escape(prompts)}", text) for prompts in beside):
+            files.add(name)
+    if any(not name.startswith(_NO_CODE) and not name.endswith(".md") for name in changed):
+        files |= {*(re.split(r"[\s,]+", os.environ.get("EXPERIMENTS", "").strip()) or [])} - {""}
+        files = files or {str(DEFAULT_FILE)}
+    return sorted(files)
+
+
+def _renamed(base: Path) -> dict[str, str]:
+    """Files that are new, each with the one of the same ``name:`` that only ``base`` has."""
+    before, after = _experiments(base), _experiments(ROOT)
+    gone = {_name(before[file]): file for file in before.keys() - after.keys()}
+    return {
+        file: gone[name]
+        for file in after.keys() - before.keys()
+        if (name := _name(after[file])) in gone
+    }
+
+
+def _experiments(folder: Path) -> dict[str, str]:
+    """The texts of the experiments in ``folder``, by name of their files."""
+    files = [*(folder / "experiments").glob("*.yaml")]
+    return {
+        f"experiments/{file.name}": text
+        for file in files
+        if not file.name.endswith("-smoke.yaml")
+        and _EXPERIMENT.search(text := file.read_text(encoding="utf-8", errors="replace"))
+    }
+
+
+def _name(text: str) -> str:
+    match = _NAME.search(text)
+    return match[1] if match else ""
+
+
+def compare(base: str, old: str, new: str, tree: Path, scratch: Path) -> Comparison:
+    """What becomes of ``old`` in ``tree``; a side that does not synthesise is a failed comparison.
+
+    Where nothing is renamed, ``new`` is ``old``.
+    """
+    scratch.mkdir()
+    was, is_there = (tree / old).is_file(), (ROOT / new).is_file()
+    if not was and not is_there:
+        return Comparison(new, "failed", f"neither {base} nor the working tree has it")
+    if not is_there:
+        why = f"no deploy deletes its stacks: make destroy does, with the file of {base}"
+        return Comparison(old, "removed", why)
+    try:
+        return _changed(old, new, tree, scratch) if was else _added(new, scratch)
+    except DiffError as error:
+        return Comparison(new, "failed", str(error))
+
+
+def _added(file: str, scratch: Path) -> Comparison:
+    try:
+        amount = cost(load(ROOT / file)).amount
+    except ExperimentError as error:
+        raise DiffError(str(error).replace(f"{ROOT}/", "")) from None
+    after = scratch / "after"
+    _synthesise(ROOT, file, after)
+    templates = _templates(after)
+    return Comparison(
+        file,
+        "added",
+        f"{amount} by estimate (make cost); its stacks: {', '.join(templates)}",
+        warnings=(
+            *effects.of_templates([], _read(templates)),
+            *effects.of_files(None, ROOT / file),
+        ),
+        pods=tuple(effects.on_pods({}, effects.read(after / "cdk.out/dist"))),
+    )
+
+
+def _changed(old_file: str, new_file: str, tree: Path, scratch: Path) -> Comparison:
+    before, after = scratch / "before", scratch / "after"
+    with ThreadPoolExecutor() as pool:
+        [*pool.map(_synthesise, (tree, ROOT), (old_file, new_file), (before, after))]
+        old, new = _templates(before), _templates(after)
+        none = scratch / "none.json"
+        none.write_text('{"Resources": {}}')
+        stacks = [*pool.map(_stack, new, [old.get(name, none) for name in new], new.values())]
+    stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
+    for side, file in (before, tree / old_file), (after, ROOT / new_file):
+        (side / "file.yaml").write_bytes(file.read_bytes())
+        (side / "cdk.out/dist").rename(side / "manifests")
+    sections = [
+        Section("The experiment file", _git_diff(scratch, "file.yaml")),
+        *stacks,
+        Section("Manifests", _git_diff(scratch, "manifests")),
+    ]
+    differing = tuple(section for section in sections if section.text)
+    return Comparison(
+        new_file,
+        "changed" if differing else "unchanged",
+        f"renamed from {old_file}; its stacks are the same" if old_file != new_file else "",
+        warnings=(
+            *effects.of_templates(_read(old), _read(new)),
+            *effects.of_differences(stacks),
+            *effects.of_files(tree / old_file, ROOT / new_file),
+        ),
+        pods=tuple(
+            effects.on_pods(effects.read(before / "manifests"), effects.read(after / "manifests"))
+        ),
+        sections=differing,
+    )
+
+
+def _git(*arguments: str) -> list[str]:
+    return _run("git", *arguments, cwd=ROOT).stdout.splitlines()
+
+
+def _commit(base: str) -> str:
+    # A clone of another branch has no branch of this name, but knows that of where it comes from.
+    for name in (base, f"origin/{base}"):
+        if commit := _git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
+            return commit[0]
+    raise DiffError(f"no such revision: {base}")
+
+
+def _extract(commit: str, tree: Path) -> None:
+    # Unlike a worktree, it leaves nothing in .git.
+    command = ["git", "archive", commit]
+    archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    tree.mkdir()
+    subprocess.run(["tar", "--extract"], cwd=tree, input=archive.stdout, check=True)
+
+
+def _synthesise(tree: Path, file: str, output: Path) -> None:
+    """Writes ``cdk.out`` below ``output``. Raises DiffError."""
+    context = ("--context", f"experiment={file}", "--context", "account=none")
+    result = _cdk(*context, "--output", output / "cdk.out", "synth", "--quiet", cwd=tree)
+    if result.returncode:
+        # What the app printed, unless something ended it before it could.
+        usual = "Subprocess exited with error 1"
+        lines = [line for line in result.stderr.splitlines() if not line.endswith(usual)]
+        side = "the working tree" if tree == ROOT else "the base"
+        reason = "\n".join(lines[-MOST_LINES:]) or f"cdk synth ended with {result.returncode}"
+        raise DiffError(f"{side} does not synthesise: {reason}")
+
+
+def _templates(output: Path) -> dict[str, Path]:
+    assembly = output / "cdk.out"
+    artifacts = json.loads((assembly / "manifest.json").read_text())["artifacts"]
+    files = {
+        name: assembly / artifact["properties"]["templateFile"]
+        for name, artifact in artifacts.items()
+        if artifact["type"] == "aws:cloudformation:stack"
+    }
+    for file in files.values():
+        file.write_text(json.dumps(unfold(json.loads(file.read_text()))))
+    return files
+
+
+def _read(files: Mapping[str, Path]) -> list[effects.Template]:
+    return [json.loads(file.read_text()) for file in files.values()]
+
+
+def unfold(value: Any) -> Any:
+    """``value`` with the JSON and the lines that it carries as text taken apart.
+
+    Manifests, dashboards and scripts are single strings in a template; without this, one changed
+    number would show as two lines of 50 kB. A function in such a string is ``${Ref.Account}``.
+    """
+    if isinstance(value, dict) and "Fn::Join" in value:
+        separator, parts = value["Fn::Join"]
+        words = (".".join(re.findall(r"\w[\w:.-]*", str(part))) for part in parts)
+        texts = zip(parts, words, strict=True)
+        value = separator.join(p if isinstance(p, str) else f"${{{word}}}" for p, word in texts)
+    match value:
+        case list():
+            return [unfold(item) for item in value]
+        case dict():
+            return {key: unfold(item) for key, item in value.items()}
+        case str() if value.lstrip()[:1] in ("{", "["):
+            with contextlib.suppress(ValueError):
+                return unfold(json.loads(value))
+    return value.splitlines() if isinstance(value, str) and "\n" in value else value
+
+
+def _stack(name: str, old: Path, new: Path) -> Section:
+    if old.read_bytes() == new.read_bytes():
+        return Section(name, "")  # the CLI would take a second to say so
+    options = ("--no-color", "--app", new.parent, "--method=template", "--template", old)
+    result = _cdk("diff", name, "--exclusively", *options)
+    if result.returncode:
+        raise DiffError(f"cdk diff failed for {name}: {' '.join(result.stderr.split())}")
+    if "There were no differences" in result.stdout:
+        return Section(name, "")
+    # The CLI's own first and last line name and count the stacks.
+    return Section(
+        name, re.sub(r"\A(.*\n)*?.*Stack .*\n|\n.*✨ .*\s*\Z", "", result.stdout).strip("\n")
+    )
+
+
+def _git_diff(scratch: Path, name: str) -> str:
+    options = ("--no-index", "--no-ext-diff", "--no-prefix", "--no-color")
+    return _run(
+        "git", "diff", *options, f"before/{name}", f"after/{name}", cwd=scratch
+    ).stdout.strip("\n")
+
+
+def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Runs ``command`` without AWS credentials."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    quiet = {"AWS_EC2_METADATA_DISABLED": "true", "CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}
+    return subprocess.run(command, cwd=cwd, env=clean | quiet, capture_output=True, text=True)
+
+
+def _cdk(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Runs the CDK CLI. Standard error holds what the app prints."""
+    return _run("cdk", "--no-lookups", "--no-notices", *arguments, cwd=cwd)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
