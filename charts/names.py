@@ -115,13 +115,12 @@ def claim_template(experiment: Experiment) -> str:
 
     A claim template cannot be changed, so another shape has a template of another name.
     """
-    serving = experiment.serving
-    if serving.devices == 1:  # of either type, and without a group
-        instance = experiment.capacity.instance_type.replace(".", "-")
-        return f"{instance}-device-lnc-{serving.logical_core_size}"
-    shape = (serving.devices, serving.logical_core_size)
-    sizes = {(8, 2): "xl-trn2", (16, 2): "xxl-trn2"}
-    return sizes.get(shape, f"trn2-{serving.devices}-devices-lnc-{serving.logical_core_size}")
+    instance, devices = experiment.capacity.instance, experiment.serving.devices
+    core_size = experiment.serving.logical_core_size
+    if devices == 1:  # without a group
+        return f"{instance.name.replace('.', '-')}-device-lnc-{core_size}"
+    usual = f"{instance.platform}-{devices}-devices-lnc-{core_size}"
+    return instance.claim_templates.get((devices, core_size), usual)
 
 
 def bucket_name(experiment: Experiment, account: str) -> str:

@@ -28,11 +28,8 @@ ARTIFACT_PATH: Final = "/artifact"
 KEY_FILE: Final = "/key/key"
 """The key of services that ask for one: in memory, and of no use to other pods."""
 
-# Per device. A node has 12 vCPUs and 128 GiB for each; compiling and the node's own pods need the
-# rest.
-_CPU: Final = 10
-_MEMORY_GIB: Final = 80
 _SHARED_MEMORY_GIB: Final = 16
+"""With each device."""
 _DISK: Final = 410
 """GiB: a pod's volumes, and what its containers write beside them."""
 
@@ -191,10 +188,8 @@ def on_devices(
 
     ``beside`` is what another container of the pod takes of that; ``disk`` is in GiB.
     """
-    devices = experiment.serving.devices
-    cpu, memory = devices * _CPU, devices * _MEMORY_GIB
-    if experiment.capacity.instance.devices == devices == 1:
-        cpu -= 2  # the node's own pods take as much of a small one
+    devices, instance = experiment.serving.devices, experiment.capacity.instance
+    cpu, memory = devices * instance.pod_cpus_per_device, devices * instance.pod_gib_per_device
     if beside:
         cpu, memory = cpu - beside.cpu, memory - (beside.memory_limit or beside.memory)
     if experiment.serving.api_key:

@@ -1,51 +1,68 @@
-"""Instance types an experiment can run on.
+"""Instance types an experiment can run on: what differs by type stands in its entry.
 
 Figures: AWS Neuron documentation, "Trainium2 architecture" and "Amazon EC2 Trn2 Architecture". 124
 of the 128 GiB of a trn2.3xlarge are free (vllm-neuron fa252127, ``run_tp4.sh`` of the DFlash
 example). It takes one EFA interface, which connects nodes, and no service of ours spans nodes.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InstanceType:
-    """Resources that one node of this type offers to pods."""
+    """Resources that one node of this type offers to pods, and how it is bought."""
 
     name: str
+    platform: str = "trn2"
+    """Neuron's name of the devices' generation, for compilers that have no device to ask."""
     devices: int
-    cores_per_device: int
+    cores_per_device: int = 8
     """Physical NeuronCores; ``logical_core_size`` of them make one logical core."""
-    hbm_gib_per_device: int
+    hbm_gib_per_device: int = 96
     vcpus: int
     memory_gib: int
+    pod_cpus_per_device: int
+    pod_gib_per_device: int = 80
+    """What a pod gets of CPUs and memory with each device. Compiling and the node's own pods need
+    the rest."""
+    claim_templates: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """Names of claim templates, by devices and logical core size, where they are the article's."""
     network_interfaces: int
     """EFA interfaces, one per network card. 0: none is needed, and the node has a plain one."""
     regions: frozenset[str]
     """Regions where EC2 offers it: an API reading of 2026-10-03 (kiln a04d1fab, trn2-trn3.md)."""
+    spot_usd: tuple[float, float] | None = None
+    """Lowest and highest price an hour that were seen on spot in us-east-2; None if none was."""
+    blocks_seen: str
+    """Offerings of Capacity Blocks (docs/cost.md has the sources)."""
 
 
 TRN2_48XLARGE: Final = InstanceType(
     name="trn2.48xlarge",
     devices=16,
-    cores_per_device=8,
-    hbm_gib_per_device=96,
     vcpus=192,
     memory_gib=2048,
+    pod_cpus_per_device=10,
+    claim_templates={(8, 2): "xl-trn2", (16, 2): "xxl-trn2"},
     network_interfaces=16,
     regions=frozenset({"ap-south-2", "us-east-2"}),
+    spot_usd=(8.60, 15.34),  # the lowest in us-east-2c, before 2026-11-21
+    blocks_seen="Seen on 2026-10-03: in ap-south-2b 8 h for 308.14 USD, 24 h for 858.26; in "
+    "us-east-2 none",
 )
 
 TRN2_3XLARGE: Final = InstanceType(
     name="trn2.3xlarge",
     devices=1,
-    cores_per_device=8,
-    hbm_gib_per_device=96,
     vcpus=12,
     memory_gib=128,
+    pod_cpus_per_device=8,  # the node's own pods take as much as on a large one
     network_interfaces=0,
     regions=frozenset({"ap-south-2", "ap-southeast-4", "sa-east-1"}),
+    blocks_seen="Seen on 2026-08-05: in sa-east-1 24 h for 53.64 USD; on 2026-10-03 in us-east-2 "
+    "and ap-south-2 none",
 )
 
 INSTANCE_TYPES: Final = {each.name: each for each in (TRN2_48XLARGE, TRN2_3XLARGE)}

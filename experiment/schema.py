@@ -5,9 +5,17 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    PrivateAttr,
+    model_validator,
+)
+from pydantic_core import core_schema
 
 from experiment.aws import Aws
 from experiment.fields import (
@@ -62,7 +70,9 @@ def _past(day: datetime.date) -> datetime.date:
     return day
 
 
-TrainiumType = Literal["trn2.48xlarge", "trn2.3xlarge"]
+TrainiumType = Annotated[
+    str, GetPydanticSchema(lambda *_: core_schema.literal_schema([*INSTANCE_TYPES]))
+]
 
 
 class Price(Strict):
@@ -95,7 +105,9 @@ class Capacity(Strict):
     """The Trainium nodes and how they are paid for."""
 
     instance_type: TrainiumType = Field(
-        description="EC2 instance type. trn2.48xlarge has 16 devices, trn2.3xlarge one."
+        description="EC2 instance type. Devices: "
+        + ", ".join(f"{each.devices} of a {each.name}" for each in INSTANCE_TYPES.values())
+        + "."
     )
     nodes: int = Field(ge=1, le=MOST_TRAINIUM_NODES, description="Nodes in the group.")
     availability_zone: Zone = Field(description="The zone that has the capacity.")

@@ -15,8 +15,7 @@ from experiment.cost import (
     guard_hours,
     shortest_block,
 )
-from experiment.cost.prices import BLOCKS_SEEN, HOURS_PER_MONTH, SPOT_USD
-from experiment.hardware import TRN2_48XLARGE
+from experiment.cost.prices import HOURS_PER_MONTH
 from experiment.schema import CompileNode, Experiment, Purchase
 
 _NARROWEST: Final = 76
@@ -78,13 +77,14 @@ def _to_buy(experiment: Experiment, costs: Cost) -> Rows:
     """The Capacity Block of the file, or what there is where nothing is to be had on demand."""
     capacity, hours = experiment.capacity, costs.hours_of(CostGroup.TRAINIUM)
     is_block = capacity.purchase is Purchase.CAPACITY_BLOCK
-    block, (low, high) = costs.block or shortest_block(experiment, hours), SPOT_USD
+    block = costs.block or shortest_block(experiment, hours)
     node_hours = block.instances * hours
     if capacity.purchase is Purchase.ON_DEMAND:
         yield "on demand", "often refused, and AWS lists no price: docs/cost.md"
     elif not is_block:
         return
-    if block.instance_type == TRN2_48XLARGE.name:
+    if capacity.instance.spot_usd:
+        low, high = capacity.instance.spot_usd
         yield (
             "spot",
             f"seen in us-east-2 at {low:.2f} to {high:.2f} USD an hour, rarely available: "
@@ -97,7 +97,7 @@ def _to_buy(experiment: Experiment, costs: Cost) -> Rows:
         f"{block.hours:.4g} h x {block.instances} {block.instance_type} x {block.usd_per_hour:g} = "
         f"{block.usd:.2f} USD, prepaid: the shortest in whole days that holds {hours:.2f} h, "
         f"{costs.usd_with(block):.2f} USD in all. EKS takes its nodes 40 minutes before it ends, "
-        f"at 11:30 UTC; one that begins at once is shorter. {BLOCKS_SEEN[block.instance_type]}",
+        f"at 11:30 UTC; one that begins at once is shorter. {capacity.instance.blocks_seen}",
     )
     if experiment.aws.tags:
         tags = ",".join(f"{{Key={key},Value={value}}}" for key, value in experiment.tags.items())

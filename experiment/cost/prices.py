@@ -21,18 +21,6 @@ HOURS_PER_MONTH: Final = 730
 SYSTEM_INSTANCE: Final = "m7i.xlarge"
 SYSTEM_NODES: Final = 2
 
-SPOT_USD: Final = (8.60, 15.34)
-"""Lowest and highest that were seen for a trn2.48xlarge an hour on spot: in us-east-2, the lowest
-in us-east-2c, before 2026-11-21."""
-
-BLOCKS_SEEN: Final = {
-    "trn2.48xlarge": "Seen on 2026-10-03: in ap-south-2b 8 h for 308.14 USD, 24 h for 858.26; in "
-    "us-east-2 none",
-    "trn2.3xlarge": "Seen on 2026-08-05: in sa-east-1 24 h for 53.64 USD; on 2026-10-03 in "
-    "us-east-2 and ap-south-2 none",
-}
-"""Offerings of Capacity Blocks, by instance type (docs/cost.md has the sources)."""
-
 # USD an hour, as commonly quoted for us-east-2 on 2026-11-22; the nodes' by the source of
 # CompileInstance.usd_per_hour.
 SYSTEM_NODE: Final = 0.2016

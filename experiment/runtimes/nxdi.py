@@ -130,7 +130,7 @@ class Nxdi(Runtime):
     def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
         # There is no device to ask what to compile for.
         return {
-            "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2",
+            "NEURON_PLATFORM_TARGET_OVERRIDE": variant.experiment.capacity.instance.platform,
             **_cores(variant),
             "BASE_COMPILE_WORK_DIR": f"{paths.scratch}/work/",
         }
