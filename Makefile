@@ -144,9 +144,9 @@ compare: $(READY) ## Say what changed between two RUNS, or OLD="A B C" and NEW="
 		$${OLD:+--old $$OLD} $${NEW:+--new $$NEW} -- $${RUNS:-}
 
 .PHONY: advise
-advise: $(READY) ## Say which draft and window RUN speaks for; MIX="structured=0.7,..." weighs its classes
+advise: $(READY) ## Say which of the windows that RUN measured are as good as the best
 	@test -n "$${RUN:-}" || { echo "RUN is needed: make advise RUN=results/..." >&2; exit 2; }
-	@python -m spectap advise $${MIX:+--mix="$$MIX"} -- $$RUN
+	@python -m spectap advise -- $$RUN
 
 ##@ Deploy EXPERIMENT
 

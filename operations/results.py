@@ -18,7 +18,6 @@ from operations.account import LARGEST, Bucket, Deployment, DeploymentError, aws
 from operations.console import answer, print_table
 from operations.lifecycle import ROOT
 from spectap.names import (
-    ADVICE,
     COMPLETE,
     MERGED,
     QUALITY,
@@ -32,9 +31,7 @@ from spectap.names import (
 from spectap.printing import printable
 
 FOLDER: Final = Path("results")
-_DRAWN: Final = re.compile(
-    rf"{SUMMARY}|{ADVICE}|(?:{VARIANTS}/[^/]+/)?(?:{re.escape(REPORT)}|[^/]*\.png)"
-)
+_DRAWN: Final = re.compile(rf"{SUMMARY}|(?:{VARIANTS}/[^/]+/)?(?:{re.escape(REPORT)}|[^/]*\.png)")
 _DATA: Final = re.compile(rf"(?:[^./][^/]*/)*(?:[^./][^/]*\.(?:jsonl?|log|txt)|{COMPLETE})")
 """A run's files are data, which no browser or shell runs."""
 _UNASKED: Final = 1 << 30

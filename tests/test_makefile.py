@@ -88,7 +88,6 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "rehearse-vllm": ("EXPERIMENT", ["tests.vllm", "{}"]),
     "report": ("RUN", ["report", "--", "{}"]),
     "advise": ("RUN", ["--", ...]),
-    "advise MIX": ("MIX", ["advise", "--mix={}"]),
     "tap": ("UPSTREAM", ["tap", "--upstream={}"]),
     "tap LEDGER": ("LEDGER", ["--ledger={}"]),
     "tap PORT": ("PORT", ["--port={}"]),

@@ -12,8 +12,6 @@ OPEN_ENDED: Final = (1 / 1.4, 1 / 0.7)
 """From and to: drafts of open-ended text neither gain nor lose much."""
 PREFILL: Final = (1 / 1.2, 1.2)
 """Of TTFT to that of the baseline, from and to. A draft's first passes take a little."""
-PREDICTED: Final = 0.15
-"""How far a window's speed-up may be from what the other windows foretell."""
 
 
 def speedup(case: Case, variant: str = "SD") -> Interval:

@@ -1,4 +1,4 @@
-"""Whether intervals, verdicts, advice and the stopping rule hold what they say.
+"""Whether intervals, verdicts, windows and the stopping rule hold what they say.
 
 ``python -m benchmarks.statistics [GROUP ...] [--world PART] [--count N]``
 
@@ -21,7 +21,6 @@ from dataclasses import replace
 from typing import Final
 
 from benchmarks import (
-    advice,
     answers,
     comparing,
     endless,
@@ -30,6 +29,7 @@ from benchmarks import (
     queueing,
     servers,
     wandering,
+    windows,
 )
 from benchmarks.harness import Bar, Group
 from benchmarks.simulation import RANGE, World
@@ -130,7 +130,7 @@ GROUPS: Final = (
     *comparing.GROUPS,
     *queueing.GROUPS,
     *answers.GROUPS,
-    *advice.GROUPS,
+    *windows.GROUPS,
     *servers.GROUPS,
     *endless.GROUPS,
     *open_loops.GROUPS,

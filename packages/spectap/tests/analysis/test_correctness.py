@@ -155,7 +155,7 @@ def test_many_checks_are_judged_together() -> None:
     assert [check.variant for check in checks if check.worse] == ["k0"]
 
 
-def test_answers_that_do_not_end_are_found_and_reach_the_advice() -> None:
+def test_answers_that_do_not_end_are_found_and_reach_the_verdict() -> None:
     some = answers({"Base": good, "SD": cut_off_below(9)}, form=None)
     unknown = [dataclasses.replace(a, finish=None) if a.prompt == "p1" else a for a in some]
     (check,) = correctness(SETTINGS, unknown, ())

@@ -1,4 +1,4 @@
-"""Runs made up for the tests of the report: over several loads, and with advice."""
+"""Runs made up for the tests of the report: over several loads, and of several windows."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

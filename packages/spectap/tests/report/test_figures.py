@@ -3,7 +3,6 @@
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.text import Text
 
-from spectap.report import advice, page
+from spectap.report import page
 from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure
@@ -79,7 +78,7 @@ def marks(axes: Axes, colour: str, marker: str) -> list[tuple[float, float]]:
 
 def test_a_figure_for_each_test_case_and_each_load_point(drawings: dict[str, Figure]) -> None:
     at = [f"{name}-concurrency-{load}" for load in (1, 8) for name in ("gains", "over-time")]
-    assert [*drawings] == ["acceptance", *(f"{name}-repetition" for name in OVER_LOADS), *at]
+    assert [*drawings] == [*(f"{name}-repetition" for name in OVER_LOADS), *at]
     assert drawings["gains-concurrency-8"].title == "Speed-up at concurrency 8"
 
 
@@ -172,40 +171,3 @@ def test_a_line_joins_the_medians_of_the_rounds(comparison: Results) -> None:
     assert curves[0][0, 1] == pytest.approx(np.median(values))
     assert 0 <= curves[0][0, 0] < 1
     assert ttft.get_ylim()[1] > max(values)
-
-
-def test_drafts_have_the_windows_and_acceptances_of_the_advice(
-    sweep: Results, comparison: Results
-) -> None:
-    # One window has no curve over windows.
-    assert comparison.advice
-    assert len(painted(at_load.paint_drafts(comparison.advice))[0]) == 2
-    of = sweep.advice
-    assert of
-    assert at_load.paint_drafts(replace(of, acceptances=())) is None
-    panels, _ = painted(at_load.paint_drafts(of))
-    pairs = zip(panels[::2], panels[1::2], strict=True)
-    axes_of = {pair[0].get_title(loc="left"): pair for pair in pairs}
-    assert [*axes_of] == ["structured", "open-ended"]
-    colours = advice.colours(of)
-    for prospect in of.prospects:
-        if prospect.load == at_load.first_load(of):
-            colour, axes = colours[prospect.line], axes_of[prospect.prompt_class][1]
-            point = prospect.speedup.point
-            assert dict(marks(axes, colour.light, "None"))[prospect.window] == pytest.approx(point)
-            measured = dict(marks(axes, colour.light, colour.marker))
-            assert (prospect.window in measured) is (prospect.measured is not None)
-    for acceptance in of.acceptances:
-        colour, axes = colours[acceptance.line], axes_of[acceptance.prompt_class][0]
-        # What too few steps reached is left out.
-        known = [position for position in acceptance.positions if position.interval]
-        points = marks(axes, colour.light, colour.marker)
-        assert [y for _, y in points] == [100 * position.accepted for position in known]
-        assert [round(x) for x, _ in points] == [position.number for position in known]
-    for best in of.recommendations[:2]:
-        rings = [
-            int(np.asarray(line.get_xydata())[0, 0])
-            for line in axes_of[best.prompt_class or ""][1].lines
-            if line.get_marker() == "o" and line.get_markerfacecolor() == "none"
-        ]
-        assert rings == [best.choice.window]

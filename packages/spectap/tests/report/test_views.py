@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from spectap.report import advice, page, run_view, terminal, verdicts
+from spectap.report import page, run_view, terminal, verdicts
 from spectap.report.results import Results
 from tests import generated_runs as generated
 from tests.generated_runs import Line
@@ -121,12 +121,6 @@ def test_what_no_interval_covers_is_said_with_what_to_set(
     launches, spread = below[-2:]
     assert ("--launches 3 of spectap measure." in launches) != isolated
     assert "benchmark.spread_minutes: 50, or" in spread
-
-
-def test_advice(sweep: Results, snapshot: SnapshotAssertion) -> None:
-    assert sweep.advice
-    assert terminal.text(advice.terminal_view(sweep, sweep.advice), 120) == snapshot
-    assert folded("\n".join(run_view.of_run(sweep).advice)) == snapshot
 
 
 def of_page(html: str) -> str:

@@ -314,6 +314,30 @@ class Overall:
 
 
 @dataclass(frozen=True)
+class Window:
+    """A variant among those that were measured; a baseline has no draft and no window."""
+
+    variant: str
+    mode: str | None
+    draft: str | None
+    window: int | None
+    speed: Interval
+    """Of one request, over its baseline's; 1 for a baseline."""
+    tokens_per_step: float | None
+    near: bool
+    """Whether it is, or may be, within 2 % of the best."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The measured variants on a class of prompts at a load, fastest first."""
+
+    prompts: str
+    load: LoadPoint
+    measured: tuple[Window, ...]
+
+
+@dataclass(frozen=True)
 class Summary:
     """A run, or ledgers alone. ``started`` and ``ended`` are Unix seconds; None: not known."""
 
@@ -339,6 +363,8 @@ class Summary:
     """
 
     published: tuple[Reproduction, ...] = ()
+    windows: tuple[Windows, ...] = ()
+    """Of each class at each load where more than one window was measured."""
     round_gap_seconds: float | None = None
     """From the begin of a test case's round to that of its next, the median; None with one round.
     """

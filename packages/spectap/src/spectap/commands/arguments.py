@@ -15,9 +15,6 @@ from spectap.config import NAME
 from spectap.errors import problems
 from spectap.load_points import Rounds
 
-_ROUNDING: Final = 0.002
-"""How far shares may add up to something else than 1: thirds have no last digit."""
-
 _HALF_WIDTH: Final = 0.05
 """How far an interval may reach from its estimate, in a range of rounds."""
 
@@ -44,24 +41,6 @@ def recorded_path(text: str) -> Path:
         if path.exists():
             return path
     raise ArgumentTypeError(f"{text!r}: there is no such file or folder, nor one in {results}/")
-
-
-def shares(text: str) -> dict[str, float]:
-    """A mix of classes, such as ``structured=0.7,open-ended=0.3``. The shares add up to 1."""
-    mix = {}
-    for item in text.split(","):
-        prompt_class, _, share = item.rpartition("=")
-        value = _number(share)
-        if not prompt_class or not 0 <= value < math.inf:
-            raise ArgumentTypeError(
-                f"{item!r}: must be a class and its share, such as structured=0.7"
-            )
-        if prompt_class.strip() in mix:
-            raise ArgumentTypeError(f"{text!r}: must name each only once")
-        mix[prompt_class.strip()] = value
-    if abs((total := math.fsum(mix.values())) - 1) > _ROUNDING:
-        raise ArgumentTypeError(f"{text!r}: the shares must add up to 1, not to {total:g}")
-    return mix
 
 
 def base_url(text: str) -> str:

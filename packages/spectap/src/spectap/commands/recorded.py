@@ -18,12 +18,11 @@ from spectap.commands.arguments import (
     launch_error,
     recorded_path,
     results_folder,
-    shares,
     threshold,
 )
 from spectap.errors import ConfigError, JournalError, RunError
 from spectap.ledger import read_ledger
-from spectap.names import ADVICE, CONFIG, LEDGER, RUN_ID
+from spectap.names import CONFIG, LEDGER, RUN_ID
 from spectap.printing import printable
 from spectap.record import Record
 
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
     from spectap.report.results import Results
 
 _GATE_FAILED: Final = 3
-_NO_ADVICE: Final = (
-    "no variant that speculates has a verdict and shows its steps, so there is nothing to advise on"
-)
+_ONE_WINDOW: Final = "fewer than two windows were measured, so there are none to compare"
 
 
 def read(arguments: argparse.Namespace) -> int:
@@ -67,25 +64,19 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def advise(arguments: argparse.Namespace) -> int:
-    """``advise RUN ...``: prints which draft and window to serve, and what that rests on.
+    """``advise RUN ...``: prints which of the measured windows are as good as the best.
 
-    RUN is the folder of a run, or its name in results/; advice.json is written into it, and where
-    the command fails an earlier one stays as it is.
+    RUN is the folder of a run, or its name in results/. A run of one window has nothing to compare.
     """
-    from spectap.report import terminal
-    from spectap.report.advice import terminal_view
+    from spectap.report import terminal, windows
 
     runs, records = _gather(arguments.runs)
     if records:
         raise RunError(f"a ledger without the {CONFIG} of its run says nothing to advise on")
     for run in runs:
-        advice = run.advise(arguments.mix)
-        if advice is None:
-            raise RunError(f"{run.folder}: {_NO_ADVICE}")
-        path = run.folder / ADVICE
-        path.write_text(advice.to_json(), encoding="utf-8")
-        terminal.show(terminal_view(run, advice))
-        print(f"\nadvice: {path}")
+        if not run.summary.windows:
+            raise RunError(f"{run.folder}: {_ONE_WINDOW}")
+        terminal.show(windows.view(run))
     return 0
 
 
@@ -135,14 +126,6 @@ def merge(arguments: argparse.Namespace) -> int:
 
 def _add_advise_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", type=recorded_path, nargs="+", metavar="RUN")
-    parser.add_argument(
-        "--mix",
-        type=shares,
-        metavar="CLASS=SHARE,...",
-        help="each class's share of your output tokens, such as structured=0.7,open-ended=0.3; "
-        "they add up to 1, and classes that are not named have none (default: as the baseline "
-        "answered)",
-    )
 
 
 def _add_compare_options(parser: argparse.ArgumentParser) -> None:

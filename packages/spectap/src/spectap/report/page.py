@@ -11,14 +11,13 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure as Drawing
 
 from spectap import load_points, metrics, palette, wording
-from spectap.analysis.advice.advice import Advice
 from spectap.analysis.crosscheck import TOLERANCE
 from spectap.analysis.summary import Case
 from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
-from spectap.names import ADVICE, REPORT, SUMMARY
+from spectap.names import REPORT, SUMMARY
 from spectap.printing import printable_lines
-from spectap.report import advice, cells, phrases, published, quality, run_view, verdicts
+from spectap.report import cells, phrases, published, quality, run_view, verdicts, windows
 from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure, View
@@ -36,13 +35,8 @@ _HOLLOW: Final = "Hollow: a queue is measured there, or requests were not sent a
 
 
 def write_results(run: Results) -> Path:
-    """Writes ``report.html``, ``summary.json`` and ``advice.json`` of a run.
-
-    Returns the report. Where nothing speculates there is no ``advice.json``. Raises OSError.
-    """
+    """Writes ``report.html`` and ``summary.json`` of a run; returns the report. Raises OSError."""
     (run.folder / SUMMARY).write_text(run.summary.to_json(), encoding="utf-8")
-    if run.advice:
-        (run.folder / ADVICE).write_text(run.advice.to_json(), encoding="utf-8")
     return _write(run.folder, html(run, draw(run)))
 
 
@@ -77,13 +71,13 @@ def _rendered(template: str, **values: Any) -> str:
     )
     environment.filters |= {"unbroken": _unbroken, "short": "{:g}".format}
     modules = {
-        "advising": advice,
         "cells": cells,
         "phrases": phrases,
         "published": published,
         "quality": quality,
         "run_view": run_view,
         "verdict": verdicts,
+        "windows": windows,
         "wording": wording,
         "listed_loads": load_points.listed,
     }
@@ -123,8 +117,6 @@ def draw(run: Results) -> tuple[Figure, ...]:
 
 def _figures(run: Results) -> _Drawings:
     points = run.config.load.points
-    if run.advice:
-        yield _drafts(run.advice)
     if len(points) == 1:
         yield from _at(run, points[0])
         return
@@ -134,24 +126,6 @@ def _figures(run: Results) -> _Drawings:
     for point in points:
         for figure, drawing in _at(run.at(point), point):
             yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name), drawing
-
-
-def _drafts(advice: Advice) -> tuple[Figure, Drawing | None]:
-    title = "Drafts accepted, by position"
-    caption = (
-        "Of the steps in which all drafts before it were accepted, with 95 % intervals. Left out: "
-        "what too few steps reached. Hollow: too few rounds for an interval."
-    )
-    if len({prospect.window for prospect in advice.prospects}) > 1:
-        load = at_load.first_load(advice)
-        suffix = f" at {load}" if load else ""
-        title += f", and the speed-up over the window{suffix}"
-        caption += (
-            " To the right, after the article's Figure 1: points were measured, with 95 % "
-            "intervals; the line between them and its band are predicted. Ringed is the best, "
-            "measured or not."
-        )
-    return Figure("acceptance", title, caption, advice=True), at_load.paint_drafts(advice)
 
 
 def _over_loads(run: Results, case: Case) -> _Drawings:

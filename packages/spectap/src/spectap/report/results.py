@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from spectap import config as configuration
 from spectap.analysis import crosscheck, grouping
-from spectap.analysis.advice.advice import Advice
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Summary
@@ -49,22 +48,6 @@ class Results:
     """Every request of turns that came to their end: control loads and repeated attempts, too."""
 
     @cached_property
-    def advice(self) -> Advice | None:
-        """What to serve, for the mix of the run; None where no variant shows that it speculates."""
-        return self.advise(None)
-
-    def advise(self, mix: Mapping[str, float] | None) -> Advice | None:
-        """The same for another mix of classes. Raises ConfigError where the mix cannot be."""
-        if all(variant.baseline is None for variant in self.config.variants):
-            return None
-        # Imported here: only a run with something to advise on waits for it.
-        from spectap.analysis.advice.advise import advise
-
-        cells = [cell for case in self.summary.cases for cell in case.cells]
-        advice = advise(self.config, self.ledger, cells=cells, mix=mix)
-        return advice if advice.prospects else None
-
-    @cached_property
     def driver(self) -> str:
         """The program that made the load, as far as its files tell."""
         if not self.records:
@@ -88,6 +71,7 @@ class Results:
                 replace(case, cells=case.at(point), ladders=()) for case in self.summary.cases
             ),
             overall=tuple(mean for mean in self.summary.overall if mean.load == point),
+            windows=tuple(each for each in self.summary.windows if each.load == point),
         )
         return replace(
             self,

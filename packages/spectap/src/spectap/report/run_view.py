@@ -1,6 +1,5 @@
 """The view of a run, and of ledgers alone."""
 
-import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -11,7 +10,7 @@ from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Answer, Summary
 from spectap.protocol import EndpointType
 from spectap.record import Record
-from spectap.report import advice, cells, phrases, published, quality, verdicts
+from spectap.report import cells, phrases, published, quality, verdicts, windows
 from spectap.report.results import Results
 from spectap.report.view import Table, View
 
@@ -30,7 +29,6 @@ def of_run(run: Results) -> View:
         lead=tuple(_lead(run)),
         headline=text,
         findings=findings,
-        advice=tuple(_advice_in_short(run)),
         alarms=tuple(quality.sentence(check) for check in run.summary.correctness if check.worse),
         tables=tuple(_tables(run.summary)),
         notes=run.summary.notes,
@@ -80,15 +78,6 @@ def _lead(run: Results) -> Iterator[str]:
         yield "Each variant was measured by itself, at a time and on devices of its own."
 
 
-def _advice_in_short(run: Results) -> Iterator[str]:
-    short = advice.in_short(run.advice, run.config.stand_in) if run.advice else ()
-    if run.advice and run.advice.rehearsal:
-        name = shlex.quote(run.folder.name)
-        yield from (f"{sentence} What they show: make advise RUN={name}" for sentence in short)
-    else:
-        yield from (f"Advice: {sentence}" for sentence in short)
-
-
 def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
     several = len(summary.loads) > 1
     verdict = {case.name: verdicts.sentences(case, summary) for case in summary.cases}
@@ -100,14 +89,14 @@ def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
         yield cells.overview(every, summary), tuple(chain(*verdict.values()))
     if means := verdicts.means(summary, "By class of test case"):
         yield means, ()
+    if summary.windows:
+        yield windows.table(summary), tuple(windows.sentences(summary))
     for table, conditions, source in published.tables(summary):
         yield table, (f"{conditions} {source}",)
 
 
 def _remarks(run: Results) -> Iterator[str]:
     """What a terminal says below its tables."""
-    if run.advice and run.advice.recommendations and not run.advice.rehearsal:
-        yield advice.BOTH_SPEEDS
     yield from _case_notes(run.summary)
     # The alarms say it of those that are worse.
     yield from (quality.sentence(check) for check in run.summary.correctness if not check.worse)

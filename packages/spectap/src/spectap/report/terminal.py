@@ -70,7 +70,7 @@ def _lines(view: View, columns: int | None) -> Iterator[Text]:
     if view.headline:
         yield Text()
         yield from _sentences([view.headline], width, style="bold")
-    yield from _sentences((*view.findings, *view.advice), width)
+    yield from _sentences(view.findings, width)
     if view.alarms:
         yield Text()
         yield Text("ANSWERS GOT WORSE", "bold red")

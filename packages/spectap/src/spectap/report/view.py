@@ -51,7 +51,6 @@ class Figure:
     """The test case that it shows; empty where it shows several."""
     load: str = ""
     """The name of the load point that it shows; empty where it shows all."""
-    advice: bool = False
     svg: str = ""
 
 
@@ -65,7 +64,6 @@ class View:
     headline: str = ""
     findings: tuple[str, ...] = ()
     """Sentences that belong to the headline."""
-    advice: tuple[str, ...] = ()
     alarms: tuple[str, ...] = ()
     """How a variant's answers got worse: it may be unfit to be served."""
     tables: tuple[tuple[Table, tuple[str, ...]], ...] = ()

@@ -8,26 +8,18 @@ from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from spectap import metrics, palette, wording
-from spectap.analysis.advice.advice import Acceptance, Advice, Prospect, Recommendation
-from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Case, Summary
 from spectap.config import Structure
-from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.palette import Colour
-from spectap.report.advice import colours as colours_of_lines
 from spectap.report.plots import canvas
 from spectap.report.results import Results
 
 _LINE: Final = 25  # points of height for a variant
 _GAP: Final = 0.5  # lines between two test cases
 _PANEL: Final = 150  # points of height
-_DRAFTS_PANEL: Final = 190
-_SHIFT: Final = 0.12  # positions, between the intervals of two lines
-_RING: Final = 12  # points, around what is recommended
 _DECODING: Final = Colour("muted", canvas.MUTED, canvas.MUTED, "s")
 _LATENCIES: Final = (metrics.END_TO_END_LATENCY, metrics.TIME_PER_OUTPUT_TOKEN, metrics.TTFT)
 _DOTS: Final = 250  # of a curve: more cannot be told apart, but make the page heavy
@@ -138,87 +130,3 @@ def _paint_rounds(
     medians = [tuple(map(median, zip(*of, strict=True))) for of in rounds if of]
     style = "-" if solid else (0, (4, 2))
     axes.plot(*zip(*medians, strict=True), color=colour.light, linewidth=1.6, linestyle=style)
-
-
-def first_load(advice: Advice) -> LoadPoint | None:
-    """The load point whose windows are drawn; the tables have all."""
-    return advice.prospects[0].load if advice.prospects else None
-
-
-def paint_drafts(advice: Advice) -> Figure | None:
-    """Drafts accepted by position, and the speed-up over the window at the first load.
-
-    A row for each class, a line for each draft; None where no step tells how many were accepted.
-    """
-    acceptances = [acceptance for acceptance in advice.acceptances if acceptance.positions]
-    prospects = [prospect for prospect in advice.prospects if prospect.load == first_load(advice)]
-    if not acceptances:
-        return None
-    classes = [*dict.fromkeys(acceptance.prompt_class for acceptance in acceptances)]
-    colours = colours_of_lines(advice)
-    several = len({prospect.window for prospect in prospects}) > 1
-    columns = 2 if several else 1
-    figure, grid = canvas.panels(len(classes), columns, _DRAFTS_PANEL, sharex="col", sharey="col")
-    for row, name in zip(grid, classes, strict=True):
-        row[0].set_title(wording.short(name), loc="left", size=canvas.FONT_SIZE)
-        of_class = [acceptance for acceptance in acceptances if acceptance.prompt_class == name]
-        _paint_acceptances(row[0], of_class, colours)
-        if several:
-            in_class = [prospect for prospect in prospects if prospect.prompt_class == name]
-            _paint_windows(row[1], in_class, advice.recommendations, colours)
-        for axes in row:
-            axes.grid(visible=False, axis="x")
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
-    grid[0][0].set_ylim(0, 103)
-    for axes, label in zip(grid[-1], ("position of the draft", "window"), strict=False):
-        axes.set_xlabel(label)
-    if several:
-        grid[0][1].set_ylim(0, 1.06 * max(1.0, *(prospect.speedup.high for prospect in prospects)))
-    canvas.legend(figure, {series.name: colours[series.name] for series in advice.lines})
-    return figure
-
-
-def _paint_acceptances(
-    axes: Axes, acceptances: Sequence[Acceptance], colours: dict[str, Colour]
-) -> None:
-    axes.set_ylabel("% accepted where reached")
-    for number, acceptance in enumerate(acceptances):
-        # What too few steps reached says nothing, unless there is nothing else.
-        positions = [
-            position for position in acceptance.positions if position.interval
-        ] or acceptance.positions
-        shift = _SHIFT * (number - (len(acceptances) - 1) / 2)
-        at = [position.number + shift for position in positions]
-        hollow = [position.interval is None for position in positions]
-        intervals = [
-            Interval(position.accepted, *(position.interval or [position.accepted] * 2)).scaled(100)
-            for position in positions
-        ]
-        canvas.paint_curve(axes, at, intervals, colours[acceptance.line], hollow)
-
-
-def _paint_windows(
-    axes: Axes,
-    prospects: Sequence[Prospect],
-    recommendations: Sequence[Recommendation],
-    colours: dict[str, Colour],
-) -> None:
-    """The prospects of one class; what is recommended for it is ringed."""
-    axes.set_ylabel("speed-up of one request")
-    axes.axhline(1, color=canvas.INK, linewidth=1)
-    best = {(of.choice.line, of.choice.window, of.prompt_class, of.load) for of in recommendations}
-    for line in dict.fromkeys(prospect.line for prospect in prospects):
-        colour = colours[line]
-        of_line = sorted((p for p in prospects if p.line == line), key=lambda p: p.window)
-        windows = [prospect.window for prospect in of_line]
-        speeds = [prospect.speedup for prospect in of_line]
-        axes.plot(windows, [speed.point for speed in speeds], color=colour.light, linewidth=1.4)
-        lows, highs = ([getattr(speed, end) for speed in speeds] for end in ("low", "high"))
-        axes.fill_between(windows, lows, highs, color=colour.light, alpha=canvas.BAND, linewidth=0)
-        for prospect, speed in zip(of_line, speeds, strict=True):
-            window = prospect.window
-            if prospect.measured:
-                axes.vlines(window, speed.low, speed.high, color=colour.light, linewidth=2)
-                canvas.paint_point(axes, window, speed.point, colour)
-            if (line, window, prospect.prompt_class, prospect.load) in best:
-                axes.plot(window, speed.point, "o", mfc="none", mec=canvas.INK, markersize=_RING)

@@ -46,7 +46,7 @@ _MARGINS: Final = 70  # points for the axis and the legend
 _IN_A_ROW: Final = 3  # names of a legend
 _TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
 _CLOSE_TICKS: Final = (0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5)
-_STYLE: Final[dict[str, Any]] = {
+_STYLE: Final[Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": RULE,
     "axes.facecolor": "none",
@@ -106,7 +106,7 @@ def svg(drawing: Drawing, figure: Figure) -> str:
     return text.replace("xlink:href", "href")
 
 
-def legend(drawing: Drawing, colours: Mapping[str, Colour], **styles: str) -> None:
+def legend(drawing: Drawing, colours: Mapping[str, Colour], **styles: Any) -> None:
     """Names the colours below all panels.
 
     ``styles``: names of line styles, each with matplotlib's code for it.

@@ -1,1 +1,0 @@
-"""From what was measured to what to serve: acceptance, cost of a step, prospects, advice."""
