@@ -341,14 +341,6 @@ audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned pac
 locks: $(READY_DEV) ## Write the locks of all packages, with their hashes; delete a lock first to get the newest
 	@python tools/lock.py
 
-.PHONY: digests
-digests: $(READY) ## Ask the registries what the images' tags name now, and pin that
-	@python -m tools.digests
-
-.PHONY: upstream
-upstream: $(READY_DEV) ## Say what is newer than what is pinned: images, AMIs, add-ons, charts, packages
-	@python -m tools.upstream
-
 .PHONY: size
 size: $(READY) ## Count lines, modules and words, each beside its bar
 	@python tools/size.py

@@ -193,7 +193,7 @@ def _settings(experiment: Experiment) -> dict[str, str]:
         thinking = {"Thinking": "on, the model's default"}
     return {
         "Target": _checkpoint(experiment.models.target),
-        "Image": experiment.serving_runtime.image.rpartition(":")[2],
+        "Image": experiment.serving_runtime.tag,
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
         "Length": f"{serving.length} tokens",

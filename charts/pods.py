@@ -63,8 +63,7 @@ PULLED_ONCE: Final = Accepted(
     kube_score=("container-image-pull-policy",),
 )
 NO_DIGEST: Final = Accepted(
-    "Its tag is a hash of what it was built from, or its digest is not known here; "
-    "make digests pins it",
+    "Its tag is a hash of what it was built from, or its digest is not known here",
     checkov=("CKV_K8S_43",),
 )
 WRITES_TO_ROOT: Final = Accepted(

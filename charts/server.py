@@ -18,7 +18,7 @@ from charts.names import (
     claim_template,
     model_prefix,
 )
-from experiment.images import AWS_CLI, pinned
+from experiment.images import AWS_CLI
 from experiment.known_models import Model
 from experiment.runtimes import Paths
 from experiment.schema import Experiment
@@ -77,7 +77,7 @@ def serving_pod(
     devices = pods.container(
         DEVICES,
         # Has ``neuron-ls``, and has to be pulled anyway.
-        pinned(experiment.serving_runtime.image),
+        experiment.serving_runtime.image,
         command=["/bin/bash", f"{pods.SCRIPTS_PATH}/devices.sh"],
         args=[str(experiment.serving.devices), "/dev"],
         resources=pods.Resources(cpu=1, memory=1, disk=1, disk_limit=1, devices=True),
@@ -134,7 +134,7 @@ def fetch(
     file, *words = script
     return pods.container(
         name,
-        pinned(AWS_CLI),
+        AWS_CLI,
         command=["/bin/bash", f"{pods.SCRIPTS_PATH}/{file}"],
         args=words,
         references=references,
@@ -198,7 +198,7 @@ def on_devices(
         mounts = [*mounts, *scripts, key_mount()]
     return pods.container(
         name,
-        pinned(experiment.serving_runtime.image),
+        experiment.serving_runtime.image,
         command=[*command],
         working_dir="/tmp",
         variables=variables,

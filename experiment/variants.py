@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiment.images import pinned
 from experiment.known_models import Model
 from experiment.runtimes import RUNTIMES, Mode, ModeSupport, Runtime
 from experiment.schema import Experiment
@@ -121,7 +120,7 @@ class Variant:
                 "batch": self.batch,
                 "length": serving.length,
                 "instance_type": self.experiment.capacity.instance_type,
-                "image": pinned(self.runtime.image),
+                "image": self.runtime.image,
                 "family": target.resolved_architecture.family,
                 # Beside them, so that the keys of all that needs no prepared draft stay the same.
                 "compile_flags": (*self.compile_flags, *self.runtime.draft_version(self)),

@@ -22,7 +22,7 @@ from experiment.runtimes.inference_demo import (
     MedusaMode,
     VanillaMode,
 )
-from experiment.runtimes.runtime import IMAGES, Paths, Runtime, compact, serve, tools
+from experiment.runtimes.runtime import Paths, Runtime, compact, serve, tools
 from spectap.names import Engine
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ _TUTORIAL: Final = (
 
 FORK: Final = Nxdi(
     name="vllm-0.9.1-nxdi",
-    image=f"{IMAGES}:0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04",
+    image="public.ecr.aws/neuron/pytorch-inference-vllm-neuronx:0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04",
     # Driver 2.28, the last before 2.29; the library is 2.28 (SDK 2.26.1).
     ami_release="1.35.6-20260625",
     engine=Engine.V0,
@@ -276,7 +276,7 @@ _PLUGIN_LOADER: Final = (
 
 PLUGIN: Final = Nxdi(
     name="vllm-0.16-nxdi",
-    image=f"{IMAGES}:0.16.0-neuronx-py312-sdk2.31.1-ubuntu24.04",
+    image="public.ecr.aws/neuron/pytorch-inference-vllm-neuronx:0.16.0-neuronx-py312-sdk2.31.1-ubuntu24.04",
     # Driver 2.29; the library is 2.33 (both of SDK 2.31).
     ami_release="1.35.6-20260714",
     engine=Engine.V1,

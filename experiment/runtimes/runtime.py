@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiment.known_models import Family, Mode, ModelKind
 from spectap.names import Engine
@@ -15,8 +15,6 @@ from spectap.names import Engine
 if TYPE_CHECKING:
     from experiment.schema import Experiment
     from experiment.variants import Variant
-
-IMAGES: Final = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
 
 
 class Workload(StrEnum):
@@ -127,6 +125,11 @@ class Runtime(ABC):
     image looks for it."""
     complete_environment: Mapping[str, str] = field(default_factory=dict)
     """Environment, beside the usual, of a start that finds its cache complete."""
+
+    @property
+    def tag(self) -> str:
+        """The image's, without its digest: for people."""
+        return self.image.partition("@")[0].rpartition(":")[2]
 
     def cache_tokens(self, variant: Variant) -> int:
         """Tokens that the KV cache has room for: those of a full batch."""

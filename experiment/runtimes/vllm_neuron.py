@@ -15,7 +15,6 @@ from typing_extensions import override
 
 from experiment.known_models import Family, Mode, ModelKind
 from experiment.runtimes.runtime import (
-    IMAGES,
     ModeSupport,
     Paths,
     Preparation,
@@ -155,7 +154,7 @@ _TIMEOUTS: Final = (
 
 RUNTIME: Final = VllmNeuron(
     name="vllm-neuron",
-    image=f"{IMAGES}:0.29.0.1.2.0-neuronx-py314-sdk2.33.0-ubuntu26.04",
+    image="public.ecr.aws/neuron/pytorch-inference-vllm-neuronx:0.29.0.1.2.0-neuronx-py314-sdk2.33.0-ubuntu26.04",
     # The first of four days after driver 2.31.7; the library is 2.35 (both of SDK 2.33).
     ami_release="1.35.8-20261023",
     engine=Engine.V1,

@@ -1,6 +1,8 @@
 """A new runtime is one class and one entry: all that asks for runtimes has it."""
 
+import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +12,7 @@ from experiment import ExperimentError
 from experiment.known_models import Family
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Paths, Runtime
-from experiment.variants import Variant
+from experiment.variants import Variant, variants
 from tests.experiment.files import ABSENT, edited
 from tests.synthesis import by_name, render
 
@@ -82,6 +84,22 @@ def test_refusals_name_it(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ExperimentError) as refused:
         parse(edited(changes), "mine.yaml")
     assert words in str(refused.value)
+
+
+def test_pods_and_keys_have_the_digest_and_people_the_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rendered() -> tuple[set[str], str, str]:
+        experiment = parse(edited(CHANGES), "mine.yaml")
+        objects = by_name(render(experiment))
+        images = {*re.findall(r'"image": "([^"]+toy[^"]+)"', json.dumps([*objects.values()]))}
+        config = json.loads(objects["ConfigMap", "qwen-llmperf"]["data"]["config.json"])
+        return images, config["settings"]["Image"], variants(experiment)[0].artifact
+
+    _, _, key = rendered()
+    pinned = f"{TOY.image}@sha256:{'a1' * 32}"
+    monkeypatch.setitem(RUNTIMES, TOY.name, dataclasses.replace(TOY, image=pinned))
+    images, tag, pinned_key = rendered()
+    assert (images, tag) == ({pinned}, "1")
+    assert pinned_key != key
 
 
 def test_its_own_commands_compile_and_serve_without_a_draft() -> None:

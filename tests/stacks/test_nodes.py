@@ -28,6 +28,10 @@ from tests.stacks.templates import node_group, outputs
 from tests.synthesis import Synthesised
 
 Of = Callable[[str], Synthesised]
+RELEASES: Final = {"1.35.6-20260625": "2.28", "1.35.6-20260714": "2.29", "1.35.8-20261023": "2.31"}
+"""The Neuron driver of AMI releases: aws-neuronx-dkms in CHANGELOG.md of awslabs/amazon-eks-ami."""
+DRIVERS: Final = {"vllm-0.9.1-nxdi": "2.28", "vllm-0.16-nxdi": "2.29", "vllm-neuron": "2.31"}
+"""The driver that suits each runtime's library (docs/assumptions.md, A20)."""
 
 
 def test_api_is_reachable_from_the_vpc_only_by_default(synthesised: Synthesised) -> None:
@@ -104,8 +108,9 @@ def test_capacity_is_bought_as_the_experiment_says(
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
-def test_the_ami_is_of_the_clusters_kubernetes(runtime: Runtime) -> None:
+def test_the_ami_is_of_the_clusters_kubernetes_and_has_the_driver(runtime: Runtime) -> None:
     assert re.fullmatch(rf"{re.escape(KUBERNETES_VERSION)}\.\d+-\d{{8}}", runtime.ami_release)
+    assert RELEASES[runtime.ami_release] == DRIVERS[runtime.name]
 
 
 def test_a_new_group_has_no_nodes_and_no_deploy_changes_its_size(
