@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from spectap.tap.proxy.clients import Proxy
-from spectap.tap.proxy.http1 import Exchange, Headers, Request
-from spectap.tap.proxy.upstream import Upstream
+from spectap.tap.http1 import Headers, Request
+from spectap.tap.proxy import Exchange, Proxy
 from tests.tapped import Serve, connection, eventually, sockets
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +40,7 @@ class Between:
     """A proxy before a scripted server: what it saw, and what became of each request."""
 
     def __init__(self, upstream: str, stall_seconds: float) -> None:
-        self.proxy = Proxy(Upstream(upstream, stall_seconds), self._exchange)
+        self.proxy = Proxy(upstream, stall_seconds, self._exchange)
         self.exchanges: list[Watched] = []
         self.requests: list[bytes] = []
 

@@ -29,10 +29,9 @@ from spectap import limits
 from spectap.journal import Journal
 from spectap.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
 from spectap.record import Record
-from spectap.tap.proxy import http1
-from spectap.tap.proxy.clients import Proxy
-from spectap.tap.proxy.http1 import Exchange, Headers, Request
-from spectap.tap.proxy.upstream import Upstream
+from spectap.tap import http1
+from spectap.tap.http1 import Headers, Request
+from spectap.tap.proxy import Exchange, Proxy
 from spectap.tap.token_meter import Meter, clean, message
 
 # llmperf gives up on a silent server after 180 s. The tap does so before, and records the cause.
@@ -260,8 +259,7 @@ class Tap:
         self._ledger = ledger
         self._on_record = on_record
         self._port = port
-        self._upstream = Upstream(endpoint, stall_seconds)
-        self._proxy = Proxy(self._upstream, self._exchange)
+        self._proxy = Proxy(endpoint, stall_seconds, self._exchange)
         self.failure: OSError | None = None
         self._completions: dict[str, Completion] = {}
 
@@ -282,7 +280,7 @@ class Tap:
     def silent(self) -> bool:
         """Whether the server has sent nothing to anybody for about as long as it may."""
         # A little less counts: the requests of one wave are sent one after another.
-        return time.monotonic() - self._upstream.heard >= 0.9 * self._upstream.stall_seconds
+        return time.monotonic() - self._proxy.heard >= 0.9 * self._proxy.stall_seconds
 
     def give_up(self, reason: str) -> None:
         """Records what is in flight as failed for this reason, whatever still becomes of it."""

@@ -9,8 +9,6 @@ from typing import Final
 # In the order and the spelling they came in; a name may come more than once.
 Headers = list[tuple[bytes, bytes]]
 
-CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-
 # RFC 9110, 7.6.1: these belong to one connection and are not passed on.
 _HOP_BY_HOP: Final = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
@@ -37,37 +35,6 @@ class Request:
     """Whether the client speaks HTTP/1.1."""
     keep_alive: bool = True
     """Whether the client may send another request on its connection."""
-
-
-class Exchange:
-    """One request and its answer, which pass unchanged. A subclass may record and change them.
-
-    ``request`` is what is sent on. Times are those of ``time.monotonic()``.
-    """
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-
-    def sent(self, at: float) -> None:
-        """The connection is open and the request goes out."""
-
-    def answered(self, status: int, headers: Headers) -> bool:
-        """The head of the answer has come. Returns whether the length of the body may change."""
-        return False
-
-    def passes(self, body: bytes, at: float) -> bytes:
-        """A part of the body was read. Returns what to pass on.
-
-        Raises LimitError where that is too much; the answer then is broken off.
-        """
-        return body
-
-    def ended(self, at: float) -> bytes:
-        """The answer is complete, which the client cannot know yet. Returns what to add to it."""
-        return b""
-
-    def broke(self, reason: str, at: float) -> None:
-        """No answer came, or only a part of it."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +129,9 @@ def encode_request(request: Request, host: bytes) -> bytes:
     return head + _lines(headers) + request.body
 
 
-def encode_error(status: HTTPStatus, message: str, kind: str, *, keep_alive: bool) -> bytes:
+def encode_error(status: HTTPStatus, message: str, *, keep_alive: bool) -> bytes:
     """A whole answer with an error of the tap's, in the form OpenAI's clients read."""
+    kind = "upstream_error" if status >= 500 else "invalid_request_error"
     details = {"message": f"tap: {message}", "type": kind, "param": None, "code": status.value}
     body = json.dumps({"error": details}).encode()
     headers = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(body))]

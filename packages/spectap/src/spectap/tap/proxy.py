@@ -1,0 +1,444 @@
+"""A reverse proxy: requests are read whole before they are sent on, answers pass as they come.
+
+It works on asyncio's protocols, with one callback from a read to the write that follows from it,
+because it stands in the path of what is measured. Tasks and stream readers between the two would
+double the cost of each chunk (docs/decisions/0013-the-proxy-under-the-tap.md).
+
+A request through the proxy differs from a direct one in these ways:
+
+- It has a connection of its own to the server.
+- A server that cannot be reached becomes a 502, one that stays silent a 504.
+- A message longer than ``spectap.limits`` allows is broken off or refused.
+- A request whose ``Host`` or ``Origin`` is not loopback's, or whose target is not a path, is
+  refused.
+- Trailers and 1xx answers are not passed on. The proxy itself answers ``Expect``.
+- CONNECT and requests that offer ``Upgrade`` get a 400
+  (docs/decisions/0016-less-in-publishing-and-in-the-proxy.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import cast
+from urllib.parse import urlsplit
+
+import httptools
+from typing_extensions import override
+
+from spectap import limits
+from spectap.limits import LimitError
+from spectap.record import CANCELLED, STALLED
+from spectap.tap import http1
+from spectap.tap.http1 import Framing, Headers, Request
+
+
+class Exchange:
+    """One request and its answer, which pass unchanged. A subclass may record and change them.
+
+    ``request`` is what is sent on. Times are those of ``time.monotonic()``.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+
+    def sent(self, at: float) -> None:
+        """The connection is open and the request goes out."""
+
+    def answered(self, status: int, headers: Headers) -> bool:
+        """The head of the answer has come. Returns whether the length of the body may change."""
+        return False
+
+    def passes(self, body: bytes, at: float) -> bytes:
+        """A part of the body was read. Returns what to pass on.
+
+        Raises LimitError where that is too much; the answer then is broken off.
+        """
+        return body
+
+    def ended(self, at: float) -> bytes:
+        """The answer is complete, which the client cannot know yet. Returns what to add to it."""
+        return b""
+
+    def broke(self, reason: str, at: float) -> None:
+        """No answer came, or only a part of it."""
+
+
+class Proxy:
+    """Stands before the server at a base URL and makes an ``Exchange`` of each request.
+
+    ``stall_seconds`` is how long the server may send nothing, or take to accept a connection.
+    """
+
+    def __init__(
+        self, url: str, stall_seconds: float, exchange: Callable[[Request], Exchange]
+    ) -> None:
+        parts = urlsplit(url)
+        self.tls = parts.scheme == "https"
+        self.address = parts.hostname or "", parts.port or (443 if self.tls else 80)
+        self.host = parts.netloc.rpartition("@")[2].encode()
+        self.stall_seconds = stall_seconds
+        self.exchange = exchange
+        self.clients: set[_Client] = set()
+        self.heard = 0.0
+        """When anything last came from the server (``time.monotonic()``)."""
+        self._path = parts.path.rstrip("/")
+        self._listening: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        """Base URL of the server through the proxy."""
+        assert self._listening is not None
+        port = self._listening.sockets[0].getsockname()[1]
+        return f"http://127.0.0.1:{port}{self._path}"
+
+    async def start(self, port: int = 0) -> None:
+        """Serves on ``port`` of the loopback, 0 for a free one. Raises OSError."""
+        # A client that is not let in at once tries again after a second.
+        self._listening = await asyncio.get_running_loop().create_server(
+            lambda: _Client(self), "127.0.0.1", port, backlog=2048
+        )
+
+    async def stop(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+        for client in list(self.clients):
+            client.hang_up()
+        await asyncio.sleep(0)  # the transports close in the loop's next round
+
+
+class _Client(asyncio.Protocol):
+    """One client's connection; its requests are answered one after another."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._parser = httptools.HttpRequestParser(self)
+        self._waiting: deque[Request] = deque()
+        self._answering: _Upstream | None = None
+        self._refused = False
+        self._since_body = self._overhead = 0
+        """Bytes read since the last part of a body, and all of a message that are no part of it."""
+        self.paused = False
+        """Whether it reads more slowly than the server sends."""
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.write = self._transport.write  # not a method, which each chunk would go through
+        self._proxy.clients.add(self)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Ends what is under way, here and at the server."""
+        self._proxy.clients.discard(self)
+        self._waiting.clear()
+        if self._answering is not None:
+            self._answering.cancel()
+        self._transport.abort()
+
+    @override
+    def pause_writing(self) -> None:
+        self.paused = True
+        if self._answering is not None:
+            self._answering.pause()
+
+    @override
+    def resume_writing(self) -> None:
+        self.paused = False
+        if self._answering is not None:
+            self._answering.resume()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        self._since_body += len(data)
+        self._overhead += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # The parser reads no body after such a head.
+            self._refuse("CONNECT and Upgrade are not supported: set the client to plain HTTP/1.1")
+        except httptools.HttpParserCallbackError:
+            raise
+        except httptools.HttpParserError as error:
+            self._refuse(f"malformed request: {error}")
+        if self._since_body > limits.HEAD:
+            too_long = LimitError("the request's head", limits.HEAD)
+            self._refuse(str(too_long), HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        elif self._overhead > limits.FRAMING:
+            too_long = LimitError("the request's framing", limits.FRAMING)
+            self._refuse(str(too_long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        self._target, self._headers, self._body = b"", Headers(), bytearray()
+        self._in_head, self._since_body, self._overhead = True, 0, 0
+
+    def on_url(self, data: bytes) -> None:
+        self._target += data
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # trailers come here, too
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        expected = http1.value(self._headers, b"expect") or b""
+        if expected.lower() == b"100-continue" and self._answering is None:
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, data: bytes) -> None:
+        self._since_body = 0
+        self._overhead -= len(data)
+        self._body += data
+        if len(self._body) > limits.REQUEST:
+            too_long = LimitError("the request's body", limits.REQUEST)
+            self._refuse(str(too_long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+    def on_message_complete(self) -> None:
+        self._since_body = self._overhead = 0
+        if self._refused or self._parser.should_upgrade():
+            return  # data_received refuses an upgrade
+        if refusal := http1.refusal(self._target, self._headers):
+            self._refuse(*refusal)
+            return
+        passed = http1.end_to_end(self._headers)
+        reads_chunks = self._parser.get_http_version() != "1.0"
+        self._waiting.append(
+            Request(
+                method=self._parser.get_method(),
+                target=self._target,
+                headers=http1.without(passed, b"host", b"content-length", b"expect"),
+                body=bytes(self._body),
+                reads_chunks=reads_chunks,
+                # HTTP/1.0 has it too, by a header of its own that nobody misses.
+                keep_alive=reads_chunks and self._parser.should_keep_alive(),
+            )
+        )
+        self._next()
+        if self._waiting:  # a client that sends them faster than they are answered has to wait
+            self._transport.pause_reading()
+
+    def answered(self, *, keep_alive: bool) -> None:
+        """Everything is written."""
+        self._answering = None
+        if keep_alive:
+            self._next()
+        else:
+            self._transport.close()
+
+    def _next(self) -> None:
+        if self._answering is None and self._waiting and not self._transport.is_closing():
+            exchange = self._proxy.exchange(self._waiting.popleft())
+            if not self._waiting:
+                self._transport.resume_reading()
+            self._answering = _Upstream(self._proxy, self, exchange)
+
+    def _refuse(self, reason: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
+        """Answers with an error, unless another answer is under way, and reads no more requests."""
+        if self._refused:
+            return
+        self._refused = True
+        self._headers, self._body = Headers(), bytearray()
+        if self._answering is not None or self._transport.is_closing():
+            self._transport.close()
+            return
+        self.write(http1.encode_error(status, reason, keep_alive=False))
+        # Closing here, with a body still on its way, would reset the connection: the client could
+        # lose the answer.
+        self._transport.write_eof()
+
+
+class _Upstream(asyncio.Protocol):
+    """One request's connection to the server. Whatever follows its answer is ignored."""
+
+    def __init__(self, proxy: Proxy, client: _Client, exchange: Exchange) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._exchange = exchange
+        self._parser = httptools.HttpResponseParser(self)
+        self._since_body = self._overhead = 0  # as a client's
+        self._status: int | None = None  # until the head is complete
+        self._reason, self._headers = b"", Headers()
+        self._body: list[bytes] = []  # what is to be passed on
+        self._complete = self._over = False
+        self._framing: Framing | None = None
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._heard = 0.0
+        self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    async def _connect(self) -> None:
+        connecting = asyncio.get_running_loop().create_connection(
+            lambda: self,
+            *self._proxy.address,
+            ssl=self._proxy.tls or None,
+            happy_eyeballs_delay=0.25,
+        )
+        try:
+            await asyncio.wait_for(connecting, self._proxy.stall_seconds)
+        except TimeoutError:
+            self._stall()
+        except (OSError, UnicodeError) as error:  # UnicodeError: a name that no host can have
+            reason = getattr(error, "strerror", None) or error
+            self._break(HTTPStatus.BAD_GATEWAY, f"refused: {reason}")
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._over:
+            # The client has left. Cancelling the attempt would have leaked its socket.
+            self._transport.abort()
+            return
+        if self._client.paused:
+            self.pause()
+        message = http1.encode_request(self._exchange.request, self._proxy.host)
+        self._heard = time.monotonic()
+        self._exchange.sent(self._heard)
+        self._transport.write(message)
+        self._watch()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        del self._parser  # it refers to this connection, which would have to wait for the collector
+        if self._over:
+            return
+        if exc is None and self._framing is not None and self._framing.until_close:
+            self._complete = True
+            self._pass(time.monotonic())
+        else:
+            moment = "in the middle of the answer" if self._framing else "before an answer"
+            self._break(HTTPStatus.BAD_GATEWAY, f"reset: {exc or f'closed {moment}'}")
+
+    def cancel(self) -> None:
+        """Hangs up, since the client has."""
+        if not self._over:
+            self._exchange.broke(CANCELLED, time.monotonic())
+            self._leave()
+
+    def pause(self) -> None:
+        """Reads no more until ``resume``: the client is slower than the server."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None:
+            self._heard = time.monotonic()
+            self._transport.resume_reading()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._over:  # TLS delivers what it has read, even when nobody listens any more
+            return
+        at = self._heard = time.monotonic()
+        wrong = ""
+        self._since_body += len(data)
+        self._overhead += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            raise
+        except httptools.HttpParserUpgrade:
+            wrong = "malformed answer: it changes the protocol, which the tap never asks for"
+        except httptools.HttpParserError as error:
+            wrong = f"malformed answer: {error}"
+        if self._since_body > limits.HEAD:
+            section = "head" if self._status is None else "framing"
+            wrong = str(LimitError(f"the answer's {section}", limits.HEAD))
+        elif self._overhead > limits.FRAMING:
+            wrong = str(LimitError("the answer's framing", limits.FRAMING))
+        self._pass(at)
+        if wrong:
+            self._break(HTTPStatus.BAD_GATEWAY, wrong)
+
+    def on_status(self, data: bytes) -> None:
+        if self._status is None:
+            self._reason += data
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._status is None:  # trailers come here, too
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if self._status is None and status >= HTTPStatus.OK:
+            self._status = status
+
+    def on_body(self, data: bytes) -> None:
+        self._since_body = 0
+        self._overhead -= len(data)
+        if not self._complete:
+            self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        if self._status is None:  # 1xx: the answer is yet to come
+            self._reason, self._headers = b"", Headers()
+        else:
+            self._complete = True
+
+    def _pass(self, at: float) -> None:
+        self._proxy.heard = at
+        head = b""
+        if self._framing is None:
+            if self._status is None:
+                return
+            changes = self._exchange.answered(self._status, self._headers)
+            self._framing = http1.frame(
+                self._exchange.request, self._status, self._reason, self._headers, changes=changes
+            )
+            head = self._framing.head
+        body = b"" if self._framing.bodiless else b"".join(self._body)
+        self._body.clear()
+        if body:
+            try:
+                body = self._exchange.passes(body, at)
+            except LimitError as error:
+                self._break(HTTPStatus.BAD_GATEWAY, str(error))
+                return
+        # The parser waits for the body that the headers of a bodiless answer announce.
+        complete = self._complete or self._framing.bodiless
+        if complete:
+            body += self._exchange.ended(at)
+        out = head + self._framing.encode(body, last=complete)
+        if out:
+            self._client.write(out)
+        if complete:
+            self._leave()
+            self._client.answered(keep_alive=self._framing.keep_alive)
+
+    def _watch(self) -> None:
+        """Checks for a silent server, as soon as it can have been silent for too long."""
+        limit = self._proxy.stall_seconds
+        remaining = limit if self._client.paused else self._heard + limit - time.monotonic()
+        if remaining > 0:
+            self._timer = asyncio.get_running_loop().call_later(remaining, self._watch)
+        else:
+            self._stall()
+
+    def _stall(self) -> None:
+        limit = self._proxy.stall_seconds
+        self._break(HTTPStatus.GATEWAY_TIMEOUT, f"{STALLED}: nothing came for {limit:g} s")
+
+    def _break(self, status: HTTPStatus, reason: str) -> None:
+        if self._over:
+            return
+        self._exchange.broke(reason, time.monotonic())
+        self._leave()
+        # A client that has a part of the answer must see that it is broken.
+        keep_alive = self._framing is None and self._exchange.request.keep_alive
+        if self._framing is None:
+            self._client.write(http1.encode_error(status, reason, keep_alive=keep_alive))
+        self._client.answered(keep_alive=keep_alive)
+
+    def _leave(self) -> None:
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
