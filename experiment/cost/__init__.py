@@ -92,7 +92,7 @@ class Cost:
 
 def cost(experiment: Experiment) -> Cost:
     """The estimated cost of ``experiment``."""
-    in_order = stages(experiment)
+    in_order = tuple(stage for stage in stages(experiment) if stage.seconds)
     hours = sum(stage.hours for stage in in_order if CostGroup.TRAINIUM in stage.groups)
     is_block = experiment.capacity.purchase is Purchase.CAPACITY_BLOCK
     block = shortest_block(experiment, hours) if is_block else None

@@ -189,18 +189,21 @@ class Stage:
 
 
 def stages(experiment: Experiment) -> tuple[Stage, ...]:
-    """Stages that take time, in their order."""
+    """Stages in their order. Trainium nodes run only for those that need them."""
     return tuple(Stage(*each, usd_per_hour(experiment, each[2])) for each in _stages(experiment))
 
 
 def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[CostGroup], str]]:
+    """Name, seconds, groups that run, and where the time comes from."""
     trainium, node = ALWAYS | {CostGroup.TRAINIUM}, experiment.compile_node
     gib = sum(model.resolved_architecture.checkpoint_gib for model in checkpoints(experiment))
     nodes = most_nodes(experiment)[CostGroup.COMPILE] or experiment.capacity.nodes
     graphs = len({variant.artifact for variant in variants(experiment)})
     compiling = math.ceil(graphs / nodes) * COMPILE_SECONDS
     why = f"{graphs} graphs, {min(graphs, nodes)} at a time, {_minutes(COMPILE_SECONDS)} each"
+    yield "preflight", 0, ALWAYS, ""
     yield "deploy", DEPLOY_SECONDS, ALWAYS, ""
+    yield "objects", 0, ALWAYS, ""
     at = f"{gib:.1f} GiB at {DOWNLOAD_MIBPS} MiB a second"
     yield "download", gib * 1024 / DOWNLOAD_MIBPS, ALWAYS, at
     if node is CompileNode.CPU:
@@ -222,6 +225,7 @@ def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Cost
         seconds += (launches - 1) * START_SECONDS
     yield "benchmark", seconds, trainium, _measured(experiment)
     yield "stop", STOP_SECONDS, trainium, ""
+    yield "results", 0, ALWAYS, ""
 
 
 def _measured(experiment: Experiment) -> str:

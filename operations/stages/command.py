@@ -7,37 +7,35 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
-from experiment.cost import cost, guard_hours
-from experiment.schema import CompileNode, NodeFate
+from experiment.cost import cost, durations, guard_hours
+from experiment.schema import NodeFate
 from operations import guard
 from operations.account import Deployment, DeploymentError
 from operations.console import Console, answer
 from operations.nodes import Kind
 from operations.preflight.software import NOBODY_IS_TOLD
 from operations.spent import spent
-from operations.stages.measure import Benchmark, Results, Serve, measured_run
-from operations.stages.nodes import Start, Stop, end_nodes
-from operations.stages.setup import Check, Compile, Deploy, Download, Restore
+from operations.stages import measure, nodes, setup
+from operations.stages.measure import measured_run
+from operations.stages.nodes import Start, end_nodes
 from operations.stages.stage import Progress, Stage, StageFailed
 from operations.status import print_sections, running
 from spectap.printing import printable_lines
 
+_CLASSES: Final[dict[str, type[Stage]]] = {
+    member.name: member
+    for module in (setup, nodes, measure)
+    for member in vars(module).values()
+    if isinstance(member, type) and issubclass(member, Stage) and "name" in vars(member)
+}
+
 
 def stages(deployment: Deployment) -> list[Stage]:
-    """An experiment's stages, in their order. Trainium nodes run only for those that need them."""
-    experiment = deployment.experiment
-    prepared: tuple[Callable[[Deployment], Stage], ...] = (Start,)
-    if experiment.compile_node:
-        on_cpus = experiment.compile_node is CompileNode.CPU
-        prepared = (Compile, Start) if on_cpus else (Start, Compile)
-    order: list[Callable[[Deployment], Stage]] = [
-        *(Check, Deploy, Restore, Download),
-        *prepared,
-        *(() if experiment.isolated else (Serve,)),
-        *(Benchmark, Stop, Results),
-    ]
-    return [stage(deployment) for stage in order]
+    """An experiment's stages, in their order."""
+    every = durations.stages(deployment.experiment)
+    return [_CLASSES[stage.name](deployment) for stage in every]
 
 
 def experiment(deployment: Deployment, *, yes: bool, again: bool) -> int:
