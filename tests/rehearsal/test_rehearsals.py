@@ -119,7 +119,7 @@ def test_the_broken_index_is_given_up_at_once_and_reported(sweep: Rehearsed) -> 
     assert failed.startswith(f"index 2, {BROKEN}: ")
     assert "not serving after 5 s" in failed
     assert f"  {failed}" in sweep.printed
-    (note,) = [note for note in sweep.run.summary.notes if BROKEN in note]
+    (note,) = [note for note in sweep.run.notes if BROKEN in note]
     page = (sweep.outcome.run_dir / "report.html").read_text(encoding="utf-8")
     assert note in " ".join(page.split())
     assert sweep.outcome.absent == {("Variant", BROKEN)}

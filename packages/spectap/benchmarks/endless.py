@@ -3,7 +3,6 @@
 An answer costs what its tokens cost together, so what is true of the cost is that of an answer.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +13,7 @@ from benchmarks import harness, verdicts
 from benchmarks.harness import Bar, Group, Statement
 from benchmarks.verdicts import COST
 from spectap.analysis.summarise import summarise
+from spectap.analysis.summary import Action
 from spectap.answer import CheckedAnswer
 from spectap.config import Config
 from spectap.prompt import Form
@@ -26,7 +26,6 @@ _TOKENS: Final = 256.0
 _LONGEST: Final = 1100
 _SLOTS: Final = 4
 ENDS: Final = "ends by itself"
-PLAINLY: Final = re.compile(r"(?<!before you )keep it on\.", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,8 @@ class Endless:
             yield verdicts.claimed(COST, self.truth, comparison.cost)
         found = any(check.worse for check in summary.correctness)
         yield Statement(ENDS, wrong=found and not self.share, found=found if self.share else None)
-        plainly = PLAINLY.search(comparison.verdict.sentence)
-        yield Statement("keep it on", wrong=bool(plainly) and self.truth < 1)
+        plainly = comparison.verdict.action is Action.KEEP
+        yield Statement("keep it on", wrong=plainly and self.truth < 1)
 
 
 GROUPS: Final = (

@@ -116,7 +116,7 @@ def test_a_variant_without_its_baseline_is_left_out(tmp_path: Path) -> None:
     ]
     run = results.read(folder)
     assert {record.variant for record in run.records} == {"Base"}
-    assert {*merged.sentences} <= {*run.summary.notes}
+    assert {*merged.sentences} <= {*run.notes}
     alone = write(tmp_path / "sweep-2", complete=["k7"])
     assert merge(alone).complete == ()
     assert {path.name for path in alone.iterdir()} == {"merged.json", "sweep.json", "variants"}
@@ -189,7 +189,7 @@ def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
     assert run.config.cost is not None
     assert run.config.cost.usd_per_hour == 40.25
     assert run.config.settings == settings
-    assert {*merge(folder).notes} <= {*run.summary.notes}
+    assert {*merge(folder).notes} <= {*run.notes}
 
 
 def used(folder: Path, name: str, digest: str = "d", left_out: tuple[str, ...] = ()) -> None:
@@ -212,7 +212,7 @@ def test_prompts_of_a_set_are_those_of_all_variants(folder: Path) -> None:
     assert note == (
         "k7-b8 was sent 2 prompts of counting, Base 3: the services took different ones."
     )
-    assert note in results.read(folder).summary.notes
+    assert note in results.read(folder).notes
     used(folder, "k7", digest="another")
     with pytest.raises(RunError, match=r"/k7/prompts.json: other prompts than Base was sent"):
         merge(folder)

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Correctness
+from spectap.analysis.summary import Action, Correctness
 from spectap.answer import CheckedAnswer, Evaluation, Score
 from spectap.config import Config
 from spectap.names import WARM_UP
@@ -122,7 +122,6 @@ def test_an_evaluation_says_which_it_is_and_when_it_ended() -> None:
     base = dataclasses.replace(base, evaluation=noted)
     (check,) = correctness(SETTINGS, (), [base, dataclasses.replace(speculative, evaluation=noted)])
     assert check.evaluation == "evaluation quality-x, ended 2026-11-22 12:31 UTC"
-    assert check.sentence.endswith(f" Source: {check.evaluation}.")
     (check,) = correctness(SETTINGS, (), [base, speculative])
     assert check.evaluation.endswith("12:31 UTC and one not noted")
 
@@ -168,4 +167,4 @@ def test_answers_that_do_not_end_are_found_and_reach_the_verdict() -> None:
         summarise(faster, records, scores=wrong),
     ):
         ((_, comparison),) = summary.cases[0].compared
-        assert "Look into its answers before you keep it on" in comparison.verdict.sentence
+        assert comparison.verdict.action is Action.CHECK_ANSWERS

@@ -46,16 +46,16 @@ def test_of_a_repeated_turn_only_the_last_attempt_counts(folder: Path) -> None:
     run = results.read(folder)
     assert run.summary.cases == before.summary.cases
     assert run.checks == ()
-    (note,) = set(run.summary.notes) - set(before.summary.notes)
+    (note,) = set(run.notes) - set(before.notes)
     assert "measured again in the same round: 5 requests, 0 of which failed." in note
 
 
 def test_a_torn_line_is_noted_and_so_is_a_missing_ledger(tmp_path: Path) -> None:
     run = results.read(generated.write(tmp_path, CONFIG, LINES, torn=True))
     assert len(run.records) == len(LINES) - 1
-    assert any("is torn" in note for note in run.summary.notes)
+    assert any("is torn" in note for note in run.notes)
     (tmp_path / "ledger.jsonl").unlink()
-    assert "There is no ledger.jsonl in this folder." in results.read(tmp_path).summary.notes
+    assert "There is no ledger.jsonl in this folder." in results.read(tmp_path).notes
 
 
 def test_what_the_configuration_does_not_name_is_left_out(folder: Path) -> None:

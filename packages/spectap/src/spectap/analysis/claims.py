@@ -1,18 +1,14 @@
-"""Which claims of a report hold together, and the sentence that says what a cell shows."""
+"""Which claims of a report hold together, what a cell shows, and what to do about it."""
 
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from spectap import wording
 from spectap.analysis.contrasts import Contrast, Question
-from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import MARGIN, Estimate
-from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Answer, Cell, Claim, Finding, Verdict
-from spectap.load_points import FEWEST_ROUNDS
+from spectap.analysis.summary import Action, Answer, Cell, Claim, Finding, Verdict
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -99,59 +95,11 @@ def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
     """Why nothing can be said, if so."""
     sides = (baseline, cell)
     reasons = {
-        Finding.NOT_MEASURED: [
-            f"no {side.variant} request was recorded" for side in sides if not side.requests
-        ],
-        Finding.UNFINISHED: [
-            f"{(side.expected or 0) - side.missing} of {side.expected} {side.variant} requests "
-            "were recorded"
-            for side in sides
-            if not side.complete
-        ],
-        Finding.FAILED: [
-            f"{side.errors} of {side.requests} {side.variant} requests failed "
-            f"({side.most_frequent_error})"
-            for side in sides
-            if side.unreliable
-        ],
+        Finding.NOT_MEASURED: not all(side.requests for side in sides),
+        Finding.UNFINISHED: not all(side.complete for side in sides),
+        Finding.FAILED: any(side.unreliable for side in sides),
     }
-    for finding, of_sides in reasons.items():
-        if of_sides:
-            return Verdict(finding, f"No verdict: {'; '.join(of_sides)}.")
-    return None
-
-
-UNCONTROLLED: Final = Verdict(
-    Finding.UNCONTROLLED,
-    "No verdict: the variants were measured one after another, and no control load shows what "
-    "changed meanwhile.",
-)
-
-
-def sequential(cell: Cell, baseline: Cell, shared: float) -> Verdict:
-    """No verdict, because only this part of the shorter recording overlaps with the other."""
-    return Verdict(
-        Finding.SEQUENTIAL,
-        f"No verdict: {baseline.variant} and {cell.variant} were recorded at different times "
-        f"({100 * shared:.0f} % of the shorter recording overlaps). What changed in between may be "
-        "all that differs. Record both at the same time, or measure them with spectap measure, "
-        "which loads both at once, or by turns with --alternate.",
-    )
-
-
-def too_few(rounds: int, *, planned: bool = True, unit: str = "round") -> Verdict:
-    """No verdict, though both sides were measured in this many rounds, or launches.
-
-    ``planned``: whether they were to be measured in rounds.
-    """
-    need = wording.count(FEWEST_ROUNDS, unit)
-    if not planned:
-        need += ", or as many stretches of two waves of requests"
-    return Verdict(
-        Finding.TOO_FEW,
-        f"No verdict: of {wording.count(rounds, unit)}, fewer than {FEWEST_ROUNDS} could be timed "
-        f"on both sides. An interval needs {need}.",
-    )
+    return next((Verdict(finding) for finding, applies in reasons.items() if applies), None)
 
 
 def judge(
@@ -160,71 +108,31 @@ def judge(
     speed: Claim,
     cost: Claim | None,
     *,
-    of_answers: tuple[Interval, Interval] | None = None,
     worse: bool = False,
-    priced: bool = True,
     advise: bool = True,
 ) -> Verdict:
-    """The verdict on ``cell`` against ``baseline``: both answers, and what to do.
+    """The verdict on ``cell`` against ``baseline``, and what to do.
 
-    ``of_answers``: where ``cost`` is that of an answer, the ratios of the answers' lengths and of
-    tokens a second. ``worse``: whether a check finds that the answers are. ``priced``: whether a
-    price is known; if not, the cost is told in tokens a second. ``advise``: not where something
-    stood in for services.
+    ``worse``: whether a check finds that the answers are. ``advise``: not where something stood in
+    for services.
     """
-    sentences = [
-        f"{cell.variant} is {intervals.times(speed.interval)} as fast as {baseline.variant} for "
-        f"one request (95 % interval {intervals.bounds(speed.interval)}){_proof(speed)}."
-    ]
-    if cost is not None:
-        unit = "answer" if of_answers else "token"
-        sentences.append(f"{_cost(cost.interval, unit, priced=priced)}{_proof(cost)}.")
-    if of_answers:
-        lengths, tokens = of_answers
-        long = f"{intervals.times(lengths)} as long ({intervals.bounds(lengths)})"
-        sentences += f"Its answers are {long}.", f"{_cost(tokens, 'token', priced=priced)}."
-    if advise and (advice := _advice(cell, baseline, speed, cost, worse=worse)):
-        sentences.append(advice)
-    return Verdict(_SPEED.get(speed.answer) or Finding(speed.answer.value), " ".join(sentences))
+    finding = _SPEED.get(speed.answer) or Finding(speed.answer.value)
+    action = _action(cell, baseline, speed, cost, worse=worse) if advise else None
+    return Verdict(finding, action)
 
 
-def _cost(together: Interval, unit: str, *, priced: bool) -> str:
-    if not priced:
-        times, bounds = intervals.times(together), intervals.bounds(together)
-        return f"All requests together get {times} the {unit}s a second ({bounds})"
-    return "The cost of each {} changes by {} ({})".format(
-        unit, *intervals.change(together.inverse)
-    )
-
-
-def _proof(claim: Claim) -> str:
-    """What an interval does not say itself: whether it is too little, or proves nothing."""
-    within = f"{100 * MARGIN:.0f} %"
-    if claim.answer is Answer.NEGLIGIBLE:
-        return f", within {within}: too little to matter"
-    if claim.answer is not Answer.UNDECIDED:
-        return ""
-    if claim.slight:
-        return f": undecided, and any difference is within {within}"
-    missed = wording.percent(min(1.0, claim.detectable))
-    limits = f": undecided; a difference under {missed} % would probably not have been seen"
-    if claim.more_rounds is not None:
-        more = wording.count(claim.more_rounds, f"more {claim.unit}")
-        limits += (
-            f", and about {more} would probably show one of {wording.percent(claim.settles)} %"
-        )
-    return limits
-
-
-def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None, *, worse: bool) -> str:
-    """What to do about it; empty where nothing is decided."""
+def _action(
+    cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None, *, worse: bool
+) -> Action | None:
     answers = {speed.answer} | ({cost.answer} if cost else set())
     failures = [side.errors + side.repeated_errors for side in (cell, baseline)]
-    if Answer.BETTER in answers and (worse or failures[0] > failures[1]):
-        return f"Look into its {'answers' if worse else 'errors'} before you keep it on."
+    if Answer.BETTER in answers and worse:
+        return Action.CHECK_ANSWERS
+    if Answer.BETTER in answers and failures[0] > failures[1]:
+        return Action.CHECK_ERRORS
     if answers >= {Answer.BETTER, Answer.WORSE}:
-        gain = "speed" if speed.answer is Answer.BETTER else "money"
-        return f"Keep it on only where {gain} counts more."
+        is_faster = speed.answer is Answer.BETTER
+        return Action.KEEP_FOR_SPEED if is_faster else Action.KEEP_FOR_MONEY
     if Answer.BETTER in answers:
-        return "Keep it on."
-    return "Turn it off." if Answer.WORSE in answers else ""
+        return Action.KEEP
+    return Action.TURN_OFF if Answer.WORSE in answers else None

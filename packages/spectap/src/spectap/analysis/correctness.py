@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from spectap import wording
 from spectap.analysis.claims import holm
 from spectap.analysis.estimates.proportions import Paired, bounds
 from spectap.analysis.summary import Correctness
@@ -21,11 +20,12 @@ ALPHA: Final = 0.025
 """The chance that a report accuses any variant whose answers are as good as the baseline's."""
 
 _NAMED: Final = 5
+ENDS: Final = "ends of answers"
 _CHECKS: Final = {
-    Form.TOOL_CALL: ("tool calls", "tool calls are valid"),
-    Form.JSON: ("JSON answers", "JSON answers are valid"),
-    Form.CODE: ("programs", "programs are valid"),
-    None: ("ends of answers", "answers end by themselves"),
+    Form.TOOL_CALL: "tool calls",
+    Form.JSON: "JSON answers",
+    Form.CODE: "programs",
+    None: ENDS,
 }
 """Of each form; None: of all answers, whether they have one or not."""
 
@@ -42,15 +42,11 @@ class _Check:
     variant: str
     baseline: str
     check: str
-    right: str
-    """What it finds: ``programs are valid``."""
-    noun: str
-    """What was asked, in the plural."""
     of_variant: _Right
     of_baseline: _Right
     """Both have the same prompts, and as many answers to each: those that could be checked."""
-    left_out: str = ""
-    """What could not be, as a sentence."""
+    left_out: tuple[int, int] = (0, 0)
+    """How many of each could not be."""
     evaluation: str = ""
 
     @property
@@ -103,7 +99,7 @@ def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_C
             by_side[answer.case, answer.variant, form].append(answer)
     for case in config.test_cases:
         for variant in config.variants:
-            for form, (check, right) in _CHECKS.items():
+            for form, check in _CHECKS.items():
                 of_variant = by_side[case.name, variant.name, form]
                 of_baseline = by_side[case.name, variant.baseline or "", form]
                 # Where the baseline's never end, as in a run of a fixed length, there is no fall.
@@ -120,11 +116,9 @@ def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_C
                     variant=variant.name,
                     baseline=variant.baseline,
                     check=check,
-                    right=right,
-                    noun="prompts",
                     of_variant=sides[0],
                     of_baseline=sides[1],
-                    left_out=_left_out(of_variant, of_baseline) if form else "",
+                    left_out=_left_out(of_variant, of_baseline) if form else (0, 0),
                 )
 
 
@@ -154,14 +148,9 @@ def _checked_pairs(
                 yield pair
 
 
-def _left_out(*sides: Sequence[CheckedAnswer]) -> str:
-    counts = [sum(answer.valid is None for answer in side) for side in sides]
-    if not any(counts):
-        return ""
-    of_each = " and ".join(
-        f"{count:,} of {side[0].variant}'s" for count, side in zip(counts, sides, strict=True)
-    )
-    return f" Left out, as cut off or beyond what can be checked: {of_each} answers."
+def _left_out(*sides: Sequence[CheckedAnswer]) -> tuple[int, int]:
+    of_variant, of_baseline = (sum(answer.valid is None for answer in side) for side in sides)
+    return of_variant, of_baseline
 
 
 def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
@@ -182,8 +171,6 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
                     variant=variant.name,
                     baseline=variant.baseline,
                     check=f"{task} answers",
-                    right=f"{task} answers are correct",
-                    noun="questions",
                     of_variant={question: [sides[0][question].correct] for question in both},
                     of_baseline={question: [sides[1][question].correct] for question in both},
                     evaluation=" and ".join(noted),
@@ -192,7 +179,6 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
 
 def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correctness:
     rate, baseline_rate = pair.rates
-    source = f" Source: {check.evaluation}." if check.evaluation else ""
     return Correctness(
         test_case=check.test_case,
         variant=check.variant,
@@ -207,29 +193,9 @@ def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correc
         difference_interval=pair.interval(),
         worse=worse,
         only_baseline=tuple(check.lost[:_NAMED]),
-        sentence=_sentence(check, pair, worse=worse, level=level) + check.left_out + source,
+        lost=pair.lost,
+        won=pair.won,
+        blind=0.5 ** sum(share > 0 for share in pair.baseline) > level,
+        left_out=check.left_out,
         evaluation=check.evaluation,
-    )
-
-
-def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
-    """``SD's programs are valid in 90 % (80-95) of 60 prompts, Base's in 100 % (94-100): ...``."""
-    if not pair.prompts:
-        return f"None of {check.variant}'s {check.check} could be compared with {check.baseline}'s."
-    rate, baseline_rate = pair.rates
-    low, high = map(wording.points, pair.interval())
-    outcome = "No fall was found."
-    if worse:
-        outcome = (
-            f"Speculation changes answers: {pair.lost:,} {check.noun} got worse, {pair.won:,} "
-            f"better. First of them: {', '.join(check.lost[:_NAMED])}."
-        )
-    elif 0.5 ** sum(share > 0 for share in pair.baseline) > level:
-        outcome = f"{check.baseline} passes too seldom to find any fall."
-    return (
-        f"{check.variant}'s {check.right} in {wording.share(rate, bounds(pair.variant))} of "
-        f"{pair.prompts:,} {check.noun}, {check.baseline}'s in "
-        f"{wording.share(baseline_rate, bounds(pair.baseline))}: "
-        f"{wording.points(rate - baseline_rate)} percentage points "
-        f"(95 % interval {low} to {high}). {outcome}"
     )

@@ -14,7 +14,7 @@ from spectap.analysis.cells import cell
 from spectap.analysis.contrasts import Contrast, contrast
 from spectap.analysis.estimates.estimate import Component, Estimate
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
-from spectap.analysis.summary import Cell, Verdict
+from spectap.analysis.summary import Cell, Finding, Verdict
 from spectap.config import Config, Cost, Objectives
 from spectap.ledger import last_attempts
 from spectap.load_points import LoadPoint
@@ -234,8 +234,12 @@ def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness 
         key: obstacle
         for key, baseline in plan.pairs
         if (obstacle := claims.obstacle(cells[key], cells[baseline]))
-        or (obstacle := claims.UNCONTROLLED if plan.isolated and not unsteadiness else None)
-        or (obstacle := None if plan.known else _recorded_apart(by_cell, cells, key, baseline))
+        or (
+            obstacle := Verdict(Finding.UNCONTROLLED)
+            if plan.isolated and not unsteadiness
+            else None
+        )
+        or (obstacle := None if plan.known else _recorded_apart(by_cell, key, baseline))
     }
     evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, billed, unsteadiness)
     contrasts = {
@@ -252,9 +256,7 @@ def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness 
     return replace(evidence, contrasts=contrasts)
 
 
-def _recorded_apart(
-    by_cell: Cells, cells: Mapping[CellKey, Cell], key: CellKey, baseline: CellKey
-) -> Verdict | None:
+def _recorded_apart(by_cell: Cells, key: CellKey, baseline: CellKey) -> Verdict | None:
     """Why nothing can be said of sides of which nobody knows how they were loaded, if so.
 
     The shorter span counts: at once, a side that is three times as fast ends after a third.
@@ -270,7 +272,7 @@ def _recorded_apart(
     shared = max(0.0, min(ends) - max(begins))
     if shared >= _SHARED * shorter:
         return None
-    return claims.sequential(cells[key], cells[baseline], shared / shorter)
+    return Verdict(Finding.SEQUENTIAL, shared=shared / shorter)
 
 
 def _attempt(record: Record, plan: Plan) -> tuple[int, str, int, CasePoint, str]:

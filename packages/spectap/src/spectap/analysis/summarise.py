@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from spectap.analysis import caveats, claims, contrasts
+from spectap.analysis import claims, contrasts
 from spectap.analysis.classes import of_classes, overall
 from spectap.analysis.comparison import comparison
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.correctness import correctness
-from spectap.analysis.estimates import intervals
+from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.ladder import crossover, ladder_points
 from spectap.analysis.published import reproductions
-from spectap.analysis.summary import Case, Correctness, Ladder, Summary, Verdict
+from spectap.analysis.summary import Case, Correctness, Ladder, Matched, Summary, Verdict
 from spectap.analysis.windows import windows
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
@@ -49,11 +49,7 @@ def summarise(
         sets=tuple(sets),
         published=tuple(reproductions(config.published, summary, evidence)),
         windows=tuple(windows(config, evidence)),
-        notes=(
-            *caveats.of_run(config, summary, evidence),
-            *_matched_baselines(config, evidence),
-            *caveats.of_repetitions(evidence.plan.repeated),
-        ),
+        matched=tuple(_matched_baselines(config, evidence)),
     )
 
 
@@ -63,9 +59,7 @@ def summarise_ledgers(records: Iterable[Record]) -> Summary:
     Variants, cases and loads are those that the records name, in the order of their first request.
     The first variant is the baseline of all others. Costs are None.
     """
-    evidence = of_ledgers(records)
-    notes = tuple(caveats.of_repetitions(evidence.plan.repeated))
-    return replace(_summary(evidence), notes=notes)
+    return _summary(of_ledgers(records))
 
 
 def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
@@ -103,7 +97,6 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
                 structure=kind.structure,
                 headline=kind.headline,
                 cells=of_case,
-                notes=tuple(caveats.of_case(of_case, known=plan.known)),
                 ladders=tuple(_ladders(plan, name, evidence.contrasts)),
             )
             for name, kind in plan.cases.items()
@@ -113,9 +106,11 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
         correctness=(),
         sets=(),
         rehearsal=plan.rehearsal,
-        notes=(),
         not_run=plan.not_run,
         launches=plan.launches,
+        drift=math.expm1(evidence.unsteadiness.change) if evidence.unsteadiness else None,
+        repeated=len(plan.repeated),
+        repeated_failures=sum(record.failed for record in plan.repeated),
         round_gap_seconds=_round_gap(records),
     )
 
@@ -155,43 +150,35 @@ def _ladders(plan: Plan, case: str, by_cell: Mapping[CellKey, Contrast]) -> Iter
             yield Ladder(variant, baseline, points[0].open, points, judged, *crossovers)
 
 
-def _matched_baselines(config: Config, evidence: Evidence) -> Iterator[str]:
-    """On each variant that is served without something that its baseline has, such as async
-    scheduling: what it gains over a matched baseline, served without it, too, is by speculation."""
+def _matched_baselines(config: Config, evidence: Evidence) -> Iterator[Matched]:
+    """Each variant that is served without something that its baseline has, such as async
+    scheduling."""
     by_name = {variant.name: variant for variant in config.variants}
     for variant in config.variants:
         baseline = by_name.get(variant.baseline or "")
-        if baseline is None or variant.without in (None, baseline.without):
+        if baseline is None or variant.without is None or variant.without == baseline.without:
             continue
         alike = (variant.without, variant.batch)
         matched = next(
-            (v for v in config.variants if v.baseline is None and (v.without, v.batch) == alike),
+            (
+                v.name
+                for v in config.variants
+                if v.baseline is None and (v.without, v.batch) == alike
+            ),
             None,
         )
-        if matched is None:
-            explanation = (
-                "What that costs was not measured, because no devices were left for a baseline "
-                "without it."
-            )
-        else:
-            ratios = [
-                f"{explaining} as fast as {matched.name} and {deciding} as fast as {baseline.name} "
-                f"at {point}"
-                for point in config.load.points
-                if (explaining := _times(evidence, point.name, variant.name, matched.name))
-                and (deciding := _times(evidence, point.name, variant.name, baseline.name))
-            ]
-            explanation = f"{matched.name} is served without it, too, and decides nothing."
-            if ratios:
-                explanation += f" Over all test cases {variant.name} is {'; '.join(ratios)}."
-        yield (
-            f"{variant.name} is served without {variant.without}, which speculation turns off, and "
-            f"{baseline.name} with it, as one would serve it. {explanation}"
-        )
+        speeds = [
+            (point, explaining, deciding)
+            for point in config.load.points
+            if matched
+            and (explaining := _speed_up(evidence, point.name, variant.name, matched))
+            and (deciding := _speed_up(evidence, point.name, variant.name, baseline.name))
+        ]
+        yield Matched(variant.name, baseline.name, variant.without, matched, tuple(speeds))
 
 
-def _times(evidence: Evidence, load: str, variant: str, baseline: str) -> str:
-    """The speed-up over all test cases, e.g. ``1.8x (1.7-1.9)``; empty where there is none."""
+def _speed_up(evidence: Evidence, load: str, variant: str, baseline: str) -> Interval | None:
+    """Over all test cases."""
     plan, cells = evidence.plan, evidence.cells
     keys = [CellKey(case, load, variant) for case in plan.cases]
     sides = {
@@ -201,7 +188,4 @@ def _times(evidence: Evidence, load: str, variant: str, baseline: str) -> str:
         and not claims.obstacle(cells[key], cells[key.for_variant(baseline)])
     }
     estimate = overall(sides).get(Question.SPEED)
-    if estimate is None:
-        return ""
-    interval = estimate.interval(plan.alpha)
-    return f"{intervals.times(interval)} ({intervals.bounds(interval)})"
+    return estimate.interval(plan.alpha) if estimate else None

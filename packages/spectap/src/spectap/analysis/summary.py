@@ -89,12 +89,28 @@ class Finding(Enum):
         return self in (Finding.FASTER, Finding.SLOWER, Finding.NEGLIGIBLE, Finding.UNDECIDED)
 
 
+class Action(Enum):
+    """What to do about a difference."""
+
+    KEEP = "keep it on"
+    KEEP_FOR_SPEED = "keep it on where speed counts more"
+    KEEP_FOR_MONEY = "keep it on where money counts more"
+    TURN_OFF = "turn it off"
+    CHECK_ANSWERS = "look into its answers"
+    CHECK_ERRORS = "look into its errors"
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """A finding, and the sentence that says it and what it means for the cost."""
+    """What is found of a cell and its baseline's, and what to do about it."""
 
     finding: Finding
-    sentence: str
+    action: Action | None = None
+    """None where nothing is decided, and in a rehearsal."""
+    rounds: int | None = None
+    """Those that both sides have, where they are too few."""
+    shared: float | None = None
+    """The part of the shorter recording that overlaps, where they are of different times."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +269,13 @@ class Correctness:
     """Whether it is worse by more than chance, among all checks of the report."""
     only_baseline: tuple[str, ...]
     """Some prompts that only the baseline answered rightly, or more often."""
-    sentence: str
+    lost: int
+    """Prompts that the variant answers rightly less often than the baseline does."""
+    won: int
+    blind: bool
+    """Whether the baseline passes too seldom for any fall to be found."""
+    left_out: tuple[int, int] = (0, 0)
+    """Answers of the variant and of the baseline that could not be checked."""
     evaluation: str = ""
     """Which one, and when it ended; empty for a test case, and where nobody noted it."""
 
@@ -268,6 +290,20 @@ class Reproduction:
 
 
 @dataclass(frozen=True)
+class Matched:
+    """A variant that is served without something that its baseline has, and what that costs."""
+
+    variant: str
+    baseline: str
+    without: str
+    matched: str | None
+    """The baseline that is served without it, too; None where there is none."""
+    speeds: tuple[tuple[LoadPoint, Interval, Interval], ...] = ()
+    """At each load, over all test cases: the speed-up over the matched baseline, and over the
+    other."""
+
+
+@dataclass(frozen=True)
 class Case:
     """One test case: a cell for each load point and variant, in their orders."""
 
@@ -276,7 +312,6 @@ class Case:
     """Empty where it is not known, and for a set of prompts, which has classes of its own."""
     headline: bool
     cells: tuple[Cell, ...]
-    notes: tuple[str, ...]
     ladders: tuple[Ladder, ...] = ()
 
     @property
@@ -292,6 +327,14 @@ class Case:
     def at(self, load: LoadPoint | None) -> tuple[Cell, ...]:
         """The cells of one load point."""
         return tuple(cell for cell in self.cells if cell.load == load)
+
+    def baseline_of(self, cell: Cell) -> Cell:
+        """The cell that a compared one is compared with: at its load, whose name may be unknown."""
+        assert cell.comparison is not None
+        variants = len({each.variant for each in self.cells})
+        first = self.cells.index(cell) // variants * variants
+        at_load = {each.variant: each for each in self.cells[first : first + variants]}
+        return at_load[cell.comparison.baseline]
 
     def cell(self, variant: str, load: LoadPoint | None = None) -> Cell:
         """The cell of one variant, at the first load point unless one is named. Raises KeyError."""
@@ -355,7 +398,6 @@ class Summary:
     correctness: tuple[Correctness, ...]
     sets: tuple[UsedSet, ...]
     rehearsal: bool
-    notes: tuple[str, ...]
     not_run: int = 0
     """Turns after the end of a run that ended early: what was measured before stands for itself."""
     launches: int = 1
@@ -365,9 +407,21 @@ class Summary:
     published: tuple[Reproduction, ...] = ()
     windows: tuple[Windows, ...] = ()
     """Of each class at each load where more than one window was measured."""
+    matched: tuple[Matched, ...] = ()
+    drift: float | None = None
+    """How much variants that were measured one after another changed meanwhile, by their control
+    loads: 0.01 is 1 %. None where no control shows it."""
+    repeated: int = 0
+    """Requests of turns that were measured again, which are in no figure but the cost."""
+    repeated_failures: int = 0
     round_gap_seconds: float | None = None
     """From the begin of a test case's round to that of its next, the median; None with one round.
     """
+
+    @property
+    def configured(self) -> bool:
+        """Whether a configuration says what was to be measured; ledgers alone do not."""
+        return self.experiment is not None
 
     @property
     def complete(self) -> bool:

@@ -17,7 +17,16 @@ from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.names import REPORT, SUMMARY
 from spectap.printing import printable_lines
-from spectap.report import cells, phrases, published, quality, run_view, verdicts, windows
+from spectap.report import (
+    caveats,
+    cells,
+    phrases,
+    published,
+    quality,
+    run_view,
+    verdicts,
+    windows,
+)
 from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure, View
@@ -71,6 +80,7 @@ def _rendered(template: str, **values: Any) -> str:
     )
     environment.filters |= {"unbroken": _unbroken, "short": "{:g}".format}
     modules = {
+        "caveats": caveats,
         "cells": cells,
         "phrases": phrases,
         "published": published,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from spectap import palette, wording
+from spectap.analysis.correctness import ENDS
 from spectap.analysis.crosscheck import TOLERANCE, Check, Figure
 from spectap.analysis.summary import Correctness, Summary
 from spectap.names import WARM_UP
@@ -20,8 +21,45 @@ _PLAIN_SERVERS_DIFFER: Final = (
 
 
 def sentence(check: Correctness) -> str:
-    """What a check says, after its test case if it has one."""
-    return f"{check.test_case}: {check.sentence}" if check.test_case else check.sentence
+    """What a check says, after its test case if it has one.
+
+    ``SD's programs are valid in 90 % (80-95) of 60 prompts, Base's in 100 % (94-100): ...``.
+    """
+    case = f"{check.test_case}: " if check.test_case else ""
+    source = f" Source: {check.evaluation}." if check.evaluation else ""
+    if not check.prompts:
+        return (
+            f"{case}None of {check.variant}'s {check.check} could be compared with "
+            f"{check.baseline}'s.{_not_checked(check)}{source}"
+        )
+    right = f"{check.check} are {'valid' if check.test_case else 'correct'}"
+    if check.check == ENDS:
+        right = "answers end by themselves"
+    noun = "prompts" if check.test_case else "questions"
+    low, high = map(wording.points, check.difference_interval)
+    outcome = "No fall was found."
+    if check.worse:
+        outcome = (
+            f"Speculation changes answers: {check.lost:,} {noun} got worse, {check.won:,} better. "
+            f"First of them: {', '.join(check.only_baseline)}."
+        )
+    elif check.blind:
+        outcome = f"{check.baseline} passes too seldom to find any fall."
+    return (
+        f"{case}{check.variant}'s {right} in {wording.share(check.rate, check.rate_interval)} of "
+        f"{check.prompts:,} {noun}, {check.baseline}'s in "
+        f"{wording.share(check.baseline_rate, check.baseline_interval)}: "
+        f"{wording.points(check.difference)} percentage points (95 % interval {low} to {high}). "
+        f"{outcome}{_not_checked(check)}{source}"
+    )
+
+
+def _not_checked(check: Correctness) -> str:
+    if not any(check.left_out):
+        return ""
+    sides = zip(check.left_out, (check.variant, check.baseline), strict=True)
+    of_each = " and ".join(f"{count:,} of {name}'s" for count, name in sides)
+    return f" Left out, as cut off or beyond what can be checked: {of_each} answers."
 
 
 def correctness(summary: Summary) -> Table:

@@ -27,6 +27,7 @@ from spectap.load_points import LoadPoint
 from spectap.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS
 from spectap.prompt import UsedSet
 from spectap.record import Record
+from spectap.report import caveats
 from spectap.sweep import read_merged
 
 _RESPONSES: Final = "_individual_responses.json"
@@ -42,6 +43,8 @@ class Results:
     records: tuple[Record, ...]
     """Of the last attempt at each cell in each round; each has the name of its load point."""
     summary: Summary
+    notes: tuple[str, ...]
+    """What to know before believing a figure, a sentence each."""
     checks: tuple[Check, ...]
     divergences: tuple[Divergence, ...]
     ledger: tuple[Record, ...]
@@ -114,12 +117,13 @@ def read(folder: Path) -> Results:
     )
     checks = crosscheck.check(records, counts)
     disagreements = (failure for check in checks for failure in check.failures)
-    notes = (*_missing(folder, config), *summary.notes, *disagreements)
+    notes = (*_missing(folder, config), *caveats.of_run(config, summary), *disagreements)
     return Results(
         folder=folder,
         config=config,
         records=records,
-        summary=replace(summary, notes=notes),
+        summary=summary,
+        notes=notes,
         checks=checks,
         divergences=tuple(
             divergence

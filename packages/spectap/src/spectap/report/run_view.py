@@ -10,7 +10,7 @@ from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Answer, Summary
 from spectap.protocol import EndpointType
 from spectap.record import Record
-from spectap.report import cells, phrases, published, quality, verdicts, windows
+from spectap.report import caveats, cells, phrases, published, quality, verdicts, windows
 from spectap.report.results import Results
 from spectap.report.view import Table, View
 
@@ -31,7 +31,7 @@ def of_run(run: Results) -> View:
         findings=findings,
         alarms=tuple(quality.sentence(check) for check in run.summary.correctness if check.worse),
         tables=tuple(_tables(run.summary)),
-        notes=run.summary.notes,
+        notes=run.notes,
         remarks=tuple(_remarks(run)),
     )
 
@@ -49,7 +49,7 @@ def of_ledgers(records: Iterable[Record]) -> View:
         headline=text if summary.compares else "",
         findings=findings,
         tables=tuple(_tables(summary)),
-        notes=summary.notes,
+        notes=tuple(caveats.of_repetitions(summary)),
         remarks=(*_case_notes(summary), *_explanations(summary)),
     )
 
@@ -114,7 +114,7 @@ def _case_notes(summary: Summary) -> Iterator[str]:
     """Each note once, after the names of all its test cases."""
     cases = defaultdict(list)
     for case in summary.cases:
-        for note in case.notes:
+        for note in caveats.of_case(case, summary):
             cases[note].append(case.name)
     yield from (f"{wording.listed(names)}: {note}" for note, names in cases.items())
 

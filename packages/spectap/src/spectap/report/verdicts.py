@@ -11,10 +11,10 @@ from itertools import chain
 from typing import Final
 
 from spectap import palette, wording
-from spectap.analysis.comparison import cautions
 from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Ladder, Summary
 from spectap.config import Config
-from spectap.report import phrases
+from spectap.report import caveats, phrases
+from spectap.report.sentences import verdict
 from spectap.report.view import Columns, Row, Table
 
 
@@ -109,7 +109,7 @@ def _conclusions(
     several = len(summary.loads) > 1
     names = (variant, compared[-1].baseline)
     cells = [cell for case in summary.cases for cell in case.cells if cell.variant in names]
-    limits = [*cautions(cells)]
+    limits = [*caveats.of_cells(cells)]
     lacking = sum(not comparison.verdict.finding.decided for comparison in compared)
     if several and lacking:
         limits.append(f"without a verdict: {lacking} of {len(compared)} measurements")
@@ -197,7 +197,7 @@ def sentences(case: Case, summary: Summary) -> tuple[str, ...]:
         if cell.load not in covered or not comparison.verdict.finding.decided:
             at = f"At {cell.load or 'an unnamed load'}"
             subject = at if summary.loads[1:] else case.name
-            texts.append(f"{subject}: {comparison.verdict.sentence}")
+            texts.append(f"{subject}: {verdict(case, cell, summary)}")
     return tuple(dict.fromkeys(texts))
 
 

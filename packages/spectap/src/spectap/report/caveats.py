@@ -5,23 +5,22 @@ from collections.abc import Iterator, Sequence
 
 from spectap import load_points, metrics, wording
 from spectap.analysis.estimates.estimate import MARGIN
-from spectap.analysis.evidence import Evidence
-from spectap.analysis.summary import Cell, Summary
+from spectap.analysis.summary import Case, Cell, Matched, Summary
 from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
-from spectap.record import Record
+from spectap.report import phrases
 
 
-def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
-    """The notes on one test case, a sentence each. ``known``: whether there is a configuration.
+def of_case(case: Case, summary: Summary) -> Iterator[str]:
+    """The notes on one test case, a sentence each.
 
     What a verdict or a mark says itself is no note. What is true at several load points is said
     once.
     """
-    loads = len({cell.load for cell in cells})
+    loads = len(case.loads)
     loads_of: dict[tuple[str, str], list[LoadPoint]] = {}
-    for cell in cells:
-        for text in _on_cell(cell, known=known):
+    for cell in case.cells:
+        for text in _on_cell(cell, configured=summary.configured):
             of_text = loads_of.setdefault((cell.variant, text), [])
             of_text += [cell.load] if cell.load else []
     for (variant, text), at_loads in loads_of.items():
@@ -29,7 +28,7 @@ def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
         yield f"{variant}{at}: {text}"
 
 
-def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
+def _on_cell(cell: Cell, *, configured: bool) -> Iterator[str]:
     load, comparison = cell.load, cell.comparison
     if cell.errors > 0:
         yield (
@@ -58,11 +57,11 @@ def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
             f"longer answer spreads its first token over more.{of_answer}"
         )
     # Without a configuration nobody knows whether a variant speculates.
-    if known and comparison and cell.steps is not None and cell.steps.mean <= 1:
+    if configured and comparison and cell.steps is not None and cell.steps.mean <= 1:
         yield "no step yielded more than one token, as if speculation were off."
 
 
-def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str]:
+def of_run(config: Config, summary: Summary) -> Iterator[str]:
     """The notes on a whole run."""
     if config.stand_in is not None:
         yield (
@@ -85,27 +84,76 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
         yield f"The run ended early: {turns} not measured."
     if config.isolated and summary.compares:
         measured = "The variants were measured one after another"
-        if evidence.unsteadiness is None:
+        if summary.drift is None:
             yield f"{measured}, and no control loads show what changed: nothing is compared."
-            return
-        drifted = wording.percent(math.expm1(evidence.unsteadiness.change))
-        yield (
-            f"{measured}: intervals include what the controls drifted, {drifted} % from begin to "
-            "end of a variant, and more between variants whose times are further apart. What "
-            "differs between two nodes all the time is not in it: no control shows that."
-        )
+        else:
+            yield (
+                f"{measured}: intervals include what the controls drifted, "
+                f"{wording.percent(summary.drift)} % from begin to end of a variant, and more "
+                "between variants whose times are further apart. What differs between two nodes "
+                "all the time is not in it: no control shows that."
+            )
+    yield from map(_on_matched, summary.matched)
+    yield from of_repetitions(summary)
 
 
-def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
+def of_repetitions(summary: Summary) -> Iterator[str]:
     """What is left out because its turn was measured again.
 
     A turn is measured again when a request of it failed, so the figures have fewer failures than
     there were. Requests that an interruption cut off are none.
     """
-    if repeated:
-        failed = sum(record.failed for record in repeated)
+    if summary.repeated:
         yield (
             "Left out, because their test case was measured again in the same round: "
-            f"{wording.count(len(repeated), 'request')}, {failed} of which failed. Attempts that "
-            "failed are in the cost, with all of their requests."
+            f"{wording.count(summary.repeated, 'request')}, {summary.repeated_failures} of which "
+            "failed. Attempts that failed are in the cost, with all of their requests."
         )
+
+
+def _on_matched(matched: Matched) -> str:
+    """What a variant gains over a baseline served as it is, which is by speculation."""
+    variant, baseline, without = matched.variant, matched.baseline, matched.without
+    if matched.matched is None:
+        explanation = (
+            "What that costs was not measured, because no devices were left for a baseline "
+            "without it."
+        )
+    else:
+        explanation = f"{matched.matched} is served without it, too, and decides nothing."
+        ratios = [
+            f"{phrases.speed(explaining)} as fast as {matched.matched} and "
+            f"{phrases.speed(deciding)} as fast as {baseline} at {load}"
+            for load, explaining, deciding in matched.speeds
+        ]
+        if ratios:
+            explanation += f" Over all test cases {variant} is {'; '.join(ratios)}."
+    return (
+        f"{variant} is served without {without}, which speculation turns off, and {baseline} with "
+        f"it, as one would serve it. {explanation}"
+    )
+
+
+def of_cells(cells: Sequence[Cell]) -> Iterator[str]:
+    """Clauses that begin with a name or a number, and name the loads where there are several.
+
+    ``cells`` are those of variants that are compared, and of their baselines.
+    """
+    several = len({cell.load for cell in cells if cell.load}) > 1
+    by_variant: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_variant.setdefault(cell.variant, []).append(cell)
+    for name, of_variant in by_variant.items():
+        failed = [cell for cell in of_variant if cell.errors]
+        again = [cell for cell in of_variant if cell.repeated_errors]
+        errors, requests = (sum(getattr(c, n) for c in failed) for n in ("errors", "requests"))
+        repeated = wording.count(sum(cell.repeated_errors for cell in again), f"{name} request")
+        for clause, of_clause in (
+            (f"{name} requests queue", [cell for cell in of_variant if cell.queued]),
+            (f"{errors} of {requests} {name} requests failed", failed),
+            (f"{repeated} failed in turns that were measured again", again),
+            (f"{name} requests were sent late", [cell for cell in of_variant if cell.lagging]),
+        ):
+            if of_clause:
+                loads = [*dict.fromkeys(cell.load for cell in of_clause if cell.load)]
+                yield f"{clause} at {load_points.listed(loads)}" if several and loads else clause

@@ -1,0 +1,68 @@
+"""Notes and cautions: of their loads, and no others."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.summary import Matched
+from spectap.load_points import LoadPoint
+from spectap.report import caveats
+from spectap.report.results import Results
+from tests import samples
+
+LOADS = (1, 4, 8)
+CELLS = [
+    samples.cell("SD", load=LoadPoint(concurrency=load, requests=6), requests=18) for load in LOADS
+]
+
+
+def test_a_caution_is_of_its_loads() -> None:
+    cells = [replace(CELLS[0], queued=True), *(replace(c, errors=3) for c in CELLS[1:])]
+    assert [*caveats.of_cells(cells)] == [
+        "SD requests queue at concurrency 1",
+        "6 of 36 SD requests failed at concurrency 4 and 8",
+    ]
+    by_rate = replace(cells[0], load=LoadPoint(rate=2, requests=6))
+    assert [*caveats.of_cells([cells[0], by_rate])] == [
+        "SD requests queue at concurrency 1, and 2 requests a second"
+    ]
+    assert [*caveats.of_cells([replace(cells[0], repeated_errors=2)])] == [
+        "SD requests queue",
+        "2 SD requests failed in turns that were measured again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({}, False), ({"machines": 2}, True), ({"machines": 2, "stand_in": "golden"}, False)],
+)
+def test_two_machines_are_named_unless_one_stands_in(
+    changes: dict[str, Any], named: bool, comparison: Results
+) -> None:
+    config = comparison.config.model_copy(update={"stand_in": None, **changes})
+    notes = caveats.of_run(config, comparison.summary)
+    assert any("Base and SD ran on 2 machines. " in note for note in notes) == named
+
+
+def test_a_matched_baseline_says_what_speculation_itself_gains(comparison: Results) -> None:
+    at = comparison.config.load.points[0]
+    speeds = ((at, Interval(1.8, 1.7, 1.9), Interval(1.5, 1.4, 1.6)),)
+    said = {
+        matched: next(
+            note
+            for note in caveats.of_run(
+                comparison.config,
+                replace(
+                    comparison.summary,
+                    matched=(Matched("SD", "Base", "async scheduling", matched, speeds),),
+                ),
+            )
+            if "async" in note
+        )
+        for matched in ("Base-matched", None)
+    }
+    text = said["Base-matched"]
+    assert "SD is 1.80x (1.70-1.90) as fast as Base-matched and 1.50x (1.40-1.60) as fast" in text
+    assert "no devices were left for a baseline without it" in said[None]

@@ -1,0 +1,110 @@
+"""The sentences of a verdict."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from spectap.analysis.claims import judge
+from spectap.analysis.correctness import correctness
+from spectap.analysis.summarise import summarise, summarise_ledgers
+from spectap.analysis.summary import Case, Cell, Claim, Comparison, Finding, Summary, Verdict
+from spectap.report import caveats, quality, sentences
+from spectap.report.results import Results
+from tests.analysis import ledgers, test_correctness
+from tests.analysis.test_claims import (
+    BASE,
+    CHEAPER,
+    DEARER,
+    FASTER,
+    OPEN,
+    SD,
+    SLOWER,
+    TRIFLE,
+    claim_of,
+)
+from tests.snapshots import TextSnapshot, folded
+
+ALIKE = claim_of(1.0, 0.006, decided=False)
+ALONE = claim_of(1.1, 0.03, decided=False)
+
+
+def said(summary: Summary, cell: Cell, comparison: Comparison, *, priced: bool = True) -> str:
+    """The verdict on a cell with that comparison, against a baseline without one."""
+    compared = replace(cell, comparison=comparison)
+    case = Case("counting", "", False, (BASE, compared))
+    denominator = "a node" if priced else None
+    changed = replace(summary, cost_denominator=denominator)
+    return folded(sentences.verdict(case, compared, changed))
+
+
+def compared(
+    speed: Claim | None, cost: Claim | None, verdict: Verdict, **changes: Any
+) -> Comparison:
+    return Comparison("Base", None, None, speed, cost, verdict, **changes)
+
+
+@pytest.mark.parametrize(
+    ("speed", "cost"),
+    [
+        (FASTER, CHEAPER),
+        (FASTER, DEARER),
+        (SLOWER, CHEAPER),
+        (SLOWER, DEARER),
+        (TRIFLE, TRIFLE),
+        (OPEN, OPEN),
+        (ALONE, None),
+        (ALIKE, None),
+    ],
+)
+def test_what_is_said(
+    speed: Claim, cost: Claim | None, comparison: Results, snapshot: SnapshotAssertion
+) -> None:
+    of = compared(speed, cost, judge(SD, BASE, speed, cost))
+    texts = [said(comparison.summary, SD, of, priced=priced) for priced in (True, False)]
+    assert (of.verdict.finding.value, *texts) == snapshot
+
+
+def test_an_answer_s_cost_is_said_with_that_of_a_token(
+    comparison: Results, snapshot: SnapshotAssertion
+) -> None:
+    lengths, tokens = (
+        claim_of(ratio, error, decided=True).interval for ratio, error in ((1.9, 0.03), (1.3, 0.01))
+    )
+    of_answers = {"lengths": lengths, "by_tokens": tokens}
+    dearer = compared(FASTER, DEARER, judge(SD, BASE, FASTER, DEARER), **of_answers)
+    worse = compared(FASTER, OPEN, judge(SD, BASE, FASTER, OPEN, worse=True), **of_answers)
+    assert [
+        said(comparison.summary, SD, dearer),
+        said(comparison.summary, SD, worse, priced=False),
+    ] == snapshot
+
+
+def test_a_report_of_launches_counts_launches(comparison: Results) -> None:
+    few = compared(None, None, Verdict(Finding.TOO_FEW, rounds=2))
+    assert said(replace(comparison.summary, launches=3), SD, few) == folded(
+        "No verdict: of 2 launches, fewer than 3 could be timed on both sides. An interval needs 3 "
+        "launches."
+    )
+
+
+def every_sentence() -> Iterator[str]:
+    """Everything said of all ledgers that the analysis is tested with."""
+    for world in ledgers.LEDGERS.values():
+        config, records = world()
+        for summary in (summarise(config, records), summarise_ledgers(records)):
+            for case in summary.cases:
+                yield from caveats.of_case(case, summary)
+                yield from (sentences.verdict(case, cell, summary) for cell, _ in case.compared)
+            yield from caveats.of_run(config, summary)
+    for answers in test_correctness.ANSWERS.values():
+        yield from map(quality.sentence, correctness(test_correctness.SETTINGS, answers, ()))
+
+
+def test_each_sentence_once(snapshot: SnapshotAssertion) -> None:
+    """Without its figures, which stand in the snapshots of the analysis."""
+    masked = {re.sub(r"\d[\d.,]*", "#", text) for text in every_sentence()}
+    assert folded("\n".join(sorted(masked))) == snapshot(extension_class=TextSnapshot)
