@@ -97,6 +97,10 @@ COMPILE_INSTANCES: Final = (
 )
 """The smallest first."""
 
+SYSTEM_INSTANCE: Final = "m7i.xlarge"
+SYSTEM_NODES: Final = 2
+"""One node in each of two zones, for CoreDNS and the add-ons' controllers."""
+
 MOST_TRAINIUM_NODES: Final = 8
 """Limit of any experiment."""
 MOST_COMPILE_NODES: Final = 4

@@ -9,12 +9,10 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, node_label, taint_value
+from experiment.hardware import SYSTEM_INSTANCE, SYSTEM_NODES
 from experiment.schema import Experiment
 from stacks.constructs.node_config import user_data
 from stacks.roles import node_role
-
-SYSTEM_NODES: Final = 2
-"""One node in each of two zones, for CoreDNS and the add-ons' controllers."""
 
 VOLUME_GIB: Final = 1024
 """A compile pod may fill 600 GiB, and images take 40. Kubelet evicts pods if less than a tenth is
@@ -39,7 +37,7 @@ def system_node_group(
         {"volume_size": 100},
         zones,
         tags,
-        instance_types=[ec2.InstanceType("m7i.xlarge")],
+        instance_types=[ec2.InstanceType(SYSTEM_INSTANCE)],
         min_size=SYSTEM_NODES,
         max_size=SYSTEM_NODES + 1,
         node_role=role,

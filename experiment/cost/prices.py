@@ -2,8 +2,7 @@
 
 The price of a Trainium node is the experiment's own (``capacity.price``), since it is bought in
 many ways. The others are list prices; none was read on AWS's own pages, which say what holds today.
-``stacks`` says how many of each there are, and how large; tests/experiment/test_cost.py compares
-both.
+``stacks`` says how many of each there are, and how large; tests/stacks/test_nodes.py compares both.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -11,15 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from experiment.hardware import compile_nodes
+from experiment.hardware import SYSTEM_INSTANCE, SYSTEM_NODES, compile_nodes
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import variants
 
 HOURS_PER_MONTH: Final = 730
 """AWS's own month: 365 days of 24 hours, a twelfth."""
-
-SYSTEM_INSTANCE: Final = "m7i.xlarge"
-SYSTEM_NODES: Final = 2
 
 # USD an hour, as commonly quoted for us-east-2 on 2026-11-22; the nodes' by the source of
 # CompileInstance.usd_per_hour.

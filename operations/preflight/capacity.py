@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from experiment.cost import SCALED_IN, guard_hours
-from experiment.cost.prices import SYSTEM_INSTANCE
-from experiment.hardware import compile_nodes
+from experiment.hardware import SYSTEM_INSTANCE, SYSTEM_NODES, compile_nodes
 from experiment.schema import CompileNode, Purchase
 from experiment.variants import variants
 from operations import nodes
@@ -15,7 +14,6 @@ from operations.account import Deployment, ask
 from operations.lifecycle import TAG
 from operations.nodes import Kind
 from operations.preflight.check import Finding, ok, refused, warning
-from stacks.nodes import SYSTEM_NODES
 
 
 class Quota(NamedTuple):
