@@ -26,6 +26,7 @@ from spectap.names import (
     RUN_ID,
     SUMMARY,
     VARIANTS,
+    is_path,
     results_key,
 )
 from spectap.printing import printable
@@ -91,10 +92,12 @@ def listing(deployment: Deployment) -> tuple[list[Run], str]:
         id, _, name = entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")
         if id == QUALITY or not name or name.endswith("/"):
             continue
+        # A terminal acts on what is not printable.
+        is_safe = is_path(name) and name.isprintable()
         is_readable = name != MERGED or entry["Size"] <= LARGEST
         is_file = _DATA.fullmatch(name) or _DRAWN.fullmatch(name)
         is_distinct = spelled[entry["Key"].casefold()] == 1
-        if RUN_ID.fullmatch(id) and _is_path(name) and is_file and is_readable and is_distinct:
+        if RUN_ID.fullmatch(id) and is_safe and is_file and is_readable and is_distinct:
             file = Object(name, entry["Size"], entry["LastModified"])
             objects.setdefault(id, []).append(file)
         else:
@@ -255,8 +258,3 @@ def _fetch(client: Any, bucket: str, id: str, file: Object, folder: Path) -> Non
             draft.replace(path)
         except OSError as error:
             raise DeploymentError(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def _is_path(name: str) -> bool:
-    """Whether it is a path below a folder, and nothing that a terminal acts on."""
-    return name.isprintable() and not {*name.split("/")} & {"", ".", ".."}

@@ -112,6 +112,11 @@ def variant_run(run_id: str, folder: str) -> str:
     return f"{run_id}/{VARIANTS}/{folder}"
 
 
+def is_path(name: str) -> bool:
+    """Whether the rest of a key is a path below a folder, and leads nowhere else."""
+    return not {*name.split("/")} & {"", ".", ".."}
+
+
 def results_key(run_id: str, name: str) -> str:
     """The object key of the file ``name`` of one run: ``results/<run id>/<name>``."""
     return f"{RESULTS_PREFIX}{run_id}/{name}"

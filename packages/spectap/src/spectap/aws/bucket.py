@@ -26,6 +26,7 @@ from spectap.names import (
     QUALITY,
     RUN_ID,
     VARIANTS,
+    is_path,
     results_key,
 )
 
@@ -92,7 +93,7 @@ class Bucket:
         for key in self._objects(prefix):
             name = key.removeprefix(prefix)
             path = run_dir / name
-            if not _is_path(name) or path.exists():
+            if not is_path(name) or path.exists():
                 continue
             data = _get(self._s3, self._bucket, key)
             try:
@@ -120,7 +121,7 @@ class Bucket:
             id, _, name = key.removeprefix(root).partition("/")
             variant, *_, file = name.split("/")
             is_sample = file.startswith("samples_") and file.endswith(".jsonl")
-            if RUN_ID.fullmatch(id) and _is_path(name) and variant in variants and is_sample:
+            if RUN_ID.fullmatch(id) and is_path(name) and variant in variants and is_sample:
                 samples[id][name] = entry["LastModified"]
         newest = [
             (max(files.values()), id)
@@ -186,11 +187,6 @@ def _get(service: Service, bucket: str, key: str) -> bytes:
         return content
 
     return service.call(get)
-
-
-def _is_path(name: str) -> bool:
-    """Whether the key is a file's below a folder: whoever may write to a bucket names its keys."""
-    return not {*name.split("/")} & {"", ".", ".."}
 
 
 def _read(path: Path) -> bytes | None:

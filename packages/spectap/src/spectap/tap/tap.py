@@ -41,7 +41,7 @@ _OPEN_FILES: Final = 65536
 """A request through a tap takes two. In an open loop beyond what a server can do there may be
 thousands, and many systems allow a process 1,024 unless it asks for more."""
 
-_MEASURED: Final = (b"/chat/completions", b"/completions")
+_COMPLETION_PATHS: Final = (b"/chat/completions", b"/completions")
 
 _PROMPT, _CLASS, _DUE, _BEYOND = _TAP_HEADERS = tuple(
     name.lower().encode() for name in (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER, BEYOND_HEADER)
@@ -304,7 +304,7 @@ class Tap:
 
     def _exchange(self, request: Request) -> Exchange:
         path = request.target.partition(b"?")[0]
-        if request.method == b"POST" and path.endswith(_MEASURED):
+        if request.method == b"POST" and path.endswith(_COMPLETION_PATHS):
             completion = Completion(request, self._label, self._record)
             self._completions[completion.id] = completion
             return completion
