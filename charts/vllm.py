@@ -24,7 +24,7 @@ from experiment.variants import Variant
 
 # Where a pod's containers tell each other about the cache, in a folder that they share.
 _NOTES: Final = "/tmp/first-start"
-_POD: Final = pods.reference("POD", "metadata.name")
+_POD: Final = pods.reference("POD_UID", "metadata.uid")
 
 UNINSTRUMENTED: Final = {
     f"instrumentation.opentelemetry.io/inject-{language}": "false"
@@ -66,7 +66,7 @@ def add_vllm(chart: Chart, variant: Variant) -> None:
             # would wait for ever.
             strategy=k8s.DeploymentStrategy(type="Recreate"),
             # Until a pod serves: it waits for checkpoints and graphs. A first start compiles
-            # them itself, or waits for another pod that does.
+            # them itself.
             progress_deadline_seconds=6 * 60 * 60 + (FIRST_START_SECONDS if compiles else 0),
             revision_history_limit=2,
             template=k8s.PodTemplateSpec(
@@ -100,7 +100,7 @@ def _loads_what_is_compiled(variant: Variant) -> k8s.PodSpec:
 
 
 def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
-    """Brings what the bucket has of the cache, compiles the rest, and keeps it in the bucket.
+    """Brings the cache from the bucket, or compiles and keeps it there.
 
     All services of a node may do so at once. The compiler runs on the CPUs and in the memory that
     each of them has for its devices, which a compile Job would not use beside them.
@@ -118,13 +118,8 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
         experiment,
         ServiceAccount.SERVE,
         init_containers=[
-            fetch(
-                "fetch-cache",
-                ["fetch-cache.sh", prefix, ARTIFACT_PATH, _NOTES, *checkpoints],
-                references=[_POD],
-            ),
-            # A sidecar: it starts before vLLM, whose image may take minutes to arrive, and ends
-            # after it. It holds the key's lock.
+            fetch("fetch-cache", ["fetch-cache.sh", prefix, ARTIFACT_PATH, _NOTES, *checkpoints]),
+            # A sidecar, which ends after vLLM.
             fetch(
                 "keep-cache",
                 ["keep-cache.sh", prefix, ARTIFACT_PATH, _NOTES, str(VLLM_PORT), served],

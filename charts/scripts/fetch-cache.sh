@@ -1,42 +1,14 @@
 #!/usr/bin/env bash
-# Brings the cache of a runtime that compiles at a first start onto local disk, as far as the bucket
-# has it. A complete one is noted, for the containers that follow. Of one that is not, this brings
-# the finished graphs, and takes the lock: this pod's vLLM compiles the rest, and keep-cache.sh
-# uploads it. While another pod holds the lock, this waits.
-# usage: fetch-cache.sh PREFIX DIRECTORY NOTES CHECKPOINT...
-# environment: BUCKET, AWS_REGION, POD
+# Brings the cache of a runtime that compiles at a first start onto local disk, and notes for the
+# containers that follow that it is complete. If the bucket has none, this pod's vLLM compiles, and
+# keep-cache.sh uploads it.
+# usage: fetch-cache.sh PREFIX DIRECTORY NOTES CHECKPOINT...    environment: BUCKET, AWS_REGION
 set -euo pipefail
-scripts=$(dirname "$0")
-source "$scripts/complete.sh"
-source "$scripts/lock.sh"
-source "$scripts/cache.sh"
+source "$(dirname "$0")/complete.sh"
 
 prefix=$1 directory=$2 notes=$3
-lock=${prefix}_FILLING
-held=
 
-# A deleted pod need not be waited for.
-trap '[[ -z $held ]] || release; exit 143' TERM
-
-fetch() {
-  aws s3 sync "s3://$BUCKET/$prefix" "$directory" --no-progress \
-    --exclude _COMPLETE --exclude _FILLING "$@"
-}
-
-fetch_finished() {
-  fetch --exclude '*' --include "$GRAPHS/*" --include "$KERNELS/*"
-  local graph count=0
-  for graph in "$directory/$GRAPHS"/*/; do
-    if [[ -e $graph/$SENTINEL ]]; then
-      count=$((count + 1))
-    elif [[ $graph != */"$RECORDS"/ ]]; then
-      rm -rf "$graph"
-    fi
-  done
-  echo "$count finished graphs are in $directory; vLLM compiles the others"
-}
-
-mkdir -p "$notes" "$directory/$KERNELS"
+mkdir -p "$notes"
 rm -f "$notes/complete" "$notes/settled"
 for checkpoint in "${@:4}"; do
   until complete "$checkpoint"; do
@@ -46,22 +18,18 @@ for checkpoint in "${@:4}"; do
 done
 aws configure set default.s3.max_concurrent_requests 64
 aws configure set default.s3.multipart_chunksize 64MB
-until complete "$prefix"; do
-  if take; then
-    held=yes
-    # It may have been completed since.
-    if complete "$prefix"; then
-      release && held=
-      continue
-    fi
-    echo "this pod fills s3://$BUCKET/$prefix"
-    fetch_finished
-    renew && exit
-    continue
-  fi
-  echo "waiting for s3://$BUCKET/$prefix${holder:+, which pod $holder fills}"
-  sleep "${POLL_SECONDS:-30}"
-done
-fetch
-touch "$notes/complete"
-echo "the complete cache is in $directory"
+if complete "$prefix"; then
+  # The marker names the pod that alone has written below a prefix of its own.
+  pod=$(aws s3 cp "s3://$BUCKET/${prefix}_COMPLETE" -)
+  # Left by an earlier attempt: sync may take another pod's file of the same size for the same.
+  rm -rf "${directory:?}"/*
+  aws s3 sync "s3://$BUCKET/$prefix$pod" "$directory" --no-progress
+  touch "$notes/complete"
+  echo "the complete cache is in $directory"
+elif (($? == 1)); then
+  echo "s3://$BUCKET/$prefix is not complete: vLLM compiles"
+else
+  exit 2 # nobody knows, and compiling takes longer than to ask again
+fi
+# Mounted into vLLM's container.
+mkdir -p "$directory/nki"

@@ -1,287 +1,269 @@
 """The cache of a first start: the real scripts and the AWS CLI, against an embedded S3."""
 
+import json
 import os
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 import pytest
 
-from tests.charts.conftest import BUCKET, SCRIPTS, complete, keys
-from tests.charts.first_starts import SWITCH
-from tests.run_make import free_port
+from tests.charts.conftest import BUCKET, SCRIPTS, complete, keys, run, running
 
 KEY: Final = "compiled/key/"
-GRAPHS: Final = "vllm/neuron/compile_cache"
-LOCK: Final = f"{KEY}_FILLING"
 MARKER: Final = f"{KEY}_COMPLETE"
 CHECKPOINT: Final = "models/example/target/1/"
 MODEL: Final = "example/target"
-SECONDS: Final = 90.0
-ENTRY: Final = (".artifact_metadata_v0.json", ".compilation_complete", "graph.hlo")
+GRAPHS: Final = "vllm/neuron/compile_cache"
+CACHE: Final = {
+    f"{GRAPHS}/one/.artifact_metadata_v0.json",
+    f"{GRAPHS}/one/.compilation_complete",
+    f"{GRAPHS}/one/graph.hlo",
+    f"{GRAPHS}/one/graph_one.neff",
+    f"{GRAPHS}/nki/one.json",
+    "nki/one.colz",
+}
+STAYS: Final = (
+    f"{GRAPHS}/one/.cache_accessed",
+    f"{GRAPHS}/.one.compilation_metadata",
+    f"{GRAPHS}/.one.compilation_metadata.lock",
+    f"{GRAPHS}/nki/one.json.tmp.1",
+    f"{GRAPHS}/one.trash.1/graph.hlo",
+)
 
-Process = subprocess.Popen[str]
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers as vLLM does that asks for the key ``sesame``."""
+
+    def do_GET(self) -> None:
+        self._answer(self.path == "/health")
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        is_served = self.path == "/v1/completions" and request["model"] == MODEL
+        self._answer(is_served and self.headers["Authorization"] == "Bearer sesame")
+
+    def _answer(self, is_well: bool) -> None:
+        self.send_response(200 if is_well else 404)
+        self.end_headers()
 
 
 class Pod:
-    """Runs the scripts of a pod, each in a process group of its own, with a disk of its own."""
+    """Runs the scripts of a pod, with a disk of its own."""
 
-    def __init__(self, name: str, folder: Path, environment: dict[str, str]) -> None:
-        self.folder, self.artifact = folder / name, folder / name / "artifact"
-        self.notes, self.gates = self.folder / "notes", self.folder / "gates"
-        self.gates.mkdir(parents=True)
-        # Patience with a dead holder: long enough for a live one to be slow in the tests.
-        variables = {"POD": name, "HOME": str(self.folder), "PATIENCE": "1000"}
+    def __init__(
+        self, name: str, folder: Path, environment: dict[str, str], port: int, stack: ExitStack
+    ) -> None:
+        self.name, self.folder, self._port, self._stack = name, folder / name, port, stack
+        self.artifact, self.notes = self.folder / "artifact", self.folder / "notes"
+        self.artifact.mkdir(parents=True)
+        self._fault, key = self.folder / "fault", self.folder / "key"
+        key.write_text("sesame\n")
+        variables = {"POD_UID": name, "HOME": str(self.folder), "KEY_FILE": str(key)}
         self.environment = environment | variables
-        self._port = str(free_port())
-        self._processes: list[Process] = []
 
     @property
     def is_ready(self) -> bool:
         """What the probe of the container ``keep-cache`` asks."""
         return (self.notes / "settled").exists()
 
-    def fetch(self, prefix: str, *checkpoints: str) -> Process:
-        return self._start("fetch-cache.sh", prefix, self.artifact, self.notes, *checkpoints)
+    def fetch(self, status: int = 0) -> str:
+        words = (KEY, str(self.artifact), str(self.notes), CHECKPOINT)
+        return run(self.environment, "fetch-cache.sh", *words, status=status).stdout
 
-    def keep(self, prefix: str, model: str = MODEL) -> Process:
-        return self._start("keep-cache.sh", prefix, self.artifact, self.notes, self._port, model)
+    def compile(self) -> None:
+        """Leaves what vLLM does: files of the same size as another pod's, with other content."""
+        for name in (*CACHE, *STAYS):
+            (self.artifact / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.artifact / name).write_text(self.name)
 
-    def serve(self, *graphs: str) -> Process:
-        server = (sys.executable, "-m", "tests.charts.first_starts")
-        words = (str(self.artifact / "vllm"), self._port, MODEL, str(self.gates), *graphs)
-        return self._start("serve-cached.sh", self.notes, f"{SWITCH}=1", *server, *words)
+    def serve(self) -> str:
+        words = (str(self.notes), "SWITCH=on", "bash", "-c", "echo switch: ${SWITCH-off}")
+        return run(self.environment, "serve-cached.sh", *words).stdout
 
-    def compiles(self, graph: str) -> None:
-        """From now on the graph's compile can end."""
-        (self.gates / graph).touch()
-
-    def _start(self, script: str, *words: str | Path) -> Process:
+    def keep(self, model: str = MODEL) -> subprocess.Popen[str]:
+        words = (KEY, self.artifact, self.notes, str(self._port), model)
         process = subprocess.Popen(
-            ["bash", str(SCRIPTS / script), *map(str, words)],
+            ["bash", SCRIPTS / "keep-cache.sh", *words],
             env=self.environment,
-            cwd=SCRIPTS.parents[1],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
-        self._processes.append(process)
+        self._stack.enter_context(process)
+        self._stack.callback(end, process)
         return process
 
-    def close(self) -> None:
-        for process in self._processes:
-            kill(process)
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
+    def disturb(self, words: str, action: str) -> None:
+        """Until ``mend``, calls of the AWS CLI that begin with ``words`` do ``action`` first."""
+        shim, path = self.folder / "bin" / "aws", self.environment["PATH"]
+        shim.parent.mkdir()
+        self._fault.touch()
+        condition = f'[[ -e {self._fault} && "$*" == "{words}"* ]]'
+        shim.write_text(
+            f'#!/usr/bin/env bash\nexport PATH="{path}"\nif {condition}; then\n'
+            f'echo "{words}: disturbed" >&2\n{action}\nfi\nexec aws "$@"\n'
+        )
+        shim.chmod(0o755)
+        self.environment["PATH"] = f"{shim.parent}:{path}"
 
+    def hold_marker(self) -> None:
+        held = f"while [[ -e {self._fault} ]]; do sleep 0.1; done"
+        self.disturb("s3api put-object", held)
 
-def kill(process: Process) -> None:
-    """A script and all that it runs."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+    def mend(self) -> None:
+        self._fault.unlink()
+
+    def cache(self) -> dict[str, str]:
+        """What is on its disk."""
+        files = (path for path in self.artifact.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.artifact)): path.read_text() for path in files}
 
 
 Pods = Callable[[str], Pod]
 
 
-def entry(graph: str) -> set[str]:
-    """What the bucket has of a finished graph and its kernel."""
-    files = {f"{KEY}{GRAPHS}/{graph}/{file}" for file in (*ENTRY, f"graph_{graph}.neff")}
-    return files | {f"{KEY}{GRAPHS}/nki/{graph}.json", f"{KEY}nki/{graph}.colz"}
-
-
 @pytest.fixture
 def pods(environment: dict[str, str], store: Any, tmp_path: Path) -> Iterator[Pods]:
-    """Makes pods, whose checkpoints are in the bucket. At the end they are killed."""
+    """Makes pods, whose checkpoint is in the bucket. At the end their scripts are killed."""
     complete(store, CHECKPOINT)
-    with ExitStack() as stack:
-
-        def make(name: str) -> Pod:
-            pod = Pod(name, tmp_path, environment)
-            stack.callback(pod.close)
-            return pod
-
-        yield make
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, ExitStack() as stack:
+        Thread(target=server.serve_forever, daemon=True).start()
+        stack.callback(server.shutdown)
+        yield lambda name: Pod(name, tmp_path, environment, server.server_port, stack)
 
 
-def test_starts_share_a_cache(store: Any, pods: Pods, tmp_path: Path) -> None:
-    """Two start at once, the first is killed, the second takes over, a third finds all."""
-    draft = "models/example/draft/2/"
-    started = {name: pods(name) for name in ("left", "right")}
-    fetching = {name: pod.fetch(KEY, CHECKPOINT, draft) for name, pod in started.items()}
-    for process in fetching.values():
-        await_words(process, f"waiting for s3://{BUCKET}/{draft}")
-    assert LOCK not in keys(store)
-    complete(store, draft)
-    until(lambda: any(process.poll() is not None for process in fetching.values()))
-    (holder,) = (name for name, process in fetching.items() if process.poll() is not None)
-    (waiter,) = started.keys() - {holder}
-    await_words(fetching[waiter], f"waiting for s3://{BUCKET}/{KEY}, which pod {holder} fills")
-
-    dead, second = started[holder], started[waiter]
-    keeper, server = dead.keep(KEY), dead.serve("one", "two")
-    dead.compiles("one")
-    until(lambda: entry("one") <= set(keys(store)))
-    await_words(server, "compiling two")
-    # What is not finished, and what says who compiles it, stay here.
-    assert not [key for key in keys(store) if "/two/" in key or "lock" in key or "metadata/" in key]
-    for process in (keeper, server):
-        kill(process)
-    # An upload that was under way.
-    store.put_object(Bucket=BUCKET, Key=f"{KEY}{GRAPHS}/two/graph.hlo", Body=b"half of it")
-    kill(fetching[waiter])
-    second.environment["PATIENCE"] = "2"
-    fetching[waiter] = second.fetch(KEY, CHECKPOINT)
-    await_words(fetching[waiter], "1 finished graphs are in")
-    assert_ends(fetching[waiter])
-    assert not (second.artifact / GRAPHS / "two").exists()
-    # What has lost the lock uploads nothing more.
-    before = versions(store)
-    keeper = dead.keep(KEY)
-    await_words(keeper, f"another pod has taken {LOCK}: this one uploads nothing more")
-    keeper.terminate()
-    assert keeper.wait(SECONDS) == 0
-    assert versions(store) == before
-
-    server = second.serve("one", "two")
-    await_words(server, "hit one")
-    second.compiles("two")
-    await_words(server, "compiled two")
-    fault = Fault(tmp_path, second)
-    fault.set("refused", "s3 sync")
-    keeper = second.keep(KEY)
-    await_words(keeper, "refused: s3 sync")
-    # What is measured does not need the bucket.
-    until(lambda: second.is_ready)
-    fault.set("refused", f"s3 cp {second.artifact}")
-    await_words(keeper, "refused: s3 cp")
-    assert not {f"{KEY}{GRAPHS}/two/.compilation_complete", MARKER} & set(keys(store))
-    fault.set("forgotten", "s3api put-object")
-    await_words(keeper, "forgotten: s3api put-object")
-    fault.clear()
-    await_words(keeper, f"s3://{BUCKET}/{KEY} is complete")
-    marked = {LOCK, MARKER, f"{CHECKPOINT}_COMPLETE", f"{draft}_COMPLETE"}
-    assert set(keys(store)) == entry("one") | entry("two") | marked
-    assert store.head_object(Bucket=BUCKET, Key=LOCK)["ContentLength"] == 0
-
-    third, before = pods("third"), versions(store)
-    assert_ends(third.fetch(KEY, CHECKPOINT))
-    await_words(third.keep(KEY), "the cache was complete: nothing to keep")
-    server = third.serve("one", "two")
-    await_words(server, "hit two")
-    assert versions(store) == before
-    # A graph that is not there ends a start that should compile nothing.
-    ended = third.serve("one", "three")
-    await_words(ended, "local compile cache miss for key three")
-    assert ended.wait(SECONDS) == 1
+def end(process: subprocess.Popen[str]) -> None:
+    """Kills a script and all that it runs."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_a_pod_is_ready_once_its_cache_is_complete(store: Any, pods: Pods, tmp_path: Path) -> None:
-    """Nothing is uploaded beside what is measured, nor lost if the nodes are ended after it.
-
-    Its server asks for a key. One that does not answer, or leaves no graph, completes no cache.
-    """
-    pod = pods("patient")
-    (tmp_path / "key").write_text("sesame\n")
-    pod.environment |= {"VLLM_API_KEY": "sesame", "KEY_FILE": str(tmp_path / "key")}
-    assert_ends(pod.fetch(KEY, CHECKPOINT))
-    server = pod.serve("one")
-    pod.compiles("one")
-    await_words(server, "compiled one")
-    keeper = pod.keep(KEY, model="another")
-    await_words(keeper, "vLLM is healthy, but does not answer a request")
-    keeper.terminate()
-    assert keeper.wait(SECONDS) == 0
-    assert MARKER not in keys(store)
-    kill(server)
-
-    empty = pods("empty")
-    assert_ends(empty.fetch("compiled/other/", CHECKPOINT))
-    empty.serve()
-    await_words(empty.keep("compiled/other/"), "vLLM answers, but left no graph")
-    assert "compiled/other/_COMPLETE" not in keys(store)
-
-    assert_ends(pod.fetch(KEY, CHECKPOINT))
-    pod.serve("one")
-    fault = Fault(tmp_path, pod)
-    fault.set("held", f"s3api put-object --bucket {BUCKET} --key {MARKER}")
-    keeper = pod.keep(KEY)
-    await_words(keeper, "held: s3api put-object")
-    assert not pod.is_ready
-    fault.clear()
-    await_words(keeper, f"s3://{BUCKET}/{KEY} is complete")
-    assert pod.is_ready
-
-
-class Fault:
-    """An AWS CLI in a pod's path whose commands fail if they begin as it is told.
-
-    They are ``refused``; or ``forgotten``: done, but their answer gets lost; or ``held`` until the
-    fault is cleared.
-    """
-
-    def __init__(self, folder: Path, pod: Pod) -> None:
-        shim, self._fault = folder / "bin" / "aws", folder / "fault"
-        shim.parent.mkdir()
-        path = pod.environment["PATH"]
-        shim.write_text(
-            "#!/usr/bin/env bash\n"
-            f'export PATH="{path}"\n'
-            f'[[ -e {self._fault} ]] || exec aws "$@"\n'
-            f"read -r kind words <{self._fault}\n"
-            '[[ $* == "$words"* ]] || exec aws "$@"\n'
-            "if [[ $kind == held ]]; then\n"
-            '  echo "$kind: $words" >&2\n'
-            f"  while [[ -e {self._fault} ]]; do sleep 0.1; done\n"
-            '  exec aws "$@"\n'
-            "fi\n"
-            '[[ $kind != forgotten ]] || aws "$@" >/dev/null\n'
-            'echo "$kind: $words" >&2\n'
-            "exit 1\n"
-        )
-        shim.chmod(0o755)
-        pod.environment["PATH"] = f"{shim.parent}:{path}"
-
-    def set(self, kind: str, words: str) -> None:
-        written = self._fault.with_suffix(".new")
-        written.write_text(f"{kind} {words}\n")
-        written.rename(self._fault)
-
-    def clear(self) -> None:
-        self._fault.unlink()
-
-
-def await_words(process: Process, words: str) -> None:
+def await_words(process: subprocess.Popen[str], words: str) -> None:
     """Reads what a script says until it says ``words``."""
-    lines = []
     assert process.stdout is not None
-    for line in process.stdout:
-        lines.append(line)
-        if words in line:
-            return
-    raise AssertionError(f"it never said {words!r}, but:\n{''.join(lines)}")
-
-
-def assert_ends(process: Process) -> None:
-    assert process.stdout is not None
-    output = process.stdout.read()
-    assert process.wait(SECONDS) == 0, output
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    assert any(words in line for line in process.stdout), f"it never said {words!r}"
 
 
 def versions(store: Any) -> dict[str, str]:
     """The ETag of every object."""
     return {key: store.head_object(Bucket=BUCKET, Key=key)["ETag"] for key in keys(store)}
+
+
+def test_a_cache_is_complete_before_its_pod_is_ready_and_is_served_as_it_was_made(
+    store: Any, pods: Pods
+) -> None:
+    first = pods("first")
+    assert "is not complete: vLLM compiles" in first.fetch()
+    assert "switch: off" in first.serve()
+    first.compile()
+    first.hold_marker()
+    keeper = first.keep()
+    await_words(keeper, "disturbed")
+    assert not first.is_ready
+    assert MARKER not in keys(store)
+    first.mend()
+    await_words(keeper, f"s3://{BUCKET}/{KEY} is complete")
+    assert first.is_ready
+    assert set(keys(store)) == {
+        *(f"{KEY}first/{name}" for name in CACHE),
+        *(MARKER, f"{CHECKPOINT}_COMPLETE"),
+    }
+
+    later, before = pods("later"), versions(store)
+    assert "the complete cache is in" in later.fetch()
+    assert later.cache() == dict.fromkeys(CACHE, "first")
+    assert "switch: on" in later.serve()
+    await_words(later.keep(), "the cache was complete: nothing to keep")
+    assert later.is_ready
+    assert versions(store) == before
+
+
+def test_what_a_killed_first_start_leaves_is_never_served(store: Any, pods: Pods) -> None:
+    killed, after = pods("killed"), pods("after")
+    killed.fetch()
+    killed.compile()
+    # All graphs without one file, which is how an upload that was under way looks.
+    killed.disturb("s3 sync", 'aws "$@" --exclude "*.neff"; kill -KILL $PPID; exit 1')
+    assert killed.keep().wait(60) < 0
+    assert f"{KEY}killed/{GRAPHS}/one/.compilation_complete" in keys(store)
+    assert "is not complete: vLLM compiles" in after.fetch()
+    assert after.cache() == {}
+    assert "switch: off" in after.serve()
+    after.compile()
+    await_words(after.keep(), "is complete")
+    killed.mend()
+    killed.fetch()
+    # Nor what it left on its own disk.
+    assert killed.cache() == dict.fromkeys(CACHE, "after")
+
+
+def test_of_two_that_fill_one_cache_a_later_start_gets_one(pods: Pods) -> None:
+    """Two compiles of a graph differ: in a checksum, at least, and in the time."""
+    slow, rival = pods("alpha"), pods("gamma")
+    for pod in (slow, rival):
+        pod.fetch()
+        pod.compile()
+    slow.hold_marker()
+    keeper = slow.keep()
+    await_words(keeper, "disturbed")
+    await_words(rival.keep(), "is complete")
+    later = pods("later")
+    later.fetch()
+    assert later.cache() == dict.fromkeys(CACHE, "gamma")
+    slow.mend()
+    await_words(keeper, "is complete")
+    later.fetch()
+    assert later.cache() == dict.fromkeys(CACHE, "alpha")
+
+
+def test_a_pod_is_ready_though_the_bucket_refuses(store: Any, pods: Pods) -> None:
+    """What is measured does not need it. The cache is kept as soon as it takes it."""
+    pod = pods("patient")
+    pod.fetch()
+    pod.compile()
+    pod.disturb("s3 sync", "exit 1")
+    keeper = pod.keep()
+    await_words(keeper, "disturbed")
+    await_words(keeper, "disturbed")
+    assert pod.is_ready
+    assert MARKER not in keys(store)
+    pod.mend()
+    await_words(keeper, f"s3://{BUCKET}/{KEY} is complete")
+
+
+def test_a_server_that_does_not_answer_or_leaves_no_graph_completes_no_cache(
+    store: Any, pods: Pods
+) -> None:
+    silent = pods("silent")
+    silent.fetch()
+    silent.compile()
+    keeper = silent.keep(model="another")
+    await_words(keeper, "vLLM is healthy, but does not answer a request")
+    assert not silent.is_ready
+    keeper.terminate()
+    assert keeper.wait(60) == 0
+    empty = pods("empty")
+    empty.fetch()
+    await_words(empty.keep(), "vLLM answers, but left no graph")
+    assert keys(store) == [f"{CHECKPOINT}_COMPLETE"]
+
+
+def test_nothing_is_compiled_before_the_bucket_was_asked_and_has_the_checkpoints(
+    store: Any, pods: Pods
+) -> None:
+    pod = pods("asking")
+    draft = "models/example/draft/2/"
+    words = (KEY, str(pod.artifact), str(pod.notes), CHECKPOINT, draft)
+    with running(pod.environment, "fetch-cache.sh", *words) as fetching:
+        await_words(fetching, f"waiting for s3://{BUCKET}/{draft}")
+        complete(store, draft)
+        assert fetching.wait(60) == 0
+    pod.disturb(f"s3api list-objects-v2 --bucket {BUCKET} --prefix {MARKER}", "exit 1")
+    assert "compiles" not in pod.fetch(status=2)
