@@ -21,15 +21,11 @@ _PLAIN_SERVERS_DIFFER: Final = (
 
 
 def sentence(check: Correctness) -> str:
-    """What a check says, after its test case if it has one.
-
-    ``SD's programs are valid in 90 % (80-95) of 60 prompts, Base's in 100 % (94-100): ...``.
-    """
-    case = f"{check.test_case}: " if check.test_case else ""
+    """What a check says: ``SD's programs are valid in 90 % (80-95) of 60 prompts, ...``."""
     source = f" Source: {check.evaluation}." if check.evaluation else ""
     if not check.prompts:
         return (
-            f"{case}None of {check.variant}'s {check.check} could be compared with "
+            f"None of {check.variant}'s {check.check} could be compared with "
             f"{check.baseline}'s.{_not_checked(check)}{source}"
         )
     right = f"{check.check} are {'valid' if check.test_case else 'correct'}"
@@ -46,7 +42,7 @@ def sentence(check: Correctness) -> str:
     elif check.blind:
         outcome = f"{check.baseline} passes too seldom to find any fall."
     return (
-        f"{case}{check.variant}'s {right} in {wording.share(check.rate, check.rate_interval)} of "
+        f"{check.variant}'s {right} in {wording.share(check.rate, check.rate_interval)} of "
         f"{check.prompts:,} {noun}, {check.baseline}'s in "
         f"{wording.share(check.baseline_rate, check.baseline_interval)}: "
         f"{wording.points(check.difference)} percentage points (95 % interval {low} to {high}). "

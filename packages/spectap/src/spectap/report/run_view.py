@@ -29,7 +29,7 @@ def of_run(run: Results) -> View:
         lead=tuple(_lead(run)),
         headline=text,
         findings=findings,
-        alarms=tuple(quality.sentence(check) for check in run.summary.correctness if check.worse),
+        alarms=tuple(_checks(run.summary, worse=True)),
         tables=tuple(_tables(run.summary)),
         notes=run.notes,
         remarks=tuple(_remarks(run)),
@@ -50,7 +50,7 @@ def of_ledgers(records: Iterable[Record]) -> View:
         findings=findings,
         tables=tuple(_tables(summary)),
         notes=tuple(caveats.of_repetitions(summary)),
-        remarks=(*_case_notes(summary), *_explanations(summary)),
+        remarks=(*case_notes(summary), *_explanations(summary)),
     )
 
 
@@ -97,9 +97,9 @@ def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
 
 def _remarks(run: Results) -> Iterator[str]:
     """What a terminal says below its tables."""
-    yield from _case_notes(run.summary)
+    yield from case_notes(run.summary)
     # The alarms say it of those that are worse.
-    yield from (quality.sentence(check) for check in run.summary.correctness if not check.worse)
+    yield from _checks(run.summary, worse=False)
     yield from (f"{used.case}: {quality.prompt_set(used, run)}" for used in run.summary.sets)
     yield from quality.self_check_sentences(run)
     yield from _explanations(run.summary)
@@ -110,7 +110,15 @@ def _remarks(run: Results) -> Iterator[str]:
         )
 
 
-def _case_notes(summary: Summary) -> Iterator[str]:
+def _checks(summary: Summary, *, worse: bool) -> Iterator[str]:
+    """Each check of answers, after its test case if it has one."""
+    for check in summary.correctness:
+        if check.worse is worse:
+            case = f"{check.test_case}: " if check.test_case else ""
+            yield f"{case}{quality.sentence(check)}"
+
+
+def case_notes(summary: Summary) -> Iterator[str]:
     """Each note once, after the names of all its test cases."""
     cases = defaultdict(list)
     for case in summary.cases:
