@@ -119,7 +119,7 @@ def written(settings: config.Config) -> str:
 
 
 def prompt_assets(experiment: Experiment) -> dict[str, bytes]:
-    """What the benchmark reads in the prompts' bucket, by its keys: files, and all lines in one."""
+    """Objects that the benchmark reads in the prompts' bucket: files, and all lines in one."""
     _, lines = config.without_lines(benchmark_config(experiment, "any"))
     contents = [file.content for file in experiment.prompt_files.values()] + [lines] * bool(lines)
     return {hashlib.sha256(content).hexdigest(): content for content in contents}

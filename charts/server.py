@@ -29,7 +29,7 @@ KEY_FILE: Final = "/key/key"
 """The key of services that ask for one: in memory, and of no use to other pods."""
 
 _SHARED_MEMORY_GIB: Final = 16
-"""With each device."""
+"""Memory that a pod shares, for each of its devices."""
 _DISK: Final = 410
 """GiB: a pod's volumes, and what its containers write beside them."""
 

@@ -1,4 +1,4 @@
-"""What an experiment file must say about a model, read from the model's own files.
+"""Reads from a model's own files what an experiment file must say about it.
 
 The formats: config.json of transformers (``LlamaConfig``, ``Qwen3Config``, v4.51.3), of speculators
 (``speculators_config``, as vLLM v0.18.1 reads it, ``vllm/transformers_utils/configs/speculators``),
@@ -132,7 +132,7 @@ def _figures(config: _Config) -> dict[str, Any]:
 
 
 def _kind(config: _Config) -> ModelKind:
-    """What the checkpoint is. The order counts: drafts and heads name the class of a model too."""
+    """The kind of checkpoint. The order counts: drafts and heads name the class of a model too."""
     one_layer = config.data.get("num_hidden_layers") == 1
     if config.has("speculators_config", "speculators_model_type"):
         algorithm = config.mapping("speculators_config").data.get("algorithm")

@@ -76,7 +76,7 @@ TrainiumType = Annotated[
 
 
 class Price(Strict):
-    """What one node costs. It is one purchase option's and one region's, and it changes."""
+    """The price of one node, in one purchase option and one region. It changes."""
 
     instance_type: TrainiumType = Field(description="Must be that of capacity.")
     usd_per_hour: float = Field(gt=0, description="One node, USD per hour.")
@@ -95,7 +95,7 @@ class Price(Strict):
 
 
 class NodeFate(StrEnum):
-    """What becomes of nodes once they are not needed any more."""
+    """The fate of nodes that are not needed any more."""
 
     STOP = "stop"
     KEEP = "keep"

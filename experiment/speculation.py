@@ -20,7 +20,7 @@ Window = Annotated[int, Field(ge=1, le=LARGEST_WINDOW)]
 
 
 class Serving(Strict):
-    """What each service gets. All get the same."""
+    """Resources and limits of each service. All get the same."""
 
     devices: Literal[1, 4, 8, 16] = Field(
         description="Neuron devices of each service, out of one connected device group."

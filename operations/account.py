@@ -120,7 +120,7 @@ class Deployment:
         return outputs
 
     def asking_once(self) -> Deployment:
-        """The same, for a command that deploys nothing: it asks for a stack's outputs once."""
+        """A copy for a command that deploys nothing: it asks for a stack's outputs once."""
         return dataclasses.replace(self, _outputs={})
 
 

@@ -26,7 +26,7 @@ less than that left may have begun."""
 _EVERY_INTERVAL: Final = "5-55/10 * * * *"
 """Not at full tens: EKS ends the nodes of a Capacity Block at one, by an action of its own."""
 _COUNTED: Final = "5-59/10 * * * *"
-"""The same times, of a guard that counts from the group's first node: later ones do not move it. A
+"""Times of a guard that counts from the group's first node: later ones do not move it. A
 scheduled action has no description that could say so."""
 _NOTHING: Final = {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0}
 _NAME: Final = "guard"

@@ -86,7 +86,7 @@ class Event(NamedTuple):
 
     @property
     def status(self) -> int | None:
-        """Of a pod that has ended; -n if signal n killed it."""
+        """The exit status of a pod that has ended; -n if signal n killed it."""
         return self.process.returncode
 
 
@@ -172,7 +172,7 @@ class _Pods:
     """None: the variants run as jobs."""
     faults: Faults
     _ends: dict[Attempt, str] = field(default_factory=dict)
-    """Of servers that ended by themselves."""
+    """The end of each server that ended by itself."""
 
     @property
     def in_cluster(self) -> int:
@@ -225,7 +225,7 @@ class _Pods:
         return given_up
 
     def benchmark(self, attempt: Attempt) -> BenchmarkProcess:
-        """What measures or, of a job, collects. Raises RehearsalError."""
+        """The process that measures or, of a job, collects. Raises RehearsalError."""
         folder, variables = self._folder(attempt), {INDEX: str(attempt.index)}
         if self.servers:
             variables[_START_SECONDS] = str(self.setting.endpoints.start_seconds)

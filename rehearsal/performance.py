@@ -39,7 +39,7 @@ OF_CLASS: Final[Mapping[str, float]] = {
     "writing": 0.58,
     "roleplay": 0.52,
 }
-"""The same, in the order in which published measurements have the classes."""
+"""Acceptance by class, in the order of published measurements."""
 _OTHER_CLASSES: Final = (0.5, 0.95)
 _SPREAD: Final = 0.05
 """Standard deviation between the prompts of a class."""
@@ -51,7 +51,7 @@ COST: Final = Linear(0.04)
 _ARTICLE_CONCURRENCY: Final = 4
 
 ARTICLE_DRAFT_COST: Final = 0.037
-"""Of Qwen3-1.7B with Qwen3-32B: with ``COST``, the article's window and its concurrency, it gives
+"""A draft of Qwen3-1.7B for Qwen3-32B: with ``COST`` and the article's window and load, it gives
 the article's speed-ups."""
 _ARTICLE_SHARE: Final = (
     KNOWN_MODELS["Qwen/Qwen3-1.7B"].checkpoint_gib / KNOWN_MODELS["Qwen/Qwen3-32B"].checkpoint_gib
@@ -72,7 +72,7 @@ class Draft:
 
     @property
     def cost(self) -> float:
-        """What a draft takes, in target passes: of the time in which its weights are read."""
+        """The length of a draft, in target passes: the time in which its weights are read."""
         return ARTICLE_DRAFT_COST * self.size / self.at_once
 
     def acceptance(self, of_article_s: float) -> float:

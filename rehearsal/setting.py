@@ -1,4 +1,4 @@
-"""What an experiment is measured with on this machine, and the results of that."""
+"""The setting of a rehearsal: servers, caps and folders, and its outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spectap.report import terminal
 BENCHMARK_SECONDS: Final = 450.0
 """For each variant."""
 RECORDED_OUTPUT: Final = "an output of inference_demo that no device made"
-"""What stands in for the services where variants run as jobs."""
+"""The stand-in for services where variants run as jobs."""
 STAND_INS: Final = "stand-ins.txt"
 """In the run's folder: what stood in for what."""
 
@@ -88,7 +88,7 @@ class Caps:
     rate_seconds: float | None = None
     """How long an open loop lasts in a round."""
     prompts: int | None = None
-    """Of a prompt set."""
+    """The most prompts of a set."""
     launches: int | None = None
 
     def applied(self, of_pod: Config) -> Config:
@@ -142,11 +142,11 @@ class Endpoints:
 
     name: str
     kind: str
-    """What several of them are called."""
+    """The name of several of them."""
     servers: Callable[[Setting, IndexedJob | None], Servers]
-    """Those of the services, or of the indexes of a Job. Raises RehearsalError or ProcessError."""
+    """Makes servers for the services, or a Job's indexes. Raises RehearsalError or ProcessError."""
     caps: Caps
-    """What they are asked for at most."""
+    """The most that they are asked for."""
     start_seconds: int
     """How long the benchmark of an index waits for one."""
     stages: int = 0
@@ -176,7 +176,7 @@ class Setting:
 
     @property
     def serving_environment(self) -> Mapping[str, str]:
-        """What servers are started with: where they ask for a key, that of the deploy."""
+        """Variables that servers start with: where they ask for a key, that of the deploy."""
         secret = self.experiment.api_key_secret
         if secret is None:
             return self.aws.environment
@@ -194,7 +194,7 @@ class Outcome:
     """Everything in which the benchmark ran differently from its pod."""
     endpoints: tuple[str, ...]
     absent: frozenset[tuple[str, str]] = frozenset()
-    """What dashboards show and this run has not measured: dimensions with their values."""
+    """Dimensions with values that dashboards show and this run has not measured."""
     failed: tuple[str, ...] = ()
     """A line for each index that failed for good."""
 

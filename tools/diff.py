@@ -1,4 +1,4 @@
-"""What a change would do, without an AWS account.
+"""Says what a change would do, without an AWS account.
 
 usage: python -m tools.diff BASE [EXPERIMENT ...] [--verbose] [--json FILE]
 
@@ -33,11 +33,11 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 LONGEST: Final = 60_000
 """Characters of a section in FILE: a comment on GitHub takes 65,536 in all."""
 MOST_LINES: Final = 12
-"""Of standard error that are kept where a side does not synthesise."""
+"""Lines of standard error that are kept where a side does not synthesise."""
 _NO_CODE: Final = ("docs/", "tests/", "experiments/", "examples/")
 """Folders that no template depends on, but for experiments' own files."""
 _EXPERIMENT: Final = re.compile(r"^(aws|benchmark|capacity|models|serving):", re.MULTILINE)
-"""What tells an experiment, also one that is refused, from other YAML beside it."""
+"""The mark of an experiment file, also of one that is refused, among other YAML."""
 _NAME: Final = re.compile(r"^name: *[\"']?([\w-]+)", re.MULTILINE)
 
 
@@ -46,7 +46,7 @@ class DiffError(Exception):
 
 
 class Section(NamedTuple):
-    """What differs in one stack, in the manifests or in the file."""
+    """The difference in one stack, in the manifests or in the file."""
 
     title: str
     text: str
@@ -54,7 +54,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the change does to one experiment file."""
+    """The effect of the change on one experiment file."""
 
     file: str
     status: str
@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def lines(self) -> list[str]:
-        """What a person reads first."""
+        """The lines that a person reads first."""
         return [
             f"{self.file}: {self.status}{f', {self.summary}' if self.summary else ''}",
             *(f"  Warning: {TITLES[kind]}: {detail}" for kind, detail in self.warnings),
@@ -172,7 +172,7 @@ def _name(text: str) -> str:
 
 
 def compare(base: str, old: str, new: str, tree: Path, scratch: Path) -> Comparison:
-    """What becomes of ``old`` in ``tree``; a side that does not synthesise is a failed comparison.
+    """Compares ``old`` in ``tree`` with ``new``; a side that does not synthesise fails it.
 
     Where nothing is renamed, ``new`` is ``old``.
     """

@@ -1,4 +1,4 @@
-"""What a deploy of a change does that a reviewer must not overlook: warnings, and pods."""
+"""Effects of a deploy that a reviewer must not overlook: warnings, and pods."""
 
 import ipaddress
 import json
@@ -21,7 +21,7 @@ TITLES: Final = {
     "kubernetes": "Kubernetes changes",
     "cost": "Trainium nodes cost another amount",
 }
-"""Of warnings, by their kind. The workflow that comments has the same."""
+"""Titles of warnings, by kind. The workflow that comments has the same."""
 
 _IMPACTS: Final = {
     "destroy": "destroyed",
@@ -58,7 +58,7 @@ class DiffWarning(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a deploy does to a pod, or to what makes pods."""
+    """The effect of a deploy on a pod, or on what makes pods."""
 
     kind: str
     name: str
@@ -168,7 +168,7 @@ def read(folder: Path) -> Objects:
 
 
 def on_pods(old: Objects, new: Objects) -> Iterator[Effect]:
-    """What a deploy does to each pod, or maker of pods, that it starts, replaces or ends."""
+    """Effects of a deploy on each pod, or maker of pods, that it starts, replaces or ends."""
     ready = _graphs(old.values())
     compiled = _graphs(manifest for (kind, _), manifest in new.items() if kind == "Job")
     for kind, name in dict.fromkeys([*new, *old]):

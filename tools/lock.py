@@ -22,7 +22,7 @@ LOCKS = Path("tools/requirements")
 
 PYTHON: Final = "3.12"
 PLATFORM: Final = "x86_64-manylinux_2_28"
-"""Of the pods' image: Debian 12 has a newer C library, which runs these wheels."""
+"""The platform of the pods' image: Debian 12 has a newer C library, which runs these wheels."""
 OLDEST: Final = "3.11"
 """The oldest Python that the commands run on."""
 COMMANDS: Final = {

@@ -41,7 +41,7 @@ LOGS: Final = 0.03
 
 
 class CostGroup(StrEnum):
-    """What a part's life depends on."""
+    """The lifecycle that a cost item follows."""
 
     NETWORK = "network"
     CLUSTER = "cluster"

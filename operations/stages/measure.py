@@ -29,7 +29,7 @@ from spectap.names import (
 )
 
 RESTARTS: Final = 3
-"""What a container does not get over by so many it never does, such as a graph that does not fit
+"""Restarts after which a container will not recover, such as from a graph that does not fit
 the image. The benchmark measures what is missing after each."""
 
 _PROGRESS: Final = re.compile(r"\[\d+/\d+\] ")

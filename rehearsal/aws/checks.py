@@ -1,4 +1,4 @@
-"""What a rehearsal left in the embedded AWS: the run in the bucket, and metrics for dashboards."""
+"""Checks the embedded AWS after a rehearsal: the run in the bucket, metrics for dashboards."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -17,7 +17,7 @@ Dimension = tuple[str, str]
 
 
 class Metric(NamedTuple):
-    """What CloudWatch tells metrics apart by."""
+    """The identity of a CloudWatch metric."""
 
     namespace: str
     name: str

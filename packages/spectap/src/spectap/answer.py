@@ -54,7 +54,7 @@ class CheckedAnswer:
     """SHA-256 of content and tool calls, in hexadecimal digits."""
     finish: str | None
     form: Form | None
-    """What the answer had to be; None where it could be anything."""
+    """The form that the answer had to have; None where it could be anything."""
     valid: bool | None
     """None where there is no form, and where the answer was cut off at its longest."""
     problem: str
@@ -91,7 +91,7 @@ class Score:
 
 
 def read_answers(path: Path) -> list[Answer]:
-    """What the driver wrote of a turn; none if there is no file. Raises OSError, JournalError."""
+    """Reads the driver's answers of a turn; none without a file. Raises OSError, JournalError."""
     return list(journal.read(path, Answer))
 
 
@@ -108,7 +108,7 @@ def digest(answer: Answer) -> str:
 
 @dataclass(frozen=True)
 class _Sample:
-    """What is used of a line: lm-eval writes one for each question and filter."""
+    """The used part of a line: lm-eval writes one for each question and filter."""
 
     doc_id: int
     filter: str
@@ -116,7 +116,7 @@ class _Sample:
 
 
 def read_scores(run_dir: Path) -> list[Score]:
-    """What lies in a run's folder at ``quality/<variant>/``; nothing where nothing does.
+    """Scores below ``quality/<variant>/`` in a run's folder; none where there are no files.
 
     Of several evaluations of a variant, the newest counts. Raises OSError and JournalError.
     """

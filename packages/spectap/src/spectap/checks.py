@@ -110,7 +110,7 @@ def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
 
 
 def without_thoughts(content: str) -> str:
-    """What follows the thoughts; empty where they do not end."""
+    """The text after the thoughts; empty where they do not end."""
     before, end, after = content.partition("</think>")
     if end:
         return after

@@ -130,14 +130,14 @@ class TestCase(Model):
 
     @property
     def source(self) -> str:
-        """What its prompts are made of, in words."""
+        """The source of its prompts, in words."""
         if self.prompts:
             return str(self.prompts)
         return "llmperf's own text (Shakespeare's sonnets)" if self.line is None else self.line
 
 
 class Objectives(Model):
-    """What a service promises its users. A request within all of them counts as goodput."""
+    """Latencies promised to users. A request within all of them counts as goodput."""
 
     model_config = ConfigDict(strict=True)
 
@@ -164,7 +164,7 @@ class Objectives(Model):
 
 
 class Cost(Model):
-    """What the hardware costs."""
+    """The price of the hardware."""
 
     usd_per_hour: Annotated[float, Field(gt=0, description="One node.")]
     price_of: str = Field(
@@ -274,7 +274,7 @@ class Config(Model):
 
     @property
     def wave(self) -> LoadPoint:
-        """What warms up, and what controls: the widest closed loop once, or else a full batch."""
+        """The load of warm-ups and controls: the widest closed loop once, or else a full batch."""
         widest = max(
             (point.concurrency for point in self.load.points if point.concurrency),
             default=max(variant.batch or 1 for variant in self.variants),

@@ -48,7 +48,7 @@ class ShippingError(SpectapError):
 
 
 def allowed(problem: ErrorDetails, model: type[BaseModel]) -> str:
-    """What is allowed where ``model`` refuses a value: the end of a line that names the field."""
+    """The values allowed where ``model`` refuses one: the end of a line that names the field."""
     match problem["type"]:
         case "missing":
             return "is required"

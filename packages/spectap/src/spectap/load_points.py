@@ -166,7 +166,7 @@ class Rounds(Model):
 
 
 class Load(Model):
-    """What is asked of the variants, and how hard. Token counts are in llmperf's terms."""
+    """The load on the variants. Token counts are in llmperf's terms."""
 
     mean_input_tokens: Annotated[int, Field(ge=MINIMUM_INPUT_TOKENS)]
     stddev_input_tokens: Annotated[int, Field(ge=0)] = 0

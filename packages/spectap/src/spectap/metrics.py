@@ -38,13 +38,13 @@ class Metric(Published):
     short: str
     """The title in a table's head."""
     definition: str
-    """What it is, in words, for the report: t, c, m and n are those of this module."""
+    """The definition in words, for the report: t, c, m and n are those of this module."""
     values: Callable[[Record], Iterable[float]]
-    """What one request shows: no value where the metric is not defined for it."""
+    """The values of one request: none where the metric is not defined for it."""
     printed: str = ""
     """The unit that it is printed in; empty for a count."""
     percentiles: tuple[str, ...] = ()
-    """Of ``p50``, ``p90`` and ``p99``, those that the terminal's table shows."""
+    """The percentiles among ``p50``, ``p90`` and ``p99`` that the terminal's table shows."""
 
     @property
     def axis(self) -> str:
@@ -53,7 +53,7 @@ class Metric(Published):
 
     @property
     def scale(self) -> float:
-        """What a value is multiplied with to be printed."""
+        """The factor by which a value is multiplied to be printed."""
         return 1000 if self.printed == "ms" else 1
 
     @property
@@ -67,7 +67,7 @@ class Total(Published):
     """One figure of the requests of a variant together; those of several turns add up."""
 
     value: Callable[[Iterable[Record]], float]
-    """What the requests come to, failed ones included."""
+    """The total of the requests, failed ones included."""
 
 
 def ttft(record: Record) -> float | None:
@@ -138,7 +138,7 @@ def answers(records: Iterable[Record]) -> int:
 
 
 def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> float | None:
-    """Of all requests together: served tokens / (request time / concurrency).
+    """Speed of all requests together: served tokens / (request time / concurrency).
 
     That is Little's law (Operations Research 9, 1961): what a load gets while ``concurrency``
     requests are in flight. Slots that stand empty at the end of a turn do not count. USD per
@@ -285,4 +285,4 @@ REQUEST_TIME: Final = Total(name="RequestTime", unit="Seconds", value=request_ti
 SERVED_TOKENS: Final = Total(name="ServedTokens", unit="Count", value=served_tokens)
 
 TOTALS: Final = (REQUEST_TIME, SERVED_TOKENS)
-"""What requests come to together: throughput and cost are made of these."""
+"""Totals over requests: throughput and cost are made of these."""

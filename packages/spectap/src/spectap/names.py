@@ -19,7 +19,7 @@ class Engine(StrEnum):
 
 
 def name_prefix(model: str) -> str:
-    """What the names of a model's services begin with: ``qwen`` for ``Qwen/Qwen3-32B``.
+    """The prefix of the names of a model's services: ``qwen`` for ``Qwen/Qwen3-32B``.
 
     The leading letters of its name in lower case, 16 at most; ``model`` where there are none.
     """
@@ -56,7 +56,7 @@ CONTROL: Final = -1
 LAUNCH: Final = -2
 """The round of a line of ``progress.jsonl`` on a launch of the servers, which is its attempt."""
 MEASURE: Final = "measure"
-"""What the experiment of ``spectap measure`` is called."""
+"""The experiment's name in runs of ``spectap measure``."""
 
 # A run's folder.
 CONFIG: Final = "config.json"
@@ -68,7 +68,7 @@ ANSWERS: Final = "answers.jsonl"
 SUMMARY: Final = "summary.json"
 REPORT: Final = "report.html"
 QUALITY: Final = "quality"
-"""What lm-eval found of each variant; in the bucket, the folder of all its runs."""
+"""Results of lm-eval for each variant; in the bucket, the folder of all its runs."""
 EVALUATION: Final = "evaluation.json"
 """In the folder above: which of lm-eval's runs that is."""
 
@@ -85,14 +85,14 @@ MERGED: Final = "merged.json"
 INFERENCE_DEMO: Final = "inference_demo.json"
 """The report that inference_demo's own ``--benchmark`` writes, as it writes it."""
 INFERENCE_DEMO_LOG: Final = "inference_demo.log"
-"""What it printed."""
+"""The output of inference_demo."""
 INFERENCE_DEMOS: Final = "inference_demo"
 """In a run's folder: both of each variant, named after the variant."""
 
 RESULTS_PREFIX: Final = "results/"
 
 RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""What a run may be called. Any other name is refused, be it a person's, a folder's or a bucket's:
+"""The names that a run may have. Any other is refused, be it a person's, a folder's or a bucket's:
 whoever may write to a bucket names its keys."""
 
 

@@ -21,5 +21,5 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same of a text that may have several lines."""
+    """Makes a text that may have several lines printable."""
     return "\n".join(map(printable, text.split("\n")))

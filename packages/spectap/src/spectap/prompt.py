@@ -28,7 +28,7 @@ _LONGEST_VALUE: Final = 80
 
 
 class Form(StrEnum):
-    """What an answer must be, where that can be checked."""
+    """A form that answers must have and that can be checked."""
 
     TOOL_CALL = "tool call"
     JSON = "JSON"
@@ -73,9 +73,9 @@ class LeftOut:
 
     name: str
     tokens: int
-    """Of the prompt and its longest answer together; 0 where it was refused."""
+    """Tokens of the prompt and its longest answer together; 0 where it was refused."""
     most: int
-    """What the services take; 0 where it was refused."""
+    """The most tokens that the services take; 0 where it was refused."""
     reason: str = ""
     """Why a service refuses it, in the service's words; empty where it is too long."""
 

@@ -1,4 +1,4 @@
-"""What others have published: figures that stand beside a run's own, and that decide nothing."""
+"""Published figures, which stand beside a run's own and decide nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class Figure(StrEnum):
-    """What can be published of a variant. A speed-up is over the baseline that it has here."""
+    """A figure that can be published. A speed-up is over the baseline that the variant has here."""
 
     TOKENS_PER_SECOND = "tokens-per-second"
     TPOT = "tpot-ms"

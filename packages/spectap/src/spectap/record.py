@@ -9,7 +9,7 @@ CANCELLED: Final = "cancelled by the client"
 """The error of a request that its client gave up, as an interrupted load does."""
 
 STALLED: Final = "stalled"
-"""What the error begins with of a request whose server sent nothing for too long."""
+"""The begin of the error of a request whose server sent nothing for too long."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Record:
     status: int | None
     """The HTTP status; null where no answer came."""
     error: str | None
-    """What went wrong; null where the answer came whole."""
+    """The error; null where the answer came whole."""
     prompt_tokens: int | None
     """Tokens of the prompt, by the server's usage; null where it gave none."""
     output_tokens: int | None

@@ -62,7 +62,7 @@ class Merged:
     missing: Mapping[str, str]
     """Why each of the others is not, to stand after "because"."""
     notes: tuple[str, ...] = ()
-    """What to know of those that are in it, in sentences."""
+    """Caveats of the variants that are in it, a sentence each."""
 
     @property
     def sentences(self) -> Iterator[str]:
@@ -76,7 +76,7 @@ _MERGED: Final = TypeAdapter(Merged)
 
 
 def read_merged(folder: Path) -> Merged | None:
-    """What a run is merged of; None for a run that is not merged. Raises JournalError."""
+    """The parts of a merged run; None for another run. Raises JournalError."""
     path = folder / MERGED
     try:
         return _MERGED.validate_json(path.read_bytes()) if path.exists() else None

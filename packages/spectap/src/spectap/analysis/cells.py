@@ -1,4 +1,4 @@
-"""What one cell shows by itself: figures, goodput, and whether its load was what it says."""
+"""One cell by itself: figures, goodput, and whether its load was what it says."""
 
 import math
 from collections import Counter

@@ -52,16 +52,16 @@ class Run(NamedTuple):
 
 
 class Figure(Enum):
-    """What is compared of a cell."""
+    """A figure of a cell that is compared."""
 
     TOKENS_PER_STEP = "tokens per step"
     SPEED_UP = "speed-up"
-    """Of whole requests, over the baseline of the same run."""
+    """Speed of whole requests, over the baseline of the same run."""
     TIME_PER_OUTPUT_TOKEN = "time per output token"
     """Decoding, in seconds: the median of a typical round; so is the next."""
     TTFT = "time to first token"
     TOKENS_PER_SECOND = "tokens per second"
-    """Of all requests together."""
+    """Tokens of all requests together."""
 
     @property
     def judged(self) -> bool:
@@ -118,13 +118,13 @@ class Changes:
     old: str
     new: str
     launch_error: float | None
-    """What stands for the differences between launches; None where both sides show them."""
+    """The assumed difference between launches; None where both sides show it."""
     cells: tuple[CellChange, ...]
     shares: tuple[ShareChange, ...]
     settings: tuple[Difference, ...]
-    """What both runs were told differently."""
+    """Settings in which the runs differ."""
     incomparable: tuple[Difference, ...]
-    """Those of the settings by which the two measured different things: nothing is judged then."""
+    """Settings that make the two measure different things: nothing is judged then."""
     notes: tuple[str, ...]
     threshold: float | None
     gaps: tuple[str, ...]
@@ -153,7 +153,7 @@ def compare(
     threshold: float | None = None,
     launch_error: float = LAUNCH_ERROR,
 ) -> Changes:
-    """What changed from the old runs to the new ones, by the names of variants, cases and loads.
+    """Compares the old runs with the new ones, by the names of variants, cases and loads.
 
     ``threshold`` makes it a gate, which fails where tokens per step or a speed-up is surely less
     than that part of what it was, and where one of the old runs cannot be judged in the new ones.
@@ -311,7 +311,7 @@ def _changes(
 
 
 def _gaps(old: _Side, new: _Side) -> Iterator[str]:
-    """What a gate cannot see, a line each."""
+    """Figures that a gate cannot see, a line each."""
     guarded: dict[CellKey, list[Figure]] = {}
     for key, figure in old.estimates:
         if figure.judged:

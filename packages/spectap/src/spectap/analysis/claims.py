@@ -65,7 +65,7 @@ def claim(
     rounds: int,
     unit: str = "round",
 ) -> Claim:
-    """What an estimate of how much better a cell is comes to.
+    """Judges an estimate of how much better a cell is.
 
     ``alpha`` is that of the interval. ``decided``: whether the difference holds among all claims of
     the ``family``. ``rounds``: those it rests on, which are launches where these are the ``unit``.

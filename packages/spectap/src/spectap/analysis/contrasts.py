@@ -27,12 +27,12 @@ Total = Callable[[Iterable[Record]], float]
 
 
 class Question(Enum):
-    """What a user decides by."""
+    """A question that a user decides by."""
 
     SPEED = "speed"
-    """Of one request, from its sending to its end: output tokens by end-to-end latency."""
+    """Speed of one request, from its sending to its end: output tokens by end-to-end latency."""
     COST = "cost"
-    """Of all requests together: tokens or answers a second, and so money for each."""
+    """All requests together: tokens or answers a second, and so money for each."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Contrast:
     """Tokens a second of all requests together. None in an open loop, which has no such question.
     """
     answered: Estimate | None
-    """The same of answers a second, where their lengths make it another question: what an answer
+    """Answers a second, where their lengths make it another question: what an answer
     costs. None where tokens a second answer it, too."""
     lengths: Estimate | None
     """Mean output tokens of an answer; above 1 where those of the cell are longer."""
     rounds: int
-    """That both sides have; too few for an interval where units are blocks of time."""
+    """Rounds that both sides have; too few for an interval where units are blocks of time."""
 
     def mapped(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
-        """The same with each ratio of times ``changed``."""
+        """A copy with each ratio of times ``changed``."""
         ratios: dict[str, Any] = {
             name: value and changed(value)
             for name, value in vars(self).items()
@@ -75,7 +75,7 @@ class Contrast:
 
 
 def questions(point: LoadPoint | None) -> tuple[Question, ...]:
-    """What there is to answer at a load point: cost in closed loops alone, which fill a node."""
+    """Questions at a load point: cost in closed loops alone, which fill a node."""
     return (Question.SPEED,) if point and point.open else tuple(Question)
 
 
@@ -231,7 +231,7 @@ def names_prompts(*sides: Sequence[Record]) -> bool:
 
 
 def sendings(*sides: Sequence[Record]) -> dict[Sending, Unit]:
-    """What each side did with a prompt in a round, where all of them were asked it there."""
+    """Requests of each side for a prompt in a round, where all sides were asked it there."""
     units: dict[Sending, Unit] = {}
     for round_, unit in grouping.rounds(*sides).items():
         by_prompt = [defaultdict[str, list[Record]](list) for _ in unit]
@@ -268,7 +268,7 @@ def mean_over_prompts(ratios: Mapping[Sending, float], *, planned: bool = True) 
 
 
 def _beyond_rounds(pulls: Mapping[Sending, float]) -> float:
-    """What prompts that come in several rounds add to the variance of a figure over rounds.
+    """Variance that prompts of several rounds add to that of a figure over rounds.
 
     ``pulls`` is by how much each sending pulls the figure off where it is. Other rounds with the
     same prompts do not show how other prompts would differ; other prompts in other rounds do.

@@ -27,7 +27,7 @@ _CHECKS: Final = {
     Form.CODE: "programs",
     None: ENDS,
 }
-"""Of each form; None: of all answers, whether they have one or not."""
+"""The check of each form; None: of all answers, whether they have one or not."""
 
 _Right = Mapping[str, Sequence[bool]]
 """Whether each answer is right, by prompt."""

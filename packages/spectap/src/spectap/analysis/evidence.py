@@ -1,4 +1,4 @@
-"""What was to be measured, what was, and what is compared: whatever judges a run starts here."""
+"""A run's plan, its records by cell, and its comparisons: whatever judges a run starts here."""
 
 import math
 from collections import defaultdict
@@ -22,12 +22,12 @@ from spectap.names import CONTROL, WARM_UP
 from spectap.record import Record
 
 _SHARED: Final = 0.5
-"""Of the shorter recording: in strict turns of two each, two thirds are time of both sides."""
+"""The least part of the shorter recording that must overlap: in strict turns, two thirds do."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a test case is."""
+    """The kind of a test case."""
 
     structure: str = ""
     headline: bool = False
@@ -37,7 +37,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was to be measured, as far as it is known."""
+    """Cells that were to be measured, as far as they are known, and how they are judged."""
 
     cases: Mapping[str, Kind]
     points: Mapping[str, LoadPoint | None]
@@ -60,7 +60,7 @@ class Plan:
 
     @property
     def unit(self) -> str:
-        """What intervals are made of."""
+        """The unit that intervals are made of."""
         return "launch" if self.launches > 1 else "round"
 
     @property
@@ -108,7 +108,7 @@ class Unsteadiness:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was to be measured, and what was."""
+    """A plan with the records, cells and contrasts of a run."""
 
     plan: Plan
     records: Sequence[Record]
@@ -116,14 +116,14 @@ class Evidence:
     cells: Mapping[CellKey, Cell]
     """Without their comparisons."""
     contrasts: Mapping[CellKey, Contrast]
-    """Of each compared cell that something can be said of."""
+    """The contrast of each compared cell that something can be said of."""
     obstacles: Mapping[CellKey, Verdict]
     """Why nothing can be said of the others."""
     billed: Cells
-    """What each cell's time and tokens together are of: attempts that failed by themselves and were
+    """Requests behind a cell's total time and tokens: attempts that failed by themselves and were
     measured again, too."""
     unsteadiness: Unsteadiness | None
-    """Of a run whose variants were measured one after another, and whose controls show it."""
+    """The change between variants that were measured one after another, by their controls."""
 
     def sides(
         self, key: CellKey, baseline: str, *, billed: bool = False
@@ -282,7 +282,7 @@ def _attempt(record: Record, plan: Plan) -> tuple[int, str, int, CasePoint, str]
 
 
 def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:
-    """What the controls among ``records`` show; None where no variant has them at both ends.
+    """The changes that controls among ``records`` show; None where no variant has both.
 
     Variants that are measured one after another each begin and end with the same short load, a
     control. A step of it takes as long as the devices take, however many drafts are accepted, so

@@ -36,11 +36,11 @@ class CellKey(NamedTuple):
 
     @property
     def point(self) -> CasePoint:
-        """What it shares with the other variants."""
+        """The test case and load point, which it shares with the other variants."""
         return self.case, self.load
 
     def for_variant(self, variant: str) -> CellKey:
-        """The same test case and load point under another variant."""
+        """The cell of another variant at this test case and load point."""
         return self._replace(variant=variant)
 
 
@@ -81,7 +81,7 @@ def recorded_points(records: Iterable[Record]) -> dict[str, LoadPoint | None]:
 
 
 Unit = tuple[Sequence[Record], ...]
-"""What each side did in one round, launch or block."""
+"""The records of each side in one round, launch or block."""
 
 
 def unit_of(record: Record) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""What was measured of each figure that others have published."""
+"""Measured counterparts of the figures that others have published."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,7 +16,7 @@ from spectap.record import Record
 def reproductions(
     publications: Iterable[Publication], summary: Summary, evidence: Evidence
 ) -> Iterator[Reproduction]:
-    """What was measured of each publication."""
+    """Measures the figures of each publication."""
     cells = [cell for case in summary.cases for cell in case.cells]
     by_key = {CellKey(c.test_case, c.load.name, c.variant): c for c in cells if c.load}
     for publication in publications:

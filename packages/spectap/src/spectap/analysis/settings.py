@@ -38,7 +38,7 @@ def differences(old: Config, new: Config) -> Iterator[Difference]:
 
 
 def incomparable(old: Config, new: Config) -> Iterator[Difference]:
-    """What makes the figures of two runs those of different things: lengths, loads, test cases."""
+    """Differences by which two runs measure different things: lengths, loads, test cases."""
 
     def sent(case: TestCase) -> dict[str, Any]:
         source = _content(case.prompts) or {}

@@ -31,7 +31,7 @@ def looks(rounds: Rounds) -> tuple[int, ...]:
 
 
 def alpha(load: Load | None) -> float:
-    """What one look may spend: the level of every interval and test. Without a load: all of it."""
+    """The alpha that one look may spend, for every interval and test. Without a load: all of it."""
     return ALPHA / len(looks(load.rounds)) if load else ALPHA
 
 

@@ -1,4 +1,4 @@
-"""What a ledger says: cells, comparisons, verdicts and what to know before believing them."""
+"""Summarises a ledger: cells, comparisons and verdicts."""
 
 import math
 import statistics
@@ -54,7 +54,7 @@ def summarise(
 
 
 def summarise_ledgers(records: Iterable[Record]) -> Summary:
-    """What ledgers say that no configuration belongs to.
+    """Summarises ledgers that no configuration belongs to.
 
     Variants, cases and loads are those that the records name, in the order of their first request.
     The first variant is the baseline of all others. Costs are None.

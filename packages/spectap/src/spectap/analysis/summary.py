@@ -36,14 +36,14 @@ class Steps:
     """Tokens in each decoding step after the first chunk."""
 
     mean: float
-    """Of all requests: tokens after first chunks by chunks after the first."""
+    """The mean over all requests: tokens after first chunks by chunks after the first."""
     interval: Interval | None
     histogram: tuple[tuple[int, int], ...]
     """Pairs of (tokens, number of steps)."""
 
 
 class Answer(Enum):
-    """What can be said to one question. ``summary.json`` has the value."""
+    """The answer to one question. ``summary.json`` has the value."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -66,11 +66,11 @@ class Claim:
     more_rounds: int | None
     """How many that takes; None for none, and where no number is enough."""
     unit: str = "round"
-    """What they are: rounds, or launches of the servers."""
+    """The unit: rounds, or launches of the servers."""
 
 
 class Finding(Enum):
-    """What can be said of a variant's speed, or why nothing can."""
+    """The finding on a variant's speed, or why there is none."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -90,7 +90,7 @@ class Finding(Enum):
 
 
 class Action(Enum):
-    """What to do about a difference."""
+    """An action that a difference calls for."""
 
     KEEP = "keep it on"
     KEEP_FOR_SPEED = "keep it on where speed counts more"
@@ -102,13 +102,13 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is found of a cell and its baseline's, and what to do about it."""
+    """The finding on a cell against its baseline's, and the action it calls for."""
 
     finding: Finding
     action: Action | None = None
     """None where nothing is decided, and in a rehearsal."""
     rounds: int | None = None
-    """Those that both sides have, where they are too few."""
+    """Rounds that both sides have, where they are too few."""
     shared: float | None = None
     """The part of the shorter recording that overlaps, where they are of different times."""
 
@@ -125,16 +125,16 @@ class Comparison:
     """By request speed: output tokens of one request by its end-to-end latency. None, like
     ``cost``, where there is no verdict."""
     cost: Claim | None
-    """Of a token; of an answer where ``by_tokens`` is not None."""
+    """The claim on a token's cost; on an answer's where ``by_tokens`` is not None."""
     verdict: Verdict
     lengths: Interval | None = None
     """Mean output tokens of an answer, above 1 where those of the cell are longer."""
     by_tokens: Interval | None = None
-    """What a token costs where ``cost`` is that of an answer, because lengths may differ."""
+    """The cost of a token where ``cost`` is that of an answer, because lengths may differ."""
 
     @property
     def speedup(self) -> Interval | None:
-        """What the verdict on speed rests on."""
+        """The interval that the verdict on speed rests on."""
         return self.speed.interval if self.speed else None
 
 
@@ -174,9 +174,9 @@ class Cell:
     expected: int | None
     missing: int
     measures: Mapping[str, Percentiles]
-    """Of each metric of the catalogue that has values, by its name and in its unit."""
+    """Percentiles of each metric that has values, by its name and in its unit."""
     tokens_per_second: float | None
-    """Of all requests together, while as many are in flight as the load has."""
+    """The speed of all requests together, while as many are in flight as the load has."""
     tokens_per_second_interval: Interval | None
     usd_per_million_output_tokens: float | None
     """None in an open loop, and where the cell is not complete."""
@@ -243,7 +243,7 @@ class Ladder:
     """Whether its loads are requests a second; otherwise they are requests at once."""
     loads: tuple[LoadPoint, ...]
     judged: tuple[LoadPoint, ...]
-    """Those of them that have an estimate; the others have no verdict."""
+    """Loads that have an estimate; the others have no verdict."""
     speed: Crossover
     cost: Crossover
 
@@ -257,13 +257,13 @@ class Correctness:
     baseline: str
     check: str
     prompts: int
-    """That both sides answered, and whose answers could be checked."""
+    """Prompts that both sides answered, and whose answers could be checked."""
     rate: float
     rate_interval: tuple[float, float]
     baseline_rate: float
     baseline_interval: tuple[float, float]
     difference: float
-    """Of the rates, the variant's less the baseline's: below 0 it is worse."""
+    """The variant's rate less the baseline's: below 0 it is worse."""
     difference_interval: tuple[float, float]
     worse: bool
     """Whether it is worse by more than chance, among all checks of the report."""
@@ -282,7 +282,7 @@ class Correctness:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was published, and what was measured of it; nothing else is derived from it."""
+    """A publication and what was measured of it; nothing else is derived from it."""
 
     publication: Publication
     measured: tuple[Interval | None, ...]
@@ -365,7 +365,7 @@ class Window:
     draft: str | None
     window: int | None
     speed: Interval
-    """Of one request, over its baseline's; 1 for a baseline."""
+    """The speed of one request, over its baseline's; 1 for a baseline."""
     tokens_per_step: float | None
     near: bool
     """Whether it is, or may be, within 2 % of the best."""
@@ -406,7 +406,7 @@ class Summary:
 
     published: tuple[Reproduction, ...] = ()
     windows: tuple[Windows, ...] = ()
-    """Of each class at each load where more than one window was measured."""
+    """One for each class at each load where more than one window was measured."""
     matched: tuple[Matched, ...] = ()
     drift: float | None = None
     """How much variants that were measured one after another changed meanwhile, by their control
@@ -435,7 +435,7 @@ class Summary:
 
     @property
     def subject(self) -> str:
-        """What is compared: ``k3, k7 against Base``; a variant alone by its name."""
+        """The variants compared: ``k3, k7 against Base``; a variant alone by its name."""
         pairs = {c.variant: each.baseline for case in self.cases for c, each in case.compared}
         return "; ".join(
             f"{', '.join(name for name in pairs if pairs[name] == baseline)} against {baseline}"
@@ -443,7 +443,7 @@ class Summary:
         ) or ", ".join(self.variants)
 
     def to_json(self) -> str:
-        """What ``summary.json`` holds: the fields by their names, findings by their values."""
+        """The content of ``summary.json``: fields by their names, findings by their values."""
 
         def plain(value: BaseModel | Enum) -> Any:
             return value.model_dump() if isinstance(value, BaseModel) else value.value

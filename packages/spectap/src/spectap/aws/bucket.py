@@ -1,4 +1,4 @@
-"""What a run keeps in S3 and brings from there: its folder, lm-eval's results, prompt files."""
+"""Keeps a run in S3 and brings it from there: its folder, lm-eval's results, prompt files."""
 
 import hashlib
 import mimetypes
@@ -146,7 +146,7 @@ class Bucket:
         return evaluation
 
     def _objects(self, prefix: str) -> Mapping[str, Mapping[str, Any]]:
-        """What S3 says of each object below the prefix, by key."""
+        """S3's metadata of each object below the prefix, by key."""
 
         paginator = self._s3.client.get_paginator("list_objects_v2")
 
@@ -190,7 +190,7 @@ def _get(service: Service, bucket: str, key: str) -> bytes:
 
 
 def _read(path: Path) -> bytes | None:
-    """What the file contains; None for a folder, or for a file that is gone."""
+    """The content of a file; None for a folder, or for a file that is gone."""
     try:
         return path.read_bytes()
     except (IsADirectoryError, FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What a command is, and the types of its arguments. Each refusal is one line."""
+"""A command, and the types of its arguments. Each refusal is one line."""
 
 import argparse
 import math

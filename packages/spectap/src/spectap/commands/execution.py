@@ -50,7 +50,7 @@ class Pause:
 
 
 class Measured(NamedTuple):
-    """What came of measuring."""
+    """The outcome of measuring."""
 
     run: Run
     failed: list[str]
@@ -60,7 +60,7 @@ class Measured(NamedTuple):
     shipper: Shipper | None
     """None where results stay on this machine."""
     request: str | None = None
-    """What somebody is asked to do before the run can go on."""
+    """The request to a person who must act before the run can go on."""
 
 
 def run_folder(results: str) -> Path:
@@ -162,7 +162,7 @@ def measure(
 
 
 async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signals | None]:
-    """What failed, and the signal that ended the run, if one did."""
+    """Waits for the run: the failures, and the signal that ended it, if one did."""
     received: list[signal.Signals] = []
     task = asyncio.ensure_future(run.execute())
 

@@ -317,7 +317,7 @@ def _test_cases(arguments: argparse.Namespace) -> tuple[tuple[TestCase, ...], in
 
 
 def _objectives(arguments: argparse.Namespace) -> Objectives | None:
-    """What was promised; None if nothing was. Raises ConfigError."""
+    """The promised objectives; None if there are none. Raises ConfigError."""
     limits = {objective: getattr(arguments, objective) for objective in _OBJECTIVES}
     try:
         return Objectives(**limits) if any(limits.values()) else None

@@ -1,1 +1,1 @@
-"""What is asked of a server besides the load: health, models, counters, greedy answers."""
+"""Requests to a server besides the load: health, models, counters, greedy answers."""

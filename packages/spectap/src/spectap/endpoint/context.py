@@ -31,7 +31,7 @@ class Counted(NamedTuple):
     """A prompt, counted by a server."""
 
     tokens: int
-    """Of the prompt, with what the chat template adds."""
+    """Tokens of the prompt, with those that the chat template adds."""
     most: int
     """Tokens of prompt and answer together that the server takes (``max_model_len``)."""
 

@@ -1,4 +1,4 @@
-"""What a server counts itself: vLLM's ``/metrics``, read before and after each load.
+"""A server's own counters: vLLM's ``/metrics``, read before and after each load.
 
 vLLM has two engines, V0 and V1, and ``vllm:generation_tokens_total`` means something else on each.
 Tokens and steps are read where both count them alike; ``crosscheck`` infers from the figures what
@@ -43,7 +43,7 @@ _IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 
 @dataclass(frozen=True)
 class Counters:
-    """What a server counted since its start, or between two; on Neuron, V0 counts no drafts."""
+    """A server's counts since its start, or between two; on Neuron, V0 counts no drafts."""
 
     generation_tokens: int
     """Tokens on V1. On V0 one for each sequence and step, prefills included, which are tokens
@@ -72,7 +72,7 @@ class Counters:
         return self.generation_tokens if self.finished_tokens is None else self.finished_tokens
 
     def since(self, before: Counters) -> Counters:
-        """What was counted after ``before``."""
+        """The counts after ``before``."""
         pairs = zip_longest(self.per_position, before.per_position, fillvalue=0)
         return Counters(
             generation_tokens=self.generation_tokens - before.generation_tokens,
@@ -93,7 +93,7 @@ def _since(count: int | None, before: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class Count:
-    """What one server counted while the ``requests`` of the ledger were its only ones."""
+    """The counts of a server while the ``requests`` of the ledger were its only ones."""
 
     case: str
     round: int
@@ -113,7 +113,7 @@ class Page(NamedTuple):
 
 
 def parse(text: str) -> Page | None:
-    """What a page of ``/metrics`` has; None where it is not vLLM's."""
+    """Parses a page of ``/metrics``; None where it is not vLLM's."""
     totals: dict[str, float] = {}
     positions: dict[int, float] = {}
     try:

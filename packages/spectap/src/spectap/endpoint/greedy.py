@@ -37,7 +37,7 @@ class Divergence:
     variant: str
     case: str
     unit: str
-    """What is compared: tokens, or words where a side does not say its tokens."""
+    """The unit compared: tokens, or words where a side does not say its tokens."""
     compared: int
     """Units of the longer answer."""
     first: int | None
@@ -92,7 +92,7 @@ def write(folder: Path, divergences: Sequence[Divergence]) -> None:
 
 
 def read(folder: Path) -> tuple[Divergence, ...]:
-    """What ``write`` has written; nothing if there is no such file. Raises JournalError."""
+    """Reads what ``write`` has written; nothing without such a file. Raises JournalError."""
     path = folder / DIVERGENCE
     if not path.exists():
         return ()

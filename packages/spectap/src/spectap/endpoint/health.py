@@ -90,7 +90,7 @@ async def wait(
 
 
 async def _state(session: aiohttp.ClientSession, name: str, endpoint: str) -> str:
-    """What keeps it from serving; "" when it serves. Raises EndpointError if it refuses."""
+    """The reason why it does not serve; "" when it serves. Raises EndpointError if it refuses."""
     url = f"{endpoint}/models"
     try:
         status = await _status(session, f"{root(endpoint)}/health")

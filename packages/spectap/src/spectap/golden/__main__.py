@@ -40,7 +40,7 @@ _OPTIONS: Final = (
 
 
 def _launch_again(launch: int) -> None:
-    """The same process, port and options: what a service's new pod is."""
+    """Replaces the process by one of the same port and options, as a service's new pod is."""
     again = [sys.executable, "-m", "spectap.golden", *sys.argv[1:], f"--launch={launch + 1}"]
     os.execv(sys.executable, again)
 

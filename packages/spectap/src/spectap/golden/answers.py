@@ -1,4 +1,4 @@
-"""What a golden endpoint is asked for, and what it answers: a call of a tool, JSON, code, or words.
+"""Requests to a golden endpoint and its answers: a call of a tool, JSON, code, or words.
 
 Equal prompts get equal answers, whichever variant is asked. An answer that has a form is complete
 and valid.
@@ -15,7 +15,7 @@ from spectap.golden import wire
 from spectap.prompt import Form
 
 CHARACTERS_PER_TOKEN: Final = 4
-"""As the built-in driver takes it."""
+"""The number that the built-in driver takes, too."""
 DEFAULT_MAX_TOKENS: Final = 16
 
 _FUNCTION: Final = re.compile(r"\bdef (\w+)\(")

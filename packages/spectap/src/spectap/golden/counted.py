@@ -1,4 +1,4 @@
-"""What a golden endpoint sent, and the ``/metrics`` page of either engine of vLLM for that.
+"""Counts of a golden endpoint, and the ``/metrics`` page of either engine of vLLM for them.
 
 It has the series that the benchmark reads, untyped, of histograms without buckets. Names, labels
 and what each counts are vLLM's: V0's at commit b6553be1b, 0.9.1 (``vllm/engine/metrics.py``, and
@@ -90,7 +90,7 @@ def page(
 
 
 def _accepted(request: Sent) -> list[int]:
-    """Of each step. An answer that is cut at its length does not take back what was accepted:
+    """Accepted drafts of each step. Cutting an answer at its length takes back none of them:
     ``vllm/v1/core/sched/scheduler.py`` counts first and cuts then."""
     counts = [tokens - 1 for _, tokens in request.chunks[1:]]
     if counts:

@@ -22,7 +22,7 @@ class Linear:
     """A cost, 1 for a single token."""
 
     slope: float
-    """What each further token adds."""
+    """The length that each further token adds."""
 
     def __call__(self, tokens: float) -> float:
         return 1 + self.slope * (tokens - 1)

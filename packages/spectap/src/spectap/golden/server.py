@@ -25,7 +25,7 @@ from spectap.golden.schedule import Decoding, Step
 from spectap.names import Engine
 
 MAX_MODEL_LEN: Final = 40_960
-"""Of Qwen3-32B, in tokens."""
+"""The context of Qwen3-32B, in tokens."""
 
 _TOKENS_OF_A_NAME: Final = 4
 
@@ -117,7 +117,7 @@ class GoldenEndpoint:
 
     @web.middleware
     async def _authenticated(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """As vLLM does, it asks for its key below ``/v1`` alone."""
+        """Asks for the key below ``/v1`` alone, as vLLM does."""
         authorization = request.headers.get("Authorization")
         if (
             self._api_key

@@ -19,7 +19,7 @@ def words(first: int, count: int) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """What stays the same in all parts of one answer."""
+    """The fields that all parts of one answer share."""
 
     id: str
     model: str

@@ -1,1 +1,1 @@
-"""What drives the endpoints: llmperf, or the built-in driver."""
+"""Load generators: llmperf, and the built-in driver."""

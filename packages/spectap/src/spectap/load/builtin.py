@@ -59,7 +59,7 @@ Result = TypeVar("Result")
 
 class _Finished(NamedTuple):
     fields: dict[str, Any]
-    """What llmperf writes of a request."""
+    """The fields that llmperf writes of a request."""
     answer: dict[str, Any] | None
     """None where it did not come whole."""
 

@@ -28,7 +28,7 @@ request to a silent server (180 s), and Ray's start and end."""
 
 @dataclass(frozen=True)
 class Driver:
-    """What makes the load: llmperf, or where ``installation`` is None the built-in driver.
+    """The load generator: llmperf, or where ``installation`` is None the built-in driver.
 
     Prompts that are sent as they are, rates and completions always need the built-in driver.
     """

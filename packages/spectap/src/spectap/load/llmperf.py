@@ -50,7 +50,7 @@ class Installation:
         return [self.python, str(folder / SCRIPT)]
 
     def environment(self, folder: Path, concurrency: int) -> dict[str, str]:
-        """What llmperf's processes, including Ray's, need besides the endpoint."""
+        """Variables that llmperf's processes, including Ray's, need besides the endpoint."""
         return {
             "PYTHONPATH": str(folder),
             "HF_HUB_OFFLINE": "1",
@@ -116,7 +116,7 @@ def latencies(folder: Path) -> list[float]:
 
 
 def driver(folder: Path) -> str:
-    """What made the load of one round, by its summary. Raises LoadError."""
+    """The load generator of one round, by its summary. Raises LoadError."""
     summary = _read(folder, "summary")
     if not isinstance(summary, dict):
         raise LoadError(f"{folder}: the summary is not an object")

@@ -50,7 +50,7 @@ class Request:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the tap records of it."""
+        """Headers by which the tap records the request."""
         values = {PROMPT_HEADER: self.prompt, CLASS_HEADER: self.prompt_class}
         return {header: quote(value) for header, value in values.items() if value}
 
@@ -186,7 +186,7 @@ class Reply:
         }
 
     def fields(self) -> dict[str, Any]:
-        """What llmperf writes of a request that has ended; times in seconds."""
+        """Fields that llmperf writes of a request that has ended; times in seconds."""
         code, text = self._error
         seconds = time.monotonic() - self._start if code is None else 0
         calls = "".join(call["name"] + call["arguments"] for call in self._calls.values())

@@ -1,1 +1,1 @@
-"""What a person looks at: the HTML page, the terminal's table, the figures."""
+"""Reports for people: the HTML page, the terminal's table, the figures."""

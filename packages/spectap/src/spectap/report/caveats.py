@@ -1,4 +1,4 @@
-"""What to know before believing a figure: gaps, failures, answers that do not compare."""
+"""Caveats of figures: gaps, failures, answers that do not compare."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -98,7 +98,7 @@ def of_run(config: Config, summary: Summary) -> Iterator[str]:
 
 
 def of_repetitions(summary: Summary) -> Iterator[str]:
-    """What is left out because its turn was measured again.
+    """Notes the requests that are left out because their turn was measured again.
 
     A turn is measured again when a request of it failed, so the figures have fewer failures than
     there were. Requests that an interruption cut off are none.
@@ -112,7 +112,7 @@ def of_repetitions(summary: Summary) -> Iterator[str]:
 
 
 def _on_matched(matched: Matched) -> str:
-    """What a variant gains over a baseline served as it is, which is by speculation."""
+    """Notes what a variant gains over a baseline served as it is, which is by speculation."""
     variant, baseline, without = matched.variant, matched.baseline, matched.without
     if matched.matched is None:
         explanation = (

@@ -81,7 +81,7 @@ def _table(
 
 
 def _answers(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
-    """What each compared cell is against its baseline; nothing for a baseline."""
+    """Ratios of each compared cell to its baseline; none for a baseline."""
     priced = phrases.priced(summary)
 
     def texts(cell: Cell) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ def _together(summary: Summary) -> Measure:
 
 
 def _ratios(cell: Cell) -> Iterator[str]:
-    """What a cell is compared with, and each ratio to it."""
+    """The baseline that a cell is compared with, and each ratio to it."""
     if comparison := cell.comparison:
         yield comparison.baseline
         for interval in (

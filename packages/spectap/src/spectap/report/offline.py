@@ -106,7 +106,7 @@ def read(folder: Path) -> tuple[View, Config]:
 
 
 def _notes(folder: Path, config: Config) -> Iterator[str]:
-    """What to know of a run of jobs before reading it."""
+    """Caveats of a run of jobs."""
     if config.stand_in:
         yield f"Nothing was measured here: it is {config.stand_in}."
     if (of_parts := read_merged(folder)) is not None:

@@ -139,7 +139,7 @@ def _figures(run: Results) -> _Drawings:
 
 
 def _over_loads(run: Results, case: Case) -> _Drawings:
-    """What is drawn of a test case that ran at several load points."""
+    """Draws a test case that ran at several load points."""
     summary = run.summary
     if case.compared:
         caption = (
@@ -169,7 +169,7 @@ def _over_loads(run: Results, case: Case) -> _Drawings:
 
 
 def _at(run: Results, point: LoadPoint) -> _Drawings:
-    """What is drawn of one load point."""
+    """Draws one load point."""
     if run.summary.compares:
         gains = at_load.paint_gains(run.summary)
         caption = "With 95 % intervals, on a logarithmic scale."

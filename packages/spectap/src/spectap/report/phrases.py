@@ -32,7 +32,7 @@ def speed(interval: Interval | None) -> Estimate:
 
 
 def cost(interval: Interval | None, *, priced: bool) -> Estimate:
-    """What a token or an answer costs against the baseline's: ``-66 %``, ``-68 to -64 %``.
+    """The cost of a token or an answer against the baseline's: ``-66 %``, ``-68 to -64 %``.
 
     ``interval``: how many times more of them a second all requests together get. Where no price is
     known, that is written.
@@ -55,7 +55,7 @@ def short_load(load: LoadPoint | None) -> str:
 
 
 def load_unit(loads: Sequence[LoadPoint]) -> str:
-    """What the load points of one kind count: ``at once`` or ``a second``."""
+    """The unit of the load points of one kind: ``at once`` or ``a second``."""
     return "a second" if loads[0].open else "at once"
 
 
@@ -83,13 +83,13 @@ def requests(load: Load) -> str:
 
 
 def load_mark(cell: Cell) -> str:
-    """What to know of a cell's load before its figures: ``queue``, ``lagged``, or nothing."""
+    """A mark on a cell's load: ``queue``, ``lagged``, or nothing."""
     marks = {"queue": cell.queued, "lagged": cell.lagging}
     return ", ".join(mark for mark, present in marks.items() if present)
 
 
 def objectives(objectives: Objectives) -> str:
-    """What was promised: ``p90 of TTFT within 800 ms, p90 of TPOT within 40 ms``."""
+    """Promises in words: ``p90 of TTFT within 800 ms, p90 of TPOT within 40 ms``."""
     limits = objective_limits(objectives)
     return ", ".join(f"p90 of {name} within {limit:g} ms" for name, limit in limits.items())
 

@@ -1,4 +1,4 @@
-"""What others have published beside what was measured: a table for each test case and load."""
+"""Published figures beside measured ones: a table for each test case and load."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -26,7 +26,7 @@ _COLUMNS: Final = (
 
 
 def explanation(summary: Summary) -> str:
-    """What stands below the tables."""
+    """The explanation below the tables."""
     return (_REHEARSAL if summary.rehearsal else "") + _EXPLANATION
 
 

@@ -1,4 +1,4 @@
-"""What the figures rest on: right answers, the servers' own counts, and where prompts come from."""
+"""Checks of a run: right answers, the servers' own counts, and where prompts come from."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,7 +21,7 @@ _PLAIN_SERVERS_DIFFER: Final = (
 
 
 def sentence(check: Correctness) -> str:
-    """What a check says: ``SD's programs are valid in 90 % (80-95) of 60 prompts, ...``."""
+    """A check in words: ``SD's programs are valid in 90 % (80-95) of 60 prompts, ...``."""
     source = f" Source: {check.evaluation}." if check.evaluation else ""
     if not check.prompts:
         return (
@@ -90,7 +90,7 @@ def correctness(summary: Summary) -> Table:
 
 
 def crosscheck(run: Results) -> Table:
-    """What ledger and server both counted, and how far the two are apart."""
+    """Counts of ledger and server, and how far the two are apart."""
     order = [(case.name, cell.variant) for case in run.summary.cases for cell in case.cells]
     checks = sorted(run.checks, key=lambda check: order.index((check.case, check.variant)))
     colours = palette.of(run.summary.variants)

@@ -41,10 +41,10 @@ class Results:
     folder: Path
     config: Config
     records: tuple[Record, ...]
-    """Of the last attempt at each cell in each round; each has the name of its load point."""
+    """Records of the last attempt at each cell in each round; each names its load point."""
     summary: Summary
     notes: tuple[str, ...]
-    """What to know before believing a figure, a sentence each."""
+    """Caveats, a sentence each."""
     checks: tuple[Check, ...]
     divergences: tuple[Divergence, ...]
     ledger: tuple[Record, ...]
@@ -65,7 +65,7 @@ class Results:
         return "llmperf"
 
     def at(self, point: LoadPoint) -> Results:
-        """What was found at one load point."""
+        """The results at one load point."""
         name = point.name
         summary = replace(
             self.summary,

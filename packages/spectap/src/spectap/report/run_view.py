@@ -96,7 +96,7 @@ def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
 
 
 def _remarks(run: Results) -> Iterator[str]:
-    """What a terminal says below its tables."""
+    """Remarks of a terminal below its tables."""
     yield from case_notes(run.summary)
     # The alarms say it of those that are worse.
     yield from _checks(run.summary, worse=False)

@@ -113,7 +113,7 @@ def _cost(together: Interval, unit: str, *, priced: bool) -> str:
 
 
 def _proof(claim: Claim) -> str:
-    """What an interval does not say itself: whether it is too little, or proves nothing."""
+    """Says what an interval does not: whether it is too little, or proves nothing."""
     within = f"{100 * MARGIN:.0f} %"
     if claim.answer is Answer.NEGLIGIBLE:
         return f", within {within}: too little to matter"

@@ -1,4 +1,4 @@
-"""What is concluded: the headline, the verdict on each comparison, and means by class.
+"""Conclusions: the headline, the verdict on each comparison, and means by class.
 
 Failures, queues, lagging loads and missing verdicts are in the headline itself: they decide what
 the figures are worth.
@@ -20,11 +20,11 @@ from spectap.report.view import Columns, Row, Table
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a variant: the claim of a comparison, the crossover of a ladder."""
+    """A question about a variant: the claim of a comparison, the crossover of a ladder."""
 
     field: str
     subject: str
-    """What stands before the answers: ``requests faster in 2 of 3 test cases``."""
+    """The subject of the answers: ``requests faster in 2 of 3 test cases``."""
     better: str
     worse: str
 
@@ -82,7 +82,7 @@ def headline(summary: Summary, config: Config | None = None) -> tuple[str, tuple
 
 
 def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
-    """What no interval covers, and what to set to cover it."""
+    """Names what no interval covers, and what to set to cover it."""
     if summary.launches == 1:
         cover = (
             " To cover it, measure a multiple of 3 rounds in 3 launches: benchmark.launches: 3, or "
@@ -156,7 +156,7 @@ def _leading(case: Case, variant: str) -> Ladder | None:
 
 
 def over_loads(ladder: Ladder, question: Question) -> str:
-    """What is true at which loads: ``faster up to concurrency 4 and slower from concurrency 8``."""
+    """The answer by load: ``faster up to concurrency 4 and slower from concurrency 8``."""
     crossover, points = getattr(ladder, question.field), {p.amount: p for p in ladder.judged}
     better, worse = crossover.better_up_to, crossover.worse_from
     if not crossover.proven:
@@ -174,7 +174,7 @@ def over_loads(ladder: Ladder, question: Question) -> str:
 
 
 def ladder_sentence(ladder: Ladder, summary: Summary) -> str:
-    """What is true of each question, and where both variants are equal."""
+    """The answer to each question, and where both variants are equal."""
     answers = []
     for question in (SPEED,) if ladder.open else (SPEED, _together(summary)):
         crossover = getattr(ladder, question.field)

@@ -1,4 +1,4 @@
-"""What a report says, before it has a form: the terminal and the page render the same view."""
+"""The content of a report, without a form: the terminal and the page render the same view."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class View:
 
     title: str
     lead: tuple[str, ...] = ()
-    """What was measured, how and when."""
+    """The measurement: how and when."""
     headline: str = ""
     findings: tuple[str, ...] = ()
     """Sentences that belong to the headline."""
@@ -70,7 +70,7 @@ class View:
     """The terminal's tables, each with the sentences below it."""
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    """What a terminal says of its figures after the notes."""
+    """Remarks of a terminal on its figures, after the notes."""
 
 
 def grouped(rows: Iterable[tuple[object, Row]]) -> tuple[tuple[Row, ...], ...]:

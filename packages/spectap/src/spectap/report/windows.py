@@ -53,7 +53,7 @@ def table(summary: Summary) -> Table:
 
 
 def sentences(summary: Summary) -> Iterator[str]:
-    """What the marks mean, and what to measure next; the latter not of a rehearsal."""
+    """Explains the marks, and says what to measure next; the latter not of a rehearsal."""
     yield _LEGEND
     if not summary.rehearsal:
         yield from dict.fromkeys(

@@ -73,11 +73,11 @@ class Observations:
         """Raises JournalError and OSError."""
         self._config = config
         self.counts = [*counters.read(folder / COUNTERS)]
-        """What each server counted in each turn."""
+        """Counts of each server in each turn."""
         self._counters, self._answers = Journal(folder / COUNTERS), Journal(folder / ANSWERS)
 
     async def scrape(self) -> dict[str, Counters]:
-        """What each server has counted since its start, where it counts."""
+        """Reads the counters of each server that counts."""
         scraped = await asyncio.gather(*map(counters.scrape, self._config.endpoints.values()))
         return {name: c for name, c in zip(self._config.names, scraped, strict=True) if c}
 

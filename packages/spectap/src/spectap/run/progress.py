@@ -1,4 +1,4 @@
-"""What a run shows of its progress, and what it says beforehand: requests, tokens and time."""
+"""Progress of a run, and its outlook beforehand: requests, tokens and time."""
 
 import json
 import sys

@@ -75,7 +75,7 @@ async def prepare(
 
 
 def read(folder: Path) -> tuple[UsedSet, ...]:
-    """What ``prepare`` noted in a run's folder; nothing without such a file. Raises RunError."""
+    """Reads what ``prepare`` noted in a run's folder; nothing without it. Raises RunError."""
     path = folder / PROMPTS
     try:
         return _NOTED.validate_json(path.read_bytes()) if path.exists() else ()

@@ -66,7 +66,7 @@ class Run:
         self._files, self._window = files, window
         self._relaunch = relaunch
         self.request: str | None = None
-        """What somebody is asked to do before the run can go on."""
+        """The request to a person who must act before the run can go on."""
         self._prompts: Mapping[str, Sequence[Prompt]] = {}
         self._shipper, self._patience = shipper, patience or Patience()
         self._not_serving: str | None = None

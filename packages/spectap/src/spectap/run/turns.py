@@ -36,7 +36,7 @@ class Turn(NamedTuple):
 
     @property
     def series(self) -> tuple[str, str]:
-        """What is measured in each round: the test case and the load point."""
+        """The test case and the load point, which are measured in each round."""
         return self.case, self.load
 
 

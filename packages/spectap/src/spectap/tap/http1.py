@@ -29,7 +29,7 @@ class Request:
     target: bytes
     """Path and query as they came, still percent-encoded."""
     headers: Headers
-    """Those that are meant for the server."""
+    """Headers that are meant for the server."""
     body: bytes
     reads_chunks: bool = True
     """Whether the client speaks HTTP/1.1."""

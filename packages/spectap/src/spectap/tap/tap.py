@@ -50,7 +50,7 @@ _PROMPT, _CLASS, _DUE, _BEYOND = _TAP_HEADERS = tuple(
 
 
 class Label(NamedTuple):
-    """What a request belongs to."""
+    """The turn that a request belongs to."""
 
     run: str
     variant: str

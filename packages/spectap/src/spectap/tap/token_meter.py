@@ -104,7 +104,7 @@ class Meter:
         return events
 
     def _read(self, event: bytes, at: float) -> bytes:
-        """What to pass on of the event."""
+        """Reads an event; returns the bytes to pass on."""
         data = event_data(event)
         if data is None:
             return event
@@ -178,7 +178,7 @@ def without_usage(event: bytes, null: bool) -> bytes:
 
 
 def message(body: Any) -> str:
-    """What an OpenAI-style error body says, or the body itself."""
+    """The message of an OpenAI-style error body, or the body itself."""
     error = body.get("error", body) if isinstance(body, dict) else body
     return str(error.get("message", error) if isinstance(error, dict) else error)
 

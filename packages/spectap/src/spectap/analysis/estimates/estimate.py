@@ -40,12 +40,12 @@ class Estimate:
     error: float
     units: int
     common: Component | None = None
-    """Of the error, what all units share: more of them do not make it smaller."""
+    """The part of the error that all units share: more of them do not make it smaller."""
     freedom: float | None = None
     """Degrees of freedom of the error; None: one less than there are units."""
 
     def widened(self, common: Component) -> Estimate:
-        """The same with an error that all its units share."""
+        """A copy with an error that all its units share."""
         error, freedom = _sum(Component(self.error, self.degrees), common)
         return replace(self, error=error, common=common, freedom=freedom)
 
@@ -147,7 +147,7 @@ def mean(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive values."""
+    """The geometric mean of positive values."""
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 

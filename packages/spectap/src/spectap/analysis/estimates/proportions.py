@@ -14,7 +14,7 @@ from scipy.special import bdtrc, betaincinv
 _Z: Final = statistics.NormalDist().inv_cdf(0.975)
 
 Bounds = tuple[float, float]
-"""Of a 95 % interval."""
+"""The ends of a 95 % interval."""
 
 
 def bounds(shares: Sequence[float]) -> Bounds:

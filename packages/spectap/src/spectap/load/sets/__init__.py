@@ -34,9 +34,9 @@ class KnownSet:
     """A set of prompts, in a package on PyPI."""
 
     name: str
-    """As experiment files have it."""
+    """The name in experiment files."""
     title: str
-    """As its authors have it."""
+    """The title that its authors use."""
     package: str
     licence: str
     """SPDX identifier of the prompts' licence."""
@@ -148,7 +148,7 @@ def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The same in JSON Schema, which has no ``optional`` beside what is required."""
+    """The parameters in JSON Schema, which has no ``optional`` beside what is required."""
     schema = {key: value for key, value in parameters.items() if key != "optional"}
     kind = schema.pop("type", "any")
     if kind != "any":

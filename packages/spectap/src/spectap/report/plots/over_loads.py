@@ -103,7 +103,7 @@ def paint_latency(summary: Summary, case: Case) -> Figure | None:
 
 
 def paint_pareto(summary: Summary, case: Case) -> Figure | None:
-    """What all requests get together against what one gets after its prefill: tokens a second.
+    """Tokens a second of all requests together against those of one after its prefill.
 
     A curve for each variant and kind of load; None where no cell has both.
     """
