@@ -130,7 +130,7 @@ def _test_case(experiment: Experiment, case: TestCase) -> config.TestCase:
     if case.is_line:
         return config.TestCase(**fields, prompts=None)
     prompts = config.PromptSource(
-        known=case.set,
+        set=case.set,
         file=case.file,
         digest=experiment.prompt_files[case.file].digest if case.file else None,
         classes=case.classes,

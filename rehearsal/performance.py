@@ -105,7 +105,7 @@ def prompts_of(experiment: Experiment, case: TestCase) -> tuple[Prompt, ...]:
         prompts = experiment.prompt_files[case.file].prompts
         return tuple(p for p in prompts if not case.classes or p.prompt_class in case.classes)
     try:
-        return sets.load(PromptSource(known=case.set, classes=case.classes), Path()).prompts
+        return sets.load(PromptSource(set=case.set, classes=case.classes), Path()).prompts
     except ConfigError as error:
         raise RehearsalError(str(error)) from None
 

@@ -8,7 +8,7 @@ from constructs import IConstruct
 
 OUTLIVES_ITS_STACK: Final = {
     "CKV_AWS_158": "CloudWatch Logs encrypts it. A key of ours would go with the stack, and leave "
-    "unreadable what stays; one that stayed could not be taken back, as it has no name."
+    "unreadable what stays. A retained key cannot be re-imported."
 }
 """Findings of log groups."""
 HANDLER: Final = {

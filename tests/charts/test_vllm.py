@@ -311,8 +311,8 @@ def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
     assert written["keep_answers"] is True
     cases = written["test_cases"]
     assert [{key: value for key, value in case["prompts"].items() if value} for case in cases] == [
-        {"known": "mt-bench", "classes": ["coding", "math"]},
-        {"known": "bfcl", "limit": 12},
+        {"set": "mt-bench", "classes": ["coding", "math"]},
+        {"set": "bfcl", "limit": 12},
     ]
 
 

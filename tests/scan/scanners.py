@@ -40,7 +40,7 @@ def line(record: Record) -> str:
 def kube_score(manifests: list[Path]) -> list[str]:
     """Everything that it calls critical or worth a warning.
 
-    A CPU limit is no finding: see ``charts.acknowledge.NO_CPU_LIMIT``. Its check is also that of
+    A CPU limit is no finding: see ``charts.pods``. Its check is also that of
     memory, so it is told by a flag and not by an annotation, which would leave out both.
     """
     result = _run(

@@ -47,7 +47,7 @@ class Endless:
         """The configuration of its runs."""
         point = {"concurrency": _SLOTS, "requests": self.prompts // self.rounds}
         load = samples.load(points=[point], rounds=self.rounds, mean_output_tokens=_LONGEST)
-        case = {"name": "case", "prompts": {"known": "simulated"}}
+        case = {"name": "case", "prompts": {"set": "simulated"}}
         return samples.config(load=load, test_cases=[case])
 
     def run(self, number: int) -> tuple[list[Record], list[CheckedAnswer]]:

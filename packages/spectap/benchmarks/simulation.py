@@ -143,7 +143,7 @@ def configuration(world: World) -> Config:
         experiment="simulated",
         load=samples.load(points=points, rounds=world.rounds, mean_output_tokens=world.tokens),
         test_cases=[
-            {"name": _case(number), "prompts": {"known": "simulated"}}
+            {"name": _case(number), "prompts": {"set": "simulated"}}
             if world.prompts
             else {"name": _case(number), "structure": "structured"}
             for number in range(world.cases)

@@ -159,7 +159,7 @@ class Sweep:
 
     def _case(self, name: str) -> dict[str, Any]:
         if self.prompts:
-            return {"name": name, "prompts": {"known": "simulated"}}
+            return {"name": name, "prompts": {"set": "simulated"}}
         return {"name": name, "structure": name if name in ("structured", "open-ended") else None}
 
     def _turn(

@@ -20,7 +20,7 @@ def write(folder: Path, contents: Any) -> Path:
 
 
 def test_what_is_dumped_is_read_back(tmp_path: Path) -> None:
-    mt_bench = {"known": "mt-bench", "classes": ["coding", "math"], "limit": 8}
+    mt_bench = {"set": "mt-bench", "classes": ["coding", "math"], "limit": 8}
     contents = samples.settings(test_cases=[CASE, {"name": "y", "prompts": mt_bench}])
     loaded = config.read(write(tmp_path, contents | {"model": "Größe 🎉"}))
     # A template keeps ASCII alone.

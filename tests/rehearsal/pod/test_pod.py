@@ -144,7 +144,7 @@ LADDER: Final[Points] = (
 
 def of_pod(points: Points = LADDER) -> Config:
     config = read(EARLIER_RUN / "config.json")
-    case = TestCase(name="set", prompts=PromptSource(known="humaneval", limit=40))
+    case = TestCase(name="set", prompts=PromptSource(set="humaneval", limit=40))
     load = {
         "points": tuple(
             LoadPoint.model_validate({kind: x, "requests": count}) for kind, x, count in points

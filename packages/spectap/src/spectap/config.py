@@ -84,7 +84,7 @@ class Variant(Model):
 class PromptSource(Model):
     """Where the prompts of a test case come from: a known set, or a file. Exactly one of them."""
 
-    known: Text | None = Field(
+    set: Text | None = Field(
         None, description="A set that spectap.load.sets knows, such as humaneval."
     )
     file: Text | None = Field(
@@ -100,14 +100,14 @@ class PromptSource(Model):
 
     @model_validator(mode="after")
     def _one_of_both(self) -> PromptSource:
-        if (self.known is None) == (self.file is None):
-            raise ValueError("needs either known or file")
+        if (self.set is None) == (self.file is None):
+            raise ValueError("needs either set or file")
         return self
 
     def __str__(self) -> str:
         some = f" ({', '.join(self.classes)})" if self.classes else ""
         most = f", {self.limit} of them" if self.limit else ""
-        return f"{self.known or self.file}{some}{most}"
+        return f"{self.set or self.file}{some}{most}"
 
 
 class TestCase(Model):

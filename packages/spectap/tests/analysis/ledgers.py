@@ -105,7 +105,7 @@ def _repeated() -> Ledger:
 
 def _prompts() -> Ledger:
     """Sets of prompts, whose names come again in each round."""
-    cases = [{"name": name, "prompts": {"known": "humaneval"}} for name in ("counting", "other")]
+    cases = [{"name": name, "prompts": {"set": "humaneval"}} for name in ("counting", "other")]
     config, records = loads(test_cases=cases)
     names = [r.request.rsplit("-", 1)[1] for r in records]
     return config, [dataclasses.replace(r, prompt=n) for r, n in zip(records, names, strict=True)]
@@ -114,7 +114,7 @@ def _prompts() -> Ledger:
 def _endless() -> Ledger:
     """SD's answers to one prompt in three run on, at a load with a price and at one without."""
     config, records = loads(
-        POINTS[:2], test_cases=[{"name": "counting", "prompts": {"known": "humaneval"}}]
+        POINTS[:2], test_cases=[{"name": "counting", "prompts": {"set": "humaneval"}}]
     )
     closed = [r for r in records if not r.load.startswith("rate")]
     named = [dataclasses.replace(r, prompt=r.request.rsplit("-", 1)[1]) for r in closed]

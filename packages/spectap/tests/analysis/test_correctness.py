@@ -18,7 +18,7 @@ from spectap.prompt import Form
 from tests import samples
 from tests.analysis import ledgers
 
-CASE = {"name": "tools", "prompts": {"known": "bfcl"}}
+CASE = {"name": "tools", "prompts": {"set": "bfcl"}}
 LOADS = ("concurrency-1", "concurrency-2")
 
 Valid = Callable[[int], bool | None]

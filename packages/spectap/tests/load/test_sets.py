@@ -35,7 +35,7 @@ PINS = dict(
 
 @functools.cache
 def load(name: str) -> LoadedSet:
-    return sets.load(PromptSource(known=name), Path())
+    return sets.load(PromptSource(set=name), Path())
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -74,7 +74,7 @@ def test_a_package_that_is_missing_is_named(
     monkeypatch.setattr(sets, "FOLDER", tmp_path)
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(ConfigError) as refused:
-        sets.load(PromptSource(known="bfcl"), Path())
+        sets.load(PromptSource(set="bfcl"), Path())
     assert str(refused.value) == (
         "bfcl: the package bfcl-eval is not installed: "
         f"pip install --no-deps --target {tmp_path} --requirement {PINS_FILE}"
@@ -92,8 +92,8 @@ def test_a_file_of_the_user_s(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (PromptSource(known="gsm8k"), f"gsm8k: is no known set of prompts: {', '.join(KNOWN)}"),
-        (PromptSource(known="mt-bench", classes=("maths",)), "mt-bench: has no class maths; its "),
+        (PromptSource(set="gsm8k"), f"gsm8k: is no known set of prompts: {', '.join(KNOWN)}"),
+        (PromptSource(set="mt-bench", classes=("maths",)), "mt-bench: has no class maths; its "),
         (PromptSource(file="mine.txt", digest="0" * 64), "mine.txt: was changed: its SHA-256 is "),
     ],
 )

@@ -304,7 +304,7 @@ def _test_cases(arguments: argparse.Namespace) -> tuple[tuple[TestCase, ...], in
         return cases.HEADLINES, 0
     if arguments.set is not None:
         folder = Path()
-        source = PromptSource(known=arguments.set)
+        source = PromptSource(set=arguments.set)
         case = TestCase(name=arguments.set, prompts=source, headline=True)
     else:
         folder = arguments.prompts.parent

@@ -214,7 +214,7 @@ def load(source: PromptSource, folder: Path) -> LoadedSet:
 
     A file's path is relative to ``folder``. Raises ConfigError, with a line for each problem.
     """
-    name = source.file or str(source.known)
+    name = source.file or str(source.set)
     if source.file is not None:
         path = folder / source.file
         content = prompt.read_content(path)
