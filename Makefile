@@ -267,7 +267,7 @@ $(READY_SCAN): tools/scanners/requirements.lock tools/scanners/go.mod tools/scan
 	@echo "Installing checkov, pip-audit, kube-score and gitleaks into .venv-scan, once: 0.5 GB, a minute or more"
 	@"$$PYTHON" -m venv --clear .venv-scan
 	@.venv-scan/bin/$(PIP_INSTALL) --no-deps --requirement tools/scanners/requirements.lock
-	@PATH="$$PATH:/usr/local/go/bin"; GOBIN="$(CURDIR)/.venv-scan/bin" go -C scanners install tool
+	@PATH="$$PATH:/usr/local/go/bin"; GOBIN="$(CURDIR)/.venv-scan/bin" go -C tools/scanners install tool
 	@touch $@
 
 $(READY_VLLM): tests/vllm/requirements.lock
