@@ -320,3 +320,16 @@ def test_what_cannot_be_compared_is_said_in_a_line(
         monkeypatch.setenv("REFUSE", refuse)
         assert diff.main(arguments) == 1
         assert capsys.readouterr().err == expected
+
+
+def test_each_side_reads_its_own_spectap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cdk = tmp_path / "bin" / "cdk"
+    cdk.parent.mkdir()
+    cdk.write_text('#!/bin/sh\nprintf %s "$PYTHONPATH" > seen\n')
+    cdk.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{cdk.parent}{os.pathsep}{os.environ['PATH']}")
+    for side in ("before", "after"):
+        (tmp_path / side).mkdir()
+        diff._synthesise(tmp_path / side, EXPERIMENT, tmp_path / "output")
+        seen = (tmp_path / side / "seen").read_text()
+        assert seen == str(tmp_path / side / "packages" / "spectap" / "src")

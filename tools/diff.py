@@ -34,7 +34,10 @@ LONGEST: Final = 60_000
 """Characters of a section in FILE: a comment on GitHub takes 65,536 in all."""
 MOST_LINES: Final = 12
 """Lines of standard error that are kept where a side does not synthesise."""
-_NO_CODE: Final = ("docs/", "tests/", "experiments/", "examples/")
+_NO_CODE: Final = (
+    *("docs/", "tests/", "experiments/", "examples/"),
+    *("packages/spectap/tests/", "packages/spectap/benchmarks/"),
+)
 """Folders that no template depends on, but for experiments' own files."""
 _EXPERIMENT: Final = re.compile(r"^(aws|benchmark|capacity|models|serving):", re.MULTILINE)
 """The mark of an experiment file, also of one that is refused, among other YAML."""
@@ -266,7 +269,11 @@ def _extract(commit: str, tree: Path) -> None:
 def _synthesise(tree: Path, file: str, output: Path) -> None:
     """Writes ``cdk.out`` below ``output``. Raises DiffError."""
     context = ("--context", f"experiment={file}", "--context", "account=none")
-    result = _cdk(*context, "--output", output / "cdk.out", "synth", "--quiet", cwd=tree)
+    # The environment has the working tree's spectap installed; each side reads its own.
+    spectap = {"PYTHONPATH": str(tree / "packages" / "spectap" / "src")}
+    result = _cdk(
+        *context, "--output", output / "cdk.out", "synth", "--quiet", cwd=tree, variables=spectap
+    )
     if result.returncode:
         # What the app printed, unless something ended it before it could.
         usual = "Subprocess exited with error 1"
@@ -337,16 +344,22 @@ def _git_diff(scratch: Path, name: str) -> str:
     ).stdout.strip("\n")
 
 
-def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Runs ``command`` without AWS credentials."""
+def _run(
+    *command: str | Path, cwd: Path = ROOT, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs ``command`` without AWS credentials, and with more ``variables``."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     quiet = {"AWS_EC2_METADATA_DISABLED": "true", "CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}
-    return subprocess.run(command, cwd=cwd, env=clean | quiet, capture_output=True, text=True)
+    environment = {**clean, **quiet, **(variables or {})}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
 
 
-def _cdk(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def _cdk(
+    *arguments: str | Path, cwd: Path = ROOT, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs the CDK CLI. Standard error holds what the app prints."""
-    return _run("cdk", "--no-lookups", "--no-notices", *arguments, cwd=cwd)
+    command = ("cdk", "--no-lookups", "--no-notices", *arguments)
+    return _run(*command, cwd=cwd, variables=variables)
 
 
 if __name__ == "__main__":
