@@ -112,11 +112,11 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
     No device claim: NxDI traces and shards on the CPU (docs/decisions/0004). So it runs on a CPU
     node; and on a Trainium node, where the waiting services may already hold all devices.
     """
-    experiment, runtime = variant.experiment, variant.runtime
+    experiment, runtime, config = variant.experiment, variant.runtime, variant.engine_config
     artifact = artifact_prefix(variant.artifact)
     places = paths(variant, artifact=f"{pods.SCRATCH_PATH}/artifact", scratch=pods.SCRATCH_PATH)
     steps = [_aws("check", "await-checkpoints.sh", artifact, *map(model_prefix, variant.models))]
-    if command := runtime.draft_command(variant, places):
+    if command := runtime.draft_command(config, places):
         # A draft that the runtime cannot compile as published. Its image has PyTorch.
         script, *arguments = command
         resources = pods.Resources(cpu=1, memory=16, memory_limit=64, disk=20, disk_limit=_DISK)
@@ -130,15 +130,15 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         size.compile_vcpus, size.compile_gib, 200, _DISK, size.compile_limit_gib
     )
     compiles: dict[str, Any] = {
-        "args": runtime.compile_command(variant, places),
-        "variables": {**runtime.compile_environment(variant, places), "HF_HUB_OFFLINE": "1"},
+        "args": runtime.compile_command(config, places),
+        "variables": {**runtime.compile_environment(config, places), "HF_HUB_OFFLINE": "1"},
     }
     steps.append(
         _neuron(variant, "compile", "/bin/bash", "compile.sh", resources=resources, **compiles)
     )
     on_cpus = experiment.compile_node is CompileNode.CPU
     nodes = (COMPILE_NODES, COMPILE_NODES) if on_cpus else (TRAINIUM_NODES, NEURON_TAINT)
-    parts = runtime.artifact_parts(variant)
+    parts = runtime.artifact_parts(config)
     return pods.pod(
         ServiceAccount.PREPARE,
         restart_policy="OnFailure",

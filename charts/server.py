@@ -52,12 +52,13 @@ def paths(variant: Variant, *, artifact: str = ARTIFACT_PATH, scratch: str = "/t
 
 def serve_command(variant: Variant) -> list[str]:
     """The command that serves ``variant``."""
-    return variant.runtime.serve_command(variant, paths(variant), VLLM_PORT)
+    return variant.runtime.serve_command(variant.engine_config, paths(variant), VLLM_PORT)
 
 
 def serve_environment(variant: Variant) -> dict[str, str]:
     """The environment of ``serve_command``."""
-    return {**variant.runtime.serve_environment(variant, paths(variant)), "HF_HUB_OFFLINE": "1"}
+    environment = variant.runtime.serve_environment(variant.engine_config, paths(variant))
+    return {**environment, "HF_HUB_OFFLINE": "1"}
 
 
 def serving_pod(

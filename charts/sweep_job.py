@@ -138,13 +138,13 @@ def run_id(experiment: Experiment) -> str:
 
 def generate_command(variant: Variant) -> list[str]:
     """The container that generates with a job's variant."""
-    return variant.runtime.generate_command(variant, paths(variant))
+    return variant.runtime.generate_command(variant.engine_config, paths(variant))
 
 
 def _program(variant: Variant) -> tuple[list[str], dict[str, str]]:
     if variant.experiment.sweep:
         return serve_command(variant), serve_environment(variant)
-    environment = variant.runtime.generate_environment(variant, paths(variant))
+    environment = variant.runtime.generate_environment(variant.engine_config, paths(variant))
     return generate_command(variant), {**environment, "HF_HUB_OFFLINE": "1"}
 
 

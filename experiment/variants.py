@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiment.known_models import Model
-from experiment.runtimes import RUNTIMES, Mode, ModeSupport, Runtime
+from experiment.runtimes import RUNTIMES, EngineConfig, Mode, ModeSupport, Runtime
 from experiment.schema import Experiment
 from experiment.speculation import Speculation
 
@@ -70,14 +70,6 @@ class Variant:
         return self.runtime.modes[self.mode] if self.mode else None
 
     @property
-    def speculation_mode(self) -> Mode:
-        """Its mode; of a baseline, that of the variants that are compared with it.
-
-        A baseline that runs as a job is measured as they are, so this decides how it is compiled.
-        """
-        return self.mode or self.experiment.speculations[0].mode
-
-    @property
     def window(self) -> int | None:
         return self.speculation.num_speculative_tokens if self.speculation else None
 
@@ -101,8 +93,30 @@ class Variant:
         return (target, draft) if draft else (target,)
 
     @property
+    def engine_config(self) -> EngineConfig:
+        serving, target = self.experiment.serving, self.experiment.models.target
+        architecture = target.resolved_architecture
+        return EngineConfig(
+            target=target.id,
+            family=architecture.family,
+            tool_parser=architecture.tool_parser if self.experiment.calls_tools else None,
+            platform=self.experiment.capacity.instance.platform,
+            tensor_parallel=serving.tensor_parallel,
+            logical_core_size=serving.logical_core_size,
+            batch=self.batch,
+            length=serving.length,
+            served_length=self.experiment.served_length,
+            answer_tokens=self.experiment.benchmark.mean_output_tokens,
+            mode=self.mode,
+            window=self.window,
+            has_draft=self.draft is not None,
+            modes=tuple(dict.fromkeys(each.mode for each in self.experiment.speculations)),
+            without=self.without,
+        )
+
+    @property
     def compile_flags(self) -> tuple[str, ...]:
-        return self.runtime.compile_flags(self)
+        return self.runtime.compile_flags(self.engine_config)
 
     @property
     def artifact(self) -> str:
@@ -123,7 +137,10 @@ class Variant:
                 "image": self.runtime.image,
                 "family": target.resolved_architecture.family,
                 # Beside them, so that the keys of all that needs no prepared draft stay the same.
-                "compile_flags": (*self.compile_flags, *self.runtime.draft_version(self)),
+                "compile_flags": (
+                    *self.compile_flags,
+                    *self.runtime.draft_version(self.engine_config),
+                ),
             }
         )
 

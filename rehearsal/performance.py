@@ -140,8 +140,7 @@ def by_text(experiment: Experiment) -> dict[str, float]:
 def decoding(variant: Variant, speed: float = 1) -> Decoding:
     """How the variant's endpoint decodes."""
     return Decoding(
-        window=variant.window or 1,
-        undrafted=variant.support.undrafted if variant.support else 1,
+        drafts=variant.drafts_per_step or 0,
         draft_cost=draft_of(variant).cost,
         token_seconds=TOKEN_SECONDS / COST(_ARTICLE_CONCURRENCY),
         speed=speed,
@@ -169,6 +168,6 @@ def description(experiment: Experiment) -> Iterator[str]:
                 for rate in [draft.acceptance(of_article_s)]
             )
             yield (
-                f"{variant.name}, window {schedule.window}: a draft takes {draft.cost:.1%} of a "
+                f"{variant.name}, window {variant.window}: a draft takes {draft.cost:.1%} of a "
                 f"pass; with {in_flight} in flight: {gains}"
             )

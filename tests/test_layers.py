@@ -5,6 +5,7 @@ import functools
 import subprocess
 import sys
 from collections.abc import Mapping
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final
 
@@ -74,6 +75,17 @@ def test_every_package_is_in_its_layer() -> None:
         if other in MAY_IMPORT and other != package and not is_allowed:
             wrong.append(f"{module} imports {imported}")
     assert wrong == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Neither for types alone. Raises CycleError, which names them."""
+    modules = _modules()
+    graph = {module: set[str]() for module in modules}
+    for module, name in _imports():
+        imported = name if name in modules else name.rpartition(".")[0]
+        if imported in modules and imported != module:
+            graph[module].add(imported)
+    TopologicalSorter(graph).prepare()
 
 
 def test_constructs_know_no_experiment_and_no_chart() -> None:

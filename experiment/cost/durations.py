@@ -116,7 +116,7 @@ def index_seconds(variant: Variant) -> float:
     if experiment.workload is not Workload.JOB:
         return START_SECONDS + _load_seconds(variant, UNCOUNTED_WAVES)
     # One answer after another, without a load generator.
-    medusa = variant.speculation_mode is Mode.MEDUSA
+    medusa = experiment.speculations[0].mode is Mode.MEDUSA
     tokens = experiment.benchmark.mean_output_tokens if medusa else experiment.serving.length
     return START_SECONDS + DEMO_ANSWERS * tokens * TOKEN_SECONDS
 

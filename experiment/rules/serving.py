@@ -221,7 +221,7 @@ def _cache_gib(variant: Variant, model: Architecture) -> float:
     serving = variant.experiment.serving
     heads = max(model.kv_heads, serving.tensor_parallel)
     per_token = 2 * model.layers * heads * model.head_dim * 2
-    return per_token * variant.runtime.cache_tokens(variant) / 2**30
+    return per_token * variant.runtime.cache_tokens(variant.engine_config) / 2**30
 
 
 def _length(experiment: Experiment) -> Refusals:

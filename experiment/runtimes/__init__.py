@@ -9,6 +9,7 @@ from typing import Final
 from experiment.known_models import Mode
 from experiment.runtimes import nxdi, vllm_neuron
 from experiment.runtimes.runtime import (
+    EngineConfig,
     ModeSupport,
     Paths,
     Preparation,
@@ -20,6 +21,7 @@ from spectap.names import Engine
 __all__ = [
     "RUNTIMES",
     "Engine",
+    "EngineConfig",
     "Mode",
     "ModeSupport",
     "Paths",

@@ -3,20 +3,15 @@
 Flags: neuronx-distributed-inference v0.6.10598, ``inference_demo.py``.
 """
 
-from __future__ import annotations
-
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from typing_extensions import override
 
-from experiment.runtimes.runtime import ModeSupport, Paths, Workload
-
-if TYPE_CHECKING:
-    from experiment.variants import Variant
+from experiment.runtimes.runtime import EngineConfig, ModeSupport, Paths, Workload
 
 PROGRAM: Final = "inference_demo"
 
@@ -76,7 +71,7 @@ class CompiledMode(ModeSupport):
     prepared_by: str | None = None
     """The script of ``PREPARATIONS`` that makes of a draft, as published, what NxDI takes."""
 
-    def shared_flags(self, variant: Variant) -> tuple[str, ...]:
+    def shared_flags(self, config: EngineConfig) -> tuple[str, ...]:
         """Flags that this mode and its baseline are both compiled with.
 
         NxDI writes them into ``neuron_config.json``, from which a service takes them. All variants
@@ -84,38 +79,38 @@ class CompiledMode(ModeSupport):
         defaults would differ between a baseline and a variant that speculates. Sharded checkpoints
         avoid NxDI's failure on tied embeddings ("Cannot copy out of meta tensor").
         """
-        serving, batch = variant.experiment.serving, str(variant.batch)
+        batch, length = str(config.batch), str(config.length)
         batches = ("--ctx-batch-size", "1", "--tkg-batch-size", batch, "--is-continuous-batching")
         sampling = ("--enable-bucketing", "--on-device-sampling", "--top-k", "1")
         is_served = self.workload is Workload.SERVICE
         return (
             *("--torch-dtype", "bfloat16"),
-            *("--tp-degree", str(serving.tensor_parallel)),
-            *("--logical-nc-config", str(serving.logical_core_size)),
+            *("--tp-degree", str(config.tensor_parallel)),
+            *("--logical-nc-config", str(config.logical_core_size)),
             *("--batch-size", batch, *(batches if is_served else ())),
-            *("--seq-len", str(serving.length), "--max-context-length", str(serving.length)),
+            *("--seq-len", length, "--max-context-length", length),
             *("--padding-side", "right", *(sampling if is_served else ())),
             "--save-sharded-checkpoint",
         )
 
     @abstractmethod
-    def own_flags(self, variant: Variant) -> tuple[str, ...]:
+    def own_flags(self, config: EngineConfig) -> tuple[str, ...]:
         """Flags that switch this mode on."""
 
-    def flags(self, variant: Variant) -> tuple[str, ...]:
-        """Everything that decides the graphs of ``variant``; paths do not."""
-        switch = self.own_flags(variant) if variant.mode else ()
-        return (*self.shared_flags(variant), *switch)
+    def flags(self, config: EngineConfig) -> tuple[str, ...]:
+        """Everything that decides the graphs; paths do not."""
+        switch = self.own_flags(config) if config.mode else ()
+        return (*self.shared_flags(config), *switch)
 
-    def further_flags(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+    def further_flags(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
         """Flags that decide no graph, or are paths."""
         return ()
 
-    def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
+    def draft_command(self, config: EngineConfig, paths: Paths) -> list[str]:
         """``prepared_by`` and its arguments; empty where the draft is compiled as it is."""
         return []
 
-    def compiled_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+    def compiled_folders(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
         draft = f"{paths.scratch}/draft" if self.prepared_by else paths.draft
         return (
             *("--model-path", paths.target),
@@ -123,7 +118,7 @@ class CompiledMode(ModeSupport):
             *("--compiled-model-path", paths.artifact),
         )
 
-    def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
+    def artifact_parts(self, config: EngineConfig) -> tuple[str, ...]:
         return ARTIFACT
 
 
@@ -137,10 +132,10 @@ class JobMode(CompiledMode):
 
     workload: Workload = Workload.JOB
 
-    def run_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        return self.compiled_folders(variant, paths)
+    def run_folders(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
+        return self.compiled_folders(config, paths)
 
-    def program(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+    def program(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
         return (PROGRAM,)
 
 
@@ -153,18 +148,18 @@ class VanillaMode(JobMode):
     """
 
     @override
-    def own_flags(self, variant: Variant) -> tuple[str, ...]:
-        return ("--speculation-length", str(variant.window))
+    def own_flags(self, config: EngineConfig) -> tuple[str, ...]:
+        return ("--speculation-length", str(config.window))
 
     @override
-    def compiled_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+    def compiled_folders(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
         # The draft's artifact has the same file names as the target's, so a folder of its own.
         draft = ("--compiled-draft-model-path", f"{paths.artifact}/draft") if paths.draft else ()
-        return (*super().compiled_folders(variant, paths), *draft)
+        return (*super().compiled_folders(config, paths), *draft)
 
     @override
-    def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
-        drafts = tuple(f"draft/{part}" for part in ARTIFACT) if variant.draft else ()
+    def artifact_parts(self, config: EngineConfig) -> tuple[str, ...]:
+        drafts = tuple(f"draft/{part}" for part in ARTIFACT) if config.has_draft else ()
         return (*ARTIFACT, *drafts)
 
 
@@ -187,50 +182,50 @@ class MedusaMode(JobMode):
         return medusa_nodes(window)
 
     @override
-    def shared_flags(self, variant: Variant) -> tuple[str, ...]:
+    def shared_flags(self, config: EngineConfig) -> tuple[str, ...]:
         # Medusa needs sampling on the device (``models/model_wrapper.py``).
-        return (*super().shared_flags(variant), "--on-device-sampling", "--top-k", "1")
+        return (*super().shared_flags(config), "--on-device-sampling", "--top-k", "1")
 
     @override
-    def own_flags(self, variant: Variant) -> tuple[str, ...]:
+    def own_flags(self, config: EngineConfig) -> tuple[str, ...]:
         """``--global-topk`` is how many candidates of each head the device hands out.
 
         ``benchmark_medusa.py`` sets ``TOPK`` of neuronx_distributed 2.26, ``medusa_utils.py``, to
         the same.
         """
-        heads = variant.window or 0
+        heads = config.window or 0
         return (
             *("--is-medusa", "--medusa-speculation-length", str(medusa_nodes(heads))),
             *("--num-medusa-heads", str(heads), "--global-topk", str(CANDIDATES)),
         )
 
     @override
-    def program(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+    def program(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
         # A script around it, since its benchmark fails in this mode.
-        return ("python3", f"{paths.scripts}/benchmark_medusa.py") if variant.mode else (PROGRAM,)
+        return ("python3", f"{paths.scripts}/benchmark_medusa.py") if config.mode else (PROGRAM,)
 
     @override
-    def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
+    def draft_command(self, config: EngineConfig, paths: Paths) -> list[str]:
         """Puts the heads beside the target, where NxDI reads them."""
         if paths.draft is None:
             return []
-        return ["prepare_medusa.py", paths.draft, paths.target, str(variant.window)]
+        return ["prepare_medusa.py", paths.draft, paths.target, str(config.window)]
 
     @override
-    def compiled_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+    def compiled_folders(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
         # The target is read from the folder that has the heads, too.
         prepared = f"{paths.scratch}/target" if paths.draft else paths.target
         return ("--model-path", prepared, "--compiled-model-path", paths.artifact)
 
     @override
-    def run_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+    def run_folders(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
         # The heads' weights are in the artifact.
         return ("--model-path", paths.target, "--compiled-model-path", paths.artifact)
 
     @override
-    def further_flags(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+    def further_flags(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
         """The tree, which is read at run time; the tokens of an answer, which its loop counts."""
-        tokens = str(variant.experiment.benchmark.mean_output_tokens)
-        tree = f"{paths.scripts}/medusa-tree-{variant.window}.json"
-        tree_flag = ("--medusa-tree-json", tree) if variant.mode else ()
+        tokens = str(config.answer_tokens)
+        tree = f"{paths.scripts}/medusa-tree-{config.window}.json"
+        tree_flag = ("--medusa-tree-json", tree) if config.mode else ()
         return ("--max-new-tokens", tokens, *tree_flag)

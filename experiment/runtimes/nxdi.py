@@ -4,11 +4,9 @@ Serve flags: aws-neuron-sdk, NxD Inference feature guide and release notes. It i
 ``inference_demo``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from typing_extensions import override
 
@@ -22,11 +20,8 @@ from experiment.runtimes.inference_demo import (
     MedusaMode,
     VanillaMode,
 )
-from experiment.runtimes.runtime import Paths, Runtime, compact, serve, tools
+from experiment.runtimes.runtime import EngineConfig, Paths, Runtime, compact, serve, tools
 from spectap.names import Engine
-
-if TYPE_CHECKING:
-    from experiment.variants import Variant
 
 _ANY: Final = frozenset(Family)
 _LLAMA: Final = frozenset({Family.LLAMA})
@@ -58,23 +53,23 @@ class ServedMode(CompiledMode):
     of the same name for each."""
 
     @override
-    def own_flags(self, variant: Variant) -> tuple[str, ...]:
+    def own_flags(self, config: EngineConfig) -> tuple[str, ...]:
         return (
-            *("--speculation-length", str(variant.window)),
+            *("--speculation-length", str(config.window)),
             *(f"--{key.replace('_', '-')}" for key in self.overrides),
         )
 
     @override
-    def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
+    def draft_command(self, config: EngineConfig, paths: Paths) -> list[str]:
         """Adds to a published EAGLE head what it leaves to its target, and NxDI wants."""
         if self.prepared_by is None or self.draft is None or paths.draft is None:
             return []
         return [self.prepared_by, _HEADS[self.draft], paths.draft, paths.target]
 
     @override
-    def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
+    def artifact_parts(self, config: EngineConfig) -> tuple[str, ...]:
         # A prepared draft is served from the artifact.
-        prepared = (f"{DRAFT}/config.json",) if self.prepared_by and variant.draft else ()
+        prepared = (f"{DRAFT}/config.json",) if self.prepared_by and config.has_draft else ()
         return (*ARTIFACT, *prepared)
 
     def served_draft(self, paths: Paths) -> str | None:
@@ -107,87 +102,85 @@ class Nxdi(Runtime):
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @override
-    def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
-        return self._mode(variant).artifact_parts(variant)
+    def artifact_parts(self, config: EngineConfig) -> tuple[str, ...]:
+        return self._mode(config).artifact_parts(config)
 
     @override
-    def compile_flags(self, variant: Variant) -> tuple[str, ...]:
-        return self._mode(variant).flags(variant)
+    def compile_flags(self, config: EngineConfig) -> tuple[str, ...]:
+        return self._mode(config).flags(config)
 
     @override
-    def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
-        mode = self._mode(variant)
+    def compile_command(self, config: EngineConfig, paths: Paths) -> list[str]:
+        mode = self._mode(config)
         return [
-            *(PROGRAM, *_task(variant)),
-            *mode.compiled_folders(variant, paths),
-            *mode.flags(variant),
-            *mode.further_flags(variant, paths),
+            *(PROGRAM, *_task(config)),
+            *mode.compiled_folders(config, paths),
+            *mode.flags(config),
+            *mode.further_flags(config, paths),
             # It wants a prompt even if it does not run one.
             *("--compile-only", "--prompt", "x"),
         ]
 
     @override
-    def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+    def compile_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
         # There is no device to ask what to compile for.
         return {
-            "NEURON_PLATFORM_TARGET_OVERRIDE": variant.experiment.capacity.instance.platform,
-            **_cores(variant),
+            "NEURON_PLATFORM_TARGET_OVERRIDE": config.platform,
+            **_cores(config),
             "BASE_COMPILE_WORK_DIR": f"{paths.scratch}/work/",
         }
 
     @override
-    def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
-        return self._mode(variant).draft_command(variant, paths)
+    def draft_command(self, config: EngineConfig, paths: Paths) -> list[str]:
+        return self._mode(config).draft_command(config, paths)
 
     @override
-    def draft_version(self, variant: Variant) -> tuple[str, ...]:
-        script = self._mode(variant).prepared_by
-        return (f"{script}={PREPARATIONS[script]}",) if script and variant.draft else ()
+    def draft_version(self, config: EngineConfig) -> tuple[str, ...]:
+        script = self._mode(config).prepared_by
+        return (f"{script}={PREPARATIONS[script]}",) if script and config.has_draft else ()
 
     @override
-    def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
+    def generate_command(self, config: EngineConfig, paths: Paths) -> list[str]:
         """All flags again: it does not look whether they are the artifact's (``run_inference``)."""
-        mode = self._mode(variant)
+        mode = self._mode(config)
         if not isinstance(mode, JobMode):
-            return super().generate_command(variant, paths)
+            return super().generate_command(config, paths)
         return [
-            *(*mode.program(variant, paths), *_task(variant)),
-            *mode.run_folders(variant, paths),
-            *mode.flags(variant),
-            *mode.further_flags(variant, paths),
+            *(*mode.program(config, paths), *_task(config)),
+            *mode.run_folders(config, paths),
+            *mode.flags(config),
+            *mode.further_flags(config, paths),
             *("--skip-compile", "--prompt", "x", "--benchmark"),
         ]
 
     @override
-    def generate_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+    def generate_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
         # This wins over the flag of the same meaning.
-        return _cores(variant)
+        return _cores(config)
 
     @override
-    def serve_command(self, variant: Variant, paths: Paths, port: int) -> list[str]:
-        experiment = variant.experiment
+    def serve_command(self, config: EngineConfig, paths: Paths, port: int) -> list[str]:
         return [
-            *serve(experiment, paths, port),
-            *("--tensor-parallel-size", str(experiment.serving.tensor_parallel)),
-            *("--max-num-seqs", str(variant.batch)),
-            *("--max-model-len", str(experiment.served_length)),
+            *serve(config, paths, port),
+            *("--tensor-parallel-size", str(config.tensor_parallel)),
+            *("--max-num-seqs", str(config.batch)),
+            *("--max-model-len", str(config.served_length)),
             *self.flags,
-            *tools(experiment),
-            *self._speculation(variant, paths),
+            *tools(config),
+            *self._speculation(config, paths),
         ]
 
     @override
-    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+    def serve_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
         artifact = {"NEURON_COMPILED_ARTIFACTS": paths.artifact}
-        return {**self.environment, **artifact, **_cores(variant)}
+        return {**self.environment, **artifact, **_cores(config)}
 
-    def _mode(self, variant: Variant) -> CompiledMode:
-        """The mode of ``variant``; of a baseline, the one it is compared with."""
-        return self.modes[variant.speculation_mode]
+    def _mode(self, config: EngineConfig) -> CompiledMode:
+        return self.modes[config.compiled_mode]
 
-    def _speculation(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+    def _speculation(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
         """The mode that the artifact is of, and a draft with the target's context."""
-        support = self.modes[variant.mode] if variant.mode else None
+        support = self.modes[config.mode] if config.mode else None
         if not isinstance(support, ServedMode):
             return ()
         overrides: dict[str, Any] = dict.fromkeys(support.overrides, True)
@@ -196,8 +189,8 @@ class Nxdi(Runtime):
         settings = {
             **({"method": support.method} if support.method else {}),
             **({"model": draft} if (draft := support.served_draft(paths)) else {}),
-            "num_speculative_tokens": variant.window,
-            "max_model_len": variant.experiment.served_length,
+            "num_speculative_tokens": config.window,
+            "max_model_len": config.served_length,
         }
         return (
             *(self.config_flag, compact(overrides)),
@@ -205,13 +198,12 @@ class Nxdi(Runtime):
         )
 
 
-def _task(variant: Variant) -> tuple[str, ...]:
-    family = variant.experiment.models.target.resolved_architecture.family
-    return ("--model-type", family, "--task-type", "causal-lm", "run")
+def _task(config: EngineConfig) -> tuple[str, ...]:
+    return ("--model-type", config.family, "--task-type", "causal-lm", "run")
 
 
-def _cores(variant: Variant) -> dict[str, str]:
-    return {"NEURON_LOGICAL_NC_CONFIG": str(variant.experiment.serving.logical_core_size)}
+def _cores(config: EngineConfig) -> dict[str, str]:
+    return {"NEURON_LOGICAL_NC_CONFIG": str(config.logical_core_size)}
 
 
 _FORK_LOADER: Final = (

@@ -1,20 +1,14 @@
 """A runtime: an image generation that compiles and serves on Trainium."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from experiment.known_models import Family, Mode, ModelKind
 from spectap.names import Engine
-
-if TYPE_CHECKING:
-    from experiment.schema import Experiment
-    from experiment.variants import Variant
 
 
 class Workload(StrEnum):
@@ -70,6 +64,45 @@ class ModeSupport:
     def ahead(self, window: int) -> int:
         """Positions beyond the last token that a step may use: a request must leave them free."""
         return window
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """What one variant is compiled, served and run with; all that a runtime knows of it."""
+
+    target: str
+    """Name that the target is served under."""
+    family: Family
+    """The target's."""
+    tool_parser: str | None
+    """None where no prompt has tools."""
+    platform: str
+    """``InstanceType.platform``."""
+    tensor_parallel: int
+    logical_core_size: int
+    batch: int
+    """Sequences decoded together."""
+    length: int
+    """Tokens of prompt and answer together that are compiled for."""
+    served_length: int
+    answer_tokens: int
+    """Tokens of the answers to a job's prompts."""
+    mode: Mode | None
+    """None for a baseline, as ``window``."""
+    window: int | None
+    has_draft: bool
+    modes: tuple[Mode, ...]
+    """Modes of the experiment: what one needs of a server, all variants get."""
+    without: str | None
+    """A feature of the runtime that it is served without."""
+
+    @property
+    def compiled_mode(self) -> Mode:
+        """Its mode; of a baseline, that of the variants that are compared with it.
+
+        A baseline that runs as a job is measured as they are, so this decides how it is compiled.
+        """
+        return self.mode or self.modes[0]
 
 
 @dataclass(frozen=True)
@@ -131,60 +164,58 @@ class Runtime(ABC):
         """The image's, without its digest: for people."""
         return self.image.partition("@")[0].rpartition(":")[2]
 
-    def cache_tokens(self, variant: Variant) -> int:
+    def cache_tokens(self, config: EngineConfig) -> int:
         """Tokens that the KV cache has room for: those of a full batch."""
-        return variant.experiment.serving.length * variant.batch
+        return config.length * config.batch
 
     @abstractmethod
-    def compile_flags(self, variant: Variant) -> tuple[str, ...]:
+    def compile_flags(self, config: EngineConfig) -> tuple[str, ...]:
         """Flags that decide what is compiled: a part of the artifact's key, so without paths."""
 
-    def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
+    def artifact_parts(self, config: EngineConfig) -> tuple[str, ...]:
         """Files and folders that a complete artifact has, of a runtime with a compile Job."""
         raise NotImplementedError
 
-    def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """Compiles ``variant`` into ``paths.artifact``, in a compile Job."""
+    def compile_command(self, config: EngineConfig, paths: Paths) -> list[str]:
+        """Compiles into ``paths.artifact``, in a compile Job."""
         raise NotImplementedError
 
-    def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+    def compile_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
         return {}
 
-    def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
+    def draft_command(self, config: EngineConfig, paths: Paths) -> list[str]:
         """A script of ``charts/scripts`` that prepares the draft, if any, and its arguments."""
         return []
 
-    def draft_version(self, variant: Variant) -> tuple[str, ...]:
+    def draft_version(self, config: EngineConfig) -> tuple[str, ...]:
         """The draft's script and its version, for the artifact's key."""
         return ()
 
-    def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """Generates with ``variant``, from ``paths.artifact``, in a job."""
+    def generate_command(self, config: EngineConfig, paths: Paths) -> list[str]:
+        """Generates from ``paths.artifact``, in a job."""
         raise NotImplementedError
 
-    def generate_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+    def generate_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
         return {}
 
     @abstractmethod
-    def serve_command(self, variant: Variant, paths: Paths, port: int) -> list[str]:
-        """Serves ``variant``, from ``paths.artifact``, in OpenAI's protocol on ``port``."""
+    def serve_command(self, config: EngineConfig, paths: Paths, port: int) -> list[str]:
+        """Serves ``paths.artifact`` in OpenAI's protocol on ``port``."""
 
     @abstractmethod
-    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]: ...
+    def serve_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]: ...
 
 
-def serve(experiment: Experiment, paths: Paths, port: int) -> tuple[str, ...]:
+def serve(config: EngineConfig, paths: Paths, port: int) -> tuple[str, ...]:
     """Flags of the model, its name and its address."""
-    name = experiment.models.target.id
-    return ("vllm", "serve", paths.target, "--served-model-name", name, "--port", str(port))
+    named = ("--served-model-name", config.target)
+    return ("vllm", "serve", paths.target, *named, "--port", str(port))
 
 
-def tools(experiment: Experiment) -> tuple[str, ...]:
+def tools(config: EngineConfig) -> tuple[str, ...]:
     """Flags for calls of tools, where the prompts have some: all services get them or none."""
-    parser = experiment.models.target.resolved_architecture.tool_parser
-    if not experiment.calls_tools or parser is None:
-        return ()
-    return ("--enable-auto-tool-choice", "--tool-call-parser", parser)
+    parser = config.tool_parser
+    return ("--enable-auto-tool-choice", "--tool-call-parser", parser) if parser else ()
 
 
 def compact(value: Mapping[str, Any]) -> str:

@@ -5,16 +5,15 @@ route, its default. ``tests/experiment/test_vllm_neuron.py`` has the source of e
 and path. No page shows this very command line: it is put together of theirs (docs/assumptions.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from typing_extensions import override
 
 from experiment.known_models import Family, Mode, ModelKind
 from experiment.runtimes.runtime import (
+    EngineConfig,
     ModeSupport,
     Paths,
     Preparation,
@@ -24,9 +23,6 @@ from experiment.runtimes.runtime import (
     tools,
 )
 from spectap.names import Engine
-
-if TYPE_CHECKING:
-    from experiment.variants import Variant
 
 _DOCUMENTATION: Final = (
     "https://github.com/aws-neuron/aws-neuron-sdk/blob/81ce03ae261e12925e53437a0f690478e6366155/"
@@ -73,52 +69,50 @@ class VllmNeuron(Runtime):
     modes: Mapping[Mode, HeadMode]
 
     @override
-    def cache_tokens(self, variant: Variant) -> int:
-        return -(-super().cache_tokens(variant) // _BLOCK) * _BLOCK + _SPARE_BLOCKS * _BLOCK
+    def cache_tokens(self, config: EngineConfig) -> int:
+        return -(-super().cache_tokens(config) // _BLOCK) * _BLOCK + _SPARE_BLOCKS * _BLOCK
 
     @override
-    def compile_flags(self, variant: Variant) -> tuple[str, ...]:
+    def compile_flags(self, config: EngineConfig) -> tuple[str, ...]:
         """All of a prompt is prefilled at once, and prefixes are not cached.
 
         The number of blocks is given: it is a shape of the graphs, and would otherwise follow the
         memory that is free at the start.
         """
-        serving, batch = variant.experiment.serving, variant.batch
-        blocks = self.cache_tokens(variant) // _BLOCK
-        modes = dict.fromkeys(s.mode for s in variant.experiment.speculations)
-        used = [self.modes[mode] for mode in modes]
+        blocks = self.cache_tokens(config) // _BLOCK
+        used = [self.modes[mode] for mode in config.modes]
         neuron_config = {
-            "num_seqs_buckets": [batch],
+            "num_seqs_buckets": [config.batch],
             "on_device_sampling_config": {"all_greedy": True},
             **{key: value for mode in used for key, value in mode.neuron_config.items()},
         }
         return (
-            *("--tensor-parallel-size", str(serving.tensor_parallel)),
+            *("--tensor-parallel-size", str(config.tensor_parallel)),
             *("--dtype", "bfloat16"),
-            *("--max-model-len", str(serving.length)),
-            *("--max-num-batched-tokens", str(serving.length)),
-            *("--max-num-seqs", str(batch)),
+            *("--max-model-len", str(config.length)),
+            *("--max-num-batched-tokens", str(config.length)),
+            *("--max-num-seqs", str(config.batch)),
             *("--block-size", str(_BLOCK)),
             *("--num-gpu-blocks-override", str(blocks)),
             "--no-enable-prefix-caching",
-            *(("--no-async-scheduling",) if variant.without else ()),
+            *(("--no-async-scheduling",) if config.without else ()),
             *dict.fromkeys(flag for mode in used for flag in mode.flags),
             *("--additional-config", compact({"neuron_config": neuron_config})),
-            *self._speculation(variant, None),
+            *self._speculation(config, None),
         )
 
     @override
-    def serve_command(self, variant: Variant, paths: Paths, port: int) -> list[str]:
-        graphs = self.compile_flags(variant)
-        decoding = len(self._speculation(variant, None))
+    def serve_command(self, config: EngineConfig, paths: Paths, port: int) -> list[str]:
+        graphs = self.compile_flags(config)
+        decoding = len(self._speculation(config, None))
         return [
-            *serve(variant.experiment, paths, port),
+            *serve(config, paths, port),
             *graphs[: len(graphs) - decoding],
-            *tools(variant.experiment),
-            *self._speculation(variant, paths.draft),
+            *tools(config),
+            *self._speculation(config, paths.draft),
         ]
 
-    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+    def serve_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
         """Where the cache is, for the plugin and for its compiler; and time for a first start.
 
         Pods have no EFA device, which its workers otherwise look for (``run_tp4.sh``).
@@ -127,19 +121,19 @@ class VllmNeuron(Runtime):
         return {
             "VLLM_CACHE_ROOT": cache,
             "NEURON_LIBTORCH_CACHE_ROOT": cache,
-            "NEURON_LOGICAL_NC_CONFIG": str(variant.experiment.serving.logical_core_size),
+            "NEURON_LOGICAL_NC_CONFIG": str(config.logical_core_size),
             "NEURON_SKIP_EFA_AFFINITY": "1",
             **dict.fromkeys(_TIMEOUTS, str(_PATIENCE_SECONDS)),
         }
 
-    def _speculation(self, variant: Variant, draft: str | None) -> tuple[str, ...]:
+    def _speculation(self, config: EngineConfig, draft: str | None) -> tuple[str, ...]:
         """The flag that switches a mode on; without the draft's path, what decides the graphs."""
-        if variant.mode is None:
+        if config.mode is None:
             return ()
         settings = {
-            "method": self.modes[variant.mode].method,
+            "method": self.modes[config.mode].method,
             **({"model": draft} if draft else {}),
-            "num_speculative_tokens": variant.window,
+            "num_speculative_tokens": config.window,
         }
         return ("--speculative-config", compact(settings))
 

@@ -11,8 +11,8 @@ import pytest
 from experiment import ExperimentError
 from experiment.known_models import Family
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Paths, Runtime
-from experiment.variants import Variant, variants
+from experiment.runtimes import RUNTIMES, Engine, EngineConfig, Mode, ModeSupport, Paths, Runtime
+from experiment.variants import variants
 from tests.experiment.files import ABSENT, edited
 from tests.synthesis import by_name, render
 
@@ -20,25 +20,25 @@ from tests.synthesis import by_name, render
 class Toy(Runtime):
     """Compiles and serves nothing, in a mode that needs no draft."""
 
-    def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
+    def artifact_parts(self, config: EngineConfig) -> tuple[str, ...]:
         return ("toy.bin",)
 
-    def compile_flags(self, variant: Variant) -> tuple[str, ...]:
-        return ("--heads", str(variant.window))
+    def compile_flags(self, config: EngineConfig) -> tuple[str, ...]:
+        return ("--heads", str(config.window))
 
-    def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
-        return ["toyc", paths.target, *self.compile_flags(variant), "-o", paths.artifact]
+    def compile_command(self, config: EngineConfig, paths: Paths) -> list[str]:
+        return ["toyc", paths.target, *self.compile_flags(config), "-o", paths.artifact]
 
-    def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+    def compile_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
         return {"TOY_WORK": paths.scratch}
 
-    def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
+    def draft_command(self, config: EngineConfig, paths: Paths) -> list[str]:
         return []
 
-    def serve_command(self, variant: Variant, paths: Paths, port: int) -> list[str]:
+    def serve_command(self, config: EngineConfig, paths: Paths, port: int) -> list[str]:
         return ["toyd", paths.artifact, str(port)]
 
-    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+    def serve_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
         return {"TOY_ARTIFACT": paths.artifact}
 
 

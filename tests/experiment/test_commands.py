@@ -64,15 +64,17 @@ def experiment(mode: Mode, runtime: str, family: Family) -> str:
 
 def commands(variant: Variant) -> Iterator[str]:
     """What prepares the draft, what compiles, and what runs."""
-    runtime, draft = variant.runtime, "/draft" if variant.draft else None
-    paths = Paths("/target", draft, "/artifact", "/scratch", "/scripts")
-    lines = {"draft": runtime.draft_command(variant, paths)}
+    runtime, config = variant.runtime, variant.engine_config
+    paths = Paths(
+        "/target", "/draft" if config.has_draft else None, "/artifact", "/scratch", "/scripts"
+    )
+    lines = {"draft": runtime.draft_command(config, paths)}
     if runtime.preparation is Preparation.COMPILE_JOB:
-        lines["compile"] = runtime.compile_command(variant, paths)
+        lines["compile"] = runtime.compile_command(config, paths)
     if variant.experiment.workload is Workload.JOB:
-        lines["run"] = runtime.generate_command(variant, paths)
+        lines["run"] = runtime.generate_command(config, paths)
     else:
-        lines["run"] = runtime.serve_command(variant, paths, 8000)
+        lines["run"] = runtime.serve_command(config, paths, 8000)
     for name, words in lines.items():
         if words:
             yield f"  {variant.name} {name}: {' '.join(words)}"

@@ -65,7 +65,7 @@ def test_what_dflash_needs_goes_to_all_variants_of_its_experiment() -> None:
     small = {"serving.devices": 1, "serving.tensor_parallel": 4, "speculation": listed}
     target = model("example/llama", "7", 128256, 80, 8192, 16.0)
     experiment = parse(edited(small | {"runtime": NEURON, "models.target": target}), "mine.yaml")
-    commands = [v.runtime.serve_command(v, PATHS, 8000) for v in variants(experiment)]
+    commands = [v.runtime.serve_command(v.engine_config, PATHS, 8000) for v in variants(experiment)]
     *speculative, matched = commands[1:]
     without = [words[: words.index("--speculative-config")] for words in speculative]
     assert without == [matched] * 2

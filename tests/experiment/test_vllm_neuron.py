@@ -74,10 +74,10 @@ def used() -> set[str]:
     names |= set(RUNTIMES["vllm-neuron"].cached_at.values())
     for file in ("eagle3", "dflash"):
         for variant in variants(parse(edited(of_file(file)), "mine.yaml")):
-            words = variant.runtime.serve_command(variant, PATHS, 8000)
+            words = variant.runtime.serve_command(variant.engine_config, PATHS, 8000)
             names |= {word for word in words if word.startswith("--")}
             names |= {key for word in words if word[0] == "{" for key in keys(json.loads(word))}
-            names |= set(variant.runtime.serve_environment(variant, PATHS))
+            names |= set(variant.runtime.serve_environment(variant.engine_config, PATHS))
     return names
 
 

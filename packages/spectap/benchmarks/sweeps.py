@@ -76,7 +76,7 @@ class Sweep:
 
     def decoding(self, window: int, draft: int = 0) -> Decoding:
         """A window of 1 is the baseline."""
-        return Decoding(window=window, draft_cost=self.draft_costs[draft], cost=self.cost)
+        return Decoding(drafts=window - 1, draft_cost=self.draft_costs[draft], cost=self.cost)
 
     def measured_speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
         """Expected of whole requests as they are: they end within a step, and prompts differ."""

@@ -64,9 +64,9 @@ def eventually(condition: Callable[[], object], seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-def golden(window: int = 1, *, model: str = MODEL, speed: float = 50) -> GoldenEndpoint:
-    """An endpoint that accepts most drafts; window 1 is plain decoding."""
-    schedule = speculative(Decoding(window=window, speed=speed), Acceptance(otherwise=0.9))
+def golden(drafts: int = 0, *, model: str = MODEL, speed: float = 50) -> GoldenEndpoint:
+    """An endpoint that accepts most drafts; without drafts it decodes plainly."""
+    schedule = speculative(Decoding(drafts=drafts, speed=speed), Acceptance(otherwise=0.9))
     return GoldenEndpoint(schedule, model)
 
 

@@ -45,7 +45,7 @@ def test_requests_are_recorded_until_a_signal_and_a_ledger_is_appended_to(tmp_pa
     """The upstream has no path, and is given one."""
     ledger = tmp_path / "new" / "ledger.jsonl"
     options = ("--ledger", str(ledger), "--port", "0", "--variant", "k7", "--case", "greeting")
-    with serving(golden(window=7, speed=10)) as (server,):
+    with serving(golden(drafts=6, speed=10)) as (server,):
         arguments = ("tap", "--upstream", server.url.removesuffix("/v1"), *options)
         with started(*arguments) as tap:
             address = address_of(tap)

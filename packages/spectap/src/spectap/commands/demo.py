@@ -29,12 +29,12 @@ _MEASURE: Final = ("--concurrency=1,8", "--requests=8", "--output-tokens=60")
 def demo(arguments: argparse.Namespace) -> int:
     """``demo``: measures two scripted servers and opens the report, in less than a minute.
 
-    One server decodes plainly, the other speculates with a window of 7. Both follow a script: what
-    they gain is chosen, and says nothing of any real server.
+    One server decodes plainly, the other speculates with six drafts a step. Both follow a script:
+    what they gain is chosen, and says nothing of any real server.
     """
     run_id = os.environ.setdefault("RUN_ID", time.strftime("demo-%Y%m%d-%H%M%S", time.gmtime()))
     with contextlib.ExitStack() as stack:
-        urls = [stack.enter_context(_server(window)) for window in (1, 7)]
+        urls = [stack.enter_context(_server(drafts)) for drafts in (0, 6)]
         endpoints = (f"plain={urls[0]}", f"speculative={urls[1]}")
         parser = argparse.ArgumentParser()
         measure.COMMAND.add_options(parser)
@@ -46,7 +46,7 @@ def demo(arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _server(window: int) -> Iterator[str]:
+def _server(drafts: int) -> Iterator[str]:
     """A scripted server in a process of its own, which ends with the context; its URL."""
     with tempfile.TemporaryDirectory(prefix="demo-") as folder:
         acceptance = Path(folder) / "acceptance.json"
@@ -54,7 +54,7 @@ def _server(window: int) -> Iterator[str]:
         acceptance.write_text(json.dumps(by_line), encoding="utf-8")
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "spectap.golden", f"--window={window}"),
+                *(sys.executable, "-m", "spectap.golden", f"--drafts={drafts}"),
                 *(f"--acceptance={acceptance}", *_SERVER),
             ],
             env={**os.environ, "VLLM_API_KEY": ""},  # it asks for no key

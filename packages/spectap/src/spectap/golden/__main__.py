@@ -23,8 +23,7 @@ _OPTIONS: Final = (
     ("engine", Engine, Engine.V1, "whose counters /metrics shows"),
     ("port", int, 0, "0 takes a free one"),
     ("model", str, "Qwen/Qwen3-32B", "the name that it serves"),
-    ("window", int, 1, "num_speculative_tokens"),
-    ("undrafted", int, 1, "how many of the window no draft fills, as with NxDI"),
+    ("drafts", int, 0, "drafts that a step verifies; none is plain decoding"),
     ("batch", int, None, "sequences decoded together; by default all"),
     ("max-model-len", int, MAX_MODEL_LEN, "in tokens"),
     ("speed", float, 1.0, "how much faster than real"),
@@ -54,10 +53,9 @@ async def _serve() -> None:
     launch = arguments.launch
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _launch_again, launch)
     # Each launch of each variant has a level of its own, the same in each rehearsal.
-    level = arguments.launch_error * random.Random(f"{arguments.window}/{launch}").gauss(0, 1)
+    level = arguments.launch_error * random.Random(f"{arguments.drafts}/{launch}").gauss(0, 1)
     decoding = Decoding(
-        window=arguments.window,
-        undrafted=arguments.undrafted,
+        drafts=arguments.drafts,
         draft_cost=arguments.draft_cost,
         token_seconds=arguments.token_seconds,
         speed=arguments.speed * math.exp(level),

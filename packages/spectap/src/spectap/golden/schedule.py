@@ -46,14 +46,11 @@ class Step:
 class Decoding:
     """How a server decodes.
 
-    A step drafts its window but for what is ``undrafted``, a pass for each draft, and verifies the
-    drafts in one pass more. It yields the accepted drafts and one token more. Without drafts it is
-    plain decoding.
+    A step makes its drafts, a pass for each, and verifies them in one pass more. It yields those
+    that are accepted and one token more. Without drafts it is plain decoding.
     """
 
-    window: int = 1
-    undrafted: int = 1
-    """Positions of the window that no draft fills: 1 with NxDI, 0 with upstream vLLM."""
+    drafts: int = 0
     draft_cost: float = 0.18
     """Length of a draft pass, in target passes."""
     token_seconds: float = TOKEN_SECONDS
@@ -63,11 +60,6 @@ class Decoding:
     """Divides all times."""
     cost: Cost = FREE
     """How passes grow with the tokens of the batch."""
-
-    @property
-    def drafts(self) -> int:
-        """Drafts that a step verifies."""
-        return self.window - self.undrafted
 
     def step_seconds(self, in_flight: float = 1) -> float:
         """Length of one step while so many sequences are in flight."""
@@ -89,7 +81,7 @@ class Decoding:
 
     def gain(self, acceptance: float, in_flight: float) -> float:
         """Expected speed-up over the same server without speculation."""
-        plain = replace(self, window=1, undrafted=1).time_per_token(acceptance, in_flight)
+        plain = replace(self, drafts=0).time_per_token(acceptance, in_flight)
         return plain / self.time_per_token(acceptance, in_flight)
 
     def steps(self, tokens: int, acceptance: float, seed: object) -> Iterator[Step]:
