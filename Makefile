@@ -15,7 +15,7 @@ SHELL := /bin/bash
 $(foreach name,$(.VARIABLES),$(if $(filter line,$(origin $(name))),$(eval override export $(name) := $$(value $(name)))))
 
 ifneq ($(filter %.yaml %.yml,$(MAKECMDGOALS)),)
-$(error A file is no command: give it as EXPERIMENT=$(firstword $(filter %.yaml %.yml,$(MAKECMDGOALS))))
+$(error A file is not a command: give it as EXPERIMENT=$(firstword $(filter %.yaml %.yml,$(MAKECMDGOALS))))
 endif
 
 # In a workflow a line of a pod could be a command to the runner. After this one it is text, until the step ends.

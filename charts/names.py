@@ -36,7 +36,7 @@ DEVICES: Final = "devices"
 def namespace(experiment: Experiment) -> str:
     """``speculative-decoding`` of the article's experiment, ``speculative-decoding-NAME`` of NAME.
 
-    So no experiment meets another one's objects, or a namespace that is no experiment's.
+    So no experiment meets another one's objects, or a namespace that is not an experiment's.
     """
     return PROJECT if experiment.name == _ARTICLE else f"{PROJECT}-{experiment.name}"
 

@@ -138,7 +138,7 @@ def container(
 ) -> k8s.Container:
     """A container as Pod Security ``restricted`` asks.
 
-    ``references`` are environment variables that are no plain values. ``HOME`` and ``USER`` are
+    ``references`` are environment variables that are not plain values. ``HOME`` and ``USER`` are
     always set: the pods' user has no entry in the images' passwd, and PyTorch asks for its name.
     """
     values = {"HOME": "/tmp", "USER": "nonroot"} | dict(variables or {})

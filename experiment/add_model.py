@@ -207,7 +207,7 @@ def _json(file: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise ExperimentError(f"{file}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise ExperimentError(f"{file}: is no JSON") from None
+        raise ExperimentError(f"{file}: is not JSON") from None
     if not isinstance(data, dict):
         raise ExperimentError(f"{file}: must be a mapping, as a model's config.json is")
     return data

@@ -331,6 +331,6 @@ class _Constructor(SafeConstructor):
         except (ValueError, LookupError):
             tag = str(node.tag).removeprefix(_TAG)
             raise ConstructorError(
-                problem=f"{as_json(node.value)} is no valid {tag}", problem_mark=node.start_mark
+                problem=f"{as_json(node.value)} is not a valid {tag}", problem_mark=node.start_mark
             ) from None
         return value

@@ -80,7 +80,7 @@ class Run:
 def listing(deployment: Deployment) -> tuple[list[Run], str]:
     """The runs in the bucket, the newest last, and a line on the keys that are refused, if any.
 
-    A key that is no file of a run, or of one too large to read, is refused: whoever may write to
+    A key that is not a file of a run, or of one too large to read, is refused: whoever may write to
     the bucket chooses both. Percent-encoded, it is nothing that a terminal or a log acts on.
     """
     bucket, refused = Bucket(deployment), list[str]()

@@ -210,7 +210,7 @@ class ClusterStack(Stack):
         allow(role, "Sessions", channels, ["*"])
         arn = f"arn:aws:ec2:{self.region}:<AWS::AccountId>:instance/*"
         reasons = {arn: "A node's name is not known before it starts."}
-        reasons["*"] = "Session Manager's channels are no resources."
+        reasons["*"] = "Session Manager's channels are not resources."
         acknowledge(role, {f"AwsSolutions-IAM5[Resource::{r}]": why for r, why in reasons.items()})
         return role
 

@@ -96,7 +96,7 @@ class ServingStack(Stack):
         # One after the other: each runs two functions, and an account may be limited to ten.
         earlier = identities
         for name, objects in chain.from_iterable(map(_manifests, ordered)):
-            # Applied instead of created, so that an existing object is no error.
+            # Applied instead of created, so that an existing object is not an error.
             manifest = eks.KubernetesManifest(
                 self, name, cluster=cluster, manifest=objects, overwrite=True
             )
@@ -140,7 +140,7 @@ def _kubectl(experiment: Experiment) -> str:
     return f"kubectl --namespace {namespace(experiment)}"
 
 
-# Made again as it was applied: what controllers have added to an object is no part of a new one. A
+# Made again as it was applied: what controllers have added to an object is not part of a new one. A
 # Job goes after its pods: one that goes first can leave its successor without pods for minutes
 # (kubernetes v1.35.4, job_controller.go, addPod).
 _REPLACE: Final = "kubectl replace --force --cascade=foreground --save-config -f -"

@@ -138,7 +138,7 @@ def _classes(experiment: Experiment) -> Refusals:
         for index, name in enumerate(case.classes):
             if name not in known:
                 allowed = f"one of {', '.join(known)}" if known else "absent: it has no classes"
-                no_class = f"is no class of {case.set or case.file}"
+                no_class = f"is not a class of {case.set or case.file}"
                 field = f"benchmark.test_cases[{number}].classes[{index}]"
                 yield Refusal(field, f"{no_class}; must be {allowed}")
 
@@ -193,7 +193,7 @@ def _published(experiment: Experiment) -> Refusals:
             elif variant is None:
                 yield Refusal(f"{item}.variant", _one_of(by_name))
             elif variant.speculation is None and each.figure not in OF_BASELINES:
-                yield Refusal(f"{item}.figure", f"is no figure of a baseline, {variant.name}")
+                yield Refusal(f"{item}.figure", f"is not a figure of a baseline, {variant.name}")
             elif each.position and each.position > drafts:
                 yield Refusal(f"{item}.position", f"must be at most {drafts}, the drafts of a step")
             elif each.figure is Figure.ACCEPTANCE_LENGTH and each.value > drafts + 1:

@@ -46,7 +46,7 @@ class ServedMode(CompiledMode):
     """A mode that vLLM serves."""
 
     method: str | None = None
-    """``method`` of ``--speculative-config``; None leaves it to vLLM. It is no part of what is
+    """``method`` of ``--speculative-config``; None leaves it to vLLM. It is not part of what is
     compiled."""
     overrides: tuple[str, ...]
     """Keys set to true, which switch the mode on where it is served; ``inference_demo`` has a flag

@@ -52,7 +52,7 @@ def trainium_quota(deployment: Deployment) -> Iterator[Finding]:
 def cpu_quota(deployment: Deployment) -> Iterator[Finding]:
     """Quota of the system nodes, and of the CPU nodes that run while graphs are compiled.
 
-    Too few for all compiles at once is no refusal: they then take turns.
+    Too few for all compiles at once is not a refusal: they then take turns.
     """
     # An update starts a new system node before it ends an old one.
     system = 0

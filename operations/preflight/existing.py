@@ -63,7 +63,7 @@ def vpc(deployment: Deployment) -> Iterator[Finding]:
     for name, zone in zip(aws.subnets, aws.availability_zones, strict=True):
         place, routes = zones.get(name, f"no zone of {aws.vpc}"), _routes(tables, name)
         to_s3 = any("DestinationPrefixListId" in route for route in routes)
-        # A node has no public address, so an internet gateway is no way out.
+        # A node has no public address, so an internet gateway is not a way out.
         outwards = any(
             route.get("DestinationCidrBlock") == "0.0.0.0/0"
             and route["State"] == "active"

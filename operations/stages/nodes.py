@@ -126,7 +126,7 @@ def why_no_nodes(deployment: Deployment, api: Api, group: Group) -> Iterator[str
 
 
 def _check_joining(deployment: Deployment, api: Api, group: Group) -> None:
-    """Raises StageFailed if an instance runs for long and is no ready node."""
+    """Raises StageFailed if an instance runs for long and is not a ready node."""
     ready = {_instance(node) for node in _ready(deployment, api, group.kind)}
     if not (missing := sorted(group.in_service - ready)):
         return
@@ -139,7 +139,7 @@ def _check_joining(deployment: Deployment, api: Api, group: Group) -> None:
             if instance["LaunchTime"] < nodes.now() - _JOINING:
                 raise StageFailed(
                     f"{instance['InstanceId']} of the {group.kind} nodes runs for more than "
-                    f"{_JOINING.seconds // 60} minutes and is no ready node of the cluster: look "
+                    f"{_JOINING.seconds // 60} minutes and is not a ready node: look "
                     "for the add-ons vpc-cni and kube-proxy, for a way out of its subnet (NAT "
                     "gateway or endpoints), and for an access entry of the nodes' role"
                 )

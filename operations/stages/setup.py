@@ -173,7 +173,7 @@ class Compile(_Prepare):
 
     def existing(self) -> str | None:
         prepared = super().existing()
-        if prepared:  # Nodes that an earlier attempt has left are no part of it.
+        if prepared:  # Nodes that an earlier attempt has left are not part of it.
             self._end()
         return prepared
 

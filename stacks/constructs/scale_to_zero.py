@@ -1,7 +1,7 @@
 """A state machine that scales a node group to 0, by which a run ends its own nodes.
 
 No function of ours takes part: Step Functions calls EKS itself. What ends nodes when nothing else
-does is no part of a stack: whoever starts them puts it on their Auto Scaling group
+does is not part of a stack: whoever starts them puts it on their Auto Scaling group
 (``operations/guard.py``).
 """
 

@@ -187,7 +187,11 @@ def test_the_command_prints_several_and_ends_with_1_if_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, missing, bad = checkpoint(tmp_path, QWEN3_32B), tmp_path / "missing", tmp_path / "bad"
-    for text, why in (("[" * 100_000, "is no JSON"), ("9" * 10_000, "is no JSON"), ("[]", "must")):
+    for text, why in (
+        ("[" * 100_000, "is not JSON"),
+        ("9" * 10_000, "is not JSON"),
+        ("[]", "must"),
+    ):
         bad.write_text(text)
         assert refused(bad).startswith(why)
     command = ["experiment", "add-model", str(good), str(missing), str(good)]

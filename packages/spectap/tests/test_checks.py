@@ -59,8 +59,8 @@ def called(arguments: str, schema: Any = WEATHER) -> tuple[bool | None, str]:
         (calls(("weather", GOOD), ("weather", GOOD), content="Let me look."), ""),
         (text("It is sunny."), "calls no tool"),
         (calls(("whether", GOOD)), "calls a tool that it was not given"),
-        (calls(("weather", '{"city": "Bern"')), "weather: its arguments are no JSON: column "),
-        (calls(("weather", '["Bern"]')), "weather: its arguments are no JSON object"),
+        (calls(("weather", '{"city": "Bern"')), "weather: its arguments are not JSON: column "),
+        (calls(("weather", '["Bern"]')), "weather: its arguments are not a JSON object"),
         (calls(("weather", '{"city": 4}')), "weather: `city`: breaks type"),
         (calls(("weather", GOOD), ("weather", "{}")), "weather: breaks required"),
     ],
@@ -147,7 +147,7 @@ def assert_is(form: Form, content: str, problem: str) -> None:
 
 
 VALUE = '{\n "a": [1, {"b": null}]\n}'
-NO_JSON = "is no JSON: "
+NO_JSON = "is not JSON: "
 
 
 @pytest.mark.parametrize(
@@ -179,11 +179,11 @@ def test_json(content: str, problem: str) -> None:
         ("\r\n    x = 1\r\n\r\n    return x\r\n", ""),
         (f"<think>\ndef add(:\n</think>\n\n```python\n{FUNCTION}```", ""),
         ("<think>def f(): pass", "is empty"),
-        (FUNCTION.replace(":", "", 1), "is no Python: line 1"),
-        (f"```python\n{FUNCTION}return (\n```", "is no Python: line 4"),
-        ("I cannot do that.", "is no Python: "),
-        ("a = '\x00'", "is no Python"),
-        ("(" * 1000, "is no Python: "),
+        (FUNCTION.replace(":", "", 1), "is not Python: line 1"),
+        (f"```python\n{FUNCTION}return (\n```", "is not Python: line 4"),
+        ("I cannot do that.", "is not Python: "),
+        ("a = '\x00'", "is not Python"),
+        ("(" * 1000, "is not Python: "),
     ],
 )
 def test_a_program(content: str, problem: str) -> None:

@@ -67,7 +67,7 @@ PASSWORD = {**BASE, "endpoint": "http://me:hidden@h:1/v1"}
         ({"objectives": {"ttft_p90_ms": 5, "e2e_p90_ms": 4}}, "e2e_p90_ms must be more than ttft"),
         ({"variants": []}, "the first must be a baseline"),
         ({"variants": [BASE, BASE]}, "variants: Base is duplicated"),
-        ({"variants": [BASE, {**K7, "baseline": "k9"}]}, "variants: k7: k9 is no baseline"),
+        ({"variants": [BASE, {**K7, "baseline": "k9"}]}, "variants: k7: k9 is not a baseline"),
         ({"variants": [BASE, {**K7, "endpoint": None}]}, "all or none must have an endpoint"),
         ({"variants": [PASSWORD]}, "endpoint: String should match pattern '[^']*'$"),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),

@@ -66,10 +66,10 @@ def test_a_line_of_json_says_more() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("say it", "is no JSON: Expecting value at column 1"),
-        ('{"prompt": "a", "prompt": "b"}', "is no JSON: prompt is there twice"),
-        ('{"prompt": "\\ud800"}', "is no JSON: has half a character, a lone surrogate"),
-        ('{"prompt": NaN}', "is no JSON: Out of range float values are not JSON compliant"),
+        ("say it", "is not JSON: Expecting value at column 1"),
+        ('{"prompt": "a", "prompt": "b"}', "is not JSON: prompt is there twice"),
+        ('{"prompt": "\\ud800"}', "is not JSON: has half a character, a lone surrogate"),
+        ('{"prompt": NaN}', "is not JSON: Out of range float values are not JSON compliant"),
         ("{}", "needs either prompt or messages"),
         (
             line(prompt=None, messages=[{"role": "bot"}]),
@@ -80,7 +80,10 @@ def test_a_line_of_json_says_more() -> None:
         (line(answer="json", tools=[tool()]), "answer: not with tools"),
         (line(tools=[tool(), tool()]), "tools: add is there twice"),
         (line(tools=[tool(parameters={"type": "dict"})]), f"{PARAMETERS}: must be a JSON Schema"),
-        (line(tools=[tool(parameters=FLOAT)]), f'{PARAMETERS}: "float" is no type of JSON Schema'),
+        (
+            line(tools=[tool(parameters=FLOAT)]),
+            f'{PARAMETERS}: "float" is not a type of JSON Schema',
+        ),
         (
             line(tools=[tool(p={})]),
             "tools[0].function.p: unknown key; allowed: name, description, ",
@@ -97,7 +100,7 @@ def test_a_bad_line_is_one_line_with_its_number(text: str, message: str) -> None
 
 def test_all_bad_lines_are_named_in_order() -> None:
     assert refusal("x", line(), line(max_tokens=0), line(name="line-2")).splitlines() == [
-        "f.jsonl:1: is no JSON: Expecting value at column 1",
+        "f.jsonl:1: is not JSON: Expecting value at column 1",
         "f.jsonl:3: max_tokens = 0: must be greater than or equal to 1",
         'f.jsonl:4: name = "line-2": is the name of line 2 too',
     ]
@@ -110,7 +113,7 @@ def test_a_file_without_a_prompt(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"^f: has no prompt: it is empty$"):
             parse(content, "f")
     # A line of JSON makes the file JSON.
-    with pytest.raises(ConfigError, match=r"^f:1: is no JSON: Expecting value at column 1$"):
+    with pytest.raises(ConfigError, match=r"^f:1: is not JSON: Expecting value at column 1$"):
         parse(b'Why?\n{"prompt": "How so?"}', "f")
     with pytest.raises(ConfigError, match=r"^f:2: is not UTF-8: invalid start byte$"):
         parse(b"a\nb\xff", "f")

@@ -127,9 +127,9 @@ def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
         try:
             arguments = orjson.loads(call.arguments)
         except orjson.JSONDecodeError as error:
-            raise _Problem(f"{call.name}: its arguments are no JSON: {_at(error)}") from None
+            raise _Problem(f"{call.name}: its arguments are not JSON: {_at(error)}") from None
         if not isinstance(arguments, dict):
-            raise _Problem(f"{call.name}: its arguments are no JSON object")
+            raise _Problem(f"{call.name}: its arguments are not a JSON object")
         if broken := _broken(functions[call.name].get("parameters"), arguments):
             raise _Problem(f"{call.name}: {broken}")
 
@@ -142,7 +142,7 @@ def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
     try:
         error = next(readable.iter_errors(arguments), None)
     except (Unresolvable, RecursionError, ArithmeticError):
-        return ""  # what a schema does to the library is no fault of the answer
+        return ""  # what a schema does to the library is not the fault of the answer
     if error is None:
         return ""
     # By the schema's own path: a name that is not in the schema is the answer's, and not quoted.
@@ -154,7 +154,7 @@ def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _readable(schema: str) -> Validator | None:
-    """None where this is no schema that can be read, or none that says much without patterns."""
+    """None where this is not a schema that can be read, or none that says much without patterns."""
     keywords = set[str]()
 
     def without_dialect(content: dict[str, Any]) -> dict[str, Any]:
@@ -186,13 +186,13 @@ def _check_json(text: str) -> None:
     except orjson.JSONDecodeError as error:
         blocks = _BLOCK.findall(text)
         if not blocks:
-            raise _Problem(f"is no JSON: {_at(error)}") from None
+            raise _Problem(f"is not JSON: {_at(error)}") from None
     if len(blocks) > 1:
         raise _Problem(f"has {len(blocks)} fenced blocks")
     try:
         orjson.loads(blocks[0][1])
     except orjson.JSONDecodeError as error:
-        raise _Problem(f"its fenced block is no JSON: {_at(error)}") from None
+        raise _Problem(f"its fenced block is not JSON: {_at(error)}") from None
 
 
 def _at(error: orjson.JSONDecodeError) -> str:
@@ -218,7 +218,7 @@ def _check_program(text: str) -> None:
             ast.parse(textwrap.dedent(program) if first[0] in " \t" else program)
     except (SyntaxError, ValueError) as error:
         number = error.lineno if isinstance(error, SyntaxError) else None
-        raise _Problem(f"is no Python: line {number}" if number else "is no Python") from None
+        raise _Problem(f"is not Python: line {number}" if number else "is not Python") from None
     except (RecursionError, MemoryError):
         raise _CannotTell("is nested too deeply to be parsed") from None
 

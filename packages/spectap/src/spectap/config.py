@@ -256,7 +256,7 @@ class Config(Model):
         baselines = {variant.name for variant in self.variants if variant.baseline is None}
         for variant in self.variants:
             if variant.baseline is not None and variant.baseline not in baselines:
-                raise ValueError(f"variants: {variant.name}: {variant.baseline} is no baseline")
+                raise ValueError(f"variants: {variant.name}: {variant.baseline} is not a baseline")
         if not self.variants or self.variants[0].baseline is not None:
             raise ValueError("variants: the first must be a baseline")
         if len(self.endpoints) not in (0, len(self.variants)):
@@ -331,7 +331,7 @@ def without_lines(config: Config) -> tuple[Config, bytes]:
     """The configuration with the digest of its lines, and the file that has them.
 
     A line may be of any length, and a ConfigMap may not. Without lines the file is empty, and there
-    is no digest.
+    is not a digest.
     """
     lines = {case.name: case.line for case in config.test_cases if case.line is not None}
     if not lines:

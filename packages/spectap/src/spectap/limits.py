@@ -13,7 +13,7 @@ HEAD: Final = 64 * KIB
 """Bytes of a message's head, and of whatever else comes without a part of the body: 1xx answers,
 chunk extensions, trailers."""
 FRAMING: Final = 8 * MIB
-"""Bytes of a whole message that are no part of its body. A chunk for each event of the longest
+"""Bytes of a whole message that are not part of its body. A chunk for each event of the longest
 stream takes 2 MiB."""
 REQUEST: Final = 64 * MIB
 """Bytes of a request's body, which may hold images."""

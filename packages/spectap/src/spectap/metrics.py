@@ -248,7 +248,7 @@ TOKENS_PER_STEP: Final = Metric(
     definition="Tokens after the first chunk, divided by the chunks after the first: "
     "(n - c₀) / (m - 1). One less is the number of drafts accepted in a step. It is defined only "
     "where the server counts the tokens of each chunk and the request offers no tools: there, a "
-    "chunk is no step.",
+    "chunk is not a step.",
     values=_single(tokens_per_step),
 )
 INPUT_TOKENS: Final = Metric(

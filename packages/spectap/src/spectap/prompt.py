@@ -162,13 +162,13 @@ def _from_json(line: str, number: int) -> Prompt | list[str]:
     except ValidationError as invalid:
         return [_problem(error) for error in invalid.errors(include_url=False)]
     except json.JSONDecodeError as error:
-        return [f"is no JSON: {error.msg} at column {error.colno}"]
+        return [f"is not JSON: {error.msg} at column {error.colno}"]
     except UnicodeEncodeError:
-        return ["is no JSON: has half a character, a lone surrogate"]
+        return ["is not JSON: has half a character, a lone surrogate"]
     except RecursionError:
-        return ["is no JSON: is nested too deeply"]
+        return ["is not JSON: is nested too deeply"]
     except ValueError as error:
-        return [f"is no JSON: {error}"]
+        return [f"is not JSON: {error}"]
     form = _FORMS[valid.answer] if valid.answer else Form.TOOL_CALL if valid.tools else None
     return Prompt(  # what it sends is as it was written
         name=valid.name or f"line-{number}",
@@ -261,7 +261,7 @@ class _Function(_Model):
             raise ValueError('must be a JSON Schema with "type": "object" and "properties"')
         if unknown := [*_unknown_types(schema)]:
             name = _as_json(unknown[0])
-            raise ValueError(f"{name} is no type of JSON Schema: {', '.join(_TYPES)}")
+            raise ValueError(f"{name} is not a type of JSON Schema: {', '.join(_TYPES)}")
         return schema
 
 

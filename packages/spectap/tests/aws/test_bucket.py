@@ -137,7 +137,7 @@ def test_the_newest_evaluation_replaces_what_was_fetched_before(
     evaluate("a-new", "SD", name=FILE.replace("samples_gsm8k", "results").replace("jsonl", "json"))
     evaluate("a-new", "SD", name="a/../../../../samples_elsewhere.jsonl")
     evaluate("broken", "Base", "another")  # compares nothing
-    evaluate("$(touch ran)", *VARIANTS)  # is no name of a run
+    evaluate("$(touch ran)", *VARIANTS)  # is not a name of a run
     listed = Bucket._objects
     now = datetime.now(UTC).replace(microsecond=0)
 

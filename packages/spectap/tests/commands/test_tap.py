@@ -97,7 +97,7 @@ def test_a_full_disk_does_not_stop_the_client_but_is_said(tmp_path: Path) -> Non
     [
         ({"--upstream": "localhost:8000"}, "--upstream: 'localhost:8000': must be a base URL"),
         ({"--upstream": "http://h/v1?key=1"}, "--upstream: 'http://h/v1?key=1': must be a base"),
-        ({"--ledger": "/dev/zero"}, "/dev/zero: is no file"),
+        ({"--ledger": "/dev/zero"}, "/dev/zero: is not a file"),
         ({"--ledger": "README.md"}, "README.md:1: "),
     ],
 )

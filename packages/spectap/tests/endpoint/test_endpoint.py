@@ -60,7 +60,7 @@ async def test_a_refusal_ends_the_wait_and_names_where_to_look(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("answer", "message"), [(401, "HTTP 401"), ('["a"]', "the answer is no list of models")]
+    ("answer", "message"), [(401, "HTTP 401"), ('["a"]', "the answer is not a list of models")]
 )
 async def test_models(answer: int | str, message: str) -> None:
     listed = {"data": [{"id": "target"}, {"id": "a\x1b[2J\nb"}]}

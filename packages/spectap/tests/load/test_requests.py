@@ -155,7 +155,7 @@ def call(index: Any, **function: str | None) -> dict[str, Any]:
             "",
             [ToolCall("one", '{"a": 1}'), ToolCall("other", "{}")],
         ),
-        # An index that is no number is the position.
+        # An index that is not a number is the position.
         (
             [{"tool_calls": [call("0", name="a"), call(1, name="b")]}],
             "",

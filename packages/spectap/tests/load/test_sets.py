@@ -92,7 +92,7 @@ def test_a_file_of_the_user_s(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (PromptSource(set="gsm8k"), f"gsm8k: is no known set of prompts: {', '.join(KNOWN)}"),
+        (PromptSource(set="gsm8k"), f"gsm8k: is not a known set of prompts: {', '.join(KNOWN)}"),
         (PromptSource(set="mt-bench", classes=("maths",)), "mt-bench: has no class maths; its "),
         (PromptSource(file="mine.txt", digest="0" * 64), "mine.txt: was changed: its SHA-256 is "),
     ],

@@ -210,7 +210,7 @@ def _good(records: Iterable[Record], limits: Sequence[tuple[Metric, float]]) -> 
 def schedule(records: Sequence[Record], rate: float | None) -> Schedule | None:
     """How late requests were sent; None where none was due at a time.
 
-    By when they came to the tap: the way from there to the server is no fault of the load's.
+    By when they came to the tap: the way from there to the server is not the load's fault.
     ``rate`` is in requests a second, None where it is not known.
     """
     late = [

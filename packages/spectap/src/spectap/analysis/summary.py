@@ -119,7 +119,7 @@ class Comparison:
 
     baseline: str
     by_time_per_output_token: Interval | None
-    """Decoding speed, without queue and first token. It explains, and is no claim."""
+    """Decoding speed, without queue and first token. It explains, and is not a claim."""
     by_end_to_end: Interval | None
     speed: Claim | None
     """By request speed: output tokens of one request by its end-to-end latency. None, like

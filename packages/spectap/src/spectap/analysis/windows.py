@@ -18,7 +18,7 @@ from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 
 NEAR: Final = 0.02
 """A variant that is slower by less is as good."""
-_MOST_FAILED: Final = 0.01  # share of requests; with more, a variant is no choice
+_MOST_FAILED: Final = 0.01  # share of requests; with more, a variant is not a choice
 
 
 def windows(config: Config, evidence: Evidence) -> Iterator[Windows]:

@@ -51,7 +51,7 @@ def base_url(text: str) -> str:
     try:
         parts = urlsplit(text)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # a port that is no number
+    except ValueError:  # a port that is not a number
         usable = False
     usable = usable and not parts.query and not parts.fragment
     if "@" in (parts.netloc if usable else text):

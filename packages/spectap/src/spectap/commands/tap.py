@@ -20,7 +20,7 @@ from spectap.tap.tap import Tap, collect_garbage
 
 _PORT: Final = 8001  # beside 8000, where vLLM listens
 
-# The client's own timeout decides, not the tap's: an answer that is no stream may take long.
+# The client's own timeout decides, not the tap's: an answer that is not a stream may take long.
 _STALL_SECONDS: Final = 3600.0
 _COUNT_SECONDS: Final = 10.0
 
@@ -125,9 +125,9 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
 
 
 def _check(path: Path) -> None:
-    """Refuses a file that is no ledger: appending would cut off its last line."""
+    """Refuses a file that is not a ledger: appending would cut off its last line."""
     if path.exists() and not path.is_file():
-        raise JournalError(f"{path}: is no file")
+        raise JournalError(f"{path}: is not a file")
     try:
         records = read_ledger(path)
         if not records and path.exists() and path.stat().st_size > 0:

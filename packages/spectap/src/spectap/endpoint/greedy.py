@@ -1,6 +1,6 @@
 """Where a variant's greedy answers begin to differ from its baseline's, if they do.
 
-A difference is no failure: sums in another order round differently, which decides between two
+A difference is not a failure: sums in another order round differently, which decides between two
 tokens that are about equally likely (vllm-project/vllm #7627).
 """
 

@@ -127,7 +127,7 @@ async def models(endpoint: str) -> list[str]:
     except aiohttp.ClientError as error:
         raise EndpointError(f"{url}: {_reason(error)}") from None
     except (ValueError, KeyError, TypeError):
-        raise EndpointError(f"{url}: the answer is no list of models") from None
+        raise EndpointError(f"{url}: the answer is not a list of models") from None
 
 
 def _reason(error: aiohttp.ClientError) -> str:

@@ -150,7 +150,7 @@ def _write(options: argparse.Namespace, finished: list[_Finished]) -> None:
         answers = (
             json.dumps(answer, ensure_ascii=False) + "\n" for _, answer in finished if answer
         )
-        # Half of a surrogate pair, which a server may send, is no text.
+        # Half of a surrogate pair, which a server may send, is not text.
         options.answers.write_text("".join(answers), encoding="utf-8", errors="replace")
 
 

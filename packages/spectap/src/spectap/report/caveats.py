@@ -14,7 +14,7 @@ from spectap.report import phrases
 def of_case(case: Case, summary: Summary) -> Iterator[str]:
     """The notes on one test case, a sentence each.
 
-    What a verdict or a mark says itself is no note. What is true at several load points is said
+    What a verdict or a mark says itself is not a note. What is true at several load points is said
     once.
     """
     loads = len(case.loads)

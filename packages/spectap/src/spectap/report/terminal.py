@@ -1,6 +1,6 @@
 """Renders a view for a terminal: the headline, the tables of cells, the sentences, the notes.
 
-Where the output is no terminal, such as a pod's log, sentences are not wrapped and nothing is
+Where the output is not a terminal, such as a pod's log, sentences are not wrapped and nothing is
 coloured. A table is never cut: where its columns do not fit, it goes on below.
 """
 
@@ -22,7 +22,7 @@ from spectap.report import offline, results, run_view
 from spectap.report.view import Columns, Table, View
 
 WIDTH: Final = 120
-"""The most columns that are used, also where the output is no terminal."""
+"""The most columns that are used, also where the output is not a terminal."""
 NARROW: Final = 80
 """The fewest."""
 
@@ -31,7 +31,7 @@ _GAP: Final = "  "
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal; None where the output is no terminal."""
+    """The columns of the terminal; None where the output is not a terminal."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else None
 
 

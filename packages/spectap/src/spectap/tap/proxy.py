@@ -120,7 +120,7 @@ class _Client(asyncio.Protocol):
         self._answering: _Upstream | None = None
         self._refused = False
         self._since_body = self._overhead = 0
-        """Bytes read since the last part of a body, and all of a message that are no part of it."""
+        """Bytes read since the last part of a body, and all of a message outside of it."""
         self.paused = False
         """Whether it reads more slowly than the server sends."""
 

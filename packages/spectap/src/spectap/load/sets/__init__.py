@@ -228,7 +228,7 @@ def load(source: PromptSource, folder: Path) -> LoadedSet:
         prompts, title = KNOWN[name].load()
         licence = KNOWN[name].licence
     else:
-        raise ConfigError(f"{name}: is no known set of prompts: {', '.join(KNOWN)}")
+        raise ConfigError(f"{name}: is not a known set of prompts: {', '.join(KNOWN)}")
     classes = dict.fromkeys(member.prompt_class for member in prompts)
     if unknown := [wanted for wanted in source.classes if wanted not in classes]:
         known = ", ".join(filter(None, classes)) or "none"
