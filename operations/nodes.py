@@ -140,7 +140,7 @@ def has_ended(deployment: Deployment, kind: Kind) -> bool:
 
 
 def allow(deployment: Deployment, group: Group, size: int) -> None:
-    """Lets the Auto Scaling group have so many nodes: its guard allows none."""
+    """Sets the largest size of the Auto Scaling group, which the guard had set to 0."""
     for name in group.scaling_groups:
         with aws_errors():
             deployment.client("autoscaling").update_auto_scaling_group(

@@ -74,7 +74,7 @@ class Servers:
 
 @dataclass(frozen=True)
 class Caps:
-    """The most that endpoints on this machine are asked for; None: whatever the pod asks for."""
+    """Upper limits of the load of a rehearsal. None: as in the pod's configuration."""
 
     rounds: int | None = None
     output_tokens: int | None = None

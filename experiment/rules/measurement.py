@@ -67,7 +67,8 @@ def _seconds(experiment: Experiment) -> Refusals:
 
 
 def _concurrency(experiment: Experiment) -> Refusals:
-    """A ladder may go on beyond a batch: there the queue is measured, which the report says."""
+    """Refuses a lowest concurrency above a batch. Higher load points may exceed it: they measure
+    the queue, and the report says so."""
     item = "benchmark.load[{}]" if experiment.benchmark.load else "benchmark"
     points = enumerate(experiment.benchmark.listed_points)
     closed = [(p.concurrency, item.format(n)) for n, p in points if p.concurrency is not None]

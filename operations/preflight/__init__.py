@@ -12,35 +12,10 @@ from operations.preflight.check import Check, Finding, Status, refused, warning
 
 __all__ = ["Finding", "Status", "checks", "run"]
 
-ACCOUNT_CHECKS: Final[Mapping[str, Check]] = {
-    "bootstrap": account.bootstrap,
-    "key of prompts": account.prompts_key,
-    "quota, Trainium vCPUs": capacity.trainium_quota,
-    "quota, CPU nodes' vCPUs": capacity.cpu_quota,
-    "instance types": capacity.offerings,
-    "capacity": capacity.reservation,
-    "stacks": account.stacks,
-    "dashboards": account.dashboards,
-    "VPC": existing.vpc,
-    "cluster": existing.cluster,
-    "cluster's add-ons": existing.addons,
-    "cluster's network": existing.network,
-    "autoscalers": autoscalers.autoscalers,
-    "Neuron devices": devices.devices,
-    "pods of others": existing.inside,
-    "image": software.image,
-    "Kubernetes API": software.kubernetes_api,
-    "Kubernetes": software.kubernetes,
-    "add-ons": software.addons,
-}
+_MODULES: Final = (account, capacity, existing, autoscalers, devices, software)
+CHECKS: Final = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
 """By the subject of the rows. What a deploy refuses at once, for nothing and in clear words, such
 as a zone or a program that does not exist, is not asked here."""
-FILE_CHECKS: Final[Mapping[str, Check]] = {
-    "price": software.price,
-    "gated models": software.gated_models,
-    "alarms": software.alarms,
-}
-"""Checks of the file, which need no account."""
 
 _AT_ONCE: Final = 8
 _STYLES: Final = {"ok": "green", "warning": "yellow", "refused": "bold red"}
@@ -62,7 +37,7 @@ def run(file: str) -> int:
             "The account was asked nothing else"
         )
         no_account = refused(str(error), remedy, "credentials")
-        rows = [no_account, *checks(deployment, FILE_CHECKS)]
+        rows = [no_account, *checks(deployment, software.FILE_CHECKS)]
     else:
         rows = checks(deployment)
     print(f"{deployment.headline}: nothing is created")
@@ -76,7 +51,7 @@ def run(file: str) -> int:
 
 
 def checks(
-    deployment: Deployment, table: Mapping[str, Check] = {**ACCOUNT_CHECKS, **FILE_CHECKS}
+    deployment: Deployment, table: Mapping[str, Check] = {**CHECKS, **software.FILE_CHECKS}
 ) -> list[Finding]:
     """All findings, in the order of ``table``. Makes no change, and raises nothing."""
 

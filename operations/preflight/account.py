@@ -3,13 +3,13 @@
 import fnmatch
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from charts.names import prompts_bucket_name
 from operations.account import Deployment, ask
 from operations.lifecycle import ROOT, owner, regions, zone_conflict
-from operations.preflight.check import Finding, ok, refused, warning
+from operations.preflight.check import Check, Finding, ok, refused, warning
 from stacks.delivery import STACKS
 from stacks.regions import budget_region, budget_stack_name, dashboard_name
 
@@ -157,3 +157,11 @@ def _is_changing(status: str) -> bool:
     set that was never carried out, which the CLI takes over.
     """
     return status.endswith("_IN_PROGRESS") and not status.startswith(("DELETE", "REVIEW"))
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "bootstrap": bootstrap,
+    "key of prompts": prompts_key,
+    "stacks": stacks,
+    "dashboards": dashboards,
+}

@@ -1,14 +1,14 @@
 """Asks an existing cluster what starts and ends nodes in it besides the commands here."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kubernetes.client import AppsV1Api
 
 from operations.account import Deployment
 from operations.cluster import NoCluster, connected, kubernetes_errors
-from operations.preflight.check import Finding, ok, warning
+from operations.preflight.check import Check, Finding, ok, warning
 
 _DISCOVERY: Final = re.compile(r"node-group-auto-discovery[= ]asg:tag=([^\s\"']+)")
 """Option of Cluster Autoscaler: it scales the groups that have all of these tags."""
@@ -61,3 +61,8 @@ def _discovers_ours(command: str, cluster: str) -> bool:
         {tag.partition("=")[0] for tag in tags.split(",")} <= ours
         for tags in _DISCOVERY.findall(command)
     )
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "autoscalers": autoscalers,
+}

@@ -1,7 +1,7 @@
 """Asks an existing cluster who hands out Neuron devices in it."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from kubernetes.client import AppsV1Api, ResourceV1Api
 
@@ -11,7 +11,7 @@ from experiment.fields import Origin
 from experiment.schema import Experiment
 from operations.account import Deployment
 from operations.cluster import NoCluster, connected, kubernetes_errors
-from operations.preflight.check import Finding, ok, refused, warning
+from operations.preflight.check import Check, Finding, ok, refused, warning
 from stacks.constructs.neuron_dra_driver import DRIVER_VERSION
 from stacks.trainium import DRIVER_OUTPUT
 
@@ -90,3 +90,8 @@ def _selects(daemon: Any, instance_type: str) -> bool:
     terms = required.node_selector_terms if required else []
     is_near = not terms or any(all(map(holds, term.match_expressions or [])) for term in terms)
     return is_near and (pod.node_selector or {}).items() <= labels.items()
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "Neuron devices": devices,
+}

@@ -1,7 +1,7 @@
 """Asks about what the file takes as it is: an existing VPC, and an existing cluster."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api, CoreV1Api
@@ -9,7 +9,7 @@ from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api, CoreV1Api
 from charts.names import namespace
 from operations.account import Deployment, DeploymentError, ask
 from operations.cluster import NoCluster, connected, kubernetes_errors
-from operations.preflight.check import Finding, ok, refused, warning
+from operations.preflight.check import Check, Finding, ok, refused, warning
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 
 _S3_DRIVER: Final = "aws-mountpoint-s3-csi-driver"
@@ -279,3 +279,12 @@ def inside(deployment: Deployment) -> Iterator[Finding]:
 def _meets_pods(configuration: Any) -> bool:
     rules = [rule for hook in configuration.webhooks or [] for rule in hook.rules or []]
     return any({"*", "*/*", "pods"}.intersection(rule.resources) for rule in rules)
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "VPC": vpc,
+    "cluster": cluster,
+    "cluster's add-ons": addons,
+    "cluster's network": network,
+    "pods of others": inside,
+}

@@ -110,7 +110,7 @@ OF_THE_CLUSTER: Final = (
 
 
 def rows(deployment: Deployment) -> list[str]:
-    table = {name: preflight.ACCOUNT_CHECKS[name] for name in OF_THE_CLUSTER}
+    table = {name: preflight.CHECKS[name] for name in OF_THE_CLUSTER}
     return [
         f"{row.status} {row.subject}: {row.text} -> {row.remedy}"
         for row in preflight.checks(deployment, table)
@@ -122,7 +122,7 @@ def test_a_sound_cluster_is_taken(shared: FakeAws, driven: Objects) -> None:
     assert len(listed) == 8
     assert all(row.startswith(f"{Status.OK} ") for row in listed), listed
     # And what is asked of a new one is not asked.
-    table = {**preflight.ACCOUNT_CHECKS}
+    table = {**preflight.CHECKS}
     del table["Kubernetes API"]
     subjects = {row.subject for row in preflight.checks(guest(), table)}
     assert not subjects & {"Kubernetes", "add-ons", "m7i.xlarge"}

@@ -113,7 +113,7 @@ def variant_run(run_id: str, folder: str) -> str:
 
 
 def is_path(name: str) -> bool:
-    """Whether the rest of a key is a path below a folder, and leads nowhere else."""
+    """Whether it stays below its folder: no part is empty, ``.`` or ``..``."""
     return not {*name.split("/")} & {"", ".", ".."}
 
 

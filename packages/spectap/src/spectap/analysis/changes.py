@@ -70,7 +70,7 @@ class Figure(Enum):
 
     @property
     def servers(self) -> int:
-        """How many servers' times are in it: none in what a step yields, which is not a time."""
+        """How many servers' times the figure is made of: 0 for tokens per step, not a time."""
         return {Figure.TOKENS_PER_STEP: 0, Figure.SPEED_UP: 2}.get(self, 1)
 
 

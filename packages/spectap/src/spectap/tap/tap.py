@@ -283,7 +283,7 @@ class Tap:
         return time.monotonic() - self._proxy.heard >= 0.9 * self._proxy.stall_seconds
 
     def give_up(self, reason: str) -> None:
-        """Records what is in flight as failed for this reason, whatever still becomes of it."""
+        """Records each request in flight as failed for this reason, even if it ends well later."""
         for completion in [*self._completions.values()]:
             completion.broke(reason, time.monotonic())
 
