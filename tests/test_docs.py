@@ -47,7 +47,8 @@ FOLDERS: Final = sorted({file.partition("/")[0] for file in FILES if "/" in file
 NAMES: Final = {file.rpartition("/")[2] for file in FILES}
 MAKEFILE: Final = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS: Final = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.M))
-PATH: Final = re.compile(rf"(?<![\w./-])((?:{'|'.join(map(re.escape, FOLDERS))})/[\w.*/-]*)")
+PREFIXES: Final = "|".join(map(re.escape, (*FOLDERS, "src/spectap")))
+PATH: Final = re.compile(rf"(?<![\w./-])((?:{PREFIXES})/[\w.*/-]*)")
 
 
 def text(document: Path) -> str:
@@ -87,7 +88,8 @@ def test_what_code_names_exists(document: Path) -> None:
         for path in PATH.findall(piece):
             if WRITTEN_BY_USERS.fullmatch(path) or path in PLACEHOLDERS:
                 continue
-            assert any(ROOT.glob(path.rstrip("/."))), path
+            folder = ROOT / "packages" / "spectap" if path.startswith("src/") else ROOT
+            assert any(folder.glob(path.rstrip("/."))), path
         if re.fullmatch(r"\w+\.py", piece) and piece not in FOREIGN_MODULES:
             assert piece in NAMES, piece
         for module in re.findall(r"python3? -m ([\w.]+)", piece):
