@@ -57,8 +57,8 @@ help: ## This list
 		/^[a-z-]+:.*## / { printf "  make %-17s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .venv/bin/pip:
-	@"$$PYTHON" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || \
-		{ echo "Python 3.11 to 3.14 is needed; $$("$$PYTHON" --version) is $$PYTHON" >&2; exit 1; }
+	@"$$PYTHON" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2> /dev/null || \
+		{ echo "Python 3.11 to 3.14 is needed; $$("$$PYTHON" --version 2>&1 | head -n 1) is $$PYTHON" >&2; exit 1; }
 	@"$$PYTHON" -m venv .venv
 
 $(READY): $(LOCKS)/app.lock packages/spectap/pyproject.toml | .venv/bin/pip

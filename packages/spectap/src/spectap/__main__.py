@@ -1,8 +1,8 @@
-"""``python -m spectap COMMAND``: each command is a function of ``spectap.commands``.
+"""Measures speculative decoding of OpenAI-compatible servers: spectap COMMAND --help.
 
 Exit status: 0 all is well; 1 something failed, which the last lines name, and the rest is kept;
 2 it cannot do what was asked; 3 a comparison's gate failed; 69 the server of an index never served;
-128 + n ended by signal n.
+75 restart the servers, and run the same command again; 128 + n ended by signal n.
 """
 
 import argparse

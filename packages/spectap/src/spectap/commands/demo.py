@@ -27,7 +27,7 @@ _MEASURE: Final = ("--concurrency=1,8", "--requests=8", "--output-tokens=60")
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """``demo``: measures two scripted servers and opens the report, in less than a minute.
+    """``demo``: measures two scripted servers and opens the report, in about a minute.
 
     One server decodes plainly, the other speculates with six drafts a step. Both follow a script:
     what they gain is chosen, and says nothing of any real server.
