@@ -11,7 +11,7 @@ from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table
 
 _EXPLANATION: Final = (
-    "Published figures are others', measured elsewhere: no verdict, advice or other figure rests "
+    "Published figures are others', measured elsewhere: no verdict or other figure rests "
     "on them. A ratio is the measured figure divided by the published one; of tpot-ms and ttft-ms, "
     'which are medians, below 1 is faster. "*": the median of a typical round, which has an '
     "interval; p50 in other tables is that of all requests. Acceptance is the share of steps that "
