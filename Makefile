@@ -286,6 +286,10 @@ $(READY_VLLM): tests/vllm/requirements.lock
 scan: $(READY_DEV) $(READY_SCAN) ## Scan templates, manifests, image file, workflows and history for known mistakes
 	CDK_VALIDATION=true pytest tests/scan
 
+.PHONY: test-servers
+test-servers: $(READY_DEV) ## Measure scripted servers that send what real ones were seen to send
+	cd packages/spectap && pytest --numprocesses 2 tests/servers
+
 .PHONY: test-cdk
 test-cdk: $(READY_DEV) $(CLI) ## Deploy and destroy with the CDK's own CLI, in an embedded account
 	pytest tests/plain_cdk

@@ -1,0 +1,229 @@
+"""Scripted servers that send what real ones were seen to send, and know what they sent.
+
+A test gives one coroutine that answers completions. Two servers call it, ``base`` and ``sd``, in a
+thread of their own. They speak HTTP through a bare socket, so that nothing between the test and the
+tap mends what is sent.
+"""
+
+import asyncio
+import json
+import statistics
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+GAP = 0.006
+"""Seconds between two steps of a good stream."""
+TOKENS = 24
+STEP = {"base": 1, "sd": 3}
+"""Tokens of each step after the first in a good stream."""
+DONE = b"data: [DONE]\n\n"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What an answer really was: its tokens, and when the first and the last of them were sent.
+
+    Times are in seconds after the request had come.
+    """
+
+    tokens: int
+    first: float
+    last: float
+
+    @property
+    def tpot(self) -> float:
+        """Time per output token in milliseconds."""
+        return (self.last - self.first) / (self.tokens - 1) * 1000
+
+
+def usage(total: int, prompt: int = 20, **details: Any) -> dict[str, Any]:
+    counts = {"prompt_tokens": prompt, "completion_tokens": total, "total_tokens": prompt + total}
+    return counts | details
+
+
+def chunk(delta: Any, finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A chunk of a chat completion; ``usage`` is one of the ``fields``."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "model": "m",
+        "choices": [choice],
+    } | fields
+
+
+def event(content: Any) -> bytes:
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return b"data: " + data + b"\n\n"
+
+
+@dataclass
+class Exchange:
+    """One request at a server, and its answer."""
+
+    side: str
+    number: int
+    """Of the server's completions, from 1; 0 of other requests."""
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """By lower-case names."""
+    body: bytes
+    writer: asyncio.StreamWriter
+    sent: list[Sent]
+    start: float = field(default_factory=time.monotonic)
+    _first: float | None = None
+    _last: float = 0.0
+    _tokens: int = 0
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The request's JSON."""
+        fields: dict[str, Any] = json.loads(self.body)
+        return fields
+
+    async def write(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def head(
+        self, status: str = "200 OK", kind: str = "text/event-stream", *more: str
+    ) -> None:
+        lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", *more, "Connection: close"]
+        await self.write("\r\n".join([*lines, "", ""]).encode())
+
+    async def json(self, body: Any, status: str = "200 OK", *more: str) -> None:
+        data = json.dumps(body).encode()
+        await self.head(status, "application/json", f"Content-Length: {len(data)}", *more)
+        await self.write(data)
+
+    async def events(self, *contents: Any) -> None:
+        """Sends them in one write."""
+        await self.write(b"".join(map(event, contents)))
+
+    def delivers(self, tokens: int) -> None:
+        """Notes that these tokens are sent now."""
+        self._last = time.monotonic() - self.start
+        self._first = self._first or self._last
+        self._tokens += tokens
+
+    async def step(self, tokens: int, **fields: Any) -> None:
+        """Waits as long as a step takes, and sends its tokens."""
+        await asyncio.sleep(GAP)
+        self.delivers(tokens)
+        await self.events(chunk({"content": "word " * tokens}, **fields))
+
+    async def end(self, *contents: Any) -> None:
+        """Sends these and ``[DONE]``; the answer is whole."""
+        await self.write(b"".join(map(event, contents)) + DONE)
+        self.sent.append(Sent(self._tokens, self._first or 0.0, self._last))
+
+    async def good(self, tokens: int = TOKENS, step: int = 0) -> None:
+        """A stream as vLLM's, with usage in each event; ``step`` replaces the side's own."""
+        await self.head()
+        await self.events(chunk({"role": "assistant", "content": ""}, usage=usage(0)))
+        total = 0
+        for count in steps(tokens, step or STEP[self.side]):
+            total += count
+            await self.step(count, usage=usage(total))
+        last = chunk({"content": ""}, "length", usage=usage(tokens))
+        await self.end(last, {"id": "c", "model": "m", "choices": [], "usage": usage(tokens)})
+
+
+def steps(tokens: int, step: int) -> Iterator[int]:
+    """The tokens of each step. The first has one."""
+    yield 1
+    for done in range(1, tokens, step):
+        yield min(step, tokens - done)
+
+
+Answer = Callable[[Exchange], Awaitable[None]]
+
+
+async def models(exchange: Exchange) -> None:
+    """Answers what is no completion, as a server without ``/health`` and ``/metrics`` does."""
+    if exchange.path.endswith("/models"):
+        await exchange.json({"object": "list", "data": [{"id": "m", "object": "model"}]})
+    else:
+        await exchange.json({"detail": "Not Found"}, "404 Not Found")
+
+
+class Servers:
+    """Both servers. ``sent`` has the whole answers of each side, ``asked`` counts completions."""
+
+    def __init__(self, answer: Answer, other: Answer) -> None:
+        self._answer, self._other = answer, other
+        self.sent: dict[str, list[Sent]] = {"base": [], "sd": []}
+        self.asked: Counter[str] = Counter()
+        self.ports: dict[str, int] = {}
+
+    def url(self, side: str, prefix: str = "") -> str:
+        return f"http://127.0.0.1:{self.ports[side]}{prefix}"
+
+    def tpot(self, side: str) -> float:
+        """Median over the side's answers, in milliseconds."""
+        return statistics.median(sent.tpot for sent in self.sent[side])
+
+    def ttft(self, side: str) -> float:
+        """Median over the side's answers, in milliseconds."""
+        return statistics.median(sent.first * 1000 for sent in self.sent[side])
+
+    async def serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, side: str
+    ) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            first, *lines = head.removesuffix("\r\n\r\n").split("\r\n")
+            method, path, _ = first.split(" ", 2)
+            headers = {n.lower(): v.strip() for n, _, v in (ln.partition(":") for ln in lines)}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            completes = method == "POST" and path.partition("?")[0].endswith("/completions")
+            self.asked[side] += completes
+            number = self.asked[side] if completes else 0
+            sent = self.sent[side]
+            exchange = Exchange(side, number, method, path, headers, body, writer, sent)
+            await (self._answer if completes else self._other)(exchange)
+        writer.close()
+
+
+@contextmanager
+def serving(answer: Answer, other: Answer = models) -> Iterator[Servers]:
+    """Serves both sides in a thread."""
+    servers, loop = Servers(answer, other), asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def start() -> list[asyncio.Server]:
+        listening = []
+        for side in ("base", "sd"):
+
+            async def connected(
+                reader: asyncio.StreamReader, writer: asyncio.StreamWriter, side: str = side
+            ) -> None:
+                await servers.serve(reader, writer, side)
+
+            listening.append(await asyncio.start_server(connected, "127.0.0.1", 0, backlog=1024))
+            servers.ports[side] = listening[-1].sockets[0].getsockname()[1]
+        return listening
+
+    async def stop() -> None:
+        for server in listening:
+            server.close()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    listening = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    try:
+        yield servers
+    finally:
+        asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
