@@ -29,14 +29,3 @@ def prompt_fields(
     if endpoint_type is EndpointType.CHAT:
         return {"messages": messages}
     return {"prompt": messages[-1]["content"]}
-
-
-def message(choice: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message of a choice, or what an event adds to it; of a completion, its text as one.
-
-    Raises KeyError where there is neither.
-    """
-    if "text" in choice:
-        return {"content": choice["text"]}
-    whole: Mapping[str, Any] = choice["message" if "message" in choice else "delta"]
-    return whole

@@ -107,6 +107,7 @@ def reply_of(deltas: Deltas, finish: Any = "stop", done: bool = True) -> Reply:
         reply.take(b"\n")
     if done:
         reply.take(b"data: [DONE]\n")
+    reply.end()
     return reply
 
 
@@ -119,7 +120,8 @@ def test_a_completion_has_the_text_alone_and_its_answer_is_joined(tmp_path: Path
     reply = Reply()
     for text, reason in (("Be", None), ("cause", "length")):
         event = {"choices": [{"index": 0, "text": text, "finish_reason": reason}]}
-        reply.take(b"data: " + json.dumps(event).encode() + b"\n")
+        reply.take(b"data: " + json.dumps(event).encode() + b"\n\n")
+    reply.end()
     assert reply.answer("p") == {
         "prompt": "p",
         "content": "Because",

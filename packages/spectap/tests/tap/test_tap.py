@@ -248,7 +248,7 @@ async def test_an_answer_that_is_no_event_stream_passes_as_it_comes(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("event", "error"),
-    [(b"data: [DONE]\n\n", ""), (b"data: {not json\n\n", "malformed event: ")],
+    [(UNCOUNTED + wire.DONE, ""), (b"data: {not json\n\n", "malformed event: ")],
 )
 async def test_a_client_that_leaves_after_an_event_that_decides_has_not_cancelled(
     tmp_path: Path, event: bytes, error: str

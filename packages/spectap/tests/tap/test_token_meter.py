@@ -59,8 +59,8 @@ def test_passes_on_what_the_client_would_have_got(
     assert [tokens for _, tokens in subject.chunks] == counts
     assert (subject.prompt_tokens, subject.output_tokens) == (9, sum(counts))
     assert subject.per_chunk
-    assert subject.done
-    assert subject.error is None
+    assert subject.ending.done
+    assert subject.problem() is None
 
 
 def test_counts_that_do_not_add_up_are_not_taken_for_counts() -> None:
@@ -97,4 +97,4 @@ def test_choices_of_another_shape_disturb_nothing(choices: str) -> None:
     m = meter(strip=False)
     assert m.feed(raw, 1.0) == raw
     assert m.output_tokens == 3
-    assert m.error is None
+    assert m.ending.error is None

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 import orjson
 
-from spectap import protocol
+from spectap import events, protocol
 from spectap.config import Config, TestCase
 from spectap.endpoint.health import content, open_session
 from spectap.errors import JournalError
@@ -131,7 +131,7 @@ async def _ask(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
             async with session.post(url, json={**body, **more}) as response:
                 if response.status == 200:
                     choice = orjson.loads(await content(response))["choices"][0]
-                    text = protocol.message(choice).get("content") or ""
+                    text = events.message_of(choice)["content"] or ""
                     ids = choice.get("token_ids")
                     return _Answer(text.split(), ids if isinstance(ids, list) else None)
         return None

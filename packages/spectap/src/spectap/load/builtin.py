@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import aiohttp
 
+from spectap.limits import LimitError
 from spectap.load.requests import Reply, Request, requests_of
 from spectap.names import BEYOND_HEADER, DUE_HEADER
 from spectap.protocol import PATHS, EndpointType
@@ -32,10 +33,7 @@ OPEN: Final = "open-loop"
 
 _READ_TIMEOUT: Final = 180.0  # seconds without a byte; llmperf's
 
-_FAILURES: Final = (
-    *(aiohttp.ClientError, asyncio.TimeoutError),
-    *(ValueError, LookupError, TypeError, AttributeError),  # an event of another shape
-)
+_FAILURES: Final = (aiohttp.ClientError, asyncio.TimeoutError, LimitError, RecursionError)
 
 _CONCURRENCY: Final = "num-concurrent-requests"
 _LLMPERF_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {
@@ -131,8 +129,9 @@ async def _send(
             if response.status != 200:
                 reply.fail(response.status, (await response.text())[:500])
             else:
-                async for line in response.content:
-                    reply.take(line)
+                async for data in response.content.iter_any():
+                    reply.take(data)
+                reply.end()
         answer = reply.answer(request.prompt)
     except _FAILURES as error:
         reply.fail(-1, f"{type(error).__name__}: {error}")

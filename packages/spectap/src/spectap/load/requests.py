@@ -13,8 +13,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from spectap.events import (
+    DONE,
+    Ending,
+    Events,
+    choices_of,
+    has_content,
+    message,
+    message_of,
+    read,
+    text_of,
+)
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
-from spectap.protocol import message, prompt_fields
+from spectap.protocol import prompt_fields
 
 CHARACTERS_PER_TOKEN: Final = 4
 """An estimate: the built-in driver has no tokenizer."""
@@ -121,68 +132,78 @@ class Reply:
     def __init__(self) -> None:
         self._start = time.monotonic()
         self._ttft = self._last = 0.0
-        self._events = 0
+        self._count = 0
+        self._usage = False
         self._error: tuple[int | None, str] = (None, "")
-        self._ended = False
-        self._finish: str | None = None
+        self._events, self._ending = Events(), Ending()
         self._thoughts = self._text = ""
         self._calls: dict[int, dict[str, str]] = {}
 
     def fail(self, code: int, text: str) -> None:
-        """Notes an error: the HTTP status or the code of an error event, otherwise -1."""
-        self._error = (code, text)
+        """Notes the first error: the HTTP status or the code of an error event, otherwise -1."""
+        if self._error[0] is None:
+            self._error = (code, text)
 
-    def take(self, line: bytes) -> None:
-        """Takes a line of the event stream.
+    def take(self, data: bytes) -> None:
+        """Takes what was read of the event stream. Raises LimitError."""
+        for event in self._events.feed(data):
+            self._take(event)
 
-        Raises ValueError, LookupError, TypeError or AttributeError for an unknown shape.
-        """
-        field, _, data = line.strip().partition(b":")
-        data = data.strip()
-        if field != b"data" or not data:
+    def end(self) -> None:
+        """Ends the stream, of which all was read."""
+        self._take(self._events.rest())
+        if problem := self._ending.problem(tokens=self._ttft > 0 or self._usage):
+            self.fail(-1, problem)
+
+    def _take(self, event: bytes) -> None:
+        try:
+            body = read(event)
+        except ValueError as malformed:
+            self._ending.fail(str(malformed))
             return
-        if data == b"[DONE]":
-            self._ended = True
-            return
-        self._events += 1
-        body = json.loads(data)
-        if "error" in body:
-            self.fail(int(body["error"].get("code") or -1), str(body["error"].get("message")))
-        elif body["choices"]:  # some servers send an event without one, about prompt or usage
-            self._take(body["choices"][0])
+        if body is DONE:
+            self._ending.done = True
+        elif body is not None:
+            self._count += 1
+            choices = choices_of(body)
+            self._ending.note(body, choices)
+            error = body.get("error")
+            if isinstance(error, dict) and isinstance(error.get("code"), int):
+                self.fail(error["code"], message(error))
+            self._usage = self._usage or bool(body.get("usage"))
+            if has_content(choices):
+                self._last = time.monotonic() - self._start
+                self._ttft = self._ttft or self._last
+            for choice in choices:
+                if not choice.get("index"):
+                    self._join(message_of(choice))
 
-    def _take(self, choice: Mapping[str, Any]) -> None:
-        delta = message(choice)
-        text = delta.get("content") or ""
+    def _join(self, delta: Mapping[str, Any]) -> None:
+        self._text += text_of(delta.get("content"))
         # vLLM renamed the field; servers in between send both.
-        thought = delta.get("reasoning") or delta.get("reasoning_content") or ""
-        calls = delta.get("tool_calls") or ()
-        if text or thought or calls:
-            self._last = time.monotonic() - self._start
-            self._ttft = self._ttft or self._last
-        self._text += text
-        self._thoughts += thought
-        for number, fragment in enumerate(calls):
-            index, function = fragment.get("index"), fragment.get("function") or {}
+        self._thoughts += text_of(delta.get("reasoning") or delta.get("reasoning_content"))
+        calls = delta.get("tool_calls")
+        for number, fragment in enumerate(calls if isinstance(calls, list) else ()):
+            if not isinstance(fragment, dict):
+                continue
+            index, function = fragment.get("index"), fragment.get("function")
             # Parts of one index are joined, as OpenAI's client does.
             index = index if isinstance(index, int) else number
             call = self._calls.setdefault(index, {"name": "", "arguments": ""})
+            function = function if isinstance(function, dict) else {}
             for field in call:
-                call[field] += function.get(field) or ""
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str):  # some servers send a number, which says nothing
-            self._finish = reason or self._finish
+                call[field] += text_of(function.get(field))
 
     def answer(self, prompt: str) -> dict[str, Any] | None:
-        """The fields of ``spectap.answer.Answer``; None where the reply did not come whole."""
-        if self._error[0] is not None or not (self._ended or self._finish):
+        """The fields of ``spectap.answer.Answer``; None where the reply did not end whole."""
+        if self._error[0] is not None:
             return None
         thoughts = f"<think>{self._thoughts}</think>" if self._thoughts else ""
         return {
             "prompt": prompt,
             "content": thoughts + self._text,
             "tool_calls": [self._calls[index] for index in sorted(self._calls)],
-            "finish": self._finish,
+            "finish": self._ending.finish,
         }
 
     def fields(self) -> dict[str, Any]:
@@ -194,7 +215,7 @@ class Reply:
         return {
             "error_code": code,
             "error_msg": text,
-            "inter_token_latency_s": self._last / self._events if tokens else 0,
+            "inter_token_latency_s": self._last / self._count if tokens else 0,
             "ttft_s": self._ttft,
             "end_to_end_latency_s": seconds,
             "number_output_tokens": tokens,

@@ -25,14 +25,14 @@ from urllib.parse import unquote
 import orjson
 from typing_extensions import override
 
-from spectap import limits
+from spectap import events, limits
 from spectap.journal import Journal
 from spectap.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
 from spectap.record import Record
 from spectap.tap import http1
 from spectap.tap.http1 import Headers, Request
 from spectap.tap.proxy import Exchange, Proxy
-from spectap.tap.token_meter import Meter, clean, message
+from spectap.tap.token_meter import Meter
 
 # llmperf gives up on a silent server after 180 s. The tap does so before, and records the cause.
 STALL_SECONDS: Final = 175.0
@@ -69,7 +69,7 @@ class Completion(Exchange):
 
     def __init__(self, request: Request, label: Label, on_record: Callable[[Record], None]) -> None:
         super().__init__(request)
-        body = _json(request.body)
+        body = events.parsed(request.body)
         fields = body if isinstance(body, dict) else {}
         self._asked_stream, self._tools = bool(fields.get("stream")), bool(fields.get("tools"))
         request.body, self._meter = _prepare(request, fields)
@@ -111,36 +111,43 @@ class Completion(Exchange):
             return body
         limits.check("the stream", self._passed, limits.STREAM)
         out = self._meter.feed(body, at - self._start)
-        if self._meter.done:
-            self._record(None, at)
+        if self._meter.ending.done:
+            self._record(self._meter.problem(), at)
         return out
 
     @override
     def ended(self, at: float) -> bytes:
         if self._streamed:
             held_back = self._meter.close(at - self._start)
-            self._record(None, at)
+            self._record(self._meter.problem(), at)
             return held_back
         self._record(self._read_answer(), at)
         return b""
 
     @override
     def broke(self, reason: str, at: float) -> None:
-        self._record(clean(reason), at)
+        self._record(events.clean(reason), at)
 
     def _read_answer(self) -> str | None:
         """Counts the usage of an answer that was not streamed. Returns its error."""
         body = bytes(self._answer)
-        answer = _json(body)
-        if self._status != 200:
-            text = message(answer) if answer is not None else body[:1000].decode("utf-8", "replace")
-            return clean(f"HTTP {self._status}: {text}").removesuffix(": ")
+        answer = events.parsed(body)
+        error = events.error_of(answer) if isinstance(answer, dict) else None
+        if error or self._status != 200:
+            text = error or body[:1000].decode("utf-8", "replace")
+            return events.clean(f"HTTP {self._status}: {text}").removesuffix(": ")
         if not isinstance(answer, dict):
-            return clean(f"malformed answer: {body[:1000]!r}")
-        usage = answer.get("usage")
+            return events.clean(f"malformed answer: {body[:1000]!r}")
+        choices, usage = events.choices_of(answer), answer.get("usage")
+        ending = self._meter.ending
+        ending.done = True
+        ending.note(answer, choices)
         if isinstance(usage, dict):
             self._meter.count(usage)
-        return "the answer is not a stream" if self._asked_stream else None
+        if self._asked_stream:
+            ending.fail("the answer is not a stream")
+        tokens = events.has_content(choices) or bool(self._meter.output_tokens)
+        return ending.problem(tokens=tokens)
 
     def _record(self, error: str | None, at: float) -> None:
         if self._recorded:
@@ -154,7 +161,7 @@ class Completion(Exchange):
                 sent=self._sent,
                 status=self._status,
                 # A client that reads a malformed event hangs up. The event is the cause.
-                error=meter.error or error,
+                error=meter.ending.error or error,
                 prompt_tokens=meter.prompt_tokens,
                 output_tokens=meter.output_tokens,
                 stream=self._asked_stream,
@@ -210,13 +217,6 @@ def _due(headers: Headers) -> float | None:
     except ValueError:
         return None
     return due if math.isfinite(due) else None
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
 
 
 def collect_garbage() -> None:
