@@ -17,6 +17,8 @@ FRAMING: Final = 8 * MIB
 stream takes 2 MiB."""
 REQUEST: Final = 64 * MIB
 """Bytes of a request's body, which may hold images."""
+REQUEST_SECONDS: Final = 120.0
+"""How long a client may take to send a request, and to leave once it is refused."""
 EVENT: Final = 4 * MIB
 """Bytes of one event of a stream."""
 EVENTS: Final = 2**18

@@ -95,6 +95,12 @@ HI_IN_CHUNKS = OK + CHUNKED + b"1\r\nh\r\n1\r\ni\r\n0\r\nX-Trailer: 1\r\n\r\n"
         (GET, b"HTTP/1.1 304 Same\r\nContent-Length: 7\r\n\r\n", None),
         (GET, EARLY + HI, HI),
         (GET, OK + PRIVATE + b"Content-Length: 2\r\n\r\nhi", HI),
+        # A client that waits for a length would take the next answer for this one's end.
+        (
+            GET,
+            OK + b"Connection: Content-Length\r\nContent-Length: 2\r\n\r\nhi",
+            OK + CHUNKED + b"2\r\nhi\r\n0\r\n\r\n",
+        ),
         (GET, HI_IN_CHUNKS, OK + CHUNKED + b"2\r\nhi\r\n0\r\n\r\n"),
         (GET, b"HTTP/1.0 200 OK\r\n\r\nhi", OK + CHUNKED + b"2\r\nhi\r\n0\r\n\r\n"),
         (

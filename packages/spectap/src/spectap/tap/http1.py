@@ -65,11 +65,13 @@ def frame(
     request: Request, status: int, reason: bytes, headers: Headers, *, changes: bool
 ) -> Framing:
     """The framing of an answer with these headers; ``changes``: its body may change its length."""
-    length = value(headers, b"content-length")
-    until_close = length is None and value(headers, b"transfer-encoding") is None
+    framed = (b"content-length", b"transfer-encoding")
+    until_close = all(value(headers, name) is None for name in framed)
     passed = end_to_end(headers)
     if changes:
-        passed, length = without(passed, b"content-length"), None
+        passed = without(passed, b"content-length")
+    # Of what is passed on: Connection may list even this header, which then ends here.
+    length = value(passed, b"content-length")
     bodiless = request.method == b"HEAD" or status in _BODILESS
     open_ended = length is None and not bodiless
     chunked = open_ended and request.reads_chunks

@@ -19,6 +19,7 @@ A request through the proxy differs from a direct one in these ways:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
@@ -118,7 +119,8 @@ class _Client(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[Request] = deque()
         self._answering: _Upstream | None = None
-        self._refused = False
+        self._refused = self._incomplete = False
+        self._timer: asyncio.TimerHandle | None = None
         self._since_body = self._overhead = 0
         """Bytes read since the last part of a body, and all of a message outside of it."""
         self.paused = False
@@ -137,6 +139,7 @@ class _Client(asyncio.Protocol):
     def hang_up(self) -> None:
         """Ends what is under way, here and at the server."""
         self._proxy.clients.discard(self)
+        self._stop_timer()
         self._waiting.clear()
         if self._answering is not None:
             self._answering.cancel()
@@ -175,8 +178,11 @@ class _Client(asyncio.Protocol):
         elif self._overhead > limits.FRAMING:
             too_long = LimitError("the request's framing", limits.FRAMING)
             self._refuse(str(too_long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        elif self._incomplete and self._timer is None:
+            self._start_timer()
 
     def on_message_begin(self) -> None:
+        self._incomplete = True
         self._target, self._headers, self._body = b"", Headers(), bytearray()
         self._in_head, self._since_body, self._overhead = True, 0, 0
 
@@ -190,7 +196,8 @@ class _Client(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         expected = http1.value(self._headers, b"expect") or b""
-        if expected.lower() == b"100-continue" and self._answering is None:
+        listens = not self._refused and not self._transport.is_closing()
+        if expected.lower() == b"100-continue" and self._answering is None and listens:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, data: bytes) -> None:
@@ -203,6 +210,8 @@ class _Client(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._since_body = self._overhead = 0
+        self._incomplete = False
+        self._stop_timer()
         if self._refused or self._parser.should_upgrade():
             return  # data_received refuses an upgrade
         if refusal := http1.refusal(self._target, self._headers):
@@ -252,7 +261,25 @@ class _Client(asyncio.Protocol):
         self.write(http1.encode_error(status, reason, keep_alive=False))
         # Closing here, with a body still on its way, would reset the connection: the client could
         # lose the answer.
-        self._transport.write_eof()
+        with contextlib.suppress(OSError):  # it has left
+            self._transport.write_eof()
+        self._start_timer()
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(limits.REQUEST_SECONDS, self._expire)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        if self._refused:
+            self.hang_up()
+        reason = f"the request took more than {limits.REQUEST_SECONDS:g} s to come"
+        self._refuse(reason, HTTPStatus.REQUEST_TIMEOUT)
 
 
 class _Upstream(asyncio.Protocol):
@@ -336,7 +363,7 @@ class _Upstream(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._over:  # TLS delivers what it has read, even when nobody listens any more
             return
-        at = self._heard = time.monotonic()
+        at = time.monotonic()
         wrong = ""
         self._since_body += len(data)
         self._overhead += len(data)
@@ -348,6 +375,8 @@ class _Upstream(asyncio.Protocol):
             wrong = "malformed answer: it changes the protocol, which the tap never asks for"
         except httptools.HttpParserError as error:
             wrong = f"malformed answer: {error}"
+        if self._status is not None:  # a head that comes byte by byte is silence
+            self._heard = at
         if self._since_body > limits.HEAD:
             section = "head" if self._status is None else "framing"
             wrong = str(LimitError(f"the answer's {section}", limits.HEAD))
