@@ -33,7 +33,17 @@ from benchmarks import (
 )
 from benchmarks.harness import Bar, Group
 from benchmarks.simulation import RANGE, World
-from benchmarks.verdicts import AT_ONCE, COST, CROSSOVERS, FIGURES, GOODPUT, SPEED, VERDICTS
+from benchmarks.verdicts import (
+    AT_ONCE,
+    COST,
+    CROSSOVERS,
+    EQUALITY,
+    FIGURES,
+    GOODPUT,
+    SENTENCES,
+    SPEED,
+    VERDICTS,
+)
 
 MIXED: Final = (1.0,) * 5 + (1.3,) * 3 + (3.0,) * 2
 LOADS: Final = (1, 2, 4, 8)
@@ -67,6 +77,14 @@ MANY_ROUNDS: Final = (
     World("just over 5 %", rounds=30, speedups=(1.051,) * 10),
     World("1.0x and just over 5 %", speedups=(1.0,) * 5 + (1.051,) * 5, rounds=30),
     *(replace(PLAIN, rounds=rounds) for rounds in (8, 15, 30)),
+)
+EQUAL: Final = World("equal", wave=0.05, rounds=30, requests=32, speedups=(1.0,) * 3)
+TURNING: Final = tuple(
+    World(name, wave=0.05, ladder=LOADS, speedups=speedups * 3)
+    for name, speedups in (
+        ("better in the middle", (0.8, 1.4, 1.4, 0.8)),
+        ("worse in the middle", (1.4, 0.8, 0.8, 1.4)),
+    )
 )
 PROMPTS: Final = World("prompts of their own", wave=0.05, prompts=164, prompt=0.2)
 """Prompts with names, others in each round."""
@@ -119,6 +137,8 @@ LADDER: Final = HELD | {CROSSOVERS: Bar(harness.PROMISED)}
 GROUPS: Final = (
     Group("fixed", FIXED, HELD, 60),
     Group("many rounds", MANY_ROUNDS, HELD | NOT_TOO_WIDE, 60),
+    Group("equal", [EQUAL], HELD | {EQUALITY: Bar(None, found=0.95)}, 60),
+    Group("turning", TURNING, HELD | {SENTENCES: Bar(None, found=0.95)}, 60),
     Group("1.3x", [World("1.3x", speedups=(1.3,) * 10)], HELD | {SPEED: Bar(found=0.95)}, 60),
     Group("sets", SETS, HELD, 60),
     Group("ladders", LADDERS, LADDER, 60),

@@ -9,7 +9,8 @@ from typing import Final
 from benchmarks.harness import ANY, Bar, Statement, stated
 from spectap.analysis.estimates.estimate import MARGIN
 from spectap.analysis.grouping import CasePoint
-from spectap.analysis.summary import Answer, Claim, Crossover, Ladder, Summary
+from spectap.analysis.summary import Answer, Case, Claim, Crossover, Ladder, Summary
+from spectap.report import verdicts
 
 SPEED: Final = "speed"
 COST: Final = "cost"
@@ -19,8 +20,16 @@ GOODPUT: Final = "goodput"
 """Of the variant alone."""
 AT_ONCE: Final = "3x, fewest rounds"
 """Test cases that are three times as fast, and end in the fewest rounds allowed."""
+EQUALITY: Final = "equality"
+"""Claims on what differs by less than matters: whether they say so."""
+SENTENCES: Final = "sentences"
+"""The answers by load of a ladder's sentence: all of them are true, and name each load that is
+clearly better or worse."""
 CROSSOVERS: Final = "crossovers"
 """The loads at which a variant turns from better to worse: of a report, all or none hold."""
+
+
+_CLEAR: Final = math.log(1.2)
 
 
 @dataclass(frozen=True)
@@ -49,11 +58,16 @@ def statements(
                 assert cell.comparison is not None
                 if cell.comparison.speed is not None:
                     yield claimed(SPEED, truth.speed, cell.comparison.speed)
+                    if not _matters(truth.speed):
+                        equal = cell.comparison.speed.answer is Answer.NEGLIGIBLE
+                        yield Statement(EQUALITY, found=float(equal))
                 if cell.comparison.cost is not None:
                     yield claimed(COST, truth.cost, cell.comparison.cost)
                 if cell.goodput is not None and cell.goodput.interval is not None:
                     low, high = cell.goodput.interval
                     yield Statement(GOODPUT, low <= truth.goodput <= high)
+        for ladder in case.ladders:
+            yield _said(case, ladder, truths)
     if ladders := [(case.name, ladder) for case in summary.cases for ladder in case.ladders]:
         holds = [_crossovers(ladder, truths, name) for name, ladder in ladders]
         found = fmean(ladder.speed.bounded for _, ladder in ladders)
@@ -68,16 +82,45 @@ def statements(
                 yield stated(figure, interval, mean)
 
 
+def _wrong(answer: Answer, truth: float) -> bool:
+    true = {
+        Answer.BETTER: truth > 1,
+        Answer.WORSE: truth < 1,
+        Answer.NEGLIGIBLE: not _matters(truth),
+        Answer.UNDECIDED: True,
+    }
+    return not true[answer]
+
+
+def _matters(truth: float) -> bool:
+    return not 1 / (1 + MARGIN) <= truth <= 1 + MARGIN
+
+
 def claimed(figure: str, truth: float, claim: Claim) -> Statement:
-    """A claim says which side is better, also where it says that this is too little to matter."""
-    matters = not 1 / (1 + MARGIN) <= truth <= 1 + MARGIN
-    wrong = claim.answer is not Answer.UNDECIDED and (
-        (claim.answer is Answer.NEGLIGIBLE and matters)
-        or (claim.interval.point > 1) != (truth > 1)
-        or truth == 1
+    """A claim says which side is better, or that the difference is too little to matter."""
+    wrong = _wrong(claim.answer, truth)
+    found = (
+        float(claim.answer in (Answer.BETTER, Answer.WORSE) and not wrong)
+        if _matters(truth)
+        else None
     )
-    found = float(claim.answer in (Answer.BETTER, Answer.WORSE) and not wrong) if matters else None
     return stated(figure, claim.interval, truth, wrong=wrong)._replace(found=found)
+
+
+def _said(case: Case, ladder: Ladder, truths: Mapping[CasePoint, Truth]) -> Statement:
+    said = {
+        load: answer
+        for answer, loads in verdicts.stretches(case, ladder, verdicts.SPEED)
+        for load in loads
+    }
+    ratios = {load: truths[case.name, load.name].speed for load in ladder.judged}
+    wrong = any(_wrong(said[load], ratio) for load, ratio in ratios.items())
+    clear = [load for load, ratio in ratios.items() if abs(math.log(ratio)) > _CLEAR]
+    return Statement(
+        SENTENCES,
+        wrong=wrong,
+        found=fmean(said[p] is not Answer.UNDECIDED for p in clear) if clear else None,
+    )
 
 
 def _crossovers(ladder: Ladder, truths: Mapping[CasePoint, Truth], case: str) -> bool:

@@ -47,6 +47,11 @@ def test_claims_that_could_not_be_made_count(p_values: dict[int, float], more: i
     assert holm(p_values, 0.05, len(p_values) + more).decided <= fewer
 
 
+def test_equality_needs_no_proven_difference() -> None:
+    assert claim_of(1.0, 0.003, decided=False).answer is Answer.NEGLIGIBLE
+    assert claim_of(1.0, 0.03, decided=False).answer is Answer.UNDECIDED
+
+
 def test_that_a_difference_is_slight_has_to_hold_among_all_claims() -> None:
     alone, among_many = (claim_of(1.02, 0.008, decided=True, claims=count) for count in (1, 20))
     assert alone.answer is Answer.NEGLIGIBLE
@@ -56,7 +61,7 @@ def test_that_a_difference_is_slight_has_to_hold_among_all_claims() -> None:
 
 def test_blocks_of_time_promise_no_rounds() -> None:
     estimate = Estimate(0.0, 0.1, 10)
-    assert claim(estimate, ALPHA, family(), decided=False, rounds=1).more_rounds is None
+    assert claim(estimate, ALPHA, family(), decided=False, rounds=1).rounds_needed is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +71,10 @@ def test_blocks_of_time_promise_no_rounds() -> None:
         (FASTER, DEARER, Action.KEEP_FOR_SPEED),
         (SLOWER, CHEAPER, Action.KEEP_FOR_MONEY),
         (SLOWER, DEARER, Action.TURN_OFF),
-        (OPEN, CHEAPER, Action.KEEP),
+        (FASTER, TRIFLE, Action.KEEP),
+        (FASTER, None, Action.KEEP),
+        (FASTER, OPEN, Action.KEEP_FOR_SPEED),
+        (OPEN, CHEAPER, Action.KEEP_FOR_MONEY),
         (OPEN, OPEN, None),
         (TRIFLE, TRIFLE, None),
         (ALONE, None, None),
@@ -76,10 +84,13 @@ def test_what_to_do(speed: Claim, cost: Claim | None, action: Action | None) -> 
     assert judge(SD, BASE, speed, cost).action is action
     assert judge(SD, BASE, speed, cost, advise=False).action is None
     better = action in (Action.KEEP, Action.KEEP_FOR_SPEED, Action.KEEP_FOR_MONEY)
-    failing = replace(SD, errors=1)
+    many, failing = replace(SD, requests=200), replace(SD, requests=200, errors=1)
     for sides, worse, look in (
         ((SD, BASE), True, Action.CHECK_ANSWERS),
-        ((failing, BASE), False, Action.CHECK_ERRORS),
+        ((failing, many), False, Action.CHECK_ERRORS),
         ((failing, failing), False, action),
     ):
         assert judge(*sides, speed, cost, worse=worse).action is (look if better else action)
+    often = replace(SD, requests=200, repeated_errors=3)
+    for sides in ((often, many), (many, often)):
+        assert judge(*sides, speed, cost).action is (action and Action.CHECK_ERRORS)

@@ -8,7 +8,7 @@ import pytest
 
 from spectap import load_points, metrics, wording
 from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.summary import Crossover, Ladder
+from spectap.analysis.summary import Case, Crossover, Finding, Ladder, Verdict
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.prompt import LeftOut, UsedSet
@@ -16,7 +16,9 @@ from spectap.report import page, phrases, quality, results, verdicts
 from spectap.report.results import Results
 from spectap.report.verdicts import SPEED, TOGETHER, Question
 from tests import generated_runs as generated
+from tests.analysis.test_claims import FASTER, OPEN, SD, SLOWER, TRIFLE
 from tests.report import runs
+from tests.report.test_sentences import compared
 
 CONFIG = generated.config()
 LINES = generated.ledger(CONFIG)
@@ -85,7 +87,50 @@ def test_a_crossover(
     crossover: Crossover, judged: tuple[LoadPoint, ...], question: Question, text: str
 ) -> None:
     ladder = Ladder("SD", "Base", False, POINTS, judged, crossover, crossover)
-    assert verdicts.over_loads(ladder, question) == text
+    assert verdicts.over_loads(judged_alone("????"), ladder, question) == text
+
+
+def judged_alone(answers: str) -> Case:
+    """A case whose rows have these answers by themselves: + is better, - worse, = neither."""
+    signs = {"+": FASTER, "-": SLOWER, "=": TRIFLE, "?": OPEN}
+    cells = (
+        replace(SD, load=point, comparison=compared(claim, claim, Verdict(Finding.UNDECIDED)))
+        for point, claim in zip(POINTS, map(signs.__getitem__, answers), strict=True)
+    )
+    return Case("counting", "", False, tuple(cells))
+
+
+@pytest.mark.parametrize(
+    ("rows", "crossover", "text"),
+    [
+        (
+            "-++-",
+            Crossover(None, None, 8),
+            "slower up to concurrency 1, faster at concurrency 2 and 4 and slower from "
+            "concurrency 8.",
+        ),
+        (
+            "+-+-",
+            Crossover(1.5, 1, 8),
+            "faster up to concurrency 1, slower at concurrency 2, faster at concurrency 4 and "
+            "slower from concurrency 8.",
+        ),
+        (
+            "+?=-",
+            Crossover(3, 1, 8),
+            "faster up to concurrency 1, about the same at concurrency 4 and slower from "
+            "concurrency 8, equal at about 3.",
+        ),
+        ("????", Crossover(None, None, None), "without a proven crossover."),
+        ("?+??", Crossover(None, None, None), "faster at concurrency 2 (otherwise undecided)."),
+    ],
+)
+def test_rows_that_are_decided_out_of_sequence_are_said(
+    rows: str, crossover: Crossover, text: str, ladder: Results
+) -> None:
+    of_case = Ladder("SD", "Base", True, POINTS, POINTS, crossover, crossover)
+    sentence = verdicts.ladder_sentence(judged_alone(rows), of_case, ladder.summary)
+    assert sentence == f"SD against Base: requests {text}"
 
 
 def test_where_no_crossover_is_proven_each_load_has_its_own_verdict(ladder: Results) -> None:

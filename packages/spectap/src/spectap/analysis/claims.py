@@ -14,6 +14,9 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 SLIGHT: Final = 0.2  # the part of alpha for calling a difference too little to matter
 
+_FEW_FAILURES: Final = 0.01
+"""The largest part of a cell's requests whose loss changes no figure that a user decides by."""
+
 _SPEED: Final = {Answer.BETTER: Finding.FASTER, Answer.WORSE: Finding.SLOWER}
 
 
@@ -71,24 +74,31 @@ def claim(
     the ``family``. ``rounds``: those it rests on, which are launches where these are the ``unit``.
     """
     # A claim among as many, that can be wrong on one side only.
-    slight = estimate.interval(2 * SLIGHT * alpha / family.claims).within(MARGIN)
-    level = family.level
-    answer = Answer.UNDECIDED
-    if decided:
+    if estimate.interval(2 * SLIGHT * alpha / family.claims).within(MARGIN):
+        answer = Answer.NEGLIGIBLE
+    elif decided:
         answer = Answer.BETTER if estimate.log > 0 else Answer.WORSE
-        answer = Answer.NEGLIGIBLE if slight else answer
+    else:
+        answer = Answer.UNDECIDED
     settles = max(MARGIN, math.expm1(abs(estimate.log)))
-    enough = estimate.units_for(settles, level)
-    more = enough - estimate.units if enough else 0
+    enough = estimate.units_for(settles, family.level) if rounds == estimate.units else None
     return Claim(
         interval=estimate.interval(alpha),
         answer=answer,
-        slight=slight,
-        detectable=estimate.detectable(level),
+        detectable=estimate.detectable(family.level),
         settles=settles,
-        more_rounds=more if more > 0 and rounds == estimate.units else None,
+        rounds_needed=enough if enough and enough > rounds else None,
         unit=unit,
     )
+
+
+def _failures(cell: Cell) -> int:
+    return cell.errors + cell.repeated_errors
+
+
+def fails_often(cell: Cell) -> bool:
+    """Whether so many requests failed that the others may be a selection."""
+    return _failures(cell) > _FEW_FAILURES * cell.requests
 
 
 def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
@@ -125,12 +135,13 @@ def _action(
     cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None, *, worse: bool
 ) -> Action | None:
     answers = {speed.answer} | ({cost.answer} if cost else set())
-    failures = [side.errors + side.repeated_errors for side in (cell, baseline)]
     if Answer.BETTER in answers and worse:
         return Action.CHECK_ANSWERS
-    if Answer.BETTER in answers and failures[0] > failures[1]:
+    if answers & {Answer.BETTER, Answer.WORSE} and any(map(fails_often, (cell, baseline))):
         return Action.CHECK_ERRORS
-    if answers >= {Answer.BETTER, Answer.WORSE}:
+    if Answer.BETTER in answers and _failures(cell) > _failures(baseline):
+        return Action.CHECK_ERRORS
+    if Answer.BETTER in answers and answers & {Answer.WORSE, Answer.UNDECIDED}:
         is_faster = speed.answer is Answer.BETTER
         return Action.KEEP_FOR_SPEED if is_faster else Action.KEEP_FOR_MONEY
     if Answer.BETTER in answers:

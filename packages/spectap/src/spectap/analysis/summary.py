@@ -57,14 +57,12 @@ class Claim:
 
     interval: Interval
     answer: Answer
-    slight: bool
-    """Whether it is surely less than ``MARGIN`` off 1, for the report as a whole."""
     detectable: float
-    """The smallest difference that would probably have been found: 0.06 is 6 %."""
+    """The smallest difference that is found four times in five: 0.06 is 6 %."""
     settles: float
-    """The difference that more rounds would find: the one seen, but at least ``MARGIN``."""
-    more_rounds: int | None
-    """How many that takes; None for none, and where no number is enough."""
+    """The difference that a longer run would find: the one seen, but at least ``MARGIN``."""
+    rounds_needed: int | None
+    """How many rounds such a run has; None where this one has them, or none is long enough."""
     unit: str = "round"
     """The unit: rounds, or launches of the servers."""
 

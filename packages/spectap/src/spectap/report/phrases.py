@@ -37,6 +37,8 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
     ``interval``: how many times more of them a second all requests together get. Where no price is
     known, that is written.
     """
+    if interval is not None and interval.vague:
+        return Estimate("not known")
     if interval is None or not priced:
         return speed(interval)
     return Estimate(*intervals.change(interval.inverse))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from spectap import wording
+from spectap.analysis import claims
 from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import MARGIN
 from spectap.analysis.estimates.intervals import Interval
@@ -26,7 +27,7 @@ _ACTIONS: Final = {
     Action.KEEP_FOR_MONEY: "Keep it on only where money counts more.",
     Action.TURN_OFF: "Turn it off.",
     Action.CHECK_ANSWERS: "Look into its answers before you keep it on.",
-    Action.CHECK_ERRORS: "Look into its errors before you keep it on.",
+    Action.CHECK_ERRORS: "Look into the errors before you decide.",
 }
 
 
@@ -36,7 +37,10 @@ def verdict(case: Case, cell: Cell, summary: Summary) -> str:
     assert comparison is not None
     if comparison.speed is None:
         return f"No verdict: {_obstacle(cell, case.baseline_of(cell), summary)}"
-    return " ".join(_shown(cell, comparison, comparison.speed, priced=phrases.priced(summary)))
+    some_failed = any(map(claims.fails_often, (cell, case.baseline_of(cell))))
+    request = "one request that succeeded" if some_failed else "one request"
+    priced = phrases.priced(summary)
+    return " ".join(_shown(cell, comparison, comparison.speed, request, priced=priced))
 
 
 def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
@@ -86,12 +90,14 @@ def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
     return f"{'; '.join(of_sides)}."
 
 
-def _shown(cell: Cell, comparison: Comparison, speed: Claim, *, priced: bool) -> Iterator[str]:
+def _shown(
+    cell: Cell, comparison: Comparison, speed: Claim, request: str, *, priced: bool
+) -> Iterator[str]:
     """Both answers, and what to do. Without a price, cost is told in tokens a second."""
     cost, lengths, tokens = comparison.cost, comparison.lengths, comparison.by_tokens
     yield (
         f"{cell.variant} is {intervals.times(speed.interval)} as fast as {comparison.baseline} for "
-        f"one request (95 % interval {intervals.bounds(speed.interval)}){_proof(speed)}."
+        f"{request} (95 % interval {intervals.bounds(speed.interval)}){_proof(speed)}."
     )
     if cost is not None:
         unit = "answer" if lengths and tokens else "token"
@@ -105,6 +111,8 @@ def _shown(cell: Cell, comparison: Comparison, speed: Claim, *, priced: bool) ->
 
 
 def _cost(together: Interval, unit: str, *, priced: bool) -> str:
+    if together.vague:
+        return f"How many {unit}s a second all requests together get is not known"
     if not priced:
         times, bounds = intervals.times(together), intervals.bounds(together)
         return f"All requests together get {times} the {unit}s a second ({bounds})"
@@ -119,13 +127,11 @@ def _proof(claim: Claim) -> str:
         return f", within {within}: too little to matter"
     if claim.answer is not Answer.UNDECIDED:
         return ""
-    if claim.slight:
-        return f": undecided, and any difference is within {within}"
-    missed = wording.percent(min(1.0, claim.detectable))
-    limits = f": undecided; a difference under {missed} % would probably not have been seen"
-    if claim.more_rounds is not None:
-        more = wording.count(claim.more_rounds, f"more {claim.unit}")
-        limits += (
-            f", and about {more} would probably show one of {wording.percent(claim.settles)} %"
-        )
-    return limits
+    differences = []
+    if claim.detectable < 1:
+        differences.append(f"a run like this finds {wording.percent(claim.detectable)} %")
+    if claim.rounds_needed is not None:
+        run = wording.count(claim.rounds_needed, claim.unit)
+        differences.append(f"one of {run} finds {wording.percent(claim.settles)} %")
+    powers = f". Four times in five, {', '.join(differences)}" if differences else ""
+    return f": undecided{powers}"

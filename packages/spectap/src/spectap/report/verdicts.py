@@ -4,15 +4,17 @@ Failures, queues, lagging loads and missing verdicts are in the headline itself:
 the figures are worth.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby, pairwise
 from typing import Final
 
-from spectap import palette, wording
+from spectap import load_points, palette, wording
 from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Ladder, Summary
 from spectap.config import Config
+from spectap.load_points import LoadPoint
 from spectap.report import caveats, phrases
 from spectap.report.sentences import verdict
 from spectap.report.view import Columns, Row, Table
@@ -113,14 +115,14 @@ def _conclusions(
     lacking = sum(not comparison.verdict.finding.decided for comparison in compared)
     if several and lacking:
         limits.append(f"without a verdict: {lacking} of {len(compared)} measurements")
-    ladders = [ladder for case in summary.cases if (ladder := _leading(case, variant))]
+    ladders = [(case, ladder) for case in summary.cases if (ladder := _leading(case, variant))]
     total = wording.count(len(summary.cases), "test case")
     if several and not ladders:
         total = f"{len(compared)} measurements"
     answers = []
     for question in (SPEED, _together(summary)):
-        of_ladders = [each for each in ladders if question is SPEED or not each.open]
-        texts = [over_loads(ladder, question) for ladder in of_ladders]
+        of_ladders = [each for each in ladders if question is SPEED or not each[1].open]
+        texts = [over_loads(*each, question) for each in of_ladders]
         if counts := Counter(texts if ladders else _over_cells(compared, question)):
             first, *more = (f"{answer} in {count}" for answer, count in counts.items())
             answers.append(f"{question.subject} {', '.join((f'{first} of {total}', *more))}")
@@ -155,31 +157,66 @@ def _leading(case: Case, variant: str) -> Ladder | None:
     return min(ladders, key=lambda ladder: ladder.open, default=None)
 
 
-def over_loads(ladder: Ladder, question: Question) -> str:
+def stretches(
+    case: Case, ladder: Ladder, question: Question
+) -> list[tuple[Answer, list[LoadPoint]]]:
+    """Neighbouring loads with the same answer: the ladder's, elsewhere that of the row."""
+    crossover = getattr(ladder, question.field)
+    better = -math.inf if crossover.better_up_to is None else crossover.better_up_to
+    worse = math.inf if crossover.worse_from is None else crossover.worse_from
+
+    def answer(load: LoadPoint) -> Answer:
+        if load.amount <= better or load.amount >= worse:
+            return Answer.BETTER if load.amount <= better else Answer.WORSE
+        comparison = case.cell(ladder.variant, load).comparison
+        claim = getattr(comparison, question.field)
+        return claim.answer if claim else Answer.UNDECIDED
+
+    return [(answer, [*loads]) for answer, loads in groupby(ladder.judged, key=answer)]
+
+
+def _turns(answers: Iterable[tuple[Answer, object]]) -> int:
+    """How often it turns from better to worse or back."""
+    sides = [answer for answer, _ in answers if answer in (Answer.BETTER, Answer.WORSE)]
+    return sum(answer is not after for answer, after in pairwise(sides))
+
+
+def over_loads(case: Case, ladder: Ladder, question: Question) -> str:
     """The answer by load: ``faster up to concurrency 4 and slower from concurrency 8``."""
-    crossover, points = getattr(ladder, question.field), {p.amount: p for p in ladder.judged}
-    better, worse = crossover.better_up_to, crossover.worse_from
-    if not crossover.proven:
-        return "without a proven crossover"
+    words = {
+        Answer.BETTER: question.better,
+        Answer.WORSE: question.worse,
+        Answer.NEGLIGIBLE: "about the same",
+    }
     whole = len(ladder.judged) == len(ladder.loads)
-    every = "at every load" if whole else "at every load that has a verdict"
-    if better == max(points):
-        return f"{question.better} {every}, up to {points[better]}"
-    if worse == min(points):
-        return f"{question.worse} {every}, from {points[worse]}"
-    bounds = ((f"{question.better} up to", better), (f"{question.worse} from", worse))
-    parts = [f"{answer} {points[load]}" for answer, load in bounds if load is not None]
+    parts = []
+    for answer, loads in stretches(case, ladder, question):
+        if answer is Answer.UNDECIDED:
+            continue
+        if len(loads) == len(ladder.judged):
+            every = "at every load" if whole else "at every load that has a verdict"
+            end = f"from {loads[0]}" if answer is Answer.WORSE else f"up to {loads[-1]}"
+            return f"{words[answer]} {every}, {end}"
+        if loads[0] == ladder.judged[0]:
+            at = f"up to {loads[-1]}"
+        elif loads[-1] == ladder.judged[-1]:
+            at = f"from {loads[0]}"
+        else:
+            at = f"at {load_points.listed(loads)}"
+        parts.append(f"{words[answer]} {at}")
+    if not parts:
+        return "without a proven crossover"
     rest = "undecided" if whole else "undecided or without a verdict"
-    return " and ".join(parts) if parts[1:] else f"{parts[0]} (otherwise {rest})"
+    return wording.listed(parts) if parts[1:] else f"{parts[0]} (otherwise {rest})"
 
 
-def ladder_sentence(ladder: Ladder, summary: Summary) -> str:
+def ladder_sentence(case: Case, ladder: Ladder, summary: Summary) -> str:
     """The answer to each question, and where both variants are equal."""
     answers = []
     for question in (SPEED,) if ladder.open else (SPEED, _together(summary)):
         crossover = getattr(ladder, question.field)
-        answers.append(f"{question.subject} {over_loads(ladder, question)}")
-        if crossover.bounded:
+        answers.append(f"{question.subject} {over_loads(case, ladder, question)}")
+        if crossover.bounded and _turns(stretches(case, ladder, question)) == 1:
             # To two digits: it is an estimate between two loads.
             answers[-1] += f", equal at about {float(f'{crossover.point:.2g}'):g}"
     return f"{ladder.variant} against {ladder.baseline}: {'; '.join(answers)}."
@@ -190,7 +227,7 @@ def sentences(case: Case, summary: Summary) -> tuple[str, ...]:
 
     Where there are several loads, they name a verdict. Variants with the same one share it.
     """
-    texts = [ladder_sentence(ladder, summary) for ladder in case.ladders]
+    texts = [ladder_sentence(case, ladder, summary) for ladder in case.ladders]
     proven = [ladder for ladder in case.ladders if ladder.speed.proven]
     covered = [load for ladder in proven for load in ladder.judged]
     for cell, comparison in case.compared:

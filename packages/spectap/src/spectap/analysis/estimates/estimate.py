@@ -20,7 +20,8 @@ ALPHA: Final = 0.05
 """The chance of an error that a report allows itself: 1 - 0.05 is its 95 %."""
 MARGIN: Final = 0.05  # a smaller difference changes nobody's decision
 POWER: Final = 0.8  # how likely "would have been seen" means
-_MOST_UNITS: Final = 100_000
+_MOST_UNITS: Final = 200
+"""A longer run is nobody's."""
 
 _Unit = TypeVar("_Unit")
 

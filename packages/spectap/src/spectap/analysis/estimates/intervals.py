@@ -9,6 +9,7 @@ from typing import Final
 from spectap import wording
 
 _FINEST: Final = 3  # decimals of a ratio
+_VAGUE: Final = 10  # times from one bound to the other
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class Interval:
     def within(self, margin: float) -> bool:
         """Whether every value it allows is less than ``margin`` (0.05: 5 %) off 1, either way."""
         return 1 / (1 + margin) < self.low and self.high < 1 + margin
+
+    @property
+    def vague(self) -> bool:
+        """Whether it says nothing that anybody could decide by."""
+        return self.high > _VAGUE * self.low
 
     @property
     def inverse(self) -> Interval:
