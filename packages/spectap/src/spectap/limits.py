@@ -24,6 +24,8 @@ EVENT: Final = 4 * MIB
 EVENTS: Final = 2**18
 """Events of a stream. Two times the longest answer that models give, 131,072
 tokens. Their times take 30 MB."""
+TOKENS: Final = 2**24
+"""Tokens of a prompt or an answer: the longest context of a model has 10 million."""
 STREAM: Final = 256 * MIB
 """Bytes of a streamed answer."""
 ANSWER: Final = 16 * MIB

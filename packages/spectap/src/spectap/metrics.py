@@ -78,9 +78,10 @@ def ttft(record: Record) -> float | None:
 def time_per_output_token(record: Record) -> float | None:
     """(t_{m-1} - t_0) / (n - c_0): the first chunk's tokens were made before that time began.
 
-    Without counts per chunk c_0 counts as 1, which is what a prefill yields.
+    Without counts per chunk c_0 counts as 1, which is what a prefill yields; None where it is
+    unknown, because thoughts came before it that were not sent.
     """
-    tokens = (record.output_tokens or 0) - 1
+    tokens = 0 if record.hidden_tokens else (record.output_tokens or 0) - 1
     if record.per_chunk:
         tokens = sum(tokens for _, tokens in record.chunks[1:])
     if tokens <= 0 or len(record.chunks) < 2:
@@ -123,8 +124,11 @@ def llmperf_inter_token_latency(record: Record) -> float | None:
 
 
 def request_time(records: Iterable[Record]) -> float:
-    """The seconds in flight of all requests, failed ones included: their time is paid for."""
-    return math.fsum(record.end for record in records)
+    """The seconds in flight of all requests, failed ones included: their time is paid for.
+
+    Like tokens and answers it is without answers whose tokens nobody knows.
+    """
+    return math.fsum(record.end for record in records if not record.uncounted)
 
 
 def served_tokens(records: Iterable[Record]) -> int:
@@ -134,7 +138,13 @@ def served_tokens(records: Iterable[Record]) -> int:
 
 def answers(records: Iterable[Record]) -> int:
     """How many requests succeeded."""
-    return sum(record.succeeded for record in records)
+    return sum(record.succeeded and not record.uncounted for record in records)
+
+
+def in_flight(records: Sequence[Record]) -> float | None:
+    """The mean number of requests in flight, in the time in which there was any."""
+    occupied = occupied_time(records)
+    return math.fsum(record.end for record in records) / occupied if occupied else None
 
 
 def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> float | None:
@@ -145,21 +155,22 @@ def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> flo
     second, divided by this, is USD per token. ``concurrency`` None stands for the mean number of
     requests in flight, in the time in which there was any.
     """
-    tokens = served_tokens(records)
-    time = request_time(records) / concurrency if concurrency else occupied_time(records)
-    return tokens / time if time > 0 and tokens > 0 else None
+    tokens, time = served_tokens(records), request_time(records)
+    requests = concurrency or in_flight(records) or 0
+    return requests * tokens / time if time > 0 and tokens > 0 else None
 
 
 def open_loop_time(records: Sequence[Record], rate: float) -> float:
     """The time, in seconds, that ``records`` of an open loop take at ``rate`` requests a second.
 
     That is n / ``rate``, in which n requests come on average, and what passes from the last
-    sending to the end of the last answer.
+    sending to the end of the last answer. n is without answers whose tokens nobody knows.
     """
     if not records:
         return 0.0
     ended = max(record.sent + record.end for record in records)
-    return len(records) / rate + (ended - max(record.sent for record in records))
+    requests = sum(not record.uncounted for record in records)
+    return requests / rate + (ended - max(record.sent for record in records))
 
 
 def occupied_time(records: Iterable[Record]) -> float:

@@ -66,6 +66,10 @@ class Record:
     launch: int = 0
     """Which launch of the servers it was sent to, from 1; 0 where the run launches them once, and
     where nobody knows."""
+    characters: int | None = None
+    """Characters of the answer's text; null where thoughts or calls of tools are tokens, too."""
+    hidden_tokens: int = 0
+    """Tokens of thoughts that the usage counts and the server did not stream."""
     version: Literal[1] = 1
     """The version of this format."""
 
@@ -78,6 +82,11 @@ class Record:
     def succeeded(self) -> bool:
         """Whether the answer came whole, with status 200."""
         return self.error is None and self.status == 200
+
+    @property
+    def uncounted(self) -> bool:
+        """Whether the answer came whole, and nobody knows how many tokens it has."""
+        return self.succeeded and self.output_tokens is None
 
     @property
     def stalled(self) -> bool:

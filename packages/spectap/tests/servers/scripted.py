@@ -112,6 +112,11 @@ class Exchange:
         self._first = self._first or self._last
         self._tokens += tokens
 
+    async def think(self, tokens: int) -> None:
+        """Waits as long as a step takes, whose tokens are not sent."""
+        await asyncio.sleep(GAP)
+        self.delivers(tokens)
+
     async def step(self, tokens: int, **fields: Any) -> None:
         """Waits as long as a step takes, and sends its tokens."""
         await asyncio.sleep(GAP)
@@ -123,16 +128,18 @@ class Exchange:
         await self.write(b"".join(map(event, contents)) + DONE)
         self.sent.append(Sent(self._tokens, self._first or 0.0, self._last))
 
-    async def good(self, tokens: int = TOKENS, step: int = 0) -> None:
+    async def good(self, tokens: int = TOKENS, step: int = 0, prompt: int = 20) -> None:
         """A stream as vLLM's, with usage in each event; ``step`` replaces the side's own."""
         await self.head()
-        await self.events(chunk({"role": "assistant", "content": ""}, usage=usage(0)))
+        await self.events(chunk({"role": "assistant", "content": ""}, usage=usage(0, prompt)))
         total = 0
         for count in steps(tokens, step or STEP[self.side]):
             total += count
-            await self.step(count, usage=usage(total))
-        last = chunk({"content": ""}, "length", usage=usage(tokens))
-        await self.end(last, {"id": "c", "model": "m", "choices": [], "usage": usage(tokens)})
+            await self.step(count, usage=usage(total, prompt))
+        last = chunk({"content": ""}, "length", usage=usage(tokens, prompt))
+        await self.end(
+            last, {"id": "c", "model": "m", "choices": [], "usage": usage(tokens, prompt)}
+        )
 
 
 def steps(tokens: int, step: int) -> Iterator[int]:

@@ -98,3 +98,78 @@ def test_choices_of_another_shape_disturb_nothing(choices: str) -> None:
     assert m.feed(raw, 1.0) == raw
     assert m.output_tokens == 3
     assert m.ending.error is None
+
+
+def counted(*steps: tuple[int, Any], last: Any = None, content: str = "ab ") -> Meter:
+    """The meter of a stream: words and usage of each event, and the usage of the whole."""
+    subject = meter()
+    for at, (words, total) in enumerate(steps):
+        delta = {"content": content * words} if words else {}
+        usage = {} if total is None else {"usage": {"completion_tokens": total}}
+        choices = [{"index": 0, "delta": delta}]
+        subject.feed(event(choices=choices, **usage), float(at))
+    if last is not None:
+        subject.feed(event(choices=[], usage=last), 99.0)
+    return subject
+
+
+def usage(total: Any) -> dict[str, Any]:
+    return {"prompt_tokens": 9, "completion_tokens": total}
+
+
+PER_STEP = [(1, 1), (4, 4), (4, 4), (3, 3), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "last", "tokens"),
+    [
+        (PER_STEP, usage(13), 13),  # vllm-project/vllm#9357
+        (PER_STEP, None, None),
+        (PER_STEP, usage(1), None),
+        ([(4, 4)] * 4, None, None),
+        ([(4, 4)] * 4, usage(4), None),
+        ([*PER_STEP, (0, 13)], None, 13),  # in the chunk that has the reason of the end
+        ([(1, 1), (2, 3)], usage(0), None),
+        ([(1, 1), (2, 3)], usage(None), None),
+        ([(1, 1), (2, 3)], usage(2), None),
+        ([(1, 1), (2, 3)], usage(3.0), None),
+        ([(1, 1), (2, 3)], usage(2**63), None),
+        ([(1, None), (2, None)], usage(True), None),
+        ([(1, None), (2, None)], usage(1), None),
+        ([(1, None), (2, None), (0, None)], None, None),
+        ([(1, None), (2, 3)], None, 3),  # in the last chunk with content alone
+        ([(1, 1), (2, 3), (1, True)], None, None),
+        ([(1, 1), (0, 1), (2, 3)], None, 3),
+    ],
+)
+def test_a_count_that_cannot_be_true_is_none(
+    steps: list[tuple[int, Any]], last: Any, tokens: int | None
+) -> None:
+    subject = counted(*steps, last=last)
+    assert subject.output_tokens == tokens
+    events = [float(at) for at, (words, _) in enumerate(steps) if words]
+    assert [at for at, _ in subject.chunks] == events
+    assert not subject.per_chunk or tokens == 3
+
+
+def test_what_one_step_yields_in_two_events_is_counted_once() -> None:
+    """SGLang sends the end of a thought and the begin of the text apart, with one count."""
+    subject = counted((1, 1), (2, 3), (1, 3), (2, 5), last=usage(5))
+    assert (subject.output_tokens, subject.per_chunk) == (5, True)
+
+
+@pytest.mark.parametrize(
+    ("first", "hidden"), [({"content": "a"}, 18), ({"reasoning_content": "a"}, 0)]
+)
+@pytest.mark.parametrize("place", ["completion_tokens_details", ""])
+def test_thoughts_that_are_counted_and_not_sent_are_hidden(
+    first: dict[str, str], hidden: int, place: str
+) -> None:
+    details = {"reasoning_tokens": 18}
+    subject = meter()
+    for delta in ({"role": "assistant"}, first, {"content": "b"}):
+        subject.feed(event(choices=[{"index": 0, "delta": delta}]), 0.2)
+    last = usage(24) | ({place: details} if place else details)
+    subject.feed(event(choices=[], usage=last), 0.3)
+    assert subject.hidden_tokens == hidden
+    assert subject.characters == 1 + bool(hidden)

@@ -71,8 +71,7 @@ def cell(
     speed, speeds = _speed(billed, point), _interval(tokens_per_second(billed, point), alpha)
     requests = point.requests if point else 0
     missing = stopping.missing(records, requests, rounds)
-    occupied = metrics.occupied_time(records)
-    in_flight = metrics.request_time(records) / occupied if occupied else None
+    in_flight = metrics.in_flight(records)
     # In an open loop it is the rate that says how much a node does for its price.
     priced = missing == 0 and not (point and point.open)
     usd = cost.usd_per_million_seconds if cost and priced else None
@@ -96,6 +95,9 @@ def cell(
         if usd and speeds
         else None,
         tools=any(record.tools for record in good),
+        uncounted=sum(record.uncounted for record in good),
+        hidden_tokens=fmean([record.hidden_tokens for record in good] or [0]),
+        characters_per_token=_characters_per_token(good),
         steps=steps,
         in_flight=in_flight,
         goodput=goodput(records, objectives, alpha) if objectives else None,
@@ -134,6 +136,12 @@ def _sums(records: Sequence[Record], point: LoadPoint | None) -> list[tuple[int,
 
     by_unit = [of_unit for (of_unit,) in grouping.rounds(records).values()]
     return [(metrics.served_tokens(of_unit), seconds(of_unit)) for of_unit in by_unit]
+
+
+def _characters_per_token(records: Sequence[Record]) -> float | None:
+    texts = [r for r in records if r.characters and r.output_tokens and not r.hidden_tokens]
+    tokens = metrics.served_tokens(texts)
+    return sum(record.characters or 0 for record in texts) / tokens if tokens else None
 
 
 def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:

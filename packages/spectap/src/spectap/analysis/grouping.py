@@ -130,5 +130,4 @@ def units(*sides: Sequence[Record], planned: bool) -> list[Unit]:
 
 def in_flight(records: Sequence[Record]) -> int:
     """The mean number of requests in flight while there was any, rounded; at least 1."""
-    occupied = metrics.occupied_time(records)
-    return max(1, round(metrics.request_time(records) / occupied)) if occupied else 1
+    return max(1, round(metrics.in_flight(records) or 1))

@@ -182,6 +182,12 @@ class Cell:
     steps: Steps | None
     """None unless each chunk is a step, and its tokens were counted."""
     tools: bool = False
+    uncounted: int = 0
+    """Answers that came whole, and whose tokens nobody knows: they are in no figure of tokens."""
+    hidden_tokens: float = 0.0
+    """Mean tokens of thoughts in an answer that were counted and not streamed."""
+    characters_per_token: float | None = None
+    """None where a part of the tokens is no text, and where nothing was streamed."""
     in_flight: float | None = None
     """Requests in flight, on average over the time in which there was any."""
     goodput: Goodput | None = None

@@ -20,7 +20,8 @@ def of_case(case: Case, summary: Summary) -> Iterator[str]:
     loads = len(case.loads)
     loads_of: dict[tuple[str, str], list[LoadPoint]] = {}
     for cell in case.cells:
-        for text in _on_cell(cell, configured=summary.configured):
+        baseline = case.baseline_of(cell) if cell.comparison else None
+        for text in _on_cell(cell, baseline, configured=summary.configured):
             of_text = loads_of.setdefault((cell.variant, text), [])
             of_text += [cell.load] if cell.load else []
     for (variant, text), at_loads in loads_of.items():
@@ -28,13 +29,26 @@ def of_case(case: Case, summary: Summary) -> Iterator[str]:
         yield f"{variant}{at}: {text}"
 
 
-def _on_cell(cell: Cell, *, configured: bool) -> Iterator[str]:
+def _on_cell(cell: Cell, baseline: Cell | None, *, configured: bool) -> Iterator[str]:
     load, comparison = cell.load, cell.comparison
     if cell.errors > 0:
         yield (
             f"{cell.errors} of {cell.requests} requests failed, "
             f"most often with: {(cell.most_frequent_error or '').rstrip('.')}."
         )
+    if cell.uncounted:
+        yield (
+            f"{cell.uncounted} of {cell.requests - cell.errors} answers have no count of tokens, "
+            "or one that cannot be true. They are in no figure of tokens, nor is their time."
+        )
+    if cell.hidden_tokens:
+        yield (
+            f"the server counts {cell.hidden_tokens:.0f} tokens of thoughts an answer that it does "
+            "not send. The time to first token includes them, and time per output token is given "
+            "only where the server counts each chunk."
+        )
+    if baseline:
+        yield from _on_counts(cell, baseline)
     if cell.tools:
         yield (
             "requests offer tools, and a server holds chunks back while it reads a call. They are "
@@ -59,6 +73,24 @@ def _on_cell(cell: Cell, *, configured: bool) -> Iterator[str]:
     # Without a configuration nobody knows whether a variant speculates.
     if configured and comparison and cell.steps is not None and cell.steps.mean <= 1:
         yield "no step yielded more than one token, as if speculation were off."
+
+
+def _on_counts(cell: Cell, baseline: Cell) -> Iterator[str]:
+    """Counts by which the two sides did not answer the same prompts, or not in the same tokens."""
+    prompts = [side.measure(metrics.INPUT_TOKENS) for side in (cell, baseline)]
+    read, reads = (each.p50 if each else 0 for each in prompts)
+    if read and reads and abs(math.log(read / reads)) > math.log1p(MARGIN):
+        yield (
+            f"prompts have {read:,.0f} tokens and {baseline.variant}'s {reads:,.0f}: one side cut "
+            "them, or made another prompt of them, so the two did not do the same work."
+        )
+    text, texts = cell.characters_per_token, baseline.characters_per_token
+    if text and texts and abs(math.log(text / texts)) > math.log1p(MARGIN):
+        yield (
+            f"a counted token has {text:.2f} characters and {baseline.variant}'s {texts:.2f}: one "
+            "side counts tokens that it does not send, or the texts differ. Speeds by tokens are "
+            "as far off."
+        )
 
 
 def of_run(config: Config, summary: Summary) -> Iterator[str]:

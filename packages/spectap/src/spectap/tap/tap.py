@@ -153,7 +153,7 @@ class Completion(Exchange):
         if self._recorded:
             return
         self._recorded = True
-        meter = self._meter
+        meter, per_chunk = self._meter, self._meter.per_chunk
         self._on_record(
             Record(
                 **self._label._asdict(),
@@ -165,14 +165,20 @@ class Completion(Exchange):
                 prompt_tokens=meter.prompt_tokens,
                 output_tokens=meter.output_tokens,
                 stream=self._asked_stream,
-                per_chunk=meter.per_chunk,
-                chunks=tuple((round(offset, 6), tokens) for offset, tokens in meter.chunks),
+                per_chunk=per_chunk,
+                chunks=tuple(
+                    (round(offset, 6), tokens)
+                    for offset, tokens in meter.chunks
+                    if tokens or not per_chunk
+                ),
                 end=round(at - self._start, 6),
                 prompt=self._prompt,
                 prompt_class=self._class,
                 due=self._due,
                 came=None if self._due is None else self._came,
                 tools=self._tools,
+                characters=None if self._tools or meter.thinks else meter.characters or None,
+                hidden_tokens=meter.hidden_tokens,
             )
         )
 

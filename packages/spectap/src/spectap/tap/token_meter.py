@@ -1,11 +1,12 @@
 """One streamed answer: its events and their tokens."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
 
 from spectap import limits
-from spectap.events import DONE, Ending, Events, choices_of, has_content, read
+from spectap.events import DONE, Ending, Events, choices_of, has_content, message_of, read, text_of
 
 _USAGE: Final = b'"usage":'
 
@@ -22,22 +23,62 @@ class Meter:
         self.chunks: list[tuple[float, int]] = []
         """Seconds after the request was sent, and tokens, of each event that carried tokens."""
         self.prompt_tokens: int | None = None
-        self.output_tokens: int | None = None
         self.ending = Ending()
+        self.characters = 0
+        """Characters of the answer's text, thoughts and calls of tools not included."""
+        self.thinks = False
+        """Whether the first event with content has a thought."""
         self._strip = strip
         self._usage_only = usage_only
         self._null_usage = null_usage
         self._counts: dict[int, int] = {}
+        self._usage: dict[str, Any] = {}
+        self._stated: tuple[int | None, int] | None = None
         self._event_count = 0
-        self._uncounted = False
         self._events = Events()
+        self._uncounted = self._fell = self._behind = False
+        self._unraised = 0
 
     @property
     def per_chunk(self) -> bool:
         """Whether the server counted the tokens of every chunk, and the counts add up."""
-        if self._uncounted or not self.chunks:
+        if self._uncounted or self._doubtful or not self.chunks:
             return False
         return sum(tokens for _, tokens in self.chunks) == self.output_tokens
+
+    @property
+    def output_tokens(self) -> int | None:
+        """The tokens of the answer by the server's last count; None where that cannot be true.
+
+        A count is of all tokens so far, so it does not fall, and each event with content has one.
+        """
+        running = None if self._behind or not self._counts else sum(self._counts.values())
+        total, after = self._stated or (running, len(self.chunks))
+        if running is not None and after < len(self.chunks):
+            total = running
+        events = len(self.chunks) - (0 if self._doubtful else self._unraised)
+        fewest = max(1, events, sum(tokens for _, tokens in self.chunks))
+        if total is None or total < fewest or (self._doubtful and total == running):
+            return None
+        return total
+
+    @property
+    def hidden_tokens(self) -> int:
+        """Tokens of thoughts that no event brought, by the last usage."""
+        details = self._usage.get("completion_tokens_details")
+        fields = details if isinstance(details, dict) else self._usage
+        reasoning = _whole(fields.get("reasoning_tokens")) or 0
+        if not reasoning or self.thinks:
+            return 0
+        return reasoning if len(self.chunks) <= (self.output_tokens or 0) - reasoning else 0
+
+    @property
+    def _doubtful(self) -> bool:
+        """Whether counts were of something else than all tokens so far, such as of one step.
+
+        A few need not rise: SGLang sends what one step yields of a thought and of text in two.
+        """
+        return self._fell or 2 * self._unraised > len(self.chunks)
 
     def feed(self, data: bytes, at: float) -> bytes:
         """Takes what was read ``at`` seconds after the request was sent. Returns what to pass on.
@@ -75,36 +116,47 @@ class Meter:
             return event
         choices, usage = choices_of(body), body.get("usage")
         self.ending.note(body, choices)
-        if isinstance(usage, dict):
-            self.count(usage, choices, at)
-        elif has_content(choices):
-            self._uncounted = True
-            self.chunks.append((at, 0))
+        self.count(usage if isinstance(usage, dict) else None, choices, at)
         if not self._strip or not isinstance(usage, dict):
             return event
         if not body.get("choices"):
             return event if self._usage_only else b""
         return without_usage(event, self._null_usage)
 
-    def count(self, usage: dict[str, Any], choices: Any = None, at: float = 0.0) -> None:
-        """Counts a usage: of one event with its ``choices``, or of a whole answer, without any."""
-        total, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
-        if isinstance(prompt, int):
-            self.prompt_tokens = prompt
-        if not isinstance(total, int):
+    def count(
+        self, usage: dict[str, Any] | None, choices: Sequence[dict[str, Any]] = (), at: float = 0.0
+    ) -> None:
+        """Counts an event with its ``choices``, or the usage of a whole answer, without any."""
+        total = None
+        if usage is not None:
+            total, prompt = _whole(usage.get("completion_tokens")), usage.get("prompt_tokens")
+            self._usage, self.prompt_tokens = usage, _whole(prompt) or self.prompt_tokens
+        if not choices:
+            self._stated = self._stated if usage is None else (total, len(self.chunks))
             return
-        if not choices or not isinstance(choices, list):
-            self.output_tokens = total
-            return
+        content = message_of(choices[0]).get("content")
+        if content:
+            self.characters += len(content if isinstance(content, str) else text_of(content))
         # With several choices, each event has the count of its own choice.
-        index = choices[0].get("index") if isinstance(choices[0], dict) else None
+        index = choices[0].get("index")
         if not isinstance(index, int):
             index = 0
-        new = total - self._counts.get(index, 0)
-        self._counts[index] = total
-        self.output_tokens = sum(self._counts.values())
-        if new > 0:
-            self.chunks.append((at, new))
+        new = None if total is None else total - self._counts.get(index, 0)
+        if new is None or new <= 0 or self._uncounted:
+            if not has_content(choices):
+                if usage is not None and self.chunks and len(self._counts) < 2:
+                    self._stated = (total, len(self.chunks))
+                return
+            self._fell = self._fell or (new is not None and new < 0)
+            self._behind = new is None
+            self._uncounted = self._uncounted or self._fell or self._behind
+            self._unraised += new == 0
+        if total is not None:
+            self._counts[index] = total
+        if not self.chunks:
+            message = message_of(choices[0])
+            self.thinks = bool(message.get("reasoning") or message.get("reasoning_content"))
+        self.chunks.append((at, max(0, new or 0)))
 
 
 def without_usage(event: bytes, null: bool) -> bytes:
@@ -125,3 +177,8 @@ def without_usage(event: bytes, null: bool) -> bytes:
     if null:
         return event[: start + len(_USAGE)] + b"null" + event[end:]
     return event[:start].rstrip().removesuffix(b",") + event[end:]
+
+
+def _whole(count: Any) -> int | None:
+    """A number of tokens; None where it is none."""
+    return count if type(count) is int and 0 <= count <= limits.TOKENS else None
