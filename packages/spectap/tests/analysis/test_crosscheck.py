@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spectap.analysis.crosscheck import check
-from spectap.endpoint.counters import Count, Counters
+from spectap.endpoint.counters import Count, Counters, Obstacle
 from spectap.record import Record
 from tests import samples
 
@@ -110,6 +110,19 @@ def test_where_tools_are_offered_chunks_are_no_steps() -> None:
     assert [(f.name, f.ledger, f.server) for f in cell_check.figures] == [("tokens", 21, 21)]
     (unmarked,) = check([dataclasses.replace(held_back, tools=False)], [count()])
     assert unmarked.failures
+
+
+def test_loads_that_cannot_be_compared_say_why_and_the_others_still_are() -> None:
+    fell = dataclasses.replace(count(generation_tokens=-8856), obstacle=Obstacle.FELL)
+    (alone,) = check([record()], [fell])
+    assert (alone.figures, alone.obstacles, alone.failures) == ((), (Obstacle.FELL,), ())
+    other = dataclasses.replace(count(), requests=("b",))
+    (both,) = check([record(), record(request="b")], [fell, other])
+    assert [figure.ledger for figure in both.figures] == [21, 3, 17]
+    assert both.obstacles == (Obstacle.FELL,)
+    # A run from before obstacles were noted.
+    (older,) = check([record()], [count(finished_tokens=-8856, gaps=-8856)])
+    assert [figure.agrees for figure in older.figures] == [False, False, True]
 
 
 @pytest.mark.parametrize(

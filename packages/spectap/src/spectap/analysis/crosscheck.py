@@ -7,11 +7,12 @@
 - *Accepted drafts* are the tokens that a step yields beyond its first.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spectap.endpoint.counters import Count, Counters
+from spectap.endpoint.counters import Count, Counters, Obstacle
 from spectap.record import Record
 
 TOLERANCE: Final = 0.01  # how far the two may differ, as a part of the server's
@@ -31,7 +32,7 @@ class Figure:
     def disagreement(self) -> float:
         """How far the server's figure is outside what the ledger allows, as a part of it."""
         excess = max(self.ledger - self.server, self.server - self.ledger - self.cut, 0)
-        return excess / self.server if self.server else float(excess > 0)
+        return excess / self.server if self.server > 0 else float(excess > 0)
 
     @property
     def agrees(self) -> bool:
@@ -48,6 +49,9 @@ class Check:
     """Its name; empty in earlier files."""
     variant: str
     figures: tuple[Figure, ...]
+    """None where no load can be compared."""
+    obstacles: tuple[Obstacle, ...] = ()
+    """Why loads that are left out cannot be compared, one for each."""
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -65,25 +69,31 @@ def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ..
     """A check for each cell that the server has counters for. Where a request of a load failed, the
     load is left out: the server may have counted tokens that never arrived."""
     by_id = {record.request: record for record in records}
-    pairs: dict[tuple[str, str, str], tuple[list[Record], list[Count]]] = {}
+    pairs: dict[tuple[str, str, str], tuple[list[Record], list[Counters]]] = {}
+    obstacles = defaultdict[tuple[str, str, str], list[Obstacle]](list)
     for count in counts:
         answered = [by_id[name] for name in count.requests if name in by_id]
         if len(answered) < len(count.requests) or not all(
             r.succeeded and r.per_chunk for r in answered
         ):
             continue
-        sides = pairs.setdefault((count.case, count.load, count.variant), ([], []))
+        key = count.case, count.load, count.variant
+        sides = pairs.setdefault(key, ([], []))
+        if count.obstacle is not None:
+            obstacles[key].append(count.obstacle)
+            continue
         sides[0].extend(answered)
-        sides[1].append(count)
-    return tuple(_check(*key, *pair) for key, pair in pairs.items())
-
-
-def _check(case: str, load: str, variant: str, records: list[Record], counts: list[Count]) -> Check:
-    counted = [count.counters for count in counts]
-    tokens = Figure(
-        "tokens", sum(r.output_tokens or 0 for r in records), sum(c.tokens for c in counted)
+        sides[1].append(count.counters)
+    return tuple(
+        Check(*key, tuple(_figures(*pair)) if pair[1] else (), tuple(obstacles[key]))
+        for key, pair in pairs.items()
     )
-    figures = [tokens, *_steps(records, counted)]
+
+
+def _figures(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
+    tokens = sum(r.output_tokens or 0 for r in records)
+    yield Figure("tokens", tokens, sum(c.tokens for c in counted))
+    yield from _steps(records, counted)
     # Without drafts there is nothing to compare. Some images do not count drafts at all.
     if any(c.drafts for c in counted) and all(record.shows_steps for record in records):
         # Not the mean of what was drafted: n-gram drafts as many tokens as it finds.
@@ -92,8 +102,7 @@ def _check(case: str, load: str, variant: str, records: list[Record], counts: li
         cut = sum(max(0, widest + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
         arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
         accepted = sum(c.accepted for c in counted)
-        figures.append(Figure("accepted drafts", arrived, accepted, cut))
-    return Check(case, load, variant, tuple(figures))
+        yield Figure("accepted drafts", arrived, accepted, cut)
 
 
 def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:

@@ -1,20 +1,24 @@
-"""A server's own counters: vLLM's ``/metrics``, read before and after each load.
+"""A server's own counters: its ``/metrics``, read before and after each load.
 
 vLLM has two engines, V0 and V1, and ``vllm:generation_tokens_total`` means something else on each.
 Tokens and steps are read where both count them alike; ``crosscheck`` infers from the figures what
 that counter counts.
 
-Source: vLLM 0.9.1, commit b6553be1b, which has both engines (``vllm/engine/llm_engine.py``,
+Sources: vLLM 0.9.1, commit b6553be1b, which has both engines (``vllm/engine/llm_engine.py``,
 ``vllm/engine/metrics.py``; ``vllm/v1/metrics/stats.py``, ``vllm/v1/metrics/loggers.py``,
-``vllm/v1/spec_decode/metrics.py``), and the same files of V1 in later versions.
+``vllm/v1/spec_decode/metrics.py``), and the same files of V1 up to 0.32; SGLang's
+``srt/metrics/collector.py``, whose gaps count tokens and are not read; llama.cpp's
+``tools/server``. TensorRT-LLM counts no tokens. Exporters rewrite the colon to an underscore.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,13 +36,45 @@ POLL_SECONDS: Final = 0.1
 """Between two looks at the counters: a server may count a step just after it has sent it."""
 _POLLS: Final = 20
 
-_GENERATED: Final = "vllm:generation_tokens_total"
-_FINISHED: Final = "vllm:request_generation_tokens"
-# One thing under two names: the second came with V1's 0.11 and replaced the first in 0.12.
-_GAPS: Final = ("vllm:time_per_output_token_seconds", "vllm:inter_token_latency_seconds")
-_DRAFTS: Final = "vllm:spec_decode_num_"
-_POSITION: Final = f"{_DRAFTS}accepted_tokens_per_pos_total"
-_IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+_MOST: Final = 2.0**53
+"""Beyond it a float no longer counts one by one."""
+_MODEL: Final = "model_name"
+_BEGAN: Final = ("process_start_time_seconds", "_created")
+"""Ends of the names of series that tell one process from another."""
+_IN_FLIGHT: Final = (
+    *("vllm_num_requests_running", "vllm_num_requests_waiting"),
+    *("sglang_num_running_reqs", "sglang_num_queue_reqs"),
+    *("llamacpp_requests_processing", "llamacpp_requests_deferred"),
+)
+_POSITION: Final = "vllm_spec_decode_num_accepted_tokens_per_pos_total"
+FIELDS: Final = {
+    "vllm_generation_tokens_total": "generation_tokens",
+    "vllm_request_generation_tokens_sum": "finished_tokens",
+    "vllm_request_generation_tokens_count": "finished",
+    # One thing under two names: the second came with V1's 0.11 and replaced the first in 0.12.
+    "vllm_time_per_output_token_seconds_count": "gaps",
+    "vllm_inter_token_latency_seconds_count": "gaps",
+    "vllm_spec_decode_num_drafts_total": "drafts",
+    "vllm_spec_decode_num_draft_tokens_total": "draft_tokens",
+    "vllm_spec_decode_num_accepted_tokens_total": "accepted",
+    "vllm_gpu_prefix_cache_hits_total": "cache_hits",  # of V1 before 0.10
+    "vllm_gpu_prefix_cache_queries_total": "cache_queries",
+    "vllm_prefix_cache_hits_total": "cache_hits",
+    "vllm_prefix_cache_queries_total": "cache_queries",
+    "sglang_generation_tokens_total": "generation_tokens",
+    "sglang_cached_tokens_total": "cache_hits",
+    "sglang_prompt_tokens_total": "cache_queries",
+    "llamacpp_tokens_predicted_total": "generation_tokens",
+}
+"""What each counter is in ``Counters``. Exporters make an underscore of an engine's colon."""
+
+
+class Obstacle(StrEnum):
+    """A reason why two looks at a server's counters do not tell what lies between them."""
+
+    PROCESS = "another process"
+    FELL = "fell"
+    NUMBER = "not a count"
 
 
 @dataclass(frozen=True)
@@ -49,13 +85,13 @@ class Counters:
     """Tokens on V1. On V0 one for each sequence and step, prefills included, which are tokens
     without speculation and steps with it (``LLMEngine._get_stats``). With prefix caching, which V0
     has off by default, cached prefills are missing."""
-    drafts: int
+    drafts: int = 0
     """Steps that had drafts to verify."""
-    draft_tokens: int
+    draft_tokens: int = 0
     """All drafts in those steps."""
-    accepted: int
+    accepted: int = 0
     """Drafts that the target agreed with, before the answer was cut at its length."""
-    per_position: tuple[int, ...]
+    per_position: tuple[int, ...] = ()
     """For the n-th draft of a step: in how many steps it was accepted."""
     finished_tokens: int | None = None
     """Tokens of the ``finished`` answers, counted when an answer ends, together with everything
@@ -65,30 +101,15 @@ class Counters:
     gaps: int | None = None
     """Times between two outputs of an answer: one for each step after the prefill. None where the
     server does not count it."""
+    cache_hits: int | None = None
+    """Tokens of prompts that were in the prefix cache; None where the server does not count it."""
+    cache_queries: int | None = None
+    """Tokens of prompts that were looked up there, or in all."""
 
     @property
     def tokens(self) -> int:
         """Tokens of the answers; ``generation_tokens`` where the server counts nothing better."""
         return self.generation_tokens if self.finished_tokens is None else self.finished_tokens
-
-    def since(self, before: Counters) -> Counters:
-        """The counts after ``before``."""
-        pairs = zip_longest(self.per_position, before.per_position, fillvalue=0)
-        return Counters(
-            generation_tokens=self.generation_tokens - before.generation_tokens,
-            drafts=self.drafts - before.drafts,
-            draft_tokens=self.draft_tokens - before.draft_tokens,
-            accepted=self.accepted - before.accepted,
-            per_position=tuple(count - earlier for count, earlier in pairs),
-            finished_tokens=_since(self.finished_tokens, before.finished_tokens),
-            finished=self.finished - before.finished,
-            gaps=_since(self.gaps, before.gaps),
-        )
-
-
-def _since(count: int | None, before: int | None) -> int | None:
-    # V0 shows a histogram from its first value on.
-    return None if count is None else count - (before or 0)
 
 
 @dataclass(frozen=True)
@@ -102,48 +123,79 @@ class Count:
     counters: Counters
     load: str = ""
     """The name of the load point, as in the ledger."""
+    obstacle: Obstacle | None = None
+    """Why the counts are not of these requests; None where they may be."""
+
+
+Series = tuple[str, frozenset[tuple[str, str]]]
+"""A name, its colon an underscore, and labels."""
 
 
 class Page(NamedTuple):
-    """A page of ``/metrics``."""
+    """A page of ``/metrics``, or several on end."""
 
-    counters: Counters
+    series: Mapping[Series, float]
+    """Counters, and when they began; what is not a count is -1."""
     in_flight: float
     """Requests that run or wait."""
+    obstacle: Obstacle | None = None
+    """What the pages have between them."""
+
+    def since(self, before: Page) -> Counters:
+        """The counts after ``before``, over all engines and replicas that labels tell apart."""
+        totals, positions = Counter[str](), Counter[str]()
+        for key, value in self.series.items():
+            # V0 shows a histogram from its first value on.
+            count = int(value - before.series.get(key, 0))
+            if key[0] == _POSITION:
+                positions[dict(key[1]).get("position", "")] += count
+            totals[key[0]] += count
+        fields: dict[str, int] = {}
+        for name, field in FIELDS.items():
+            if name in totals:  # not added up: 0.11 exports the same under both names
+                fields[field] = max(totals[name], fields.get(field, totals[name]))
+        in_order = sorted(positions, key=lambda position: (len(position), position))
+        return Counters(**fields, per_position=tuple(positions[each] for each in in_order))
+
+    def obstacle_since(self, before: Page) -> Obstacle | None:
+        """Why the counts after ``before`` are not what lies between; None where they may be."""
+        if obstacle := self.obstacle or before.obstacle:
+            return obstacle
+        earlier = [(key, value, self.series.get(key, -1)) for key, value in before.series.items()]
+        if any(now != value for (name, _), value, now in earlier if name.endswith(_BEGAN)):
+            return Obstacle.PROCESS
+        if min(*self.series.values(), *before.series.values()) < 0:
+            return Obstacle.NUMBER
+        return Obstacle.FELL if any(now < value for _, value, now in earlier) else None
 
 
-def parse(text: str) -> Page | None:
-    """Parses a page of ``/metrics``; None where it is not vLLM's."""
-    totals: dict[str, float] = {}
-    positions: dict[int, float] = {}
+def parse(text: str, model: str = "") -> Page | None:
+    """Parses a page of ``/metrics``; None where no known engine counts tokens.
+
+    If a series is labelled as of ``model``, those of other models are left out.
+    """
+    series: dict[Series, float] = {}
+    in_flight = 0.0
+    several = f'{_MODEL}="{model}"' in text
     try:
         for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
-                if sample.name == _POSITION:
-                    position = int(sample.labels["position"])
-                    positions[position] = positions.get(position, 0.0) + sample.value
+            for name, labels, value, *_ in family.samples:
+                name = name.replace(":", "_")
+                if several and labels.get(_MODEL, model) != model:
+                    continue
+                if name in FIELDS or name == _POSITION or name.endswith(_BEGAN):
+                    # Not added up: a page may have a series under both forms of its name.
+                    key = name, frozenset(labels.items())
+                    series[key] = value if 0 <= value < _MOST else -1.0
+                elif name in _IN_FLIGHT and value > 0:
+                    in_flight += value
     except (ValueError, KeyError):
         return None
-    if _GENERATED not in totals:
-        return None
-    finished = totals.get(f"{_FINISHED}_sum")
-    # Not added up: 0.11 exports the same under both names.
-    gaps = [totals[f"{name}_count"] for name in _GAPS if f"{name}_count" in totals]
-    counters = Counters(
-        generation_tokens=int(totals[_GENERATED]),
-        drafts=int(totals.get(f"{_DRAFTS}drafts_total", 0)),
-        draft_tokens=int(totals.get(f"{_DRAFTS}draft_tokens_total", 0)),
-        accepted=int(totals.get(f"{_DRAFTS}accepted_tokens_total", 0)),
-        per_position=tuple(int(positions[position]) for position in sorted(positions)),
-        finished_tokens=None if finished is None else int(finished),
-        finished=int(totals.get(f"{_FINISHED}_count", 0)),
-        gaps=int(max(gaps)) if gaps else None,
-    )
-    return Page(counters, in_flight=sum(totals.get(name, 0.0) for name in _IN_FLIGHT))
+    counts = any(FIELDS.get(name) == "generation_tokens" for name, _ in series)
+    return Page(series, in_flight) if counts else None
 
 
-async def scrape(endpoint: str) -> Counters | None:
+async def scrape(endpoint: str, model: str = "") -> Page | None:
     """The counters of the server at ``endpoint``, once they rest; None where it has none.
 
     They rest when no request runs or waits, and the page is the same a poll later: it may be
@@ -152,19 +204,22 @@ async def scrape(endpoint: str) -> Counters | None:
     ``endpoint`` is the base URL, ``/v1`` included.
     """
     page: Page | None = None
+    between: Obstacle | None = None
     async with aiohttp.ClientSession(timeout=_ONE_TRY) as session:
         for _ in range(_POLLS):
             before, page = page, None
             with contextlib.suppress(TimeoutError, aiohttp.ClientError, UnicodeDecodeError):
                 async with session.get(f"{root(endpoint)}/metrics") as response:
                     if response.status == 200:
-                        page = parse((await content(response)).decode())
+                        page = parse((await content(response)).decode(), model)
             if page is None:
                 return None
+            if before is not None:
+                between = between or page.obstacle_since(before)
             if not page.in_flight and page == before:
                 break
             await asyncio.sleep(POLL_SECONDS)
-    return None if page is None else page.counters
+    return None if page is None else page._replace(obstacle=between)
 
 
 def read(path: Path) -> tuple[Count, ...]:

@@ -2,10 +2,10 @@
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
@@ -46,9 +46,11 @@ async def content(response: aiohttp.ClientResponse) -> bytes:
 
 
 def root(endpoint: str) -> str:
-    """The URL of the server of a base URL, without ``/v1``: vLLM's further paths lie there."""
-    parts = urlsplit(endpoint)
-    return f"{parts.scheme}://{parts.netloc}"
+    """A base URL without its ``/v1``: vLLM's further paths lie there.
+
+    Behind a gateway the rest of the path is the server's own: the host's root may be another's.
+    """
+    return re.sub(r"/v\d+/?$", "", endpoint).rstrip("/")
 
 
 async def wait(

@@ -1,5 +1,6 @@
 """Checks of a run: right answers, the servers' own counts, and where prompts come from."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -7,6 +8,7 @@ from spectap import palette, wording
 from spectap.analysis.correctness import ENDS
 from spectap.analysis.crosscheck import TOLERANCE, Check, Figure
 from spectap.analysis.summary import Correctness, Summary
+from spectap.endpoint.counters import Obstacle
 from spectap.names import WARM_UP
 from spectap.prompt import LeftOut, UsedSet
 from spectap.report.results import Results
@@ -18,6 +20,13 @@ _PLAIN_SERVERS_DIFFER: Final = (
     "(https://github.com/vllm-project/vllm-neuron/blob/5528be7a/examples/vllm_neuron/spec_decode/"
     "dflash_bench/README.md)."
 )
+
+_OBSTACLES: Final = {
+    Obstacle.PROCESS: "another process showed them after the load than before: a server that "
+    "started anew, or replicas behind one URL",
+    Obstacle.FELL: "they fell, as where a server starts anew or replicas behind one URL take turns",
+    Obstacle.NUMBER: "they have values that are not counts",
+}
 
 
 def sentence(check: Correctness) -> str:
@@ -113,12 +122,17 @@ def crosscheck(run: Results) -> Table:
 
 def self_check_sentences(run: Results) -> Iterator[str]:
     """A sentence on the cross-check, and one on greedy answers, where they were made."""
-    if run.checks:
-        figures = [figure for check in run.checks for figure in check.figures]
+    if figures := [figure for check in run.checks for figure in check.figures]:
         agreeing = sum(figure.agrees for figure in figures)
         yield (
             f"Cross-check with the servers' own counters: {agreeing} of {len(figures)} figures "
             f"agree within {100 * TOLERANCE:g} %."
+        )
+    left_out = Counter((c.variant, obstacle) for c in run.checks for obstacle in c.obstacles)
+    for (variant, obstacle), loads in left_out.items():
+        yield (
+            f"{variant}'s own counters are not comparable in {wording.count(loads, 'load')}, "
+            f"because {_OBSTACLES[obstacle]}."
         )
     yield from greedy_answers(run)
 

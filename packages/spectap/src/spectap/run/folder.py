@@ -11,7 +11,7 @@ from spectap.answer import Answer
 from spectap.checks import checked
 from spectap.config import Config
 from spectap.endpoint import counters
-from spectap.endpoint.counters import COUNTERS, Count, Counters
+from spectap.endpoint.counters import COUNTERS, Count, Page
 from spectap.errors import ConfigError, RunError
 from spectap.journal import Journal, write_whole
 from spectap.names import ANSWERS, COMPLETE, CONFIG
@@ -76,17 +76,20 @@ class Observations:
         """Counts of each server in each turn."""
         self._counters, self._answers = Journal(folder / COUNTERS), Journal(folder / ANSWERS)
 
-    async def scrape(self) -> dict[str, Counters]:
+    async def scrape(self) -> dict[str, Page]:
         """Reads the counters of each server that counts."""
-        scraped = await asyncio.gather(*map(counters.scrape, self._config.endpoints.values()))
-        return {name: c for name, c in zip(self._config.names, scraped, strict=True) if c}
+        endpoints, models = self._config.endpoints, self._config.models
+        scraped = await asyncio.gather(
+            *(counters.scrape(url, models[name]) for name, url in endpoints.items())
+        )
+        return {name: page for name, page in zip(endpoints, scraped, strict=True) if page}
 
     def count(
         self,
         turn: Turn,
         records: Sequence[Record],
-        before: Mapping[str, Counters],
-        after: Mapping[str, Counters],
+        before: Mapping[str, Page],
+        after: Mapping[str, Page],
     ) -> None:
         """Notes what each server counted in a turn. Raises OSError."""
         for variant in [name for name in before if name in after]:
@@ -95,6 +98,7 @@ class Observations:
                 variant=variant,
                 requests=tuple(r.request for r in records if r.variant == variant),
                 counters=after[variant].since(before[variant]),
+                obstacle=after[variant].obstacle_since(before[variant]),
             )
             self._counters.append(count)
             self.counts.append(count)
