@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,6 +16,7 @@ from tests.tapped import Serve, connection, eventually, sockets
 pytestmark = pytest.mark.anyio
 
 GET = b"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n"
+GET_ONCE = b"GET /v1/x HTTP/1.0\r\nHost: localhost\r\n\r\n"
 HI = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 
 
@@ -282,3 +284,30 @@ async def test_a_client_may_leave_at_any_moment(caplog: pytest.LogCaptureFixture
         assert b.outcomes[-1] == "ended"
         assert set(b.outcomes) == {"cancelled by the client", "ended"}
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("streams", [2, 64])
+async def test_what_comes_in_one_instant_has_the_time_of_that_instant(streams: int) -> None:
+    """However long the work on each part takes; the end of each connection comes after its part."""
+    asked, times = list[asyncio.StreamWriter](), list[float]()
+    all_asked = asyncio.Event()
+
+    class Slow(Exchange):
+        def passes(self, body: bytes, at: float) -> bytes:
+            times.append(at)
+            time.sleep(0.005)
+            return body
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(writer)
+        if len(asked) == streams:
+            for each in asked:
+                each.write(b"HTTP/1.1 200 OK\r\n\r\nhi")  # until the connection ends
+            all_asked.set()
+        await all_asked.wait()
+
+    async with between(serve) as b:
+        b.proxy.exchange = Slow
+        answers = await asyncio.gather(*(b.ask(GET_ONCE) for _ in range(streams)))
+    assert all(answer.endswith(b"\r\n\r\nhi") for answer in answers)
+    assert max(times) - min(times) < 0.15
