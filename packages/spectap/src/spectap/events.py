@@ -131,7 +131,10 @@ def message_of(choice: Mapping[str, Any]) -> Mapping[str, Any]:
 def text_of(content: Any) -> str:
     """The text of a field of a message; the parts of a list are joined."""
     if isinstance(content, list):
-        return "".join(map(text_of, content))
+        try:
+            return "".join(map(text_of, content))
+        except RecursionError:
+            return ""
     if isinstance(content, dict):
         return text_of(content.get("text") or content.get("thinking"))
     return content if isinstance(content, str) else ""

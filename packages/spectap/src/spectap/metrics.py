@@ -84,7 +84,7 @@ def time_per_output_token(record: Record) -> float | None:
     tokens = 0 if record.hidden_tokens else (record.output_tokens or 0) - 1
     if record.per_chunk:
         tokens = sum(tokens for _, tokens in record.chunks[1:])
-    if tokens <= 0 or len(record.chunks) < 2:
+    if tokens <= 0 or len(record.chunks) < 2 or record.choices > 1:
         return None
     return (record.chunks[-1][0] - record.chunks[0][0]) / tokens
 
@@ -103,7 +103,7 @@ def tokens_per_step(record: Record) -> float | None:
 
 
 def end_to_end(record: Record) -> float | None:
-    """The time from sending the request to the end of its answer, if the answer came whole."""
+    """The time from sending the request to the last token of its answer, if that came whole."""
     return record.end if record.succeeded else None
 
 
@@ -228,7 +228,7 @@ END_TO_END_LATENCY: Final = Metric(
     unit="Seconds",
     title="End-to-end latency",
     short="E2E",
-    definition="The time from the sending of a request to the end of its answer.",
+    definition="The time from the sending of a request to the last token of its answer.",
     values=_single(end_to_end),
     printed="s",
     percentiles=("p50",),

@@ -46,7 +46,8 @@ class Record:
     """The chunks that carried tokens: seconds after ``sent``, and how many tokens, which is 0 where
     the server did not say."""
     end: float
-    """When the answer ended, in seconds after ``sent``, by a monotonic clock."""
+    """When the answer ended, in seconds after ``sent``, by a monotonic clock: with its last token,
+    whatever follows. Of an answer that failed or brought no tokens one by one, its last byte."""
     attempt: int = 1
     """How often the run measured the case in that round, from 1."""
     load: str = ""
@@ -70,13 +71,18 @@ class Record:
     """Characters of the answer's text; null where thoughts or calls of tools are tokens, too."""
     hidden_tokens: int = 0
     """Tokens of thoughts that the usage counts and the server did not stream."""
+    finish: str | None = None
+    """OpenAI's ``finish_reason``; null where the server gave none."""
+    choices: int = 1
+    """How many answers the request asked for (``n``). Their tokens are counted together, and their
+    chunks are mixed: they have no time per output token, and show no steps."""
     version: Literal[1] = 1
     """The version of this format."""
 
     @property
     def shows_steps(self) -> bool:
         """Whether each chunk after the first is one step, and its tokens are known."""
-        return self.per_chunk and not self.tools
+        return self.per_chunk and not self.tools and self.choices == 1
 
     @property
     def succeeded(self) -> bool:

@@ -33,7 +33,7 @@ OPEN: Final = "open-loop"
 
 _READ_TIMEOUT: Final = 180.0  # seconds without a byte; llmperf's
 
-_FAILURES: Final = (aiohttp.ClientError, asyncio.TimeoutError, LimitError, RecursionError)
+_FAILURES: Final = (aiohttp.ClientError, asyncio.TimeoutError, LimitError)
 
 _CONCURRENCY: Final = "num-concurrent-requests"
 _LLMPERF_OPTIONS: Final[Mapping[str, Callable[[str], Any]]] = {

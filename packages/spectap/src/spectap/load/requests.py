@@ -133,7 +133,7 @@ class Reply:
         self._start = time.monotonic()
         self._ttft = self._last = 0.0
         self._count = 0
-        self._usage = False
+        self._counted = False
         self._error: tuple[int | None, str] = (None, "")
         self._events, self._ending = Events(), Ending()
         self._thoughts = self._text = ""
@@ -152,7 +152,7 @@ class Reply:
     def end(self) -> None:
         """Ends the stream, of which all was read."""
         self._take(self._events.rest())
-        if problem := self._ending.problem(tokens=self._ttft > 0 or self._usage):
+        if problem := self._ending.problem(tokens=self._ttft > 0 or self._counted):
             self.fail(-1, problem)
 
     def _take(self, event: bytes) -> None:
@@ -167,10 +167,11 @@ class Reply:
             self._count += 1
             choices = choices_of(body)
             self._ending.note(body, choices)
-            error = body.get("error")
+            error, usage = body.get("error"), body.get("usage")
             if isinstance(error, dict) and isinstance(error.get("code"), int):
                 self.fail(error["code"], message(error))
-            self._usage = self._usage or bool(body.get("usage"))
+            if isinstance(usage, dict) and usage.get("completion_tokens"):
+                self._counted = True
             if has_content(choices):
                 self._last = time.monotonic() - self._start
                 self._ttft = self._ttft or self._last

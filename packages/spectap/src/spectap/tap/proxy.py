@@ -67,6 +67,13 @@ class Exchange:
         """
         return body
 
+    def alive(self, heard: float) -> float:
+        """When the server last sent what answers the request; ``heard`` is when it sent anything.
+
+        Called now and then, to find a server that is stalled.
+        """
+        return heard
+
     def ended(self, at: float) -> bytes:
         """The answer is complete, which the client cannot know yet. Returns what to add to it."""
         return b""
@@ -91,8 +98,6 @@ class Proxy:
         self.stall_seconds = stall_seconds
         self.exchange = exchange
         self.clients: set[_Client] = set()
-        self.heard = 0.0
-        """When anything last came from the server (``time.monotonic()``)."""
         self._path = parts.path.rstrip("/")
         self._listening: asyncio.Server | None = None
         self._work: deque[Callable[[], None]] = deque()
@@ -332,7 +337,7 @@ class _Upstream(asyncio.Protocol):
         self._framing: Framing | None = None
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._heard = 0.0
+        self._heard = self._resumed = 0.0
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     async def _connect(self) -> None:
@@ -394,7 +399,7 @@ class _Upstream(asyncio.Protocol):
 
     def resume(self) -> None:
         if self._transport is not None:
-            self._heard = time.monotonic()
+            self._resumed = time.monotonic()
             self._transport.resume_reading()
 
     @override
@@ -453,7 +458,6 @@ class _Upstream(asyncio.Protocol):
             self._complete = True
 
     def _pass(self, at: float) -> None:
-        self._proxy.heard = at
         head = b""
         if self._framing is None:
             if self._status is None:
@@ -485,7 +489,8 @@ class _Upstream(asyncio.Protocol):
     def _watch(self) -> None:
         """Checks for a silent server, as soon as it can have been silent for too long."""
         limit = self._proxy.stall_seconds
-        remaining = limit if self._client.paused else self._heard + limit - time.monotonic()
+        alive = max(self._exchange.alive(self._heard), self._resumed)
+        remaining = limit if self._client.paused else alive + limit - time.monotonic()
         if remaining > 0:
             self._timer = asyncio.get_running_loop().call_later(remaining, self._watch)
         else:
@@ -493,7 +498,8 @@ class _Upstream(asyncio.Protocol):
 
     def _stall(self) -> None:
         limit = self._proxy.stall_seconds
-        self._break(HTTPStatus.GATEWAY_TIMEOUT, f"{STALLED}: nothing came for {limit:g} s")
+        but = " but keep-alives" if self._heard + limit > time.monotonic() else ""
+        self._break(HTTPStatus.GATEWAY_TIMEOUT, f"{STALLED}: nothing{but} came for {limit:g} s")
 
     def _break(self, status: HTTPStatus, reason: str) -> None:
         if self._over:

@@ -74,6 +74,8 @@ class Completion(Exchange):
         self._asked_stream, self._tools = bool(fields.get("stream")), bool(fields.get("tools"))
         request.body, self._meter = _prepare(request, fields)
         beyond = http1.value(request.headers, _BEYOND) is not None
+        choices = fields.get("n")
+        self._choices = choices if isinstance(choices, int) and choices > 1 else 1
         self._label = label._replace(round=WARM_UP, attempt=1) if beyond else label
         self._on_record = on_record
         self.id = uuid.uuid4().hex
@@ -99,7 +101,12 @@ class Completion(Exchange):
     def answered(self, status: int, headers: Headers) -> bool:
         self._status = status
         kind = (http1.value(headers, b"content-type") or b"").partition(b";")[0]
-        self._streamed = kind.strip().lower() == b"text/event-stream"
+        encoding = http1.value(headers, b"content-encoding") or b"identity"
+        if encoding.strip().lower() != b"identity":
+            name = encoding.decode("ascii", "replace")
+            self._meter.ending.fail(f"compressed: the answer came as {name}, not as asked for")
+        elif kind.strip().lower() == b"text/event-stream":
+            self._streamed = True
         return self._streamed
 
     @override
@@ -114,6 +121,16 @@ class Completion(Exchange):
         if self._meter.ending.done:
             self._record(self._meter.problem(), at)
         return out
+
+    @override
+    def alive(self, heard: float) -> float:
+        # A stream's comments and empty events may go on while nothing is generated.
+        return max(self._start, self.last_token) if self._streamed else heard
+
+    @property
+    def last_token(self) -> float:
+        """When tokens last came, by ``time.monotonic()``; 0 where none came."""
+        return self._start + self._meter.chunks[-1][0] if self._meter.chunks else 0.0
 
     @override
     def ended(self, at: float) -> bytes:
@@ -154,14 +171,18 @@ class Completion(Exchange):
             return
         self._recorded = True
         meter, per_chunk = self._meter, self._meter.per_chunk
+        # A client that reads a malformed event hangs up. The event is the cause.
+        error = meter.ending.error or error
+        if error is None and meter.chunks:
+            # Gateways hold back usage and [DONE]; a user has the answer with its last token.
+            at = self.last_token
         self._on_record(
             Record(
                 **self._label._asdict(),
                 request=self.id,
                 sent=self._sent,
                 status=self._status,
-                # A client that reads a malformed event hangs up. The event is the cause.
-                error=meter.ending.error or error,
+                error=error,
                 prompt_tokens=meter.prompt_tokens,
                 output_tokens=meter.output_tokens,
                 stream=self._asked_stream,
@@ -179,6 +200,8 @@ class Completion(Exchange):
                 tools=self._tools,
                 characters=None if self._tools or meter.thinks else meter.characters or None,
                 hidden_tokens=meter.hidden_tokens,
+                finish=meter.ending.finish,
+                choices=self._choices,
             )
         )
 
@@ -267,6 +290,7 @@ class Tap:
         self._port = port
         self._proxy = Proxy(endpoint, stall_seconds, self._exchange)
         self.failure: OSError | None = None
+        self._heard = 0.0
         self._completions: dict[str, Completion] = {}
 
     def label(
@@ -284,9 +308,11 @@ class Tap:
 
     @property
     def silent(self) -> bool:
-        """Whether the server has sent nothing to anybody for about as long as it may."""
+        """Whether the server has answered nobody for about as long as it may."""
+        heard = max((each.last_token for each in self._completions.values()), default=0.0)
         # A little less counts: the requests of one wave are sent one after another.
-        return time.monotonic() - self._proxy.heard >= 0.9 * self._proxy.stall_seconds
+        limit = 0.9 * self._proxy.stall_seconds
+        return time.monotonic() - max(heard, self._heard) >= limit
 
     def give_up(self, reason: str) -> None:
         """Records each request in flight as failed for this reason, even if it ends well later."""
@@ -318,6 +344,8 @@ class Tap:
 
     def _record(self, record: Record) -> None:
         del self._completions[record.request]
+        if record.status is not None and not record.stalled:
+            self._heard = time.monotonic()
         try:
             self._ledger.append(record)
         except OSError as error:

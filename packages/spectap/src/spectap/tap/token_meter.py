@@ -1,5 +1,6 @@
 """One streamed answer: its events and their tokens."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -9,6 +10,13 @@ from spectap import limits
 from spectap.events import DONE, Ending, Events, choices_of, has_content, message_of, read, text_of
 
 _USAGE: Final = b'"usage":'
+_ENVELOPE: Final = frozenset(
+    (
+        *("id", "object", "created", "model", "choices", "usage"),
+        *("system_fingerprint", "service_tier", "obfuscation", "provider"),
+    )
+)
+"""The fields of an event with usage that say nothing more than other events."""
 
 
 class Meter:
@@ -120,8 +128,20 @@ class Meter:
         if not self._strip or not isinstance(usage, dict):
             return event
         if not body.get("choices"):
-            return event if self._usage_only else b""
+            return event if self._usage_only else self._others(body)
         return without_usage(event, self._null_usage)
+
+    def _others(self, body: dict[str, Any]) -> bytes:
+        """An event of what else came with the usage, such as llama.cpp's ``timings``, if any did.
+
+        It has a choice, which a client that did not ask for usage may rely on.
+        """
+        if not any(body[field] for field in body.keys() - _ENVELOPE):
+            return b""
+        added: dict[str, Any] = {"text": ""} if self._null_usage else {"delta": {}}
+        body["choices"] = [{"index": 0, **added, "finish_reason": None}]
+        del body["usage"]
+        return b"data: " + json.dumps(body).encode() + b"\n\n"
 
     def count(
         self, usage: dict[str, Any] | None, choices: Sequence[dict[str, Any]] = (), at: float = 0.0

@@ -1,0 +1,108 @@
+"""Shapes of events that clients take: the figures are those of what was sent, and nothing fails."""
+
+import asyncio
+import zlib
+from typing import Any
+
+import pytest
+
+from spectap.metrics import TIME_PER_OUTPUT_TOKEN, TTFT
+from tests.servers.conftest import Measure
+from tests.servers.scripted import (
+    DONE,
+    GAP,
+    STEP,
+    TOKENS,
+    Exchange,
+    chunk,
+    event,
+    serving,
+    steps,
+    usage,
+)
+
+ROLE = chunk({"role": "assistant", "content": ""}, usage=usage(0))
+USAGE_ONLY: dict[str, Any] = {"id": "c", "model": "m", "choices": [], "usage": usage(TOKENS)}
+
+
+async def null_delta(exchange: Exchange) -> None:
+    """microsoft/agent-framework#5734"""
+    await exchange.head()
+    await exchange.events(ROLE)
+    await words(exchange)
+    await exchange.events(chunk(None, "length", usage=usage(TOKENS)))
+    await asyncio.sleep(0.005)
+    await exchange.end(USAGE_ONLY)
+
+
+async def no_choices(exchange: Exchange) -> None:
+    """ROCm/ATOM#1711, BerriAI/litellm#34382, langchain-ai/langchain#27886"""
+    await exchange.head()
+    await exchange.events(chunk({"role": "assistant", "content": ""}))
+    await words(exchange, counted=False)
+    await exchange.events(chunk({}, "length"))
+    await asyncio.sleep(0.002)
+    await exchange.events({"id": "c", "object": "chat.completion.chunk", "usage": usage(TOKENS)})
+    await asyncio.sleep(0.005)
+    await exchange.end()
+
+
+async def half_surrogates(exchange: Exchange) -> None:
+    """A server in JavaScript cuts an emoji in two (elizaOS/eliza#30904)."""
+    await exchange.head()
+    await exchange.events(ROLE)
+    await words(exchange, "\ud83d")
+    await exchange.end(chunk({"content": "\ude00"}, "length", usage=usage(TOKENS)), USAGE_ONLY)
+
+
+async def further_fields(exchange: Exchange) -> None:
+    """LiteLLM's fields beside the role come at once, before the prefill ends."""
+    fields = {"provider_specific_fields": {"citations": None}, "name": "m"}
+    await exchange.head()
+    await exchange.events(chunk({"role": "assistant", "content": "", **fields}))
+    await asyncio.sleep(0.06)
+    await words(exchange, counted=False)
+    await exchange.end(chunk({}, "length"), USAGE_ONLY)
+
+
+async def words(exchange: Exchange, more: str = "", *, counted: bool = True) -> None:
+    total = 0
+    for count in steps(TOKENS, STEP[exchange.side]):
+        await asyncio.sleep(GAP)
+        total += count
+        exchange.delivers(count)
+        fields: dict[str, Any] = {"usage": usage(total)} if counted else {}
+        await exchange.events(chunk({"content": "word " * count + more}, **fields))
+
+
+@pytest.mark.parametrize("answer", [null_delta, no_choices, half_surrogates, further_fields])
+def test_a_good_answer_in_another_shape_is_measured(measure: Measure, answer: Any) -> None:
+    with serving(answer) as servers:
+        measured = measure(servers)
+    assert measured.ended.status == 0, measured.text
+    for side in ("base", "sd"):
+        assert {record.error for record in measured.of(side)} == {None}
+        tpot = measured.p50(side, TIME_PER_OUTPUT_TOKEN)
+        assert tpot == pytest.approx(servers.tpot(side), rel=0.1)
+        assert measured.p50(side, TTFT) == pytest.approx(servers.ttft(side), rel=0.2, abs=5)
+
+
+def test_an_answer_that_is_compressed_all_the_same_is_a_failure_with_a_name(
+    measure: Measure,
+) -> None:
+    async def answer(exchange: Exchange) -> None:
+        if exchange.side == "base":
+            await exchange.good()
+            return
+        compress = zlib.compressobj(6, zlib.DEFLATED, 31)
+        await exchange.head("200 OK", "text/event-stream", "Content-Encoding: gzip")
+        for total in range(1, TOKENS + 1):
+            await asyncio.sleep(GAP)
+            data = event(chunk({"content": "word "}, usage=usage(total)))
+            await exchange.write(compress.compress(data) + compress.flush(zlib.Z_SYNC_FLUSH))
+        data = event(chunk({}, "length")) + event(USAGE_ONLY) + DONE
+        await exchange.write(compress.compress(data) + compress.flush())
+
+    with serving(answer) as servers:
+        measured = measure(servers)
+    assert "came as gzip" in measured.text
