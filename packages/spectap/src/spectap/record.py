@@ -76,6 +76,8 @@ class Record:
     choices: int = 1
     """How many answers the request asked for (``n``). Their tokens are counted together, and their
     chunks are mixed: they have no time per output token, and show no steps."""
+    model: str = ""
+    """The model that the answer names, where it is not the one that was asked for; else empty."""
     version: Literal[1] = 1
     """The version of this format."""
 

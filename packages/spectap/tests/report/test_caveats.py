@@ -46,6 +46,12 @@ def test_two_machines_are_named_unless_one_stands_in(
     assert any("Base and SD ran on 2 machines. " in note for note in notes) == named
 
 
+def test_answers_of_another_model_are_named(comparison: Results) -> None:
+    case = replace(comparison.summary.cases[0], cells=(replace(CELLS[0], model="tiny"),))
+    notes = [*caveats.of_case(case, comparison.summary)]
+    assert "SD: answers name another model than the one asked for: tiny." in notes
+
+
 def test_a_matched_baseline_says_what_speculation_itself_gains(comparison: Results) -> None:
     at = comparison.config.load.points[0]
     speeds = ((at, Interval(1.8, 1.7, 1.9), Interval(1.5, 1.4, 1.6)),)

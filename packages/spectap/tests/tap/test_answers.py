@@ -203,3 +203,12 @@ async def test_a_client_that_wants_no_usage_loses_nothing_else(tmp_path: Path) -
     assert (first + b"\n\n", done + b"\n\n") == (TOKEN, DONE)
     choice = {"index": 0, "delta": {}, "finish_reason": None}
     assert json.loads(last.removeprefix(b"data: ")) == {"id": "c", "choices": [choice]} | timings
+
+
+@pytest.mark.parametrize(("model", "named"), [(chat()["model"], ""), ("tiny", "tiny"), (7, "7")])
+@pytest.mark.anyio
+async def test_another_model_than_the_one_asked_for_is_said(
+    tmp_path: Path, model: Any, named: str
+) -> None:
+    record, _ = await recorded(tmp_path, event(chunk("a", "stop") | {"model": model}), DONE)
+    assert (record.error, record.model) == (None, named)

@@ -95,6 +95,7 @@ def cell(
         if usd and speeds
         else None,
         tools=any(record.tools for record in good),
+        model=max((record.model for record in good), default=""),
         uncounted=sum(record.uncounted for record in good),
         hidden_tokens=fmean([record.hidden_tokens for record in good] or [0]),
         characters_per_token=_characters_per_token(good),

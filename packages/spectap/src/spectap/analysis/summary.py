@@ -182,6 +182,8 @@ class Cell:
     steps: Steps | None
     """None unless each chunk is a step, and its tokens were counted."""
     tools: bool = False
+    model: str = ""
+    """A model that answers name, where it is not the one that was asked for."""
     uncounted: int = 0
     """Answers that came whole, and whose tokens nobody knows: they are in no figure of tokens."""
     hidden_tokens: float = 0.0

@@ -127,7 +127,8 @@ async def _send(
     try:
         async with session.post(url, data=request.body, headers=headers) as response:
             if response.status != 200:
-                reply.fail(response.status, (await response.text())[:500])
+                body = (await response.read())[:500]
+                reply.fail(response.status, body.decode("utf-8", "replace"))
             else:
                 async for data in response.content.iter_any():
                     reply.take(data)

@@ -49,6 +49,8 @@ def _on_cell(cell: Cell, baseline: Cell | None, *, configured: bool) -> Iterator
         )
     if baseline:
         yield from _on_counts(cell, baseline)
+    if cell.model:
+        yield f"answers name another model than the one asked for: {cell.model}."
     if cell.tools:
         yield (
             "requests offer tools, and a server holds chunks back while it reads a call. They are "

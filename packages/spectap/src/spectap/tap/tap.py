@@ -74,7 +74,7 @@ class Completion(Exchange):
         self._asked_stream, self._tools = bool(fields.get("stream")), bool(fields.get("tools"))
         request.body, self._meter = _prepare(request, fields)
         beyond = http1.value(request.headers, _BEYOND) is not None
-        choices = fields.get("n")
+        self._model, choices = fields.get("model"), fields.get("n")
         self._choices = choices if isinstance(choices, int) and choices > 1 else 1
         self._label = label._replace(round=WARM_UP, attempt=1) if beyond else label
         self._on_record = on_record
@@ -159,12 +159,17 @@ class Completion(Exchange):
         ending = self._meter.ending
         ending.done = True
         ending.note(answer, choices)
+        self._meter.model = answer.get("model")
         if isinstance(usage, dict):
             self._meter.count(usage)
         if self._asked_stream:
             ending.fail("the answer is not a stream")
         tokens = events.has_content(choices) or bool(self._meter.output_tokens)
         return ending.problem(tokens=tokens)
+
+    @property
+    def _answered_by_another(self) -> bool:
+        return bool(self._meter.model) and self._model not in (None, self._meter.model)
 
     def _record(self, error: str | None, at: float) -> None:
         if self._recorded:
@@ -202,6 +207,7 @@ class Completion(Exchange):
                 hidden_tokens=meter.hidden_tokens,
                 finish=meter.ending.finish,
                 choices=self._choices,
+                model=events.clean(str(meter.model)) if self._answered_by_another else "",
             )
         )
 

@@ -32,6 +32,8 @@ class Meter:
         """Seconds after the request was sent, and tokens, of each event that carried tokens."""
         self.prompt_tokens: int | None = None
         self.ending = Ending()
+        self.model: Any = None
+        """The model that the answer names."""
         self.characters = 0
         """Characters of the answer's text, thoughts and calls of tools not included."""
         self.thinks = False
@@ -124,6 +126,7 @@ class Meter:
             return event
         choices, usage = choices_of(body), body.get("usage")
         self.ending.note(body, choices)
+        self.model = self.model or body.get("model")
         self.count(usage if isinstance(usage, dict) else None, choices, at)
         if not self._strip or not isinstance(usage, dict):
             return event
