@@ -78,6 +78,9 @@ class Record:
     chunks are mixed: they have no time per output token, and show no steps."""
     model: str = ""
     """The model that the answer names, where it is not the one that was asked for; else empty."""
+    cached_tokens: int | None = None
+    """Tokens of the prompt that the server had in its cache, by its usage; null where it does not
+    say."""
     version: Literal[1] = 1
     """The version of this format."""
 

@@ -61,8 +61,14 @@ def bodies(arguments: Namespace) -> list[dict[str, Any]]:
 def test_prompts_are_filled_with_the_line_of_the_case(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text(llmperf.repeated_line("counting "), encoding="utf-8")
-    sent = bodies(options("--text", str(text), requests=5))
-    assert sent == bodies(options("--text", str(text), requests=5))
+    sent, again, later = (
+        bodies(options("--text", str(text), "--seed", seed, requests=5, stddev_output_tokens=0))
+        for seed in ("counting/1/1", "counting/1/1", "counting/1/2")
+    )
+    assert sent == again
+    # No two have their first block of 16 tokens in common, which a server would cache.
+    beginnings = {body["messages"][-1]["content"][:16] for body in (*sent, *later)}
+    assert len(beginnings) == 10
     for body in sent:
         assert (body["max_tokens"], body["temperature"], body["stream"]) == (20, 0.0, True)
         assert not {"stream_options", "tools"} & set(body)
@@ -82,6 +88,8 @@ def test_prompts_of_a_set_are_sent_as_they_are_in_turn(tmp_path: Path) -> None:
         *written(tmp_path, *prompts), requests=3, sampling=sampling, stddev_output_tokens=9
     )
     first, second, third = bodies(arguments)
+    # One that does not count begins like none before, which a server would have in its cache.
+    third["messages"][0]["content"] = third["messages"][0]["content"].removeprefix("2: ")
     assert first == third
     assert first["messages"] == [dict(message) for message in prompts[0].messages]
     assert "tools" not in first

@@ -19,9 +19,10 @@ from spectap import prompt
 from spectap.config import PromptSource
 from spectap.errors import ConfigError
 from spectap.load import cases, sets
-from spectap.load.cases import mixed, of_round
+from spectap.load.cases import mixed, of_turn
 from spectap.load.sets import KNOWN, LoadedSet
-from spectap.names import WARM_UP
+from spectap.load_points import Load, LoadPoint
+from spectap.names import CONTROL, WARM_UP
 from spectap.prompt import Form, Prompt
 from tests import samples
 
@@ -131,16 +132,26 @@ def test_any_beginning_has_its_share_of_each_class(
         assert abs(counts[name] - length * count / len(order)) <= 1 + len(classes)
 
 
-@given(count=st.integers(1, 20), requests=st.integers(1, 30), rounds=st.integers(1, 12))
+@given(count=st.integers(1, 40), requests=st.integers(1, 9), rounds=st.integers(1, 6))
 @settings(max_examples=30)
-def test_prompts_are_sent_in_turn_over_the_rounds(count: int, requests: int, rounds: int) -> None:
+def test_prompts_return_only_when_all_were_sent(count: int, requests: int, rounds: int) -> None:
+    """Over rounds and load points; the warm-up's and a control's are those that are sent last."""
     members = made({"a": count})
-    hands = [of_round(members, number, requests) for number in range(1, rounds + 1)]
+    load = Load.model_validate(
+        samples.loads(*({"concurrency": c, "requests": requests} for c in (1, 2)))
+    )
+    turns = [(number, point) for number in range(1, rounds + 1) for point in load.points]
+    hands = [of_turn(members, load, *turn) for turn in turns]
     assert [prompt.name for prompt in mixed(made({"a": 100}))[:2]] == ["a-73", "a-33"]
-    in_turn = islice(cycle(mixed(members)), requests * rounds)
+    in_turn = islice(cycle(mixed(members)), 2 * requests * rounds)
     assert [prompt for hand in hands for prompt in hand] == [*in_turn]
-    assert of_round(members, WARM_UP, requests) == hands[0]
-    assert of_round((), 3, requests) == ()
+    wave = LoadPoint(concurrency=2, requests=2)
+    warm = of_turn(members, load, WARM_UP, wave)
+    assert warm == of_turn(members, load, CONTROL, wave)
+    assert warm[-1] == mixed(members)[-1]
+    if count >= 2 * requests * rounds + 2:
+        assert not any(prompt in in_turn for prompt in warm)
+    assert of_turn((), load, 3, load.points[0]) == ()
 
 
 def test_the_first_two_cases_are_drawn_where_none_says_so(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ Sources: vLLM 0.9.1, commit b6553be1b, which has both engines (``vllm/engine/llm
 ``vllm/engine/metrics.py``; ``vllm/v1/metrics/stats.py``, ``vllm/v1/metrics/loggers.py``,
 ``vllm/v1/spec_decode/metrics.py``), and the same files of V1 up to 0.32; SGLang's
 ``srt/metrics/collector.py``, whose gaps count tokens and are not read; llama.cpp's
-``tools/server``. TensorRT-LLM counts no tokens. Exporters rewrite the colon to an underscore.
+server. TensorRT-LLM counts no tokens. Exporters rewrite the colon to an underscore.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--text", type=Path, help="lines to fill prompts with")
     parser.add_argument("--prompts", type=Path, help="prompts to send as they are, in JSON lines")
     parser.add_argument("--rate", type=float, help="requests a second, in place of a concurrency")
-    parser.add_argument("--seed", default="", help="of the times at which requests are sent")
+    parser.add_argument("--seed", default="", help="of when requests are sent, and of prompts")
     parser.add_argument("--endpoint-type", type=EndpointType, default=EndpointType.CHAT)
     parser.add_argument("--answers", type=Path, help="takes the whole answers, in JSON lines")
     return parser

@@ -4,7 +4,6 @@ Each function that reads a file raises ConfigError.
 """
 
 import hashlib
-import itertools
 import random
 import re
 from collections import defaultdict
@@ -17,6 +16,8 @@ from pydantic import ValidationError
 from spectap import prompt
 from spectap.config import PromptSource, Structure, TestCase
 from spectap.errors import ConfigError, problems
+from spectap.load_points import Load, LoadPoint
+from spectap.names import WARM_UP
 from spectap.prompt import Prompt
 
 HEADLINES: Final = (
@@ -82,13 +83,20 @@ def read_prompts(path: Path) -> TestCase:
     )
 
 
-def of_round(prompts: Sequence[Prompt], round: int, requests: int) -> tuple[Prompt, ...]:
-    """The prompts that one round sends: the next ``requests`` of ``mixed``, again and again.
+def of_turn(
+    prompts: Sequence[Prompt], load: Load, round: int, point: LoadPoint
+) -> tuple[Prompt, ...]:
+    """The prompts that one turn sends: the next of ``mixed`` over all rounds and load points.
 
-    The warm-up sends those of the first round.
+    They return only where the set is at its end: a server may have cached them. Warm-ups and
+    controls send the last, which are measured last, if at all.
     """
-    first = max(0, round - 1) * requests
-    return tuple(itertools.islice(itertools.cycle(mixed(prompts)), first, first + requests))
+    order = mixed(prompts)
+    first = -point.requests
+    if round > WARM_UP:
+        sizes = [each.requests for each in load.points]
+        first = (round - 1) * sum(sizes) + sum(sizes[: load.points.index(point)])
+    return tuple(order[n % len(order)] for n in range(first, first + point.requests) if order)
 
 
 def mixed(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:

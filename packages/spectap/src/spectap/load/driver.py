@@ -53,8 +53,9 @@ class Driver:
     ) -> None:
         """Drives one endpoint with one case at one load point; ``results`` takes the files.
 
-        ``prompts`` are sent in turn; without any, the case's line is. ``seed`` gives the times of
-        an open loop. ``answers`` takes the whole answers to ``prompts``, an ``Answer`` a line.
+        ``prompts`` are sent in turn; without any, the case's line is. ``seed`` gives made-up
+        prompts and an open loop's times; llmperf has a seed of its own, and sends the same each
+        time. ``answers`` takes the whole answers to ``prompts``, an ``Answer`` a line.
         The built-in driver keeps a closed loop full ``until`` then; llmperf ends by itself.
         Cancelling it ends the load's processes. Raises LoadError.
         """
@@ -68,11 +69,11 @@ class Driver:
             if self.installation is None or prompts or point.concurrency is None or not is_chat:
                 name = builtin.OPEN if point.open else builtin.CLOSED
                 command = _builtin(scratch, case, prompts)
-                command += ["--endpoint-type", shape.endpoint_type]
+                command += ["--endpoint-type", shape.endpoint_type, "--seed", seed]
                 if prompts and answers is not None:
                     command += ["--answers", str(answers)]
                 if point.open:
-                    command += ["--rate", str(point.rate), "--seed", seed]
+                    command += ["--rate", str(point.rate)]
                 extra = {"PYTHONPATH": str(Path(spectap.__file__).parents[1])}
                 # The tap is on loopback, without TLS: loading certificates is a fifth of the start.
                 extra |= {"SSL_CERT_FILE": os.devnull}

@@ -74,15 +74,19 @@ def requests_of(options: argparse.Namespace) -> Iterator[Request]:
 def _named(options: argparse.Namespace) -> Iterator[Request]:
     with options.prompts.open(encoding="utf-8") as file:
         prompts = [json.loads(line) for line in file]
-    for prompt in itertools.cycle(prompts):
+    for number, prompt in enumerate(itertools.cycle(prompts)):
         length = prompt["max_tokens"] or options.mean_output_tokens
         tools = {"tools": prompt["tools"]} if prompt["tools"] else {}
-        body = _body(options, prompt["messages"], length, **tools)
+        first, *others = prompt["messages"]
+        if number >= len(prompts) and isinstance(first["content"], str):
+            # Such do not count. Sent again as they are, they would be in a server's cache.
+            first = first | {"content": f"{number}: {first['content']}"}
+        body = _body(options, [first, *others], length, **tools)
         yield Request(body, prompt["name"], prompt["prompt_class"])
 
 
 def _filled(options: argparse.Namespace) -> Iterator[Request]:
-    chance = random.Random(11)
+    chance = random.Random(options.seed)
     lines = text_lines(options.text.read_text(encoding="utf-8") if options.text else None)
 
     def positive(mean: int, deviation: int) -> int:
@@ -91,7 +95,10 @@ def _filled(options: argparse.Namespace) -> Iterator[Request]:
     while True:
         length = positive(options.mean_output_tokens, options.stddev_output_tokens)
         input_tokens = positive(options.mean_input_tokens, options.stddev_input_tokens)
-        text = filled_prompt(chance, lines, input_tokens * CHARACTERS_PER_TOKEN, length)
+        # It begins like no other, or a server that caches prefixes would skip most of the prefill.
+        mark = f"{chance.getrandbits(32):08x}: "
+        filled = filled_prompt(chance, lines, input_tokens * CHARACTERS_PER_TOKEN, length)
+        text = (mark + filled)[: len(filled)]
         # The empty system message is llmperf's.
         messages = [{"role": "system", "content": ""}, {"role": "user", "content": text}]
         yield Request(_body(options, messages, length))

@@ -1,7 +1,8 @@
 """Caveats of figures: gaps, failures, answers that do not compare."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from spectap import load_points, metrics, wording
 from spectap.analysis.estimates.estimate import MARGIN
@@ -9,6 +10,10 @@ from spectap.analysis.summary import Case, Cell, Matched, Summary
 from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.report import phrases
+
+_DIFFERENT: Final = 0.1
+_LARGE: Final = 0.5
+"""Parts of the prompts' tokens."""
 
 
 def of_case(case: Case, summary: Summary) -> Iterator[str]:
@@ -129,6 +134,21 @@ def of_run(config: Config, summary: Summary) -> Iterator[str]:
             )
     yield from map(_on_matched, summary.matched)
     yield from of_repetitions(summary)
+
+
+def of_caches(shares: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> Iterator[str]:
+    """Notes where a cache of prefixes answers for a part of the prompts' tokens.
+
+    Those of a chat template alone are in many. ``shares`` are by test case and variant.
+    """
+    for case, of_variants in shares.items():
+        every = [of_variants.get(name, 0.0) for name in names]
+        if max(every) - min(every) > _DIFFERENT or max(every) > _LARGE:
+            parts = [f"{100 * share:.0f} % of {name}'s" for name, share in of_variants.items()]
+            yield (
+                f"{case}: {wording.listed(parts)} prompt tokens were in a cache of prefixes. That "
+                "shortens the time to first token, and prompts that are new take longer."
+            )
 
 
 def of_repetitions(summary: Summary) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from spectap import config as configuration
-from spectap.analysis import crosscheck, grouping
+from spectap.analysis import caching, crosscheck, grouping
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Summary
@@ -110,14 +110,15 @@ def read(folder: Path) -> Results:
     )
     cells = {(cell.test_case, cell.variant) for case in summary.cases for cell in case.cells}
     first = config.load.points[0].name
-    counts = (
+    counts = [
         replace(count, load=count.load or first)
         for count in counters.read(folder / COUNTERS)
         if (count.case, count.variant) in cells
-    )
+    ]
     checks = crosscheck.check(records, counts)
     disagreements = (failure for check in checks for failure in check.failures)
-    notes = (*_missing(folder, config), *caveats.of_run(config, summary), *disagreements)
+    cached = caveats.of_caches(caching.shares(records, counts), config.names)
+    notes = (*_missing(folder, config), *caveats.of_run(config, summary), *cached, *disagreements)
     return Results(
         folder=folder,
         config=config,

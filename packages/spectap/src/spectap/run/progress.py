@@ -8,7 +8,7 @@ from typing import Never, TextIO
 from tqdm import tqdm
 
 from spectap.config import Config
-from spectap.load.cases import of_round
+from spectap.load.cases import of_turn
 from spectap.load.requests import estimated_tokens
 from spectap.printing import printable
 from spectap.prompt import Prompt
@@ -66,7 +66,7 @@ def amounts(
     for turn in turns:
         point = load.point(turn.load)
         requests += point.requests
-        sent = of_round(prompts.get(turn.case, ()), turn.round, point.requests)
+        sent = of_turn(prompts.get(turn.case, ()), load, turn.round, point)
         for prompt in sent:
             tokens_in += estimated_tokens(json.dumps(prompt.messages, ensure_ascii=False))
             tokens_out += prompt.max_tokens or load.mean_output_tokens

@@ -15,7 +15,7 @@ from spectap.endpoint import greedy, health
 from spectap.errors import JournalError, RunError
 from spectap.journal import Journal
 from spectap.ledger import last_attempts, read_ledger
-from spectap.load.cases import of_round
+from spectap.load.cases import of_turn
 from spectap.load.driver import Driver
 from spectap.load_points import LoadPoint
 from spectap.names import CONTROL, LEDGER, WARM_UP
@@ -372,7 +372,7 @@ class Run:
             self._say(f"failed: {label}, round {turn.round}: {failure}")
 
     def _sent(self, turn: Turn, point: LoadPoint) -> Sequence[Prompt]:
-        return of_round(self._prompts.get(turn.case, ()), turn.round, point.requests)
+        return of_turn(self._prompts.get(turn.case, ()), self._config.load, turn.round, point)
 
     async def _ship(self) -> None:
         if self._shipper is None:

@@ -141,7 +141,7 @@ class Taps:
                 prompts=prompts,
                 shape=self._config.load,
                 point=point,
-                # All variants get the same schedule, so that what differs is not the load.
+                # All variants get the same schedule and prompts: what differs is not the load.
                 seed=f"{turn.case}/{turn.load}/{turn.round}",
                 endpoint=self._taps[variant].url,
                 results=self._folder / results,

@@ -208,6 +208,7 @@ class Completion(Exchange):
                 finish=meter.ending.finish,
                 choices=self._choices,
                 model=events.clean(str(meter.model)) if self._answered_by_another else "",
+                cached_tokens=meter.cached_tokens,
             )
         )
 

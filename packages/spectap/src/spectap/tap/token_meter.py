@@ -73,6 +73,12 @@ class Meter:
         return total
 
     @property
+    def cached_tokens(self) -> int | None:
+        """Tokens of the prompt that the server had in its cache, by the last usage."""
+        details = self._usage.get("prompt_tokens_details")
+        return _whole(details.get("cached_tokens")) if isinstance(details, dict) else None
+
+    @property
     def hidden_tokens(self) -> int:
         """Tokens of thoughts that no event brought, by the last usage."""
         details = self._usage.get("completion_tokens_details")
