@@ -13,17 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from spectap.events import (
-    DONE,
-    Ending,
-    Events,
-    choices_of,
-    has_content,
-    message,
-    message_of,
-    read,
-    text_of,
-)
+from spectap import events
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
 from spectap.protocol import prompt_fields
 
@@ -142,7 +132,7 @@ class Reply:
         self._count = 0
         self._counted = False
         self._error: tuple[int | None, str] = (None, "")
-        self._events, self._ending = Events(), Ending()
+        self._events, self._ending = events.Events(), events.Ending()
         self._thoughts = self._text = ""
         self._calls: dict[int, dict[str, str]] = {}
 
@@ -164,32 +154,32 @@ class Reply:
 
     def _take(self, event: bytes) -> None:
         try:
-            body = read(event)
+            body = events.read(event)
         except ValueError as malformed:
             self._ending.fail(str(malformed))
             return
-        if body is DONE:
+        if body is events.DONE:
             self._ending.done = True
         elif body is not None:
             self._count += 1
-            choices = choices_of(body)
+            choices = events.choices_of(body)
             self._ending.note(body, choices)
             error, usage = body.get("error"), body.get("usage")
             if isinstance(error, dict) and isinstance(error.get("code"), int):
-                self.fail(error["code"], message(error))
+                self.fail(error["code"], events.message(error))
             if isinstance(usage, dict) and usage.get("completion_tokens"):
                 self._counted = True
-            if has_content(choices):
+            if events.has_content(choices):
                 self._last = time.monotonic() - self._start
                 self._ttft = self._ttft or self._last
             for choice in choices:
                 if not choice.get("index"):
-                    self._join(message_of(choice))
+                    self._join(events.message_of(choice))
 
     def _join(self, delta: Mapping[str, Any]) -> None:
-        self._text += text_of(delta.get("content"))
+        self._text += events.text_of(delta.get("content"))
         # vLLM renamed the field; servers in between send both.
-        self._thoughts += text_of(delta.get("reasoning") or delta.get("reasoning_content"))
+        self._thoughts += events.text_of(delta.get("reasoning") or delta.get("reasoning_content"))
         calls = delta.get("tool_calls")
         for number, fragment in enumerate(calls if isinstance(calls, list) else ()):
             if not isinstance(fragment, dict):
@@ -200,7 +190,7 @@ class Reply:
             call = self._calls.setdefault(index, {"name": "", "arguments": ""})
             function = function if isinstance(function, dict) else {}
             for field in call:
-                call[field] += text_of(function.get(field))
+                call[field] += events.text_of(function.get(field))
 
     def answer(self, prompt: str) -> dict[str, Any] | None:
         """The fields of ``spectap.answer.Answer``; None where the reply did not end whole."""
