@@ -498,7 +498,7 @@ class _Upstream(asyncio.Protocol):
 
     def _stall(self) -> None:
         limit = self._proxy.stall_seconds
-        but = " but keep-alives" if self._heard + limit > time.monotonic() else ""
+        but = " but keep-alives" if self._heard + limit / 2 > time.monotonic() else ""
         self._break(HTTPStatus.GATEWAY_TIMEOUT, f"{STALLED}: nothing{but} came for {limit:g} s")
 
     def _break(self, status: HTTPStatus, reason: str) -> None:
