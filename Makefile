@@ -318,7 +318,7 @@ rehearse-vllm: $(READY_REHEARSE) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM
 
 .PHONY: bench
 bench: $(READY_DEV) $(CLI) ## Measure synthesis, streams with and without the tap, and the schedule of an open loop
-	python -m tools.bench_synthesis
+	python -m tests.benchmarks.synthesis
 	cd packages/spectap && python -m benchmarks.tap
 
 .PHONY: bench-statistics

@@ -26,6 +26,16 @@ from charts.names import (
 )
 from experiment.schema import Experiment
 
+# Renovate raises their tags and adds their digests.
+AWS_CLI: Final = (
+    # This line keeps the parentheses, which a digest needs.
+    "public.ecr.aws/aws-cli/aws-cli:2.36.15"
+)
+PYTHON: Final = (
+    # As above.
+    "public.ecr.aws/docker/library/python:3.12-slim-bookworm"
+)
+
 USER_ID: Final = 10001
 """Also the benchmark image's. Above the ids of a node's own users, whose files it must not be."""
 

@@ -22,7 +22,6 @@ from charts.names import (
 )
 from charts.scripts import Scripts
 from charts.server import paths
-from experiment.images import AWS_CLI, PYTHON
 from experiment.runtimes import Preparation
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import Variant, checkpoints, variants
@@ -75,7 +74,7 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
         containers=[
             pods.container(
                 "download",
-                PYTHON,
+                pods.PYTHON,
                 command=pods.python_command("download"),
                 args=arguments,
                 variables={
@@ -193,7 +192,7 @@ def not_beside(others: k8s.LabelSelector) -> k8s.Affinity:
 def _aws(name: str, script: str, *arguments: str) -> k8s.Container:
     return pods.container(
         name,
-        AWS_CLI,
+        pods.AWS_CLI,
         command=["/bin/bash", f"{pods.SCRIPTS_PATH}/{script}"],
         args=[*arguments, pods.SCRATCH_PATH],
         env_from=[pods.MODEL_STORE_ENVIRONMENT],

@@ -8,7 +8,6 @@ from charts import pods
 from charts.benchmark import endpoint
 from charts.names import Component, ServiceAccount, quality_job
 from charts.scripts import Scripts
-from experiment.images import PYTHON
 from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.names import RESULTS_PREFIX
@@ -30,7 +29,7 @@ def add_quality(chart: Chart, experiment: Experiment, scripts: Scripts) -> None:
         containers=[
             pods.container(
                 "lm-eval",
-                PYTHON,
+                pods.PYTHON,
                 command=pods.python_command("quality"),
                 args=[
                     experiment.models.target.id,

@@ -18,7 +18,6 @@ from charts.names import (
     claim_template,
     model_prefix,
 )
-from experiment.images import AWS_CLI
 from experiment.known_models import Model
 from experiment.runtimes import Paths
 from experiment.schema import Experiment
@@ -135,7 +134,7 @@ def fetch(
     file, *words = script
     return pods.container(
         name,
-        AWS_CLI,
+        pods.AWS_CLI,
         command=["/bin/bash", f"{pods.SCRIPTS_PATH}/{file}"],
         args=words,
         references=references,

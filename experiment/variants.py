@@ -94,17 +94,15 @@ class Variant:
 
     @property
     def engine_config(self) -> EngineConfig:
-        serving, target = self.experiment.serving, self.experiment.models.target
+        target = self.experiment.models.target
         architecture = target.resolved_architecture
         return EngineConfig(
             target=target.id,
             family=architecture.family,
             tool_parser=architecture.tool_parser if self.experiment.calls_tools else None,
             platform=self.experiment.capacity.instance.platform,
-            tensor_parallel=serving.tensor_parallel,
-            logical_core_size=serving.logical_core_size,
+            serving=self.experiment.serving,
             batch=self.batch,
-            length=serving.length,
             served_length=self.experiment.served_length,
             answer_tokens=self.experiment.benchmark.mean_output_tokens,
             mode=self.mode,

@@ -8,6 +8,7 @@ from typing import Final
 
 from experiment import Experiment
 from experiment.variants import variants
+from rehearsal.manifest import IndexedJob
 from rehearsal.performance import (
     COST,
     OF_STRUCTURE,
@@ -16,7 +17,6 @@ from rehearsal.performance import (
     description,
     draft_of,
 )
-from rehearsal.pod.manifest import IndexedJob
 from rehearsal.processes import lasting_port
 from rehearsal.setting import Caps, Endpoints, Server, Servers, Setting
 from spectap.config import Structure

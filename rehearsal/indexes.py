@@ -22,9 +22,9 @@ from experiment.cost.durations import estimate
 from experiment.runtimes import Workload
 from experiment.variants import variants
 from rehearsal import RehearsalError
-from rehearsal.aws import checks
-from rehearsal.pod.as_process import BenchmarkProcess, as_process
-from rehearsal.pod.manifest import IndexedJob, read_indexed_job
+from rehearsal.as_process import BenchmarkProcess, as_process
+from rehearsal.aws import download_run, has_records
+from rehearsal.manifest import IndexedJob, read_indexed_job
 from rehearsal.processes import Process, ProcessError, await_health, reason, running, text
 from rehearsal.setting import BENCHMARK_SECONDS, RECORDED_OUTPUT, Outcome, Servers, Setting
 from spectap import golden
@@ -148,7 +148,7 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
     first = pods.benchmark(Attempt(0))
     with setting.console.stage("bring the merged run from the bucket") as stage:
         try:
-            stage.result = checks.download_run(setting.aws, first.bucket, setting.run_dir)
+            stage.result = download_run(setting.aws, first.bucket, setting.run_dir)
         except RehearsalError as error:
             raise RehearsalError("; ".join((str(error), *failed))) from None
     absent = {(VARIANT_DIMENSION, name) for name in given_up_variants}
@@ -268,7 +268,7 @@ class _Pods:
         if attempt.index not in self.faults.killed or attempt.number > 1:
             return False
         bucket, folder = self.benchmark(attempt).bucket, self.job.folder_of(attempt.index)
-        return checks.has_records(self.setting.aws, bucket, self.setting.run_id, folder)
+        return has_records(self.setting.aws, bucket, self.setting.run_id, folder)
 
     def name(self, index: int) -> str:
         return f"index {index}, {self.job.variant_of(index)}"

@@ -15,11 +15,10 @@ from experiment.runtimes import Workload
 from experiment.variants import variants
 from operations.console import Console
 from rehearsal import RehearsalError
-from rehearsal.aws import checks
-from rehearsal.aws.client import Aws, embedded_aws
+from rehearsal.as_process import as_process
+from rehearsal.aws import Aws, dashboards_show, embedded_aws
 from rehearsal.indexes import NO_FAULTS, Faults, isolated
-from rehearsal.pod.as_process import as_process
-from rehearsal.pod.manifest import read_config, read_pod
+from rehearsal.manifest import read_config, read_pod
 from rehearsal.processes import await_health, run, running
 from rehearsal.setting import BENCHMARK_SECONDS, Endpoints, Layout, Outcome, Setting
 from spectap.names import LOAD_DIMENSION
@@ -63,7 +62,7 @@ def rehearse(
         if not are_jobs:  # jobs publish no metric
             template = layout.assembly / f"{experiment.name}-observability.template.json"
             with console.stage("compare the dashboards with the metrics") as stage:
-                stage.result = checks.dashboards_show(aws, template, outcome.absent)
+                stage.result = dashboards_show(aws, template, outcome.absent)
     outcome.write_stand_ins()
     return outcome
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from experiment import Experiment
 from operations.console import Console
-from rehearsal.aws.client import Aws
-from rehearsal.pod.manifest import IndexedJob
+from rehearsal.aws import Aws
+from rehearsal.manifest import IndexedJob
 from spectap.config import Config, TestCase
 from spectap.load_points import LoadPoint, Rounds
 from spectap.report import terminal

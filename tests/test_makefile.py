@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from experiment import DEFAULT_FILE
-from rehearsal.aws.client import environment
+from rehearsal.aws import environment
 from tests.run_make import ROOT, checkout, make
 
 FILE: Final = "experiments/article.yaml"

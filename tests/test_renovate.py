@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from experiment import images
+from charts import pods
 from experiment.runtimes import RUNTIMES, vllm_neuron
 from tests.synthesis import ROOT
 from tools import lock
@@ -52,7 +52,7 @@ def test_all_images_that_python_names_are_matched_with_their_digests() -> None:
     nodes = [node for path in MODULES for node in ast.walk(ast.parse(path.read_text()))]
     texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
     named = {text for text in texts if isinstance(text, str) and IMAGE.fullmatch(text)}
-    used = {images.AWS_CLI, images.PYTHON, *(runtime.image for runtime in RUNTIMES.values())}
+    used = {pods.AWS_CLI, pods.PYTHON, *(runtime.image for runtime in RUNTIMES.values())}
     assert matched == named == used
     pinned = compiled(pattern).fullmatch(f'"registry.example/tool:1.0@{DIGEST}"')
     assert pinned

@@ -79,14 +79,14 @@ class CompiledMode(ModeSupport):
         defaults would differ between a baseline and a variant that speculates. Sharded checkpoints
         avoid NxDI's failure on tied embeddings ("Cannot copy out of meta tensor").
         """
-        batch, length = str(config.batch), str(config.length)
+        batch, length = str(config.batch), str(config.serving.length)
         batches = ("--ctx-batch-size", "1", "--tkg-batch-size", batch, "--is-continuous-batching")
         sampling = ("--enable-bucketing", "--on-device-sampling", "--top-k", "1")
         is_served = self.workload is Workload.SERVICE
         return (
             *("--torch-dtype", "bfloat16"),
-            *("--tp-degree", str(config.tensor_parallel)),
-            *("--logical-nc-config", str(config.logical_core_size)),
+            *("--tp-degree", str(config.serving.tensor_parallel)),
+            *("--logical-nc-config", str(config.serving.logical_core_size)),
             *("--batch-size", batch, *(batches if is_served else ())),
             *("--seq-len", length, "--max-context-length", length),
             *("--padding-side", "right", *(sampling if is_served else ())),

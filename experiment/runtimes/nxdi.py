@@ -162,7 +162,7 @@ class Nxdi(Runtime):
     def serve_command(self, config: EngineConfig, paths: Paths, port: int) -> list[str]:
         return [
             *serve(config, paths, port),
-            *("--tensor-parallel-size", str(config.tensor_parallel)),
+            *("--tensor-parallel-size", str(config.serving.tensor_parallel)),
             *("--max-num-seqs", str(config.batch)),
             *("--max-model-len", str(config.served_length)),
             *self.flags,
@@ -203,7 +203,7 @@ def _task(config: EngineConfig) -> tuple[str, ...]:
 
 
 def _cores(config: EngineConfig) -> dict[str, str]:
-    return {"NEURON_LOGICAL_NC_CONFIG": str(config.logical_core_size)}
+    return {"NEURON_LOGICAL_NC_CONFIG": str(config.serving.logical_core_size)}
 
 
 _FORK_LOADER: Final = (

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from experiment.known_models import Family, Mode, ModelKind
+from experiment.speculation import Serving
 from spectap.names import Engine
 
 
@@ -78,12 +79,9 @@ class EngineConfig:
     """None where no prompt has tools."""
     platform: str
     """``InstanceType.platform``."""
-    tensor_parallel: int
-    logical_core_size: int
+    serving: Serving
     batch: int
-    """Sequences decoded together."""
-    length: int
-    """Tokens of prompt and answer together that are compiled for."""
+    """The variant's own, or that of ``serving``."""
     served_length: int
     answer_tokens: int
     """Tokens of the answers to a job's prompts."""
@@ -166,7 +164,7 @@ class Runtime(ABC):
 
     def cache_tokens(self, config: EngineConfig) -> int:
         """Tokens that the KV cache has room for: those of a full batch."""
-        return config.length * config.batch
+        return config.serving.length * config.batch
 
     @abstractmethod
     def compile_flags(self, config: EngineConfig) -> tuple[str, ...]:

@@ -87,10 +87,10 @@ class VllmNeuron(Runtime):
             **{key: value for mode in used for key, value in mode.neuron_config.items()},
         }
         return (
-            *("--tensor-parallel-size", str(config.tensor_parallel)),
+            *("--tensor-parallel-size", str(config.serving.tensor_parallel)),
             *("--dtype", "bfloat16"),
-            *("--max-model-len", str(config.length)),
-            *("--max-num-batched-tokens", str(config.length)),
+            *("--max-model-len", str(config.serving.length)),
+            *("--max-num-batched-tokens", str(config.serving.length)),
             *("--max-num-seqs", str(config.batch)),
             *("--block-size", str(_BLOCK)),
             *("--num-gpu-blocks-override", str(blocks)),
@@ -121,7 +121,7 @@ class VllmNeuron(Runtime):
         return {
             "VLLM_CACHE_ROOT": cache,
             "NEURON_LIBTORCH_CACHE_ROOT": cache,
-            "NEURON_LOGICAL_NC_CONFIG": str(config.logical_core_size),
+            "NEURON_LOGICAL_NC_CONFIG": str(config.serving.logical_core_size),
             "NEURON_SKIP_EFA_AFFINITY": "1",
             **dict.fromkeys(_TIMEOUTS, str(_PATIENCE_SECONDS)),
         }

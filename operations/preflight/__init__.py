@@ -7,12 +7,12 @@ from typing import Final
 from experiment import load
 from operations.account import Denied, Deployment, DeploymentError, aws_errors
 from operations.console import print_table
-from operations.preflight import account, autoscalers, capacity, devices, existing, software
+from operations.preflight import account, capacity, existing, inside, software
 from operations.preflight.check import Check, Finding, Status, refused, warning
 
 __all__ = ["Finding", "Status", "checks", "run"]
 
-_MODULES: Final = (account, capacity, existing, autoscalers, devices, software)
+_MODULES: Final = (account, capacity, existing, inside, software)
 CHECKS: Final = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
 """By the subject of the rows. What a deploy refuses at once, for nothing and in clear words, such
 as a zone or a program that does not exist, is not asked here."""

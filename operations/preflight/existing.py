@@ -4,11 +4,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api, CoreV1Api
+from kubernetes.client import AppsV1Api, CoreV1Api
 
-from charts.names import namespace
 from operations.account import Deployment, DeploymentError, ask
-from operations.cluster import NoCluster, connected, kubernetes_errors
+from operations.cluster import connected, kubernetes_errors
 from operations.preflight.check import Check, Finding, ok, refused, warning
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 
@@ -32,8 +31,6 @@ CONFIGURATIONS: Final = {
 """How ``aws eks create-addon`` goes on, where the add-on's default is wrong."""
 _POLICIES: Final = re.compile(r"enable-?network-?policy\W+true", re.IGNORECASE)
 _TIMEOUT: Final = {"_request_timeout": 5}
-_OF_AWS: Final = ("amazon-", "aws-", "eks-", "pod-identity-", "vpc-resource-")
-"""How the webhooks of AWS's own controllers begin."""
 
 Row = tuple[bool, Callable[..., Finding], str, str]
 """Whether it applies, then a finding with its text and remedy."""
@@ -250,41 +247,9 @@ def addons(deployment: Deployment) -> Iterator[Finding]:
     )
 
 
-def inside(deployment: Deployment) -> Iterator[Finding]:
-    """Whether others in an existing cluster change or refuse pods."""
-    if deployment.experiment.aws.cluster is None:
-        return
-    try:
-        with connected(deployment) as api, kubernetes_errors():
-            hooks = AdmissionregistrationV1Api(api)
-            changing = hooks.list_mutating_webhook_configuration(**_TIMEOUT).items
-            refusing = hooks.list_validating_webhook_configuration(**_TIMEOUT).items
-    except NoCluster:
-        text = "not known whether a policy engine refuses pods, before a deploy gives access"
-        yield warning(text, "kubectl get validatingwebhookconfigurations says")
-        return
-    engines = ", ".join(
-        each.metadata.name
-        for each in (*changing, *refusing)
-        if _meets_pods(each) and not each.metadata.name.startswith(_OF_AWS)
-    )
-    exempt = f"exempt namespace {namespace(deployment.experiment)}"
-    yield from _applying(
-        "",
-        "nobody changes or refuses pods",
-        (bool(engines), warning, f"{engines} may change or refuse pods", exempt),
-    )
-
-
-def _meets_pods(configuration: Any) -> bool:
-    rules = [rule for hook in configuration.webhooks or [] for rule in hook.rules or []]
-    return any({"*", "*/*", "pods"}.intersection(rule.resources) for rule in rules)
-
-
 CHECKS: Final[Mapping[str, Check]] = {
     "VPC": vpc,
     "cluster": cluster,
     "cluster's add-ons": addons,
     "cluster's network": network,
-    "pods of others": inside,
 }

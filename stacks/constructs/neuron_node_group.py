@@ -12,12 +12,41 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from stacks.constructs.node_config import user_data
 from stacks.roles import node_role
 
 VOLUME_GIB: Final = 100
 """Root volume. Images, pods and their logs are on the instance's own disks
 (amazon-eks-ami 81fec2e8, ``setup-local-disks``)."""
+_FRAME: Final = """\
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="BOUNDARY"
+
+--BOUNDARY
+Content-Type: application/node.eks.aws
+
+---
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  featureGates:
+    FastImagePull: true
+{more}
+--BOUNDARY--
+"""
+_LOCAL_DISKS: Final = """\
+  instance:
+    localStorage:
+      strategy: RAID0
+"""
+
+
+def user_data(*, local_disks: bool) -> str:
+    """nodeadm's configuration, to which EKS appends the cluster's address.
+
+    ``local_disks`` makes one file system of the NVMe disks, with kubelet's and containerd's
+    directories on it.
+    """
+    return _FRAME.format(more=_LOCAL_DISKS if local_disks else "")
 
 
 class NeuronNodeGroup(Construct):

@@ -10,7 +10,7 @@ import pytest
 
 from experiment import Experiment
 from operations.account import Deployment
-from operations.preflight import Status, devices
+from operations.preflight import Status, inside
 from tests.cluster.api import SECONDS, Cluster, Manifest
 from tests.cluster.conftest import add_trainium
 from tests.cluster.deployment import deployed, node_with_label, objects, pods, refusal
@@ -124,19 +124,19 @@ def test_a_driver_that_is_there_is_seen(
 ) -> None:
     """And it reaches a node as preflight says."""
     api = contextlib.nullcontext(cluster.client.client)
-    monkeypatch.setattr(devices, "connected", lambda deployment: api)
+    monkeypatch.setattr(inside, "connected", lambda deployment: api)
     monkeypatch.setattr(Deployment, "outputs", lambda self, label: {})
     guest = MATRIX[IN_A_CLUSTER]
     there, makes = (
         Deployment(variation(guest | {"aws.dra_driver": origin}), "mine.yaml", ACCOUNT)
         for origin in ("there", "make")
     )
-    (missing,) = devices.devices(there)
+    (missing,) = inside.devices(there)
     assert missing.status is Status.REFUSED
     (tmp_path / "driver.json").write_text(json.dumps(DRIVER))
     cluster.kubectl("apply", "--filename", str(tmp_path))
     try:
-        (sound,), (second,) = devices.devices(there), devices.devices(makes)
+        (sound,), (second,) = inside.devices(there), inside.devices(makes)
         assert (sound.status, second.status) == (Status.OK, Status.REFUSED)
         assert "aws.dra_driver: there" in second.remedy
         assert node_with_label(cluster, "app", "driver", "kube-system") == "trainium-0"

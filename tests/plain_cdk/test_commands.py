@@ -13,7 +13,7 @@ from aws_cdk import App
 
 from app import compose
 from experiment import load
-from rehearsal.aws.client import Aws, embedded_aws
+from rehearsal.aws import Aws, embedded_aws
 from tests.conftest import edited
 from tests.experiment.files import VANILLA, of_file, swept
 from tests.matrix import IN_A_CLUSTER, MATRIX

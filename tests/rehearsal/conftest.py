@@ -16,7 +16,7 @@ from charts.names import Deployed, bucket_name, prompts_bucket_name, stopper_arn
 from experiment import Experiment, load
 from rehearsal import __main__ as command
 from rehearsal import rehearse as rehearsal
-from rehearsal.aws.client import Aws, embedded_aws
+from rehearsal.aws import Aws, embedded_aws
 from rehearsal.endpoints import GOLDEN
 from rehearsal.setting import Caps, Layout, Outcome
 from spectap.report import results
@@ -81,7 +81,7 @@ def manifests(article: Experiment, tmp_path_factory: pytest.TempPathFactory) -> 
 def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
     """Calls ``python -m rehearsal FILE`` with more arguments, for the article's file changed.
 
-    The CDK's own CLI is left out, and with it the look at the dashboards: ``aws/test_checks.py``.
+    The CDK's own CLI is left out, and with it the look at the dashboards: ``test_aws.py``.
     """
 
     def called(changes: dict[str, Any], *arguments: str, prompts: str = "") -> Rehearsed:
@@ -111,7 +111,7 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
                 patch.setattr(command, name, stand_in)
             patch.setattr(rehearsal, "_synthesise", synthesise)
             patch.setattr(rehearsal, "embedded_aws", running_aws)
-            patch.setattr("rehearsal.aws.checks.dashboards_show", lambda *_: "left out")
+            patch.setattr(rehearsal, "dashboards_show", lambda *_: "left out")
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                 status = command.main(QUICK)
         assert outcomes, printed.getvalue()

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from rehearsal.aws.checks import download_run
-from rehearsal.aws.client import Aws
+from rehearsal.aws import Aws, download_run
 from rehearsal.indexes import RECORDED
 from rehearsal.setting import STAND_INS
 from spectap.config import Config

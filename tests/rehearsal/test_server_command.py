@@ -13,8 +13,8 @@ import pytest
 from experiment import Experiment
 from operations.console import Console
 from rehearsal import RehearsalError
-from rehearsal.aws.client import Aws
-from rehearsal.pod.manifest import Pod, read_pod
+from rehearsal.aws import Aws
+from rehearsal.manifest import Pod, read_pod
 from rehearsal.setting import Layout, Server, Setting
 from tests.experiment.files import EAGLE
 from tests.vllm.endpoints import VLLM

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from rehearsal import RehearsalError
-from rehearsal.pod.as_process import differences
-from rehearsal.pod.manifest import Pod
+from rehearsal.as_process import differences
+from rehearsal.manifest import Pod
 from rehearsal.setting import Server
 
 _WITH_KEY: Final = "with-key.sh"

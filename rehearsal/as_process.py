@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from experiment import ACCOUNT_PLACEHOLDER
 from rehearsal import RehearsalError
-from rehearsal.pod.manifest import Pod, entry_point
+from rehearsal.manifest import Pod, entry_point
 from rehearsal.setting import RECORDED_OUTPUT, Servers, Setting
 from spectap import config
 from spectap.config import Config, Variant

@@ -1,6 +1,6 @@
 """The embedded AWS: moto's server, with a ListMetrics that ends.
 
-``python -m rehearsal.aws.server`` serves on loopback, on any port, until it is ended. Its first
+``python -m rehearsal.aws_server`` serves on loopback, on any port, until it is ended. Its first
 line is its URL.
 """
 

@@ -12,10 +12,10 @@ from ruamel.yaml import YAML
 from experiment import Experiment
 from operations.console import Console
 from rehearsal import RehearsalError
-from rehearsal.aws.client import Aws
+from rehearsal.as_process import BenchmarkProcess, as_process, differences
+from rehearsal.aws import Aws
 from rehearsal.endpoints import GOLDEN
-from rehearsal.pod.as_process import BenchmarkProcess, as_process, differences
-from rehearsal.pod.manifest import Pod, read_pod
+from rehearsal.manifest import Pod, read_pod
 from rehearsal.setting import Caps, Layout, Server, Servers, Setting
 from spectap.config import Config, PromptSource, TestCase, read
 from spectap.load_points import LoadPoint

@@ -7,8 +7,7 @@ from typing import Any, Final
 import pytest
 
 from rehearsal import RehearsalError
-from rehearsal.aws import checks
-from rehearsal.aws.client import Aws, environment
+from rehearsal.aws import Aws, dashboards_show, download_run, environment
 from spectap import names
 from tests.rehearsal.conftest import REGION
 
@@ -39,10 +38,10 @@ def test_a_run_is_brought_as_it_is(aws: Aws, tmp_path: Path) -> None:
     run, bucket = tmp_path / RUN, "merged-run"
     put(aws, bucket)
     with pytest.raises(RehearsalError, match=r"no variant is complete with its baseline$"):
-        checks.download_run(aws, bucket, run)
+        download_run(aws, bucket, run)
     put(aws, bucket, config_json="c", variants__SD__ledger_jsonl="l")
     aws.client("s3").put_object(Bucket=bucket, Key="results/another/config.json", Body=b"")
-    assert checks.download_run(aws, bucket, run) == f"2 files from s3://{bucket}/results/{RUN}/"
+    assert download_run(aws, bucket, run) == f"2 files from s3://{bucket}/results/{RUN}/"
 
 
 def pairs(variant: str) -> dict[str, str]:
@@ -73,10 +72,10 @@ def test_dashboards_and_metrics_have_to_match(aws: Aws, tmp_path: Path) -> None:
         datum = {"MetricName": "TTFT", "Dimensions": dimensions, "Value": 1.0}
         aws.client("cloudwatch").put_metric_data(Namespace=NAMESPACE, MetricData=[datum])
     drawn = template(tmp_path, "Base", "Third")
-    assert checks.dashboards_show(aws, drawn) == "they draw the 2 published metrics"
+    assert dashboards_show(aws, drawn) == "they draw the 2 published metrics"
     more = template(tmp_path, "Base", "Third", "SD")
     with pytest.raises(RehearsalError, match="TTFT of article SD is drawn and not published"):
-        checks.dashboards_show(aws, more)
-    assert checks.dashboards_show(aws, more, [(names.VARIANT_DIMENSION, "SD")])
+        dashboards_show(aws, more)
+    assert dashboards_show(aws, more, [(names.VARIANT_DIMENSION, "SD")])
     with pytest.raises(RehearsalError, match="TTFT of article Third is on no dashboard"):
-        checks.dashboards_show(aws, template(tmp_path, "Base"))
+        dashboards_show(aws, template(tmp_path, "Base"))

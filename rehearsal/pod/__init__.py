@@ -1,1 +1,0 @@
-"""Pods, read from their manifests, and the benchmark's run as a process."""
