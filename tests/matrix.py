@@ -149,6 +149,3 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "aws.cpu_zones": ["us-east-2a"],
     },
 }
-
-JOBS: Final = (VANILLA, MEDUSA)
-"""Those whose variants are jobs, one after the other."""

@@ -45,14 +45,6 @@ def test_pods_keep_to_pod_security_restricted(
             assert security["capabilities"] == {"drop": ["ALL"]}, name
 
 
-def test_nobody_moves_a_pod_to_save_a_node(each: Synthesised) -> None:
-    made_by = [o for kind in ("Pod", "Job", "Deployment") for o in each.objects(kind)]
-    for template in (o if o["kind"] == "Pod" else o["spec"]["template"] for o in made_by):
-        annotations = template["metadata"]["annotations"]
-        assert annotations["karpenter.sh/do-not-disrupt"] == "true"
-        assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
-
-
 def test_pods_have_neither_a_token_for_the_api_nor_a_key(each: Synthesised) -> None:
     """The scripts speak of the variable; no pod is given it."""
     for name, pod in each.pods():

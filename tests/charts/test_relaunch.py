@@ -130,9 +130,3 @@ def test_a_pod_that_launches_its_services_may_patch_these_alone(variation: Vary)
     folder, _, script = path.rpartition("/")
     assert (command, folder, script in settings) == ("python", CONFIG_PATH, True)
     assert services(json.loads(settings["config.json"])) == ["qwen-vllm", "qwen-sd-vllm"]
-
-
-def test_a_pod_of_one_launch_has_no_rights(article: Experiment) -> None:
-    objects = by_name(render(article))
-    assert not {kind for kind, _ in objects} & {"Role", "RoleBinding"}
-    assert objects["Pod", "qwen-llmperf"]["spec"]["automountServiceAccountToken"] is False

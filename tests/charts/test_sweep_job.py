@@ -1,6 +1,5 @@
 """The Indexed Job of a sweep and of jobs; its whole manifest is a snapshot."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,11 @@ from charts.sweep_job import MAX_POLLS, generate_command, indexed_config, run_id
 from experiment import Experiment, load
 from experiment.cost.durations import estimate, index_deadline_seconds, job_deadline_seconds
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Mode
+from experiment.runtimes import RUNTIMES
 from experiment.runtimes.nxdi import Nxdi
 from experiment.variants import variants
-from tests.charts.test_vllm import difference, flags
+from tests.charts.test_vllm import difference
 from tests.experiment.files import VANILLA, edited, swept
-from tests.matrix import JOBS, MATRIX
 from tests.synthesis import Manifest, by_name, render
 
 
@@ -167,22 +165,3 @@ def test_what_measures_a_job_decides_its_folder(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(scripts, "read", lambda changed=changed: changed)
         assert not {*before.values()} & {*folders(JOBS_EXPERIMENT).values()}
         assert name(JOBS_EXPERIMENT) != named
-
-
-def test_jobs_run_with_the_flags_that_they_were_compiled_with(
-    variation: Callable[..., Experiment],
-) -> None:
-    """inference_demo asks its command line, not the artifact, what it is about to run."""
-    for each in JOBS:
-        for variant in variants(variation(MATRIX[each])):
-            command = generate_command(variant)
-            assert set(variant.compile_flags) <= set(command)
-            assert "--benchmark" in command
-            assert (command[0] == "python3") == (variant.mode is Mode.MEDUSA)
-
-
-def test_jobs_differ_in_what_they_generate_with_and_in_nothing_else() -> None:
-    base, speculating = (flags(generate_command(v)) for v in variants(JOBS_EXPERIMENT))
-    assert base.items() < speculating.items()
-    draft = {"--draft-model-path", "--compiled-draft-model-path", "--speculation-length"}
-    assert speculating.keys() - base.keys() == draft

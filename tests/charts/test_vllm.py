@@ -209,24 +209,6 @@ def test_a_changed_preparation_makes_another_artifact(name: str) -> None:
     assert set(PREPARATIONS) == set(PREPARED_BY)
 
 
-def test_variants_are_compiled_alike_but_for_speculation(each: Synthesised) -> None:
-    for baseline, variant in compared(each):
-        assert isinstance(variant.support, ServedMode)
-        base, speculating = (
-            flags(
-                each.object("Job", f"compile-{v.service}-")["spec"]["template"]["spec"][
-                    "initContainers"
-                ][-1]["args"]
-            )
-            for v in (baseline, variant)
-        )
-        assert base.items() <= speculating.items()
-        modes = {f"--{key.replace('_', '-')}" for key in variant.support.overrides}
-        speculation = {"--draft-model-path", "--speculation-length"} | modes
-        assert set(speculating) - set(base) == speculation
-        assert speculating["--speculation-length"] == str(variant.window)
-
-
 def test_a_changed_job_is_a_new_job_with_a_new_name(article: Experiment) -> None:
     """Its name is a digest of its specification, in which no account is."""
     shorter = parse(edited({"speculation.num_speculative_tokens": 5}), "mine.yaml")

@@ -10,13 +10,11 @@ import pytest
 
 from operations import status
 from operations.account import Deployment
-from operations.stages.measure import Serve
-from operations.stages.stage import StageFailed
+from operations.compile_errors import meaning
 from tests.operations.api import Objects, container, ended, meta, pod
-from tests.operations.conftest import performed, with_nodes
+from tests.operations.conftest import with_nodes
 from tests.operations.fake_aws import FakeAws
 
-BACK_OFF: Final = {"waiting": {"reason": "CrashLoopBackOff"}}
 RANKS: Final = "ERROR [multiproc_executor.py:962] Traceback (most recent call last):\n" * 60
 LOGS: Final = {
     "HBM": (
@@ -69,29 +67,9 @@ LOGS: Final = {
 
 
 @pytest.mark.parametrize(("text", "words"), LOGS.values(), ids=[*LOGS])
-def test_a_service_that_compiles(
-    text: str,
-    words: str,
-    aws: FakeAws,
-    deployment: Deployment,
-    api: Objects,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with_nodes(aws, 1)
-    crashed = container("vllm", BACK_OFF, last=ended(1), restarts=3)
-    labels = {"app": "qwen-vllm", "component": "vllm"}
-    service = {"metadata": meta("qwen-vllm", labels), "spec": {"replicas": 1}}
-    service["spec"] |= {"selector": {}, "template": {"spec": {"containers": [{"name": "vllm"}]}}}
-    api.lists["pods"] = [pod("qwen-vllm-1", labels, "Running", crashed)]
-    api.logs["qwen-vllm-1/vllm/previous"] = text
-    with pytest.raises(StageFailed) as failure:
-        performed(Serve(deployment))
-    assert words in str(failure.value).splitlines()[-1]
-    api.lists["deployments"] = [service]
-    status.show(deployment)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert words in printed
-    assert ("a compiler" in printed or "core's memory" in printed) <= bool(words)
+def test_the_most_telling_error_has_its_meaning(text: str, words: str) -> None:
+    assert words in meaning(text)
+    assert bool(meaning(text)) is bool(words)
 
 
 def test_a_job_that_was_given_up(

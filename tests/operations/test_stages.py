@@ -12,7 +12,7 @@ from charts.benchmark import benchmark_config
 from charts.sweep_job import run_id
 from experiment import load
 from operations.account import Bucket, Deployment, DeploymentError
-from operations.console import Console
+from operations.console import Console, print_table
 from operations.stages.command import stages
 from operations.stages.measure import (
     Benchmark,
@@ -83,6 +83,22 @@ def test_plain_lines_in_a_log_and_one_line_on_a_terminal(monkeypatch: pytest.Mon
     lines = console_output(Terminal())
     assert "1 of 2" in "".join(lines)
     assert lines[-1].endswith("[1/1] first: something, 0.0 s")
+
+
+HOSTILE = "a\x1b[2Jb\nx"
+HARMLESS = "a\ufffd[2Jb\ufffdx"
+
+
+def test_a_stage_shows_what_others_sent_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = io.StringIO()
+    Console(1, stream).say(HOSTILE)
+    with Console(1, stream).stage("results") as stage:
+        stage.result = HOSTILE
+    said, _, result = stream.getvalue().splitlines()
+    assert said == f"      {HARMLESS}"
+    assert result.startswith(f"      {HARMLESS}, ")
+    print_table([("run", HOSTILE, "x")])
+    assert capsys.readouterr().out == f"run  {HARMLESS}  x\n"
 
 
 def test_a_wait_outlives_an_api_that_is_out_of_reach_and_nothing_else() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from charts.names import DEVICES, NODE_GROUP_LABEL, TRAINIUM_NODES
 from charts.sweep_job import EXIT_PERMANENT
-from operations import guard, nodes
+from operations import cluster, guard, nodes, pods
 from operations.__main__ import main
 from operations.account import Bucket, Deployment, DeploymentError
 from operations.cluster import connected
@@ -149,14 +149,20 @@ def test_a_service_that_never_serves_is_given_up_and_its_node_stays(
     with_nodes(aws, 1)
     crashed = container("vllm", BACK_OFF, last=ended(3), restarts=3)
     api.lists["pods"] = [pod("qwen-vllm-1", {"app": "qwen-vllm"}, "Running", crashed)]
-    api.logs["qwen-vllm-1/vllm/previous"] = "nrt_init failed\n"
+    log = "[NCC_EOOM002] too much\n" + "another rank ends\n" * 60
+    api.logs["qwen-vllm-1/vllm/previous"] = log
     with pytest.raises(StageFailed) as failure:
         performed(Serve(deployment))
-    assert str(failure.value).splitlines() == [
+    *lines, meaning = str(failure.value).splitlines()
+    assert lines == [
         "qwen-vllm does not come to serve: 3 restarts",
         "qwen-vllm-1, container vllm, ended with status 3",
-        "  nrt_init failed",
+        *["  another rank ends"] * 10,
     ]
+    assert meaning.startswith("NCC_EOOM002: weights, KV cache")
+    with connected(deployment) as client:
+        (crashing,) = cluster.pods(client)
+        assert meaning in (pods.reason(client, crashing) or "")
     assert sizes(aws) == [1, 0]
 
 

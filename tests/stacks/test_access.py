@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from charts.names import stopper_arn
 from experiment import load
 from tests.experiment.files import edited, swept
 from tests.matrix import FIRST_START, SWEEP, THREE_VARIANTS, VANILLA
@@ -79,16 +80,6 @@ def test_each_consumer_may_touch_its_own_objects_and_no_others(
         for account, statement in statements(synthesised)
         if "cloudwatch:PutMetricData" in listed(statement["Action"])
     } == {account: confined for account in ("Benchmark", "Sweep") if account.lower() in roles}
-
-
-def test_listing_is_confined_to_prefixes(synthesised: Synthesised) -> None:
-    listing = {
-        account: set(listed(statement["Condition"]["StringLike"]["s3:prefix"]))
-        for account, statement in statements(synthesised)
-        if "s3:ListBucket" in listed(statement["Action"])
-    }
-    store = {"models/*", "compiled/*"}
-    assert listing == {"Prepare": store, "Serve": store, "Benchmark": {"results/*"}}
 
 
 @pytest.mark.parametrize(
@@ -181,6 +172,28 @@ def test_what_pods_may_start_only_scales_to_zero(each: Synthesised) -> None:
     tasks = [state for state in definition["States"].values() if state["Type"] == "Task"]
     sizes = [state["Parameters"]["ScalingConfig"] for state in tasks]
     assert sizes == [{"MinSize": 0, "DesiredSize": 0, "MaxSize": 1}]
+
+
+def test_what_measures_may_start_the_stopper_where_it_is_told_to(each: Synthesised) -> None:
+    allowed = {
+        consumer: listed(statement["Resource"])
+        for consumer, statement in statements(each)
+        if statement.get("Sid") == "StopNodes"
+    }
+    assert each.experiment.capacity.stops_after_run
+    ((consumer, (resource,)),) = allowed.items()
+    assert consumer == ("Sweep" if each.experiment.sweep else "Benchmark")
+    name = f"stateMachine:{each.experiment.name}-stop"
+    assert json.dumps(resource).rstrip('"]}').endswith(name)
+    ((_, machine),) = each.resources("AWS::StepFunctions::StateMachine")
+    assert f"stateMachine:{machine['Properties']['StateMachineName']}" == name
+    (config,) = (
+        json.loads(config_map["data"]["config.json"])
+        for config_map in each.objects("ConfigMap")
+        if "config.json" in config_map["data"]
+    )
+    assert config["stopper"] == stopper_arn(each.experiment, ACCOUNT)
+    assert config["stopper"].endswith(name)
 
 
 def test_nothing_outside_the_cluster_can_reach_a_pod(each: Synthesised) -> None:

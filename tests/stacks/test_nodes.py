@@ -23,8 +23,8 @@ from stacks.nodes import VOLUME_GIB
 from stacks.trainium import TrainiumStack
 from tests.experiment.files import ABSENT
 from tests.matrix import FIRST_START, RESERVATION
-from tests.stacks.constructs.cluster import imported
 from tests.stacks.templates import node_group, outputs
+from tests.stacks.test_neuron_node_group import imported
 from tests.synthesis import Synthesised
 
 Of = Callable[[str], Synthesised]
@@ -68,26 +68,29 @@ def test_nodes_follow_the_cluster_s_version(each: Synthesised) -> None:
         assert version == KUBERNETES_VERSION
 
 
-def test_a_version_out_of_support_is_not_paid_for(synthesised: Synthesised) -> None:
-    assert _cluster(synthesised)["UpgradePolicy"] == {"SupportType": "STANDARD"}
-
-
 def _cluster(synthesised: Synthesised) -> dict[str, Any]:
     ((_, cluster),) = synthesised.resources("AWS::EKS::Cluster")
     return dict(cluster["Properties"])
 
 
+BLOCK: Final = {"MarketType": "capacity-block"}
+
+
 @pytest.mark.parametrize(
-    ("purchase", "kind", "reservation"),
+    ("purchase", "kind", "reservation", "market"),
     [
-        ("on-demand", "ON_DEMAND", ABSENT),
-        ("spot", "SPOT", ABSENT),
-        ("reservation", "ON_DEMAND", RESERVATION),
-        ("capacity-block", "CAPACITY_BLOCK", RESERVATION),
+        ("on-demand", "ON_DEMAND", ABSENT, None),
+        ("spot", "SPOT", ABSENT, None),
+        ("reservation", "ON_DEMAND", RESERVATION, None),
+        ("capacity-block", "CAPACITY_BLOCK", RESERVATION, BLOCK),
     ],
 )
 def test_capacity_is_bought_as_the_experiment_says(
-    purchase: str, kind: str, reservation: Any, variation: Callable[[dict[str, Any]], Experiment]
+    purchase: str,
+    kind: str,
+    reservation: Any,
+    market: dict[str, str] | None,
+    variation: Callable[[dict[str, Any]], Experiment],
 ) -> None:
     stack, cluster = imported()
     (zone,) = cluster.vpc.availability_zones
@@ -99,12 +102,15 @@ def test_capacity_is_bought_as_the_experiment_says(
     template = Template.from_stack(trainium)
     properties = {"CapacityType": kind, "Labels": {NODE_GROUP_LABEL: "trainium"}}
     template.has_resource_properties("AWS::EKS::Nodegroup", properties)
-    targets = [
-        launch["Properties"]["LaunchTemplateData"].get("CapacityReservationSpecification")
-        for launch in template.find_resources("AWS::EC2::LaunchTemplate").values()
-    ]
+    launches = template.find_resources("AWS::EC2::LaunchTemplate").items()
+    (launch,) = (each["Properties"] for name, each in launches if name.startswith("Trainium"))
+    data = launch["LaunchTemplateData"]
+    is_reserved = reservation == RESERVATION
     target = {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
-    assert (target in targets) == (reservation == RESERVATION)
+    assert data.get("CapacityReservationSpecification") == (target if is_reserved else None)
+    assert data.get("InstanceMarketOptions") == market
+    # A Capacity Block accepts no placement group, and a reservation only its own.
+    assert ("Placement" in data) is not is_reserved
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)

@@ -134,20 +134,6 @@ NAMES = {"AWS::S3::Bucket": "BucketName", "AWS::Logs::LogGroup": "LogGroupName"}
 """What outlives a stack, and by which property CloudFormation takes it back."""
 
 
-def test_what_outlives_the_stacks_is_the_bucket_and_logs_that_return(each: Synthesised) -> None:
-    logs = {
-        resource["Properties"]["LogGroupName"]
-        for resource in retained(each)
-        if resource["Type"] == "AWS::Logs::LogGroup"
-    }
-    # EKS and the agents make these again while a cluster is being deleted.
-    name = each.experiment.name
-    kinds = ("application", "dataplane", "host", "performance")
-    insights = {f"/aws/containerinsights/{name}/{kind}" for kind in kinds}
-    assert logs == {f"/aws/eks/{name}/cluster", *insights}
-    assert {resource["Type"] for resource in retained(each)} == set(NAMES)
-
-
 def test_a_function_writes_no_log_that_outlives_its_stack(each: Synthesised) -> None:
     """Lambda makes a group for a function that has none, and nobody deletes it."""
     groups = json.dumps([r for _, r in each.resources("AWS::Logs::LogGroup")])

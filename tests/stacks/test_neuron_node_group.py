@@ -1,16 +1,19 @@
-"""A stack of nobody's app, with an imported cluster."""
+"""Neuron nodes in a cluster that was imported. A whole group of the article's is a snapshot."""
 
 from typing import Any
 
 import aws_cdk as cdk
+import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Template
 
 from stacks.constructs.neuron_node_group import NeuronNodeGroup
 
 
 def imported() -> tuple[cdk.Stack, eks.ICluster]:
+    """A stack of nobody's app, and a cluster."""
     stack = cdk.Stack(cdk.App(), "Stack", env=cdk.Environment(region="eu-north-1"))
     vpc = ec2.Vpc.from_vpc_attributes(
         stack,
@@ -36,9 +39,8 @@ def imported() -> tuple[cdk.Stack, eks.ICluster]:
     return stack, cluster
 
 
-def neuron_nodes(
-    stack: cdk.Stack, cluster: eks.ICluster, construct_id: str = "Neuron", **changes: Any
-) -> NeuronNodeGroup:
+def neuron_nodes(**changes: Any) -> Template:
+    stack, cluster = imported()
     properties: dict[str, Any] = {
         "subnets": ec2.SubnetSelection(subnets=cluster.vpc.private_subnets),
         "instance_type": "trn2.48xlarge",
@@ -52,4 +54,20 @@ def neuron_nodes(
         "taint_value": "a-value",
         "instance_tags": {"Name": "a-name"},
     }
-    return NeuronNodeGroup(stack, construct_id, cluster=cluster, **properties | changes)
+    NeuronNodeGroup(stack, "Neuron", cluster=cluster, **properties | changes)
+    return Template.from_stack(stack)
+
+
+@pytest.mark.parametrize(("capacity", "reservation"), [("CAPACITY_BLOCK", None), ("SPOT", "cr-1")])
+def test_capacity_that_cannot_be_is_refused(capacity: str, reservation: str | None) -> None:
+    with pytest.raises(ValueError, match=capacity):
+        neuron_nodes(capacity_type=eks.CapacityType[capacity], reservation_id=reservation)
+
+
+def test_nodes_without_efa_have_the_clusters_security_group_alone_and_no_placement_group() -> None:
+    template = neuron_nodes(network_cards=0)
+    template.has_resource_properties("AWS::EKS::Nodegroup", {"ScalingConfig": {"MaxSize": 2}})
+    (launch,) = template.find_resources("AWS::EC2::LaunchTemplate").values()
+    data = launch["Properties"]["LaunchTemplateData"]
+    assert not {"NetworkInterfaces", "Placement", "SecurityGroupIds"} & data.keys()
+    assert not template.find_resources("AWS::EC2::SecurityGroup")
