@@ -36,7 +36,7 @@ def test_the_gains_and_crossovers_of_the_arithmetic_are_reported() -> None:
                 assert point.concurrency is not None
                 expected = schedule.gain(accepted, point.concurrency)
                 assert measured.point == pytest.approx(expected, rel=0.15), (case.name, variant)
-            assert ladder_sentence(ladder, rehearsed.run.summary).split(",")[0] in page
+            assert ladder_sentence(case, ladder, rehearsed.run.summary).split(",")[0] in page
             assert ladder.speed.better_up_to is not None, ladder
             gain = schedule.gain(accepted, 12)
             if abs(gain - 1) > 0.1:
