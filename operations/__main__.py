@@ -53,10 +53,10 @@ def _parser() -> argparse.ArgumentParser:
     deploy = command("deploy", "lifecycle:deploy", "create the stacks, or change them", asks=True)
     deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
     help = "from the file to the verdict, in stages"
-    whole = command("experiment", "stages.command:experiment", help, asks=True)
+    whole = command("experiment", "stages:experiment", help, asks=True)
     whole.add_argument("--again", action="store_true", help="measure anew")
-    command("start", "stages.command:start", "start the Trainium nodes, guarded", asks=True)
-    command("stop", "stages.command:stop", "scale all groups to 0, now")
+    command("start", "stages:start", "start the Trainium nodes, guarded", asks=True)
+    command("stop", "stages:stop", "scale all groups to 0, now")
     command("status", "status:show", "say how everything is, on one screen")
     logs = command("logs", "pods:show_logs", "print the logs of what runs")
     logs.add_argument(

@@ -13,7 +13,7 @@ from charts.sweep_job import run_id
 from experiment import load
 from operations.account import Bucket, Deployment, DeploymentError
 from operations.console import Console, print_table
-from operations.stages.command import stages
+from operations.stages import stages
 from operations.stages.measure import (
     Benchmark,
     complete_indexes,

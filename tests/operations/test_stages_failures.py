@@ -11,12 +11,11 @@ import pytest
 
 from charts.names import DEVICES, NODE_GROUP_LABEL, TRAINIUM_NODES
 from charts.sweep_job import EXIT_PERMANENT
-from operations import cluster, guard, nodes, pods
+from operations import cluster, guard, nodes, pods, stages
 from operations.__main__ import main
 from operations.account import Bucket, Deployment, DeploymentError
 from operations.cluster import connected
 from operations.nodes import Kind
-from operations.stages import command
 from operations.stages.measure import Serve
 from operations.stages.nodes import Start, closed_devices, why_no_nodes
 from operations.stages.setup import Compile
@@ -194,10 +193,10 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
             def perform(self, progress: Progress) -> str:
                 raise error
 
-        monkeypatch.setattr(command, "stages", lambda deployment: [Failing(deployment)])
+        monkeypatch.setattr(stages, "stages", lambda deployment: [Failing(deployment)])
         monkeypatch.setattr(signal, "signal", lambda *_: None)
         monkeypatch.setattr(sys.stdin, "isatty", lambda: terminal, raising=False)
-        return command.experiment(deployment, yes=True, again=False)
+        return stages.experiment(deployment, yes=True, again=False)
 
     return fails
 
