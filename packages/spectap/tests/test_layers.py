@@ -13,7 +13,7 @@ ROOMS: Final = (
     {
         *("errors", "names", "record", "metrics", "palette", "journal", "ledger", "config"),
         *("load_points", "wording", "printing", "limits", "prompt", "answer", "checks"),
-        *("inference_demo", "protocol", "published", "events"),
+        *("inference_demo", "protocol", "published", "events", "access"),
     },
     {"tap", "load", "endpoint", "aws", "golden"},
     {"analysis"},

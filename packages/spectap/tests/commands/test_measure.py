@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from spectap import access
 from spectap.commands import execution, recorded
 from spectap.config import Config, Objectives
 from spectap.ledger import read_attempts, read_ledger
@@ -175,7 +176,10 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
         assert (config.load.points, files) == ((LoadPoint(concurrency=2, requests=2),), tmp_path)
 
         sd = f"SD={speculative.url}#another"
-        config, _, _ = configured(baseline, sd, "--alternate", "--requests", "2")
+        config, _, _ = configured(
+            baseline, sd, "--alternate", "--requests", "2", "--extra", '{"top_k": 1}'
+        )
+        assert config.load.sampling == {"temperature": 0.0, "top_k": 1}
         assert [(v.model, v.baseline) for v in config.variants] == [
             (None, None),
             ("another", "Base"),
@@ -184,26 +188,31 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
 
 
 def test_a_server_without_health_and_with_a_key(
-    measure: Benchmark, cases: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, measure: Benchmark, cases: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "Driver", Driver)  # which has to send the key
-    keys: list[str | None] = []
+    monkeypatch.setattr(access, "HEADERS", {})
+    keys: list[tuple[str | None, str | None]] = []
 
     async def answer(request: web.Request) -> web.Response:
         if request.path.startswith("/v1/"):
-            keys.append(request.headers.get("Authorization"))
+            keys.append((request.headers.get("Authorization"), request.headers.get("X-Team")))
         if request.path == "/v1/models":
             return web.json_response({"data": [{"id": "m"}]})
         status = 405 if request.path == "/health" else 500
         return web.json_response({"error": {"message": "out of\x1b[2J\nmemory"}}, status=status)
 
     with serving(server(answer)) as (url,):
-        ended = measure(f"Base={url}", "--cases", cases, *SMALL, OPENAI_API_KEY="sesame")
-    assert ended.status == 1
-    (failed,) = [line for line in ended.err.splitlines() if ": failed: " in line]
-    reason = "Base: 0 of 3 requests succeeded: HTTP 500: out of\ufffd[2J memory"
-    assert failed == f"spectap: failed: json, round 1: {reason}"
-    assert set(keys) == {"Bearer sesame"}  # whatever is under /v1
+        options = ("--wait", "0", "--header", "X-Team: a b", "--cases", cases, *SMALL)
+        ended = measure(f"Base={url}", *options, OPENAI_API_KEY="sesame")
+    assert ended.status == 2
+    assert ended.err.splitlines()[-1] == (
+        f"spectap: Base: no request to {url}/chat/completions succeeded: HTTP 500: out of\ufffd[2J "
+        "memory"
+    )
+    assert set(keys) == {("Bearer sesame", "a b")}  # whatever is under /v1
+    kept = [path.read_text("utf-8") for path in (tmp_path / "run-1").rglob("*") if path.is_file()]
+    assert not any("X-Team" in text or "a b" in text for text in kept)
 
 
 def test_a_server_without_usage_is_named_before_a_run_is_spent_on_it(
@@ -295,6 +304,33 @@ def test_two_models_of_one_router_are_compared(configured: Configured) -> None:
     assert config.models == {"Base": "plain", "SD": "speculative"}
 
 
+@pytest.mark.parametrize(
+    ("lists", "options", "models"),
+    [
+        (["qwen3:latest", "qwen3"], (), ["qwen3:latest", "qwen3"]),
+        (["models/gemini", "gemini"], ("--model", "gemini"), ["models/gemini", "gemini"]),
+        (["Qwen/Qwen3-8B"] * 2, ("--model", "qwen3-8b"), "'qwen3-8b'; it serves Qwen/Qwen3-8B"),
+        (["qwen3:8b", "qwen3"], ("--model", "qwen3"), "Base has no model 'qwen3'; it serves qwen"),
+    ],
+)
+def test_a_name_may_differ_only_where_it_is_surely_the_same(
+    measure: Benchmark,
+    configured: Configured,
+    lists: list[str],
+    options: tuple[str, ...],
+    models: list[str] | str,
+) -> None:
+    with serving(*(golden(model=model) for model in lists)) as servers:
+        urls = [f"{name}={s.url}" for name, s in zip(("Base", "SD"), servers, strict=True)]
+        if isinstance(models, str):
+            assert models in measure(*urls, *options).err
+        else:
+            # A whole URL may be pasted.
+            config, *_ = configured(urls[0] + "/chat/completions", urls[1] + "/", *options)
+            assert list(config.models.values()) == models
+            assert list(config.endpoints.values()) == [server.url for server in servers]
+
+
 def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
     with serving(golden(), golden(model="another")) as (base, speculative):
         first, second = f"Base={base.url}", f"SD={speculative.url}"
@@ -330,6 +366,11 @@ def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
         ("a=http://h --rounds 2-9", "--rounds: '2-9': at_least: must be at least 3, the"),
         ("a=http://h --cases f --prompts g", "--cases and --prompts: only one of them"),
         ("a=http://h --relaunch x", "--relaunch: needs --launches"),
+        ("a=http://h?key=1", "must be a base URL such as http://127.0.0.1:8000/v1, without ?query"),
+        ("a=http://h --header hidden", "--header: a header must be 'NAME: VALUE'"),
+        ("a=http://h --extra [1]", "--extra: '[1]': must be a JSON object"),
+        ("a=http://h --extra {", "--extra: '{': must be a JSON object"),
+        ("a=http://h --ca /nowhere", "--ca /nowhere: no certificates: No such file or directory"),
         (
             "a=http://h --endpoint-type completions --no-thinking",
             "--no-thinking: completions have no chat template",

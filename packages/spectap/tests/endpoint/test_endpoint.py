@@ -60,6 +60,39 @@ async def test_a_refusal_ends_the_wait_and_names_where_to_look(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("path", ["health", "models"])
+@pytest.mark.parametrize("location", ["http://127.0.0.1:9/x", "//127.0.0.1:9/x", "http://[", "/x"])
+async def test_a_redirect_is_named_and_not_followed(path: str, location: str) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith(path):
+            return web.Response(status=307, headers={"Location": location})
+        return web.Response(status=404)
+
+    async with server(answer) as url:
+        (problem,) = await wait({"SD": url}, 3600, [])
+    assert problem.endswith(f"/{path}: HTTP 307 redirects to {location}: name that")
+
+
+@pytest.mark.anyio
+async def test_a_slow_health_is_passed_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(request.path == "/health")
+        return web.json_response({"data": [{"id": "m"}]})
+
+    monkeypatch.setattr(health, "_ONE_TRY_SECONDS", 0.3)
+    async with server(answer) as url:
+        assert await wait({"SD": url}, 0, []) == []
+
+
+@pytest.mark.anyio
+async def test_https_before_a_server_without_it_is_named() -> None:
+    async with server(answering(models=200)) as url:
+        (problem,) = await wait({"SD": url.replace("http", "https")}, 3600, [])
+    assert "no TLS: " in problem
+    assert problem.endswith("is it http://?")
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("answer", "message"), [(401, "HTTP 401"), ('["a"]', "the answer is not a list of models")]
 )

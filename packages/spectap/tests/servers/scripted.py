@@ -7,6 +7,7 @@ tap mends what is sent.
 
 import asyncio
 import json
+import ssl
 import statistics
 import threading
 import time
@@ -163,14 +164,14 @@ async def models(exchange: Exchange) -> None:
 class Servers:
     """Both servers. ``sent`` has the whole answers of each side, ``asked`` counts completions."""
 
-    def __init__(self, answer: Answer, other: Answer) -> None:
-        self._answer, self._other = answer, other
+    def __init__(self, answer: Answer, other: Answer, base: str) -> None:
+        self._answer, self._other, self._base = answer, other, base
         self.sent: dict[str, list[Sent]] = {"base": [], "sd": []}
         self.asked: Counter[str] = Counter()
         self.ports: dict[str, int] = {}
 
     def url(self, side: str, prefix: str = "") -> str:
-        return f"http://127.0.0.1:{self.ports[side]}{prefix}"
+        return f"{self._base}:{self.ports[side]}{prefix}"
 
     def tpot(self, side: str) -> float:
         """Median over the side's answers, in milliseconds."""
@@ -199,9 +200,16 @@ class Servers:
 
 
 @contextmanager
-def serving(answer: Answer, other: Answer = models) -> Iterator[Servers]:
+def serving(
+    answer: Answer,
+    other: Answer = models,
+    host: str = "127.0.0.1",
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[Servers]:
     """Serves both sides in a thread."""
-    servers, loop = Servers(answer, other), asyncio.new_event_loop()
+    name = f"[{host}]" if ":" in host else "localhost" if tls else host
+    servers = Servers(answer, other, f"http{'s' if tls else ''}://{name}")
+    loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
@@ -214,7 +222,7 @@ def serving(answer: Answer, other: Answer = models) -> Iterator[Servers]:
             ) -> None:
                 await servers.serve(reader, writer, side)
 
-            listening.append(await asyncio.start_server(connected, "127.0.0.1", 0, backlog=1024))
+            listening.append(await asyncio.start_server(connected, host, 0, backlog=1024, ssl=tls))
             servers.ports[side] = listening[-1].sockets[0].getsockname()[1]
         return listening
 

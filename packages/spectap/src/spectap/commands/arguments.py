@@ -1,14 +1,17 @@
 """A command, and the types of its arguments. Each refusal is one line."""
 
 import argparse
+import contextlib
 import math
 import os
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+import orjson
 from pydantic import ValidationError
 
 from spectap.config import NAME
@@ -17,6 +20,11 @@ from spectap.load_points import Rounds
 
 _HALF_WIDTH: Final = 0.05
 """How far an interval may reach from its estimate, in a range of rounds."""
+
+_OPERATIONS: Final = ("/chat/completions", "/completions", "/responses", "/models")
+"""Paths below a base URL, which may be pasted with it."""
+
+_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ -~]+")
 
 T = TypeVar("T")
 
@@ -27,6 +35,12 @@ class Command(NamedTuple):
     main: Callable[[argparse.Namespace], int]
     """Returns the exit status; raises SpectapError. Its docstring is the command's help."""
     add_options: Callable[[argparse.ArgumentParser], object] = lambda parser: None
+
+
+def add_trust(add: Callable[..., object]) -> None:
+    """Adds the options for ``access.trust``."""
+    add("--ca", type=Path, metavar="FILE", help="trusts the certificates of this authority, too")
+    add("--insecure", action="store_true", help="trusts any certificate")
 
 
 def results_folder() -> Path:
@@ -57,13 +71,32 @@ def base_url(text: str) -> str:
     if "@" in (parts.netloc if usable else text):
         raise with_password()
     if not usable:
-        raise ArgumentTypeError(f"{text!r}: must be a base URL such as http://127.0.0.1:8000/v1")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"
+        example = "http://127.0.0.1:8000/v1, without ?query"
+        raise ArgumentTypeError(f"{text!r}: must be a base URL such as {example}")
+    path = parts.path.rstrip("/") or "/v1"
+    operation = next((each for each in _OPERATIONS if path.endswith(each)), "")
+    return f"{parts.scheme}://{parts.netloc}{path.removesuffix(operation)}"
 
 
 def with_password() -> ArgumentTypeError:
     """The refusal of a URL that holds a user or a password."""
     return ArgumentTypeError("a URL must hold no user or password: set OPENAI_API_KEY instead")
+
+
+def header(text: str) -> tuple[str, str]:
+    """A request's header. No message repeats it: its value may be a secret."""
+    if not _HEADER.fullmatch(text):
+        raise ArgumentTypeError("a header must be 'NAME: VALUE', in ASCII")
+    field, _, value = text.partition(":")
+    return field.title(), value.strip()
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """A JSON object."""
+    with contextlib.suppress(ValueError):
+        if isinstance(value := orjson.loads(text), dict):
+            return value
+    raise ArgumentTypeError(f"{text!r}: must be a JSON object")
 
 
 def name(text: str) -> str:

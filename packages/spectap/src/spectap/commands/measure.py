@@ -6,16 +6,20 @@ import contextlib
 import math
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import ValidationError
 
+from spectap import access
 from spectap.commands import execution, recorded
 from spectap.commands.arguments import (
     Command,
+    add_trust,
     base_url,
+    header,
+    json_object,
     name,
     positive,
     rate,
@@ -26,7 +30,8 @@ from spectap.commands.arguments import (
     with_password,
 )
 from spectap.config import Config, Objectives, PromptSource, TestCase, Variant
-from spectap.endpoint import health
+from spectap.endpoint import health, models
+from spectap.endpoint.models import Endpoint
 from spectap.errors import ConfigError, EndpointError, problems
 from spectap.ledger import read_attempts
 from spectap.load import cases, sets
@@ -58,14 +63,6 @@ _NEEDED: Final = {
 """Options that apply only beside one of the others."""
 
 
-class Endpoint(NamedTuple):
-    """An endpoint as it is given; ``model`` is None where it is served under the common name."""
-
-    name: str
-    url: str
-    model: str | None
-
-
 def measure(arguments: argparse.Namespace) -> int:
     """``measure NAME=URL ...``: measures endpoints that you already have, without AWS.
 
@@ -79,16 +76,18 @@ def measure(arguments: argparse.Namespace) -> int:
     restart the servers, and run the same command with the same RUN_ID.
     """
     _check(arguments)
+    access.trust(arguments.ca, anyone=arguments.insecure)
+    access.HEADERS.update(arguments.header)
     objectives = _objectives(arguments)
     test_cases, prompts = _test_cases(arguments)
     folder = execution.run_folder("results")
     try:
-        models = asyncio.run(_models(arguments.endpoints, arguments.model, arguments.wait))
+        chosen = asyncio.run(_models(arguments))
     except KeyboardInterrupt:
         print("spectap: ended by SIGINT; nothing was measured", file=sys.stderr)
         return 128 + signal.SIGINT
     points = tuple(_points(arguments, math.ceil(prompts / arguments.rounds.at_least)))
-    config = _config(arguments, models, test_cases, objectives, points)
+    config = _config(arguments, chosen, test_cases, objectives, points)
     patience = Patience(start=arguments.wait, recovery=arguments.wait, stall=arguments.timeout)
     files = arguments.prompts.parent if arguments.prompts else Path()
     status = 128 + signal.SIGINT
@@ -107,8 +106,8 @@ def measure(arguments: argparse.Namespace) -> int:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options. The defaults are the article's, except that answers are shorter."""
-    add = parser.add_argument
-    add("endpoints", type=_endpoint, nargs="+", metavar="NAME=URL[#MODEL]")
+    parser.add_argument("endpoints", type=_endpoint, nargs="+", metavar="NAME=URL[#MODEL]")
+    add = parser.add_argument_group("the endpoints").add_argument
     add("--model", help="of endpoints that name none after a #; default: the one that all serve")
     add("--wait", type=whole_number(0), default=60, help="seconds to wait for the endpoints")
     add(
@@ -118,6 +117,16 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="an endpoint that answers nothing for so long ends the turn on it: its requests count "
         f"as failed; default: {STALL_SECONDS:g}, and with --rate as long as a turn may last",
     )
+
+    add(
+        "--header",
+        type=header,
+        action="append",
+        default=[],
+        metavar="'NAME: VALUE'",
+        help="sent with each request, and kept nowhere; may be repeated",
+    )
+    add_trust(add)
 
     count = whole_number(1)
     add = parser.add_argument_group("what is asked").add_argument
@@ -150,6 +159,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--ignore-eos", action="store_true", help="asks vLLM for answers of the longest length")
     add("--no-thinking", action="store_true", help="asks the chat template for no thoughts")
+    add(
+        "--extra",
+        type=json_object,
+        default={},
+        metavar="JSON",
+        help="fields of each request besides, such as '{\"top_k\": 20}'",
+    )
     add("--keep-answers", action="store_true", help="keeps texts of answers to --prompts, --set")
 
     add = parser.add_argument_group("how hard, and how often").add_argument
@@ -249,48 +265,16 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ConfigError("--no-thinking: completions have no chat template to ask")
 
 
-async def _models(endpoints: Sequence[Endpoint], model: str | None, wait: int) -> dict[str, str]:
-    """Waits until all endpoints serve; returns the model to ask each for. Raises EndpointError.
-
-    ``model`` is that of the endpoints that name none.
-    """
+async def _models(arguments: argparse.Namespace) -> dict[str, str]:
+    """Waits until all endpoints serve; returns the model to ask each for. Raises EndpointError."""
     not_serving = await health.wait(
-        {endpoint.name: endpoint.url for endpoint in endpoints},
-        patience_seconds=wait,
+        {endpoint.name: endpoint.url for endpoint in arguments.endpoints},
+        patience_seconds=arguments.wait,
         say=lambda text: print(printable(text), file=sys.stderr),
     )
     if not_serving:
         raise EndpointError("\n".join(not_serving))
-    served: dict[str, list[str]] = {}
-    for endpoint in endpoints:
-        try:
-            served[endpoint.name] = await health.models(endpoint.url)
-        except EndpointError:
-            if model is None and endpoint.model is None:
-                raise
-    unnamed = {e.name: served[e.name] for e in endpoints if not (model or e.model)}
-    if unnamed:
-        common = set.intersection(*map(set, unnamed.values()))
-        if len(common) != 1:
-            listed = "; ".join(f"{name}: {', '.join(models)}" for name, models in unnamed.items())
-            raise EndpointError(
-                "there is no one model that all endpoints serve: name one by --model, or one each "
-                f"by NAME=URL#MODEL: {listed}"
-            )
-        model = common.pop()
-    models = {endpoint.name: endpoint.model or model or "" for endpoint in endpoints}
-    variants: dict[tuple[str, str], str] = {}
-    for variant, url, _ in endpoints:
-        name = models[variant]
-        if name not in served.get(variant, models.values()):
-            serves = ", ".join(served[variant])
-            raise EndpointError(f"{variant} has no model {name!r}; it serves {serves}")
-        if (other := variants.setdefault((url, name), variant)) != variant:
-            raise EndpointError(
-                f"{other} and {variant} are the same model of the same server ({name} at {url}): "
-                "of a router, name the model of each by NAME=URL#MODEL"
-            )
-    return models
+    return await models.choose(arguments.endpoints, arguments.model)
 
 
 def _test_cases(arguments: argparse.Namespace) -> tuple[tuple[TestCase, ...], int]:
@@ -327,19 +311,20 @@ def _objectives(arguments: argparse.Namespace) -> Objectives | None:
 
 def _config(
     arguments: argparse.Namespace,
-    models: Mapping[str, str],
+    chosen: Mapping[str, str],
     test_cases: tuple[TestCase, ...],
     objectives: Objectives | None,
     points: tuple[LoadPoint, ...],
 ) -> Config:
-    """The run's configuration. ``models`` are asked for, by endpoint. Raises ConfigError."""
+    """The run's configuration. ``chosen`` are the models, by endpoint. Raises ConfigError."""
     baseline = arguments.endpoints[0].name
-    model = models[baseline]
+    model = chosen[baseline]
     sampling: dict[str, Any] = {"temperature": arguments.temperature}
     if arguments.ignore_eos:
         sampling["ignore_eos"] = True
     if arguments.no_thinking:
         sampling["chat_template_kwargs"] = {"enable_thinking": False}
+    sampling |= arguments.extra
     # A driver waits as long for a byte: the tap must be the first to give up.
     timeout = max(*map(_turn_seconds, points), math.ceil(2 * (arguments.timeout or 0)))
     try:
@@ -351,7 +336,7 @@ def _config(
                     name=name,
                     endpoint=url,
                     baseline=None if name == baseline else baseline,
-                    model=models[name] if models[name] != model else None,
+                    model=chosen[name] if chosen[name] != model else None,
                 )
                 for name, url, _ in arguments.endpoints
             ),

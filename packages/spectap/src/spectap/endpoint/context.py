@@ -83,7 +83,7 @@ async def _count(
 ) -> Counted | Refused | None:
     """None where the answer is not vLLM's, or does not come."""
     try:
-        async with session.post(url, json=body) as response:
+        async with session.post(url, json=body, allow_redirects=False) as response:
             text = await content(response)
         if response.status == 400:
             return Refused(_reason(text.decode("utf-8", "replace")))

@@ -1,6 +1,7 @@
 """Sessions with endpoints: waits until they serve, and asks what they serve."""
 
 import asyncio
+import contextlib
 import os
 import re
 import time
@@ -10,7 +11,7 @@ from typing import Final
 import aiohttp
 import orjson
 
-from spectap import limits, wording
+from spectap import access, limits, wording
 from spectap.errors import EndpointError
 from spectap.limits import LimitError
 from spectap.printing import printable
@@ -30,8 +31,9 @@ def open_session(timeout_seconds: float) -> aiohttp.ClientSession:
     """A session for requests of at most ``timeout_seconds`` each, with OPENAI_API_KEY if set."""
     key = os.environ.get("OPENAI_API_KEY")
     return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=access.tls()),
         timeout=aiohttp.ClientTimeout(total=timeout_seconds),
-        headers={"Authorization": f"Bearer {key}"} if key else None,
+        headers=({"Authorization": f"Bearer {key}"} if key else {}) | access.HEADERS,
     )
 
 
@@ -58,7 +60,8 @@ async def wait(
 ) -> list[str]:
     """Returns once every endpoint serves or one refuses, or after ``patience_seconds``.
 
-    An endpoint serves when its ``/health``, or without that its ``/models``, answers 200.
+    An endpoint serves when its ``/health``, or without that its ``/models``, answers 200, and it
+    lists a model, if it lists any at all: front ends are there before the workers behind them.
     ``endpoints``: name -> base URL. Returns a line for each endpoint that refuses, or otherwise for
     each that does not serve.
     """
@@ -94,47 +97,74 @@ async def wait(
 async def _state(session: aiohttp.ClientSession, name: str, endpoint: str) -> str:
     """The reason why it does not serve; "" when it serves. Raises EndpointError if it refuses."""
     url = f"{endpoint}/models"
+    healthy = False
     try:
-        status = await _status(session, f"{root(endpoint)}/health")
-        if status in _NO_HEALTH:
-            status = await _status(session, url)
-            if status in _REFUSED:
-                key = "is set" if os.environ.get("OPENAI_API_KEY") else "is not set"
-                raise EndpointError(
-                    f"{name}: {url}: HTTP {status}: check the URL and OPENAI_API_KEY, which {key}"
-                )
+        with contextlib.suppress(TimeoutError):  # SGLang's waits for a token of a busy model
+            status, _ = await _get(session, f"{root(endpoint)}/health")
+            healthy = status == 200
+            if not healthy and status not in _NO_HEALTH:
+                return f"HTTP {status}"
+        status, answer = await _get(session, url)
+        if status == 200:
+            return "it lists no model yet" if _names(answer) == [] else ""
+        if status in _REFUSED and not healthy:
+            key = "is set" if os.environ.get("OPENAI_API_KEY") else "is not set"
+            raise EndpointError(
+                f"{name}: {url}: HTTP {status}: check the URL and OPENAI_API_KEY, which {key}"
+            )
+        reason = f"HTTP {status}"
     except TimeoutError:
-        return _LATE
+        reason = _LATE
+    except aiohttp.ClientSSLError as error:
+        raise EndpointError(f"{name}: {endpoint}: {_reason(error)}") from None
     except aiohttp.ClientError as error:
-        return _reason(error)
-    return "" if status == 200 else f"HTTP {status}"
+        reason = _reason(error)
+    return "" if healthy else reason
 
 
-async def _status(session: aiohttp.ClientSession, url: str) -> int:
-    async with session.get(url) as response:
-        return response.status
+async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, bytes]:
+    """Status and body. No redirect is followed: another server must not get key and headers."""
+    async with session.get(url, allow_redirects=False) as response:
+        if location := response.headers.get("Location"):
+            target = printable(location)[:200]
+            raise EndpointError(f"{url}: HTTP {response.status} redirects to {target}: name that")
+        return response.status, await content(response)
 
 
 async def models(endpoint: str) -> list[str]:
     """The names of the models that an endpoint serves. Raises EndpointError."""
     url = f"{endpoint}/models"
     try:
-        async with open_session(_ONE_TRY_SECONDS) as session, session.get(url) as response:
-            if response.status != 200:
-                raise EndpointError(f"{url}: HTTP {response.status}")
-            answer = orjson.loads(await content(response))
-        return [printable(str(model["id"])) for model in answer["data"]]
+        async with open_session(_ONE_TRY_SECONDS) as session:
+            status, answer = await _get(session, url)
     except TimeoutError:
         raise EndpointError(f"{url}: {_LATE}") from None
     except aiohttp.ClientError as error:
         raise EndpointError(f"{url}: {_reason(error)}") from None
+    if status != 200:
+        raise EndpointError(f"{url}: HTTP {status}")
+    names = _names(answer)
+    if names is None:
+        raise EndpointError(f"{url}: the answer is not a list of models")
+    return names
+
+
+def _names(answer: bytes) -> list[str] | None:
+    """The names in a list of models; None where it is not one."""
+    try:
+        # Ollama's is null where there are none.
+        return [printable(str(model["id"])) for model in orjson.loads(answer)["data"] or ()]
     except (ValueError, KeyError, TypeError):
-        raise EndpointError(f"{url}: the answer is not a list of models") from None
+        return None
 
 
 def _reason(error: aiohttp.ClientError) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "its name is not known yet"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return access.distrust(error.certificate_error)
+    if isinstance(error, aiohttp.ClientSSLError):
+        return f"no TLS: {error.strerror}: is it http://?"
     if isinstance(error, aiohttp.ClientPayloadError):
         return str(error)
     return "not reachable" if isinstance(error, OSError) else type(error).__name__

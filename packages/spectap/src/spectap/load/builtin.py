@@ -125,7 +125,9 @@ async def _send(
     headers = {**request.headers, **more_headers}
     reply, answer = Reply(), None
     try:
-        async with session.post(url, data=request.body, headers=headers) as response:
+        async with session.post(
+            url, data=request.body, headers=headers, allow_redirects=False
+        ) as response:
             if response.status != 200:
                 body = (await response.read())[:500]
                 reply.fail(response.status, body.decode("utf-8", "replace"))

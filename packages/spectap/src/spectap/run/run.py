@@ -20,13 +20,14 @@ from spectap.load.driver import Driver
 from spectap.load_points import LoadPoint
 from spectap.names import CONTROL, LEDGER, WARM_UP
 from spectap.prompt import Prompt
+from spectap.protocol import PATHS
 from spectap.record import Record
 from spectap.run import progress
 from spectap.run import prompts as prompt_sets
 from spectap.run.folder import Observations, prepare, writing
 from spectap.run.progress import Progress
 from spectap.run.shipper import Shipper
-from spectap.run.taps import Patience, Taps
+from spectap.run.taps import UNREADY, Patience, Taps, refused
 from spectap.run.turns import Attempts, Turn
 
 _CONTROL_TRIES: Final = 2
@@ -216,7 +217,7 @@ class Run:
         """Sends the servers' first requests, which take many times as long as others.
 
         Says what is to come before it, and how long that takes after it. Raises RunError where a
-        server sends no usage: without tokens there is nothing to compare.
+        server answers no request, or sends no usage: without tokens there is nothing to compare.
         """
         pending = self._attempts.pending
         requests, tokens_in, tokens_out = progress.amounts(self._config, pending, self._prompts)
@@ -227,12 +228,7 @@ class Run:
             f"{self._at_most(len(pending))} {'turn' if len(pending) == 1 else 'turns'}, "
             f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out{full}"
         )
-        self._say("warming up")
-        start = time.monotonic()
-        _, records, failure = await self._wave(WARM_UP, taps)
-        elapsed = time.monotonic() - start
-        if failure is not None:
-            self._say(f"warm-up: {failure}")
+        records, elapsed = await self._warmed_up(taps)
         uncounted = []
         for name, url in self._config.endpoints.items():
             counts = [r.output_tokens for r in records if r.variant == name and r.succeeded]
@@ -244,6 +240,35 @@ class Run:
         if expected is not None:
             bound = "" if self._config.load.rounds.fixed else "at most "
             self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
+
+    async def _warmed_up(self, taps: Taps) -> tuple[Sequence[Record], float]:
+        """Sends one wave, and again while a server that says it is ready answers none of it.
+
+        Returns its records and how long it took. Raises RunError where a server refuses, or is not
+        ready in time.
+        """
+        self._say("warming up")
+        deadline, before = time.monotonic() + self._patience.recovery, None
+        while True:
+            start = time.monotonic()
+            _, records, failure = await self._wave(WARM_UP, taps)
+            end = time.monotonic()
+            if failure is not None and failure != before:
+                self._say(f"warm-up: {failure}")
+            refusals = refused(records)
+            if not refusals:
+                return records, end - start
+            if end >= deadline or any(r.status not in UNREADY for r in refusals.values()):
+                path = PATHS[self._config.load.endpoint_type]
+                urls = self._config.endpoints
+                raise RunError(
+                    "\n".join(
+                        f"{name}: no request to {urls[name]}/{path} succeeded: {record.error}"
+                        for name, record in refusals.items()
+                    )
+                )
+            before = failure
+            await asyncio.sleep(health.POLL_SECONDS)
 
     async def _launched(self, round: int, taps: Taps) -> bool:
         """Restarts the servers where the round is in another launch. Returns whether it may begin.
@@ -264,8 +289,7 @@ class Run:
                 return False
             if not await self._serving(self._patience.start):
                 return False
-            self._say("warming up")
-            await self._wave(WARM_UP, taps)
+            await self._warmed_up(taps)
         elif self._attempts.asked < launch:
             self.request = (
                 f"launch {launch - 1} {of} is measured: restart the servers, then run the same "

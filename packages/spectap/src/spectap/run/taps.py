@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from spectap.answer import Answer, read_answers
 from spectap.config import Config
@@ -20,14 +20,19 @@ from spectap.record import Record
 from spectap.run.turns import Turn, rotated
 from spectap.tap.tap import STALL_SECONDS, Tap, collect_garbage
 
+UNREADY: Final = (404, 429, *range(500, 600))
+"""Answers of a front end whose workers are not there yet, though its ``/health`` says so
+(ai-dynamo/dynamo#2296)."""
+
 
 @dataclass(frozen=True)
 class Patience:
     """How long to wait, in seconds.
 
-    ``start`` and ``recovery`` are for all variants to serve before the first turn and before
-    another; ``stall`` is for a server that sends nothing, before a turn on it ends (None: the tap's
-    default, and where requests may queue, as long as the load lasts).
+    ``start`` is for all variants to serve before the first turn; ``recovery`` before another, and
+    until one that says it serves answers; ``stall`` is for a server that sends nothing, before a
+    turn on it ends (None: the tap's default, and where requests may queue, as long as the load
+    lasts).
     """
 
     start: float = 6 * 3600
@@ -181,6 +186,13 @@ class Taps:
             self.silent.add(record.variant)
             tap.give_up(record.error or "")
             self._drives[record.variant].cancel()
+
+
+def refused(records: Sequence[Record]) -> dict[str, Record]:
+    """The last refusal by HTTP of each variant none of whose requests was answered well."""
+    refusals = {r.variant: r for r in records if r.status not in (None, 200)}
+    answered = {r.variant for r in records if r.status == 200}
+    return {name: refusal for name, refusal in refusals.items() if name not in answered}
 
 
 def _shortfall(records: Sequence[Record], requests: int, needed: int) -> str | None:

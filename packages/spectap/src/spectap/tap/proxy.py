@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from urllib.parse import urlsplit
 import httptools
 from typing_extensions import override
 
-from spectap import limits
+from spectap import access, limits
 from spectap.limits import LimitError
 from spectap.record import CANCELLED, STALLED
 from spectap.tap import http1
@@ -344,13 +345,15 @@ class _Upstream(asyncio.Protocol):
         connecting = asyncio.get_running_loop().create_connection(
             lambda: self,
             *self._proxy.address,
-            ssl=self._proxy.tls or None,
+            ssl=access.tls() if self._proxy.tls else None,
             happy_eyeballs_delay=0.25,
         )
         try:
             await asyncio.wait_for(connecting, self._proxy.stall_seconds)
         except TimeoutError:
             self._stall()
+        except ssl.SSLCertVerificationError as error:
+            self._break(HTTPStatus.BAD_GATEWAY, f"refused: {access.distrust(error)}")
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that no host can have
             reason = getattr(error, "strerror", None) or error
             self._break(HTTPStatus.BAD_GATEWAY, f"refused: {reason}")

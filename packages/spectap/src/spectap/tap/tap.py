@@ -25,7 +25,7 @@ from urllib.parse import unquote
 import orjson
 from typing_extensions import override
 
-from spectap import events, limits
+from spectap import access, events, limits
 from spectap.journal import Journal
 from spectap.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
 from spectap.record import Record
@@ -342,6 +342,9 @@ class Tap:
         await self._proxy.stop()
 
     def _exchange(self, request: Request) -> Exchange:
+        more = [(name.encode(), value.encode()) for name, value in access.HEADERS.items()]
+        names = (name.lower() for name, _ in more)
+        request.headers = [*http1.without(request.headers, *names), *more]
         path = request.target.partition(b"?")[0]
         if request.method == b"POST" and path.endswith(_COMPLETION_PATHS):
             completion = Completion(request, self._label, self._record)

@@ -1,0 +1,79 @@
+"""Endpoints that are reached, named or ready in ways of their own: measured, or refused in a line.
+
+Cases: models_empty_at_first, ready_later, ipv6, tls_self_signed.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from spectap import access
+from spectap.endpoint import health
+from tests.certificates import self_signed
+from tests.servers.conftest import Measure
+from tests.servers.scripted import Exchange, models, serving
+
+
+async def good(exchange: Exchange) -> None:
+    await exchange.good()
+
+
+@pytest.mark.parametrize("answer", [{"object": "list", "data": []}, {"data": None}])
+def test_a_list_of_models_may_be_empty_at_first(measure: Measure, answer: object) -> None:
+    start = time.monotonic()
+
+    async def other(exchange: Exchange) -> None:
+        if exchange.path == "/health":
+            await exchange.json({"status": "healthy"})
+        elif exchange.path == "/v1/models" and time.monotonic() < start + 2:
+            await exchange.json(answer)
+        else:
+            await models(exchange)
+
+    with serving(good, other) as servers:
+        measured = measure(servers)
+    assert measured.ended.status == 0, measured.text
+    assert "it lists no model yet" in measured.ended.err
+
+
+def test_completions_that_fail_at_first_are_waited_for(
+    measure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind Dynamo's front end: ai-dynamo/dynamo#2296, #11855."""
+    monkeypatch.setattr(health, "POLL_SECONDS", 0.3)
+
+    async def answer(exchange: Exchange) -> None:
+        if exchange.side == "sd" and exchange.number <= 3:
+            status = ("500 Internal Server Error", "404 Not Found", "503 Service Unavailable")
+            await exchange.json({"message": "no worker"}, status[exchange.number - 1])
+        else:
+            await exchange.good()
+
+    with serving(answer) as servers:
+        measured = measure(servers, "--wait", "60")
+    assert measured.ended.status == 0, measured.text
+    assert "warm-up: sd: 0 of 1 requests succeeded: HTTP 500: no worker" in measured.ended.err
+    assert {record.status for record in measured.records} == {200}
+
+
+def test_an_endpoint_may_have_an_address_of_ipv6(measure: Measure) -> None:
+    with serving(good, host="::1") as servers:
+        measured = measure(servers, "--rounds", "3")
+    assert measured.ended.status == 0, measured.text
+
+
+def test_a_self_signed_certificate_is_named_and_may_be_trusted(
+    measure: Measure, tmp_path: Path
+) -> None:
+    tls, certificate = self_signed(tmp_path)
+    with serving(good, tls=tls) as servers:
+        refused = measure(servers)
+        (line,) = refused.ended.err.splitlines()
+        assert refused.ended.status == 2
+        assert "its certificate is not trusted: self-signed certificate: --ca FILE, or --" in line
+        try:
+            measured = measure(servers, "--rounds", "3", "--ca", str(certificate))
+        finally:
+            access.tls.cache_clear()
+    assert measured.ended.status == 0, measured.text
