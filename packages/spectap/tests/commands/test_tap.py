@@ -47,8 +47,13 @@ def test_requests_are_recorded_until_a_signal_and_a_ledger_is_appended_to(tmp_pa
     options = ("--ledger", str(ledger), "--port", "0", "--variant", "k7", "--case", "greeting")
     with serving(golden(drafts=6, speed=10)) as (server,):
         arguments = ("tap", "--upstream", server.url.removesuffix("/v1"), *options)
-        with started(*arguments) as tap:
+        with started(*arguments, "--host", "0.0.0.0") as tap:
             address = address_of(tap)
+            for path in ("/v1/responses", "/v1/responses", "/generate"):
+                client = HTTPConnection(address)
+                client.request("POST", path, b"{}")
+                client.getresponse().read()
+                client.close()
             with asking(address) as client:
                 assert client.getresponse().read().endswith(b"data: [DONE]\n\n")
             with asking(address, model="another") as client:
@@ -62,7 +67,10 @@ def test_requests_are_recorded_until_a_signal_and_a_ledger_is_appended_to(tmp_pa
             ("k7", "greeting", 404),
         ]
         assert sum(tokens for _, tokens in records[0].chunks) == 30
-        assert err.splitlines()[-1] == "2 requests, 0 in flight, 1 error"
+        assert err.splitlines()[-2:] == [
+            "2 requests, 0 in flight, 1 error",
+            "3 requests passed unrecorded: 2 to /v1/responses, 1 to /generate",
+        ]
         assert "greeting" in out
         assert "k7" in out
         assert out.splitlines()[-1] == f"ledger: {ledger}"

@@ -12,6 +12,7 @@ import pytest
 
 from spectap import limits
 from spectap.limits import KIB, MIB
+from spectap.tap import http1
 from tests.tapped import Bench, bench, chat, connection, golden, sockets
 
 pytestmark = pytest.mark.anyio
@@ -141,3 +142,27 @@ async def test_only_requests_for_loopback_reach_the_server(
         request = f"POST {path} HTTP/1.1\r\n{headers}\r\n{about}\r\n\r\n{body}"
         assert (await send(b, request.encode())).startswith(b"HTTP/1.1 %d " % status)
         assert len(endpoint.sent) == (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("host", "near", "loopback"),
+    [
+        ("127.0.0.1:8001", True, True),
+        ("[::1]:8001", True, True),
+        ("10.0.0.7:8001", True, False),
+        ("[fd00::7]", True, False),
+        ("tap:8001", True, False),  # a service's name
+        ("rebound.example", False, False),
+        ("10.0.0.7.rebound.example", False, False),
+        ("me@rebound.example", False, False),
+        ("", False, False),
+    ],
+)
+def test_a_tap_that_listens_to_the_network_is_still_no_web_page_s(
+    host: str, near: bool, loopback: bool
+) -> None:
+    headers = [(b"Host", host.encode())]
+    foreign = [*headers, (b"Origin", b"http://" + host.encode())]
+    assert (http1.refusal(b"/", headers, loopback=False) is None) is near
+    assert (http1.refusal(b"/", headers, loopback=True) is None) is loopback
+    assert (http1.refusal(b"/", foreign, loopback=False) is None) is loopback

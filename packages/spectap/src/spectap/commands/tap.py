@@ -7,15 +7,18 @@ import os
 import signal
 import sys
 import time
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from spectap import wording
-from spectap.commands.arguments import Command, base_url, name, whole_number
+from spectap import access, wording
+from spectap.commands.arguments import Command, add_trust, base_url, name, whole_number
 from spectap.errors import ConfigError, JournalError
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
+from spectap.printing import printable
 from spectap.record import Record
+from spectap.tap.proxy import LOOPBACK
 from spectap.tap.tap import Tap, collect_garbage
 
 _PORT: Final = 8001  # beside 8000, where vLLM listens
@@ -34,8 +37,16 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--port",
         type=whole_number(0, 65535),
         default=_PORT,
-        help=f"on loopback; 0 takes a free one (default: {_PORT})",
+        help=f"0 takes a free one (default: {_PORT})",
     )
+    parser.add_argument(
+        "--host",
+        type=ip_address,
+        default=LOOPBACK,
+        metavar="ADDRESS",
+        help="where the tap listens; 0.0.0.0 lets other machines in (default: loopback)",
+    )
+    add_trust(parser.add_argument)
     parser.add_argument(
         "--variant", type=name, default="Base", metavar="NAME", help="(default: Base)"
     )
@@ -52,6 +63,7 @@ def tap(arguments: argparse.Namespace) -> int:
     """
     path: Path = arguments.ledger
     _check(path)
+    access.trust(arguments.ca, anyone=arguments.insecure)
     # With the process id: two taps may begin in one second and share a ledger.
     session = time.strftime(f"tap-%Y%m%d-%H%M%S-{os.getpid()}", time.gmtime())
     existed = path.exists()
@@ -100,6 +112,7 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
         run=session,
         variant=arguments.variant,
         ledger=journal,
+        host=str(arguments.host),
         port=arguments.port,
         stall_seconds=_STALL_SECONDS,
         on_record=note,
@@ -121,6 +134,14 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
             if (line := counts()) != printed:
                 print(line, file=sys.stderr, flush=True)
                 printed = line
+        if server.unrecorded:
+            paths = ", ".join(
+                f"{count} to {path}" for path, count in server.unrecorded.most_common(5)
+            )
+            total = wording.count(server.unrecorded.total(), "request")
+            print(printable(f"{total} passed unrecorded: {paths}"), file=sys.stderr)
+        if server.server.lost:
+            print(f"the server refuses {server.server.lost}", file=sys.stderr)
     return server.failure
 
 

@@ -257,6 +257,8 @@ class Run:
                 self._say(f"warm-up: {failure}")
             refusals = refused(records)
             if not refusals:
+                for name, lost in taps.lost.items():
+                    self._say(f"{name} refuses {lost}")
                 return records, end - start
             if end >= deadline or any(r.status not in UNREADY for r in refusals.values()):
                 path = PATHS[self._config.load.endpoint_type]

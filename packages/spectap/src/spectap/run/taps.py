@@ -81,6 +81,7 @@ class Taps:
                     run=self._folder.name,
                     variant=name,
                     ledger=self._ledger,
+                    renames=True,
                     stall_seconds=self._stall_seconds,
                     on_record=self._note,
                 )
@@ -120,6 +121,11 @@ class Taps:
             if problem is not None:
                 failures.append(f"{name}: {problem}")
         return records, "; ".join(failures) or None
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """The variants that refuse what the tap asks for: what, and what is not known then."""
+        return {name: tap.server.lost for name, tap in self._taps.items() if tap.server.lost}
 
     def answers(self) -> dict[str, list[Answer]]:
         """The answers of the last turn by variant, where its prompts have names.

@@ -16,6 +16,8 @@ _HOP_BY_HOP: Final = frozenset(
 )
 _LOOPBACK: Final = rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?"
 _HOST: Final = re.compile(b"(?i)" + _LOOPBACK)
+# No name of a web page's: those have a dot.
+_NEAR: Final = re.compile(rb"(?i)(\d+(\.\d+){3}|\[[\da-f:.]+\]|[^.:/@\[\]]+)(:\d*)?")
 _ORIGIN: Final = re.compile(b"(?i)https?://" + _LOOPBACK)
 _WITH_BODY: Final = frozenset({b"POST", b"PUT", b"PATCH"})
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
@@ -106,8 +108,10 @@ def end_to_end(headers: Headers) -> Headers:
     return without(headers, *_HOP_BY_HOP, *listed)
 
 
-def refusal(target: bytes, headers: Headers) -> tuple[str, HTTPStatus] | None:
-    """Why a request is not for a server on loopback, and its status; or None.
+def refusal(target: bytes, headers: Headers, *, loopback: bool) -> tuple[str, HTTPStatus] | None:
+    """Why a request is not for a server on this machine, and its status; or None.
+
+    ``loopback``: it listens there, and not to the network.
 
     ``Host``: a foreign name that resolves to loopback would let its web page, in the user's
     browser, read the server's answers. ``Origin``: any other page could make the server work.
@@ -115,8 +119,10 @@ def refusal(target: bytes, headers: Headers) -> tuple[str, HTTPStatus] | None:
     if not target.startswith(b"/"):
         text = "the target must be a path: set the tap as the base URL, and not as a proxy"
         return text, HTTPStatus.BAD_REQUEST
-    if not all(_HOST.fullmatch(host) for key, host in headers if key.lower() == b"host"):
-        return "the host must be localhost or 127.0.0.1", HTTPStatus.MISDIRECTED_REQUEST
+    allowed = _HOST if loopback else _NEAR
+    if not all(allowed.fullmatch(host) for key, host in headers if key.lower() == b"host"):
+        names = "localhost or 127.0.0.1" if loopback else "an IP address or a name without a dot"
+        return f"the host must be {names}", HTTPStatus.MISDIRECTED_REQUEST
     if not all(_ORIGIN.fullmatch(origin) for key, origin in headers if key.lower() == b"origin"):
         return "a web page must be one of localhost or 127.0.0.1", HTTPStatus.FORBIDDEN
     return None

@@ -9,8 +9,8 @@ A request through the proxy differs from a direct one in these ways:
 - It has a connection of its own to the server.
 - A server that cannot be reached becomes a 502, one that stays silent a 504.
 - A message longer than ``spectap.limits`` allows is broken off or refused.
-- A request whose ``Host`` or ``Origin`` is not loopback's, or whose target is not a path, is
-  refused.
+- A request whose ``Host`` or ``Origin`` is a web page's elsewhere, or whose target is not a path,
+  is refused.
 - Trailers and 1xx answers are not passed on. The proxy itself answers ``Expect``.
 - CONNECT and requests that offer ``Upgrade`` get a 400
   (docs/decisions/0016-less-in-publishing-and-in-the-proxy.md).
@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Final, cast
 from urllib.parse import urlsplit
 
@@ -43,6 +44,8 @@ _BETWEEN_READS: Final = 8
 _ALONE_SECONDS: Final = 50e-6
 """After this long without work the loop has waited, and a part need not: it is the first of all
 that came."""
+LOOPBACK: Final = "127.0.0.1"
+_REFUSALS: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 class Exchange:
@@ -59,6 +62,10 @@ class Exchange:
 
     def answered(self, status: int, headers: Headers) -> bool:
         """The head of the answer has come. Returns whether the length of the body may change."""
+        return False
+
+    def again(self, refusal: bytes) -> bool:
+        """The server refuses the request's form. Returns whether to send it in another instead."""
         return False
 
     def passes(self, body: bytes, at: float) -> bytes:
@@ -108,14 +115,15 @@ class Proxy:
     def url(self) -> str:
         """Base URL of the server through the proxy."""
         assert self._listening is not None
-        port = self._listening.sockets[0].getsockname()[1]
-        return f"http://127.0.0.1:{port}{self._path}"
+        host, port = self._listening.sockets[0].getsockname()[:2]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}{self._path}"
 
-    async def start(self, port: int = 0) -> None:
-        """Serves on ``port`` of the loopback, 0 for a free one. Raises OSError."""
+    async def start(self, port: int = 0, host: str = LOOPBACK) -> None:
+        """Serves at the address ``host``, on ``port`` or for 0 on a free one. Raises OSError."""
+        self.on_loopback = ip_address(host).is_loopback
         # A client that is not let in at once tries again after a second.
         self._listening = await asyncio.get_running_loop().create_server(
-            lambda: _Client(self), "127.0.0.1", port, backlog=2048
+            lambda: _Client(self), host, port, backlog=2048
         )
 
     def soon(self, at: float, work: Callable[[], None]) -> None:
@@ -254,7 +262,7 @@ class _Client(asyncio.Protocol):
         self._stop_timer()
         if self._refused or self._parser.should_upgrade():
             return  # data_received refuses an upgrade
-        if refusal := http1.refusal(self._target, self._headers):
+        if refusal := http1.refusal(self._target, self._headers, loopback=self._proxy.on_loopback):
             self._refuse(*refusal)
             return
         passed = http1.end_to_end(self._headers)
@@ -273,6 +281,10 @@ class _Client(asyncio.Protocol):
         self._next()
         if self._waiting:  # a client that sends them faster than they are answered has to wait
             self._transport.pause_reading()
+
+    def again(self, exchange: Exchange) -> None:
+        """Sends a request in another form. The client knows nothing of the refusal."""
+        self._answering = _Upstream(self._proxy, self, exchange)
 
     def answered(self, *, keep_alive: bool) -> None:
         """Everything is written."""
@@ -463,7 +475,7 @@ class _Upstream(asyncio.Protocol):
     def _pass(self, at: float) -> None:
         head = b""
         if self._framing is None:
-            if self._status is None:
+            if self._status is None or (self._status in _REFUSALS and self._retries()):
                 return
             changes = self._exchange.answered(self._status, self._headers)
             self._framing = http1.frame(
@@ -488,6 +500,20 @@ class _Upstream(asyncio.Protocol):
         if complete:
             self._leave()
             self._client.answered(keep_alive=self._framing.keep_alive)
+
+    def _retries(self) -> bool:
+        """Whether a refusal is not passed: it is yet to be read, or the request is sent again."""
+        refusal = b"".join(self._body)
+        ends = http1.value(self._headers, b"content-length") or http1.value(
+            self._headers, b"transfer-encoding"
+        )
+        if not self._complete:
+            return bool(ends) and len(refusal) <= limits.HEAD
+        if not self._exchange.again(refusal):
+            return False
+        self._leave()
+        self._client.again(self._exchange)
+        return True
 
     def _watch(self) -> None:
         """Checks for a silent server, as soon as it can have been silent for too long."""

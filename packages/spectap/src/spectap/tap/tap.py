@@ -13,16 +13,16 @@ here.
 
 import contextlib
 import gc
-import json
 import math
 import resource
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Self
+from http import HTTPStatus
+from typing import Final, NamedTuple, Self
 from urllib.parse import unquote
 
-import orjson
 from typing_extensions import override
 
 from spectap import access, events, limits
@@ -30,9 +30,9 @@ from spectap.journal import Journal
 from spectap.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
 from spectap.record import Record
 from spectap.tap import http1
+from spectap.tap.form import Server, prepare
 from spectap.tap.http1 import Headers, Request
-from spectap.tap.proxy import Exchange, Proxy
-from spectap.tap.token_meter import Meter
+from spectap.tap.proxy import LOOPBACK, Exchange, Proxy
 
 # llmperf gives up on a silent server after 180 s. The tap does so before, and records the cause.
 STALL_SECONDS: Final = 175.0
@@ -42,6 +42,9 @@ _OPEN_FILES: Final = 65536
 thousands, and many systems allow a process 1,024 unless it asks for more."""
 
 _COMPLETION_PATHS: Final = (b"/chat/completions", b"/completions")
+
+_PATHS: Final = 100
+"""Paths that are counted. A client may send any number."""
 
 _PROMPT, _CLASS, _DUE, _BEYOND = _TAP_HEADERS = tuple(
     name.lower().encode() for name in (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER, BEYOND_HEADER)
@@ -67,12 +70,16 @@ class Completion(Exchange):
     ``on_record`` receives its record once, before the client can know that the answer is complete.
     """
 
-    def __init__(self, request: Request, label: Label, on_record: Callable[[Record], None]) -> None:
+    def __init__(
+        self, request: Request, label: Label, server: Server, on_record: Callable[[Record], None]
+    ) -> None:
         super().__init__(request)
         body = events.parsed(request.body)
         fields = body if isinstance(body, dict) else {}
         self._asked_stream, self._tools = bool(fields.get("stream")), bool(fields.get("tools"))
-        request.body, self._meter = _prepare(request, fields)
+        self._server, self._form, self._location = server, server.form, b""
+        self._original = request.target, request.body, fields
+        request.body, self._meter = prepare(*self._original, self._form)
         beyond = http1.value(request.headers, _BEYOND) is not None
         self._model, choices = fields.get("model"), fields.get("n")
         self._choices = choices if isinstance(choices, int) and choices > 1 else 1
@@ -100,6 +107,7 @@ class Completion(Exchange):
     @override
     def answered(self, status: int, headers: Headers) -> bool:
         self._status = status
+        self._location = http1.value(headers, b"location") or b""
         kind = (http1.value(headers, b"content-type") or b"").partition(b";")[0]
         encoding = http1.value(headers, b"content-encoding") or b"identity"
         if encoding.strip().lower() != b"identity":
@@ -107,7 +115,19 @@ class Completion(Exchange):
             self._meter.ending.fail(f"compressed: the answer came as {name}, not as asked for")
         elif kind.strip().lower() == b"text/event-stream":
             self._streamed = True
+        if self._streamed and status == HTTPStatus.OK:
+            self._server.form, self._server.accepted = self._form, True
         return self._streamed
+
+    @override
+    def again(self, refusal: bytes) -> bool:
+        sent, fields = self.request.body, self._original[-1]
+        while form := self._server.after(self._form, refusal, fields):
+            self._form = form
+            self.request.body, self._meter = prepare(*self._original, form)
+            if self.request.body != sent:
+                return True
+        return False
 
     @override
     def passes(self, body: bytes, at: float) -> bytes:
@@ -152,6 +172,8 @@ class Completion(Exchange):
         error = events.error_of(answer) if isinstance(answer, dict) else None
         if error or self._status != 200:
             text = error or body[:1000].decode("utf-8", "replace")
+            if self._location:
+                text = f"redirects to {self._location.decode('latin-1')}, which is not followed"
             return events.clean(f"HTTP {self._status}: {text}").removesuffix(": ")
         if not isinstance(answer, dict):
             return events.clean(f"malformed answer: {body[:1000]!r}")
@@ -213,35 +235,6 @@ class Completion(Exchange):
         )
 
 
-def _prepare(request: Request, fields: dict[str, Any]) -> tuple[bytes, Meter]:
-    """The body to send on, which asks a stream for usage in every event; and the answer's meter."""
-    null_usage = not request.target.partition(b"?")[0].endswith(b"/chat/completions")
-    unchanged = request.body, Meter(strip=False, usage_only=True, null_usage=null_usage)
-    options = fields.get("stream_options")
-    if options is None:
-        options = {}
-    if not fields.get("stream") or not isinstance(options, dict):
-        return unchanged
-    # What the client sets itself wins.
-    wanted = {"include_usage": True, "continuous_usage_stats": True} | options
-    try:
-        body = _with_options(request.body, fields, wanted)
-    except RecursionError:  # nested too deeply for Python's own parser
-        return unchanged
-    return body, Meter(
-        strip=not options.keys() >= {"include_usage", "continuous_usage_stats"},
-        usage_only=bool(options.get("include_usage")),
-        null_usage=null_usage,
-    )
-
-
-def _with_options(body: bytes, fields: dict[str, Any], options: dict[str, Any]) -> bytes:
-    """The body with other ``stream_options``; numbers of the client's keep their digits."""
-    if "stream_options" in fields:
-        return json.dumps(json.loads(body) | {"stream_options": options}).encode()
-    return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"
-
-
 def _text(headers: Headers, name: bytes) -> str:
     return unquote((http1.value(headers, name) or b"").decode("ascii", "replace"))
 
@@ -274,8 +267,9 @@ def _allow_open_files() -> None:
 class Tap:
     """Stands before one endpoint. ``async with`` serves it; ``url`` is what clients are given.
 
-    ``endpoint`` is the server's base URL, ``/v1`` included. ``port`` is where the tap listens on
-    loopback; 0 takes a free one. ``stall_seconds`` is how long the server may send nothing.
+    ``endpoint`` is the server's base URL, ``/v1`` included. ``port`` is where the tap listens at
+    ``host``; 0 takes a free one. ``renames``: a server that refuses ``max_tokens`` gets it by its
+    new name. ``stall_seconds`` is how long the server may send nothing.
     ``on_record`` receives each line of the ledger. When the ledger cannot be written, for instance
     because the disk is full, the tap goes on serving and keeps the OSError in ``failure``.
     """
@@ -287,14 +281,19 @@ class Tap:
         run: str,
         variant: str,
         ledger: Journal,
+        host: str = LOOPBACK,
         port: int = 0,
+        renames: bool = False,
         stall_seconds: float = STALL_SECONDS,
         on_record: Callable[[Record], None] = lambda record: None,
     ) -> None:
         self._label = Label(run, variant, case="", round=0)
         self._ledger = ledger
         self._on_record = on_record
-        self._port = port
+        self._host, self._port = host, port
+        self.unrecorded = Counter[str]()
+        """Requests that passed and have no line in the ledger, by their path."""
+        self.server = Server(renames)
         self._proxy = Proxy(endpoint, stall_seconds, self._exchange)
         self.failure: OSError | None = None
         self._heard = 0.0
@@ -334,7 +333,7 @@ class Tap:
     async def __aenter__(self) -> Self:
         """Begins to serve. Raises OSError, for instance where the port is in use."""
         _allow_open_files()
-        await self._proxy.start(self._port)
+        await self._proxy.start(self._port, self._host)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -347,9 +346,13 @@ class Tap:
         request.headers = [*http1.without(request.headers, *names), *more]
         path = request.target.partition(b"?")[0]
         if request.method == b"POST" and path.endswith(_COMPLETION_PATHS):
-            completion = Completion(request, self._label, self._record)
+            completion = Completion(request, self._label, self.server, self._record)
             self._completions[completion.id] = completion
             return completion
+        if request.method == b"POST":
+            name = path.decode("latin-1")
+            known = name in self.unrecorded or len(self.unrecorded) < _PATHS
+            self.unrecorded[name if known else "other paths"] += 1
         return Exchange(request)
 
     def _record(self, record: Record) -> None:

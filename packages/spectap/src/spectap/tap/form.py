@@ -1,0 +1,87 @@
+"""The form of a request that its server takes: with what the tap asks for besides, if it may.
+
+Refusals seen: Mistral's 422 for an unknown field (openai/openai-agents-python#442), Azure's 400
+(openai/openai-python#1469), OpenAI's of ``max_tokens`` (mlcommons/modelbench#1190).
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from spectap.tap.token_meter import Meter
+
+_OPTIONS: Final = ("include_usage", "continuous_usage_stats")
+
+
+class Form(NamedTuple):
+    """What a request has besides what the client sent."""
+
+    options: tuple[str, ...] = _OPTIONS
+    """Of ``stream_options``, where the client did not set them."""
+    renamed: bool = False
+    """Whether ``max_tokens`` is sent as ``max_completion_tokens``."""
+
+
+_FULL: Final = Form()
+
+
+@dataclass
+class Server:
+    """What one server was seen to take."""
+
+    renames: bool
+    """Whether the client's ``max_tokens`` may be renamed."""
+    form: Form = _FULL
+    accepted: bool = False
+    """Whether it has answered a request of that form."""
+
+    @property
+    def lost(self) -> str:
+        """The option that it refuses, and what is not known then; "" if it takes all."""
+        if len(self.form.options) == len(_OPTIONS):
+            return ""
+        if self.form.options:
+            return "continuous_usage_stats: tokens are counted by the answer, and not by the event"
+        return "stream_options: tokens are counted only where it sends usage unasked"
+
+    def after(self, form: Form, refusal: bytes, fields: dict[str, Any]) -> Form | None:
+        """The form to try after a refusal; None where what the client sent is refused."""
+        if self.renames and "max_tokens" in fields and b"max_completion_tokens" in refusal:
+            return None if form.renamed else form._replace(renamed=True)
+        named = b"stream_options" in refusal or b"_usage" in refusal
+        if not form.options or (self.accepted and not named):
+            return None
+        return form._replace(options=form.options[:-1])
+
+
+def prepare(target: bytes, body: bytes, fields: dict[str, Any], form: Form) -> tuple[bytes, Meter]:
+    """The body to send on, and the answer's meter. ``fields`` are the body's."""
+    null_usage = not target.partition(b"?")[0].endswith(b"/chat/completions")
+    if form.renamed:
+        names = {"max_tokens": "max_completion_tokens"}
+        body = json.dumps({names.get(name, name): value for name, value in fields.items()}).encode()
+    unchanged = body, Meter(strip=False, usage_only=True, null_usage=null_usage)
+    options = fields.get("stream_options")
+    if options is None:
+        options = {}
+    if not fields.get("stream") or not isinstance(options, dict):
+        return unchanged
+    # What the client sets itself wins.
+    wanted = dict.fromkeys(form.options, True) | options
+    if wanted == options:
+        return unchanged
+    try:
+        body = _with_options(body, fields, wanted)
+    except RecursionError:  # nested too deeply for Python's own parser
+        return unchanged
+    usage_only = bool(options.get("include_usage"))
+    return body, Meter(strip=True, usage_only=usage_only, null_usage=null_usage)
+
+
+def _with_options(body: bytes, fields: dict[str, Any], options: dict[str, Any]) -> bytes:
+    """The body with other ``stream_options``; numbers of the client's keep their digits."""
+    if "stream_options" in fields:
+        return json.dumps(json.loads(body) | {"stream_options": options}).encode()
+    return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"
