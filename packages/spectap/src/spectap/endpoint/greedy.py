@@ -124,12 +124,11 @@ async def _ask(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
     """None where there is no answer, or none of the shape of OpenAI's.
 
     vLLM says an answer's tokens if it is asked for them (``return_token_ids``, vLLM 0.10.2 and
-    later). Servers that refuse the field are asked again without it, and OpenAI's reasoning models
-    for ``max_completion_tokens``.
+    later). Servers that refuse the field are asked again without it.
     """
-    renamed = {"max_completion_tokens" if k == "max_tokens" else k: v for k, v in body.items()}
     try:
-        for asked in ({**body, "return_token_ids": True}, body, renamed):
+        for more in ({"return_token_ids": True}, {}):
+            asked = {**body, **more}
             async with session.post(url, json=asked, allow_redirects=False) as response:
                 if response.status == 200:
                     choice = orjson.loads(await content(response))["choices"][0]
