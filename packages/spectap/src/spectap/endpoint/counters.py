@@ -26,11 +26,11 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from spectap import journal
-from spectap.endpoint.health import content, root
+from spectap.endpoint.health import content, open_session, root
 
 COUNTERS: Final = "counters.jsonl"
 
-_ONE_TRY: Final = aiohttp.ClientTimeout(total=10)
+_ONE_TRY_SECONDS: Final = 10
 
 POLL_SECONDS: Final = 0.1
 """Between two looks at the counters: a server may count a step just after it has sent it."""
@@ -203,13 +203,13 @@ async def scrape(endpoint: str, model: str = "") -> Page | None:
     shows aborted requests as running until it gets another (vllm-project/vllm issue 22545).
     ``endpoint`` is the base URL, ``/v1`` included.
     """
-    page: Page | None = None
+    url, page = f"{root(endpoint)}/metrics", None
     between: Obstacle | None = None
-    async with aiohttp.ClientSession(timeout=_ONE_TRY) as session:
+    async with open_session(_ONE_TRY_SECONDS) as session:
         for _ in range(_POLLS):
             before, page = page, None
             with contextlib.suppress(TimeoutError, aiohttp.ClientError, UnicodeDecodeError):
-                async with session.get(f"{root(endpoint)}/metrics") as response:
+                async with session.get(url, allow_redirects=False) as response:
                     if response.status == 200:
                         page = parse((await content(response)).decode(), model)
             if page is None:
