@@ -262,11 +262,11 @@ class Run:
                 return records, end - start
             if end >= deadline or any(r.status not in UNREADY for r in refusals.values()):
                 path = PATHS[self._config.load.endpoint_type]
-                urls = self._config.endpoints
                 raise RunError(
                     "\n".join(
-                        f"{name}: no request to {urls[name]}/{path} succeeded: {record.error}"
-                        for name, record in refusals.items()
+                        f"{name}: no request to {url}/{path} succeeded: {refusals[name].error}"
+                        for name, url in self._config.endpoints.items()
+                        if name in refusals
                     )
                 )
             before = failure
