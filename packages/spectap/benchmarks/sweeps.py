@@ -15,7 +15,7 @@ from typing import Any, Final
 from spectap.config import Config
 from spectap.golden.schedule import FREE, Cost, Decoding
 from spectap.names import CONTROL
-from spectap.record import Record
+from spectap.record import Record, Speculation
 from tests import samples
 
 BASELINE: Final = "Base"
@@ -194,6 +194,10 @@ class Sweep:
                         load=f"concurrency-{load}",
                         prompt=prompt,
                         prompt_class=prompt_class if prompt else "",
+                        speculation=Speculation(
+                            decoding.drafts * (len(steps) - 1),
+                            sum(step.tokens - 1 for step in steps[1:]),
+                        ),
                     )
 
     def _population(self, prompt_class: str, draft: int) -> list[float]:

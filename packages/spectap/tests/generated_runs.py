@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from spectap.record import Record
+from spectap.record import Record, Speculation
 from tests import samples
 
 Line = dict[str, Any]
@@ -123,6 +123,7 @@ def ledger(
                             "per_chunk": True,
                             "chunks": chunks,
                             "end": end,
+                            "speculation": _speculation(chunks, window),
                         }
                     )
                     free[slot] += end + 0.05
@@ -162,7 +163,8 @@ def write_llmperf(folder: Path, lines: Iterable[Line]) -> None:
 
 def record(line: Line) -> Record:
     """A line of a generated ledger."""
-    return Record(**{**line, "chunks": tuple(map(tuple, line["chunks"]))})
+    told = line["speculation"] and Speculation(**line["speculation"])
+    return Record(**{**line, "chunks": tuple(map(tuple, line["chunks"])), "speculation": told})
 
 
 def fail(line: Line, error: str = "the server reset the connection") -> Line:
@@ -179,6 +181,13 @@ def slowed(line: Line, factor: float) -> Line:
 def uncounted(line: Line) -> Line:
     """The same request from a server that counts tokens per request only."""
     return {**line, "per_chunk": False, "chunks": [[offset, 0] for offset, _ in line["chunks"]]}
+
+
+def _speculation(chunks: list[list[float]], window: int | None) -> Line | None:
+    """What vLLM tells of a request, where it is asked to."""
+    steps = len(chunks) - 1
+    accepted = sum(int(tokens) - 1 for _, tokens in chunks[1:])
+    return window and {"drafts": window * steps, "accepted": accepted, "steps": steps}
 
 
 def _chunks(

@@ -4,7 +4,7 @@ Each limit is far above what a language model's server sends. What a limit count
 is passed, so up to one read (256 KiB) more may be held.
 """
 
-from typing import Final
+from typing import Any, Final
 
 KIB: Final = 2**10
 MIB: Final = 2**20
@@ -39,6 +39,11 @@ class LimitError(Exception):
         if not unit:
             limit, unit = (limit // MIB, "MiB") if limit >= MIB else (limit // KIB, "KiB")
         super().__init__(f"too long: {subject} has more than {limit:,} {unit}")
+
+
+def whole(count: Any) -> int | None:
+    """A number of tokens that a server sent; None where it cannot be one."""
+    return count if type(count) is int and 0 <= count <= TOKENS else None
 
 
 def check(subject: str, size: int, limit: int, unit: str = "") -> None:

@@ -13,6 +13,20 @@ STALLED: Final = "stalled"
 
 
 @dataclass(frozen=True)
+class Speculation:
+    """The speculation behind one answer, by the server's own count."""
+
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+
+    drafts: int
+    """Draft tokens that were verified."""
+    accepted: int
+    """Those that the target agreed with, before the answer was cut at its end."""
+    steps: int | None = None
+    """Steps that had drafts to verify; null where the server does not count them."""
+
+
+@dataclass(frozen=True)
 class Record:
     """One request, as the tap saw it: a line of ledger.jsonl."""
 
@@ -81,6 +95,8 @@ class Record:
     cached_tokens: int | None = None
     """Tokens of the prompt that the server had in its cache, by its usage; null where it does not
     say."""
+    speculation: Speculation | None = None
+    """The drafts of the answer; null where the server does not tell."""
     version: Literal[1] = 1
     """The version of this format."""
 

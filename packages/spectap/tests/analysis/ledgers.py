@@ -8,7 +8,7 @@ from benchmarks.simulation import World
 from benchmarks.wandering import Apart
 from spectap.config import Config
 from spectap.names import CONTROL
-from spectap.record import CANCELLED, Record
+from spectap.record import CANCELLED, Record, Speculation
 from tests import generated_runs as generated
 from tests import samples
 from tests.generated_runs import ARTICLE, CASES, Line, record
@@ -83,6 +83,7 @@ def at_loads(late: float = 0.0, case: str = "counting") -> Iterator[Record]:
                         sent=due + late if due else clock + wave * (took + 0.1),
                         due=due,
                         chunks=((0.1 / speed, 1), (0.1 / speed + took, 7)),
+                        speculation=Speculation(drafts=7, accepted=6),
                         end=0.1 / speed + took,
                     )
 
@@ -175,7 +176,11 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
     ),
     "tools": lambda: ledger(change=of_sd(lambda r: dataclasses.replace(r, tools=True))),
     "speculation is off": lambda: ledger(
-        change=of_sd(lambda r: dataclasses.replace(r, chunks=tuple((t, 1) for t, _ in r.chunks)))
+        change=of_sd(
+            lambda r: dataclasses.replace(
+                r, chunks=tuple((t, 1) for t, _ in r.chunks), speculation=None
+            )
+        )
     ),
     "not streamed": lambda: ledger(
         change=lambda r: dataclasses.replace(r, stream=False, per_chunk=False, chunks=())

@@ -7,7 +7,7 @@ import pytest
 
 from spectap.analysis.crosscheck import check
 from spectap.endpoint.counters import Count, Counters, Obstacle
-from spectap.record import Record
+from spectap.record import Record, Speculation
 from tests import samples
 
 
@@ -43,6 +43,7 @@ def test_a_count_that_agrees() -> None:
         ("accepted drafts", 17, 20, 4),
     ]
     assert cell_check.failures == ()
+    assert cell_check.confirms
     # A count that one of two loads lacks is not held against both.
     second = dataclasses.replace(count(), requests=("b",))
     (cell_check,) = check([record(), record(request="b")], [count(gaps=None), second])
@@ -131,3 +132,45 @@ def test_loads_that_cannot_be_compared_say_why_and_the_others_still_are() -> Non
 def test_what_cannot_be_compared_is_not(records: list[Record]) -> None:
     """The ledger lost it, the server may have counted what never came, or nobody counted."""
     assert check(records, [count()]) == ()
+
+
+def told(drafts: int = 21, accepted: int = 20, steps: int | None = 3, **changes: Any) -> Record:
+    return record(speculation=Speculation(drafts, accepted, steps), **changes)
+
+
+def test_what_each_answer_tells_agrees_with_its_events_and_with_all() -> None:
+    (cell_check,) = check([told()], [count()])
+    assert [(f.name, f.ledger, f.server) for f in cell_check.figures[3:]] == [
+        ("accepted drafts, by answers", 17, 20),
+        ("all accepted drafts", 20, 20),
+        ("all drafts", 21, 21),
+        ("all steps with drafts", 3, 3),
+    ]
+    assert cell_check.confirms
+    (other,) = check([told(drafts=14)], [count()])
+    assert [line.split(": ")[1] for line in other.failures] == ["all drafts"]
+
+
+@pytest.mark.parametrize(
+    ("records", "confirms"),
+    [
+        ([told()], True),
+        ([told(steps=None)], True),
+        ([told(accepted=0)], False),  # each event is eight steps of a server that buffers
+        # Of two steps each, one event; and of each step, several events.
+        ([told(accepted=12, chunks=((0.2, 1), (0.4, 16), (0.5, 4)))], False),
+        ([told(chunks=tuple((0.1 * n, 1) for n in range(1, 22)))], False),
+        ([told(per_chunk=False)], None),
+        ([told(), record(request="b")], True),
+    ],
+)
+def test_answers_tell_without_counters(records: list[Record], confirms: bool | None) -> None:
+    checks = check(records, [])
+    assert [each.confirms for each in checks] == [confirms]
+
+
+def test_tokens_alone_confirm_no_step() -> None:
+    (cell_check,) = check([record()], [count(gaps=None, drafts=0)])
+    assert cell_check.confirms is None
+    (buffered,) = check([record()], [count(gaps=20, drafts=0)])
+    assert buffered.confirms is False

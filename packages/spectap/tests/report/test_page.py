@@ -174,7 +174,7 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
     view = run_view.of_run(run)
     assert any("own count, 50.0% apart" in note for note in view.notes)
     sentences = " ".join(view.remarks)
-    assert "own counters: 2 of 3 figures agree within 1 %." in sentences
+    assert "own counters: 8 of 9 figures agree within 1 %." in sentences
     greedily = "Greedy answers differ in 1 of 1 comparison (counting, SD: at token 17)."
     assert greedily in sentences
     assert greedily in section(text, "greedy")

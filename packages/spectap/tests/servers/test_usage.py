@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from spectap.metrics import INPUT_TOKENS, TIME_PER_OUTPUT_TOKEN
+from spectap.analysis.summary import Doubt
+from spectap.metrics import INPUT_TOKENS, TIME_PER_OUTPUT_TOKEN, TOKENS_PER_STEP
 from tests.servers.conftest import Measure, Measured
 from tests.servers.scripted import STEP, TOKENS, Exchange, Servers, chunk, serving, steps, usage
 
@@ -112,3 +113,30 @@ def test_prompts_of_different_lengths_are_said(measure: Measure) -> None:
         measured = measure(servers)
     assert [measured.p50(side, INPUT_TOKENS) for side in ("base", "sd")] == [16, 64]
     assert "sd: prompts have 64 tokens and base's 16" in measured.text
+
+
+def test_an_event_that_holds_tokens_back_is_no_step(measure: Measure) -> None:
+    """``--stream-interval`` of vLLM and SGLang; vllm-project/vllm#42661. Nobody speculates."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.head()
+        await exchange.events(chunk(ROLE, usage=usage(0)))
+        held = 0
+        for total in range(1, TOKENS + 1):
+            held += 1
+            if exchange.side == "base" or total % 8 == 1 or total == TOKENS:
+                await exchange.step(held, usage=usage(total))
+                held = 0
+            else:
+                await exchange.think(0)
+        await exchange.end(chunk({}, "length", usage=usage(TOKENS)), last(TOKENS))
+
+    with serving(answer) as servers:
+        measured = measure(servers)
+    cell = measured.cell("sd")
+    assert cell.steps
+    assert cell.steps.doubt is Doubt.UNCONFIRMED
+    assert cell.measure(TOKENS_PER_STEP) is None
+    assert measured.cell("base").measure(TOKENS_PER_STEP) is not None
+    assert "a step" not in measured.ended.out.replace("is a step", "")
+    assert "sd: nothing confirms that an event of the stream is a step" in measured.text

@@ -16,7 +16,7 @@ from spectap.analysis.estimates.estimate import Estimate
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import clopper_pearson
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Cell, Goodput, Percentiles, Schedule, Steps
+from spectap.analysis.summary import Cell, Doubt, Goodput, Percentiles, Schedule, Steps
 from spectap.config import Cost, Objectives
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.metrics import Metric
@@ -48,11 +48,13 @@ def cell(
     cost: Cost | None = None,
     rounds: int = 0,
     repeated_errors: int = 0,
+    confirmed: bool | None = None,
 ) -> Cell:
     """The cell of these records. ``rounds`` is how many a complete one has, 0 if nobody knows.
 
     ``batch`` is how many sequences the variant decodes together. ``billed`` are the records with
     those of attempts that failed and were measured again: of them is what is said of all together.
+    ``confirmed``: whether an event is a step by the server's own counts, None where it has none.
     """
     billed = billed or records
     good = [record for record in records if record.succeeded]
@@ -67,7 +69,10 @@ def cell(
     steps = None
     if sizes := Counter(size for record in good for size in _step_sizes(record)):
         mean = sum(size * count for size, count in sizes.items()) / sizes.total()
-        steps = Steps(mean, _interval(tokens_per_step(parts), alpha), tuple(sorted(sizes.items())))
+        interval, histogram = _interval(tokens_per_step(parts), alpha), tuple(sorted(sizes.items()))
+        steps = Steps(mean, interval, histogram, _doubt(confirmed, sizes))
+        if steps.doubt:
+            measures.pop(metrics.TOKENS_PER_STEP.name, None)
     speed, speeds = _speed(billed, point), _interval(tokens_per_second(billed, point), alpha)
     requests = point.requests if point else 0
     missing = stopping.missing(records, requests, rounds)
@@ -137,6 +142,13 @@ def _sums(records: Sequence[Record], point: LoadPoint | None) -> list[tuple[int,
 
     by_unit = [of_unit for (of_unit,) in grouping.rounds(records).values()]
     return [(metrics.served_tokens(of_unit), seconds(of_unit)) for of_unit in by_unit]
+
+
+def _doubt(confirmed: bool | None, sizes: Iterable[int]) -> Doubt | None:
+    if confirmed is not None:
+        return None if confirmed else Doubt.CONTRADICTED
+    # An event of one token is not several steps.
+    return None if set(sizes) == {1} else Doubt.UNCONFIRMED
 
 
 def _characters_per_token(records: Sequence[Record]) -> float | None:

@@ -275,6 +275,7 @@ def _estimates(run: Evidence) -> _Estimates:
         parts = [of_unit for (of_unit,) in grouping.units(good, planned=True)]
         # A baseline yields one token a step, whatever happens.
         compared = run.plan.baselines[key.variant] is not None
+        compared = compared and not (cell.steps and cell.steps.doubt)
         tpot, ttft = metrics.TIME_PER_OUTPUT_TOKEN.values, metrics.TTFT.values
         figures = {
             Figure.TOKENS_PER_STEP: cells.tokens_per_step(parts) if compared else None,

@@ -1,10 +1,12 @@
-"""Checks the ledger against the server's own counters: two counts of the same tokens.
+"""Checks the ledger against the server's own counts: of each load, and of each answer.
 
 - *Tokens* are those of the answers that ended.
 - *Steps* are passes of the target after the prefill. A server may count them as times between two
   outputs, as verified drafts, and as V0's generation tokens: each has to agree. Of verified drafts,
   steps may be missing that had none (n-gram finds none for some): each yields one token.
 - *Accepted drafts* are the tokens that a step yields beyond its first.
+- *By answers*: a server may tell drafts and steps of each answer, too (``Record.speculation``).
+  Accepted drafts are those of the events; all of them add up to what the server counts of a load.
 """
 
 from collections import defaultdict
@@ -13,8 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from spectap.endpoint.counters import Count, Counters, Obstacle
+from spectap.names import WARM_UP
 from spectap.record import Record
 
+_TOKENS: Final = "tokens"
 TOLERANCE: Final = 0.01  # how far the two may differ, as a part of the server's
 
 
@@ -54,6 +58,12 @@ class Check:
     """Why loads that are left out cannot be compared, one for each."""
 
     @property
+    def confirms(self) -> bool | None:
+        """Whether an event is a step; None where nothing tells."""
+        others = [figure.agrees for figure in self.figures if figure.name != _TOKENS]
+        return all(others) if others else None
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """A line for each figure that does not agree."""
         subject = ", ".join(filter(None, (self.case, self.load, self.variant)))
@@ -66,8 +76,9 @@ class Check:
 
 
 def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ...]:
-    """A check for each cell that the server has counters for. Where a request of a load failed, the
-    load is left out: the server may have counted tokens that never arrived."""
+    """A check for each cell that the server counts. Where a request of a load failed, the load is
+    left out: the server may have counted tokens that never arrived."""
+    records = [record for record in records if record.round > WARM_UP]
     by_id = {record.request: record for record in records}
     pairs: dict[tuple[str, str, str], tuple[list[Record], list[Counters]]] = {}
     obstacles = defaultdict[tuple[str, str, str], list[Obstacle]](list)
@@ -84,25 +95,53 @@ def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ..
             continue
         sides[0].extend(answered)
         sides[1].append(count.counters)
+    for record in records:
+        key = record.case, record.load, record.variant
+        if record.speculation and record.succeeded and not pairs.get(key, ([], []))[1]:
+            pairs.setdefault(key, ([], []))[0].append(record)
     return tuple(
-        Check(*key, tuple(_figures(*pair)) if pair[1] else (), tuple(obstacles[key]))
-        for key, pair in pairs.items()
+        Check(*key, tuple(_figures(*pair)), tuple(obstacles[key])) for key, pair in pairs.items()
     )
 
 
 def _figures(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
-    tokens = sum(r.output_tokens or 0 for r in records)
-    yield Figure("tokens", tokens, sum(c.tokens for c in counted))
-    yield from _steps(records, counted)
+    if counted:
+        tokens = sum(r.output_tokens or 0 for r in records)
+        yield Figure(_TOKENS, tokens, sum(c.tokens for c in counted))
+        yield from _steps(records, counted)
     # Without drafts there is nothing to compare. Some images do not count drafts at all.
     if any(c.drafts for c in counted) and all(record.shows_steps for record in records):
         # Not the mean of what was drafted: n-gram drafts as many tokens as it finds.
         widest = max(len(c.per_position) for c in counted)
-        # A step yields one token more than it accepts drafts.
-        cut = sum(max(0, widest + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
-        arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
         accepted = sum(c.accepted for c in counted)
-        yield Figure("accepted drafts", arrived, accepted, cut)
+        yield _accepted("accepted drafts", records, accepted, widest)
+    yield from _by_answers(records, counted)
+
+
+def _accepted(name: str, records: Sequence[Record], accepted: int, widest: int) -> Figure:
+    # A step yields one token more than it accepts drafts.
+    cut = sum(max(0, widest + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
+    arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
+    return Figure(name, arrived, accepted, cut)
+
+
+def _by_answers(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
+    told = [record.speculation for record in records if record.speculation]
+    if not told or len(told) < len(records):
+        return
+    accepted = sum(each.accepted for each in told)
+    if all(record.shows_steps for record in records):
+        widest = max((n for record in records for _, n in record.chunks[1:]), default=1) - 1
+        yield _accepted("accepted drafts, by answers", records, accepted, widest)
+    # What an answer has of each, and all of them together.
+    if any(c.drafts for c in counted):
+        yield Figure("all accepted drafts", accepted, sum(c.accepted for c in counted))
+        yield Figure(
+            "all drafts", sum(e.drafts for e in told), sum(c.draft_tokens for c in counted)
+        )
+        if all(each.steps is not None for each in told):
+            steps = sum(each.steps or 0 for each in told)
+            yield Figure("all steps with drafts", steps, sum(c.drafts for c in counted))
 
 
 def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:

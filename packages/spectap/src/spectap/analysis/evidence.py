@@ -9,9 +9,10 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Final
 
-from spectap.analysis import claims, grouping, stopping
+from spectap.analysis import claims, crosscheck, grouping, stopping
 from spectap.analysis.cells import cell
 from spectap.analysis.contrasts import Contrast, contrast
+from spectap.analysis.crosscheck import Check
 from spectap.analysis.estimates.estimate import Component, Estimate
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
 from spectap.analysis.summary import Cell, Finding, Verdict
@@ -140,9 +141,12 @@ class Evidence:
         return ratio.widened(Component(error, self.unsteadiness.variants))
 
 
-def of_run(config: Config, records: Iterable[Record]) -> Evidence:
+def of_run(
+    config: Config, records: Iterable[Record], checks: Iterable[Check] | None = None
+) -> Evidence:
     """The evidence of a run: without its warm-up, turns that were measured again, and requests of
-    cases and load points that the configuration does not name."""
+    cases and load points that the configuration does not name. ``checks`` are None where servers
+    have no counters: answers may tell of their own drafts."""
     every = grouping.at_load_points(config.load, records)
     counted, repeated = _counted(every, isolated=config.isolated)
     needed = stopping.measured_rounds(config, counted)
@@ -174,7 +178,8 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
         repeated=repeated,
         launches=config.load.launches,
     )
-    return _evidence(plan, measured, unsteadiness_of(every) if config.isolated else None)
+    unsteadiness = unsteadiness_of(every) if config.isolated else None
+    return _evidence(plan, measured, unsteadiness, checks)
 
 
 def of_ledgers(records: Iterable[Record]) -> Evidence:
@@ -204,7 +209,14 @@ def _counted(records: Iterable[Record], *, isolated: bool) -> tuple[list[Record]
     return counted, [record for record in measured if id(record) not in last]
 
 
-def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness | None) -> Evidence:
+def _evidence(
+    plan: Plan,
+    records: Sequence[Record],
+    unsteadiness: Unsteadiness | None,
+    checks: Iterable[Check] | None = None,
+) -> Evidence:
+    checks = crosscheck.check(records, ()) if checks is None else checks
+    confirmed = {CellKey(check.case, check.load, check.variant): check.confirms for check in checks}
     by_cell = grouping.by_cell(records)
     repeated = grouping.by_cell(record for record in plan.repeated if record.failed)
     failed = {_attempt(record, plan) for record in plan.repeated if record.failed}
@@ -227,6 +239,7 @@ def _evidence(plan: Plan, records: Sequence[Record], unsteadiness: Unsteadiness 
             cost=plan.cost,
             rounds=plan.rounds[key.point],
             repeated_errors=len(repeated.get(key, ())),
+            confirmed=confirmed.get(key),
         )
         for key in plan.keys
     }

@@ -23,7 +23,7 @@ def reproductions(
         measured: list[Interval | None] = []
         for each in publication.figures:
             key = CellKey(publication.test_case, publication.name, each.variant)
-            if each.position:
+            if each.position and key in by_key and _sure(by_key[key]):
                 records = evidence.by_cell.get(key, ())
                 measured.append(_acceptance(records, each.position, evidence.plan.alpha))
             else:
@@ -32,7 +32,7 @@ def reproductions(
 
 
 def _measured(figure: Figure, cell: Cell) -> Interval | None:
-    comparison, steps = cell.comparison, cell.steps
+    comparison, steps = cell.comparison, cell.steps if _sure(cell) else None
     match figure:
         case Figure.TOKENS_PER_SECOND:
             return cell.tokens_per_second_interval or _exact(cell.tokens_per_second)
@@ -49,6 +49,10 @@ def _measured(figure: Figure, cell: Cell) -> Interval | None:
         case Figure.THROUGHPUT_SPEEDUP if comparison and comparison.cost:
             return comparison.by_tokens or comparison.cost.interval
     return None
+
+
+def _sure(cell: Cell) -> bool:
+    return cell.steps is not None and not cell.steps.doubt
 
 
 def _median(cell: Cell, metric: Metric) -> Interval | None:

@@ -12,6 +12,7 @@ from spectap.analysis.classes import of_classes, overall
 from spectap.analysis.comparison import comparison
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.correctness import correctness
+from spectap.analysis.crosscheck import Check
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey
@@ -32,20 +33,21 @@ def summarise(
     sets: Sequence[UsedSet] = (),
     answers: Sequence[CheckedAnswer] = (),
     scores: Sequence[Score] = (),
+    checks: Sequence[Check] | None = None,
 ) -> Summary:
     """Everything the table, the figures and the report say, from the ledger alone.
 
     ``sets`` are the prompts that were sent, ``answers`` what came back to them, ``scores`` those of
-    an evaluation.
+    an evaluation. ``checks`` are by the servers' counters.
     """
-    evidence = of_run(config, records)
-    checks = correctness(config, answers, scores)
-    summary = _summary(evidence, [check for check in checks if check.worse])
+    evidence = of_run(config, records, checks)
+    correct = correctness(config, answers, scores)
+    summary = _summary(evidence, [check for check in correct if check.worse])
     return replace(
         summary,
         experiment=config.experiment,
         model=config.model,
-        correctness=checks,
+        correctness=correct,
         sets=tuple(sets),
         published=tuple(reproductions(config.published, summary, evidence)),
         windows=tuple(windows(config, evidence)),

@@ -31,15 +31,23 @@ class Percentiles:
     """The median of a typical round; None where there are too few, and for chunks."""
 
 
+class Doubt(Enum):
+    """Why the events of a stream may be no steps: a server may hold tokens back."""
+
+    UNCONFIRMED = "nothing confirms it"
+    CONTRADICTED = "the server counts other steps"
+
+
 @dataclass(frozen=True)
 class Steps:
-    """Tokens in each decoding step after the first chunk."""
+    """Tokens in each decoding step after the first chunk; in each event, where there is a doubt."""
 
     mean: float
     """The mean over all requests: tokens after first chunks by chunks after the first."""
     interval: Interval | None
     histogram: tuple[tuple[int, int], ...]
     """Pairs of (tokens, number of steps)."""
+    doubt: Doubt | None = None
 
 
 class Answer(Enum):

@@ -100,9 +100,9 @@ def _speed(
 def _tokens_per_step(
     evidence: Evidence, variant: str, cases: Sequence[str], point: LoadPoint
 ) -> float | None:
-    """The mean over all steps of the test cases; None where one of them shows none."""
+    """The mean over all steps of the test cases; None where one of them surely shows none."""
     steps = [evidence.cells[CellKey(case, point.name, variant)].steps for case in cases]
     sizes = [size for of_case in steps if of_case for size in of_case.histogram]
-    if not sizes or not all(steps):
+    if not sizes or any(of_case is None or of_case.doubt for of_case in steps):
         return None
     return sum(tokens * count for tokens, count in sizes) / sum(count for _, count in sizes)

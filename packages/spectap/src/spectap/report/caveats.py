@@ -6,7 +6,7 @@ from typing import Final
 
 from spectap import load_points, metrics, wording
 from spectap.analysis.estimates.estimate import MARGIN
-from spectap.analysis.summary import Case, Cell, Matched, Summary
+from spectap.analysis.summary import Case, Cell, Doubt, Matched, Summary
 from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.report import phrases
@@ -63,6 +63,13 @@ def _on_cell(cell: Cell, baseline: Cell | None, *, configured: bool) -> Iterator
         )
     elif cell.measure(metrics.INTER_CHUNK_LATENCY) is not None and cell.steps is None:
         yield "the server gave no token count per chunk, so the first chunk counts as one token."
+    elif cell.steps and (doubt := cell.steps.doubt):
+        known = (
+            "the server's own counts say that an event of its stream is no step"
+            if doubt is Doubt.CONTRADICTED
+            else "nothing confirms that an event of the stream is a step"
+        )
+        yield f"{known}: it may hold tokens back. Tokens an event are no measure of speculation."
     speed_alone = comparison and comparison.speed and not comparison.cost
     if speed_alone and cell.tokens_per_second and not (load and load.open):
         yield (

@@ -29,7 +29,7 @@ def tables(summary: Summary) -> Iterator[Table]:
     groups: list[tuple[str, list[Measure], list[Cell]]] = [
         ("Latency", [*map(_distribution, latencies)], every),
         ("Throughput and tokens of a request", [*map(_distribution, rates_and_counts)], every),
-        ("All requests together", [_together(summary), *_promised(every)], every),
+        ("All requests together", [_together(summary, every), *_promised(every)], every),
         ("Speed-ups, 95 % intervals", [_SPEEDUPS], [cell for cell in every if cell.comparison]),
     ]
     for title, measures, cells in groups:
@@ -111,7 +111,7 @@ def _measured(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
             title = f"{metric.short} {metric.printed}".strip()
             yield _percentiles(metric, metric.percentiles, title)
     yield _column("tokens/s", "together", lambda cell: wording.significant(cell.tokens_per_second))
-    yield _column("tokens", "a step", _steps)
+    yield _column("tokens", _share(cells), _steps)
     if phrases.priced(summary) and len(summary.loads) == 1:
         yield _column(
             "USD per", "M tokens", lambda cell: wording.dollars(cell.usd_per_million_output_tokens)
@@ -126,6 +126,11 @@ def _measured(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
 
 def _column(title: str, name: str, text: Callable[[Cell], str]) -> Measure:
     return Measure(title, (name,), lambda cell: [text(cell)])
+
+
+def _share(cells: Iterable[Cell]) -> str:
+    """The name of a count of tokens: an event that is a step is one, too."""
+    return "an event" if any(c.steps and c.steps.doubt for c in cells) else "a step"
 
 
 def _steps(cell: Cell) -> str:
@@ -193,7 +198,7 @@ def _value(metric: Metric, value: float) -> str:
     return wording.significant(value * metric.scale)
 
 
-def _together(summary: Summary) -> Measure:
+def _together(summary: Summary, cells: Sequence[Cell]) -> Measure:
     priced = phrases.priced(summary)
 
     def texts(cell: Cell) -> Iterator[str]:
@@ -214,7 +219,8 @@ def _together(summary: Summary) -> Measure:
         yield intervals.estimate(steps.mean if steps else None, interval, wording.significant)
 
     usd = ("USD per M tokens",) if priced else ()
-    return Measure("Together, 95 % interval", ("errors", "tokens/s", *usd, "tokens a step"), texts)
+    names = ("errors", "tokens/s", *usd, f"tokens {_share(cells)}")
+    return Measure("Together, 95 % interval", names, texts)
 
 
 def _ratios(cell: Cell) -> Iterator[str]:

@@ -101,21 +101,24 @@ def read(folder: Path) -> Results:
         sets = _SETS.validate_json(prompts.read_bytes()) if prompts.exists() else ()
     except ValidationError as error:
         raise JournalError(f"{prompts}: {next(problems(error))}") from None
-    summary = summarise(
-        config,
-        ledger,
-        sets=sets,
-        answers=read_checked(folder / ANSWERS),
-        scores=read_scores(folder),
-    )
-    cells = {(cell.test_case, cell.variant) for case in summary.cases for cell in case.cells}
+    cells = {(case.name, name) for case in config.test_cases for name in config.names}
     first = config.load.points[0].name
     counts = [
         replace(count, load=count.load or first)
         for count in counters.read(folder / COUNTERS)
         if (count.case, count.variant) in cells
     ]
-    checks = crosscheck.check(records, counts)
+    checks = crosscheck.check(
+        [record for record in records if (record.case, record.variant) in cells], counts
+    )
+    summary = summarise(
+        config,
+        ledger,
+        sets=sets,
+        answers=read_checked(folder / ANSWERS),
+        scores=read_scores(folder),
+        checks=checks,
+    )
     disagreements = (failure for check in checks for failure in check.failures)
     cached = caveats.of_caches(caching.shares(records, counts), config.names)
     notes = (*_missing(folder, config), *caveats.of_run(config, summary), *cached, *disagreements)

@@ -29,7 +29,7 @@ from spectap import access, events, limits
 from spectap.journal import Journal
 from spectap.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
 from spectap.record import Record
-from spectap.tap import http1
+from spectap.tap import http1, speculation
 from spectap.tap.form import Server, prepare
 from spectap.tap.http1 import Headers, Request
 from spectap.tap.proxy import LOOPBACK, Exchange, Proxy
@@ -178,7 +178,7 @@ class Completion(Exchange):
         if not isinstance(answer, dict):
             return events.clean(f"malformed answer: {body[:1000]!r}")
         choices, usage = events.choices_of(answer), answer.get("usage")
-        ending = self._meter.ending
+        self._meter.last, ending = answer, self._meter.ending
         ending.done = True
         ending.note(answer, choices)
         self._meter.model = answer.get("model")
@@ -231,6 +231,7 @@ class Completion(Exchange):
                 choices=self._choices,
                 model=events.clean(str(meter.model)) if self._answered_by_another else "",
                 cached_tokens=meter.cached_tokens,
+                speculation=speculation.read(meter.last, meter.before_last),
             )
         )
 

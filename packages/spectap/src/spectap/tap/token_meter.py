@@ -8,6 +8,7 @@ import orjson
 
 from spectap import limits
 from spectap.events import DONE, Ending, Events, choices_of, has_content, message_of, read, text_of
+from spectap.limits import whole
 
 _USAGE: Final = b'"usage":'
 _ENVELOPE: Final = frozenset(
@@ -38,6 +39,9 @@ class Meter:
         """Characters of the answer's text, thoughts and calls of tools not included."""
         self.thinks = False
         """Whether the first event with content has a thought."""
+        self.last: Any = None
+        """The body of the last event, which is that of the usage, or of the reason of the end."""
+        self.before_last: Any = None
         self._strip = strip
         self._usage_only = usage_only
         self._null_usage = null_usage
@@ -83,7 +87,7 @@ class Meter:
         """Tokens of thoughts that no event brought, by the last usage."""
         details = self._usage.get("completion_tokens_details")
         fields = details if isinstance(details, dict) else self._usage
-        reasoning = _whole(fields.get("reasoning_tokens")) or 0
+        reasoning = whole(fields.get("reasoning_tokens")) or 0
         if not reasoning or self.thinks:
             return 0
         return reasoning if len(self.chunks) <= (self.output_tokens or 0) - reasoning else 0
@@ -133,6 +137,7 @@ class Meter:
         choices, usage = choices_of(body), body.get("usage")
         self.ending.note(body, choices)
         self.model = self.model or body.get("model")
+        self.before_last, self.last = self.last, body
         self.count(usage if isinstance(usage, dict) else None, choices, at)
         if not self._strip or not isinstance(usage, dict):
             return event
@@ -158,8 +163,8 @@ class Meter:
         """Counts an event with its ``choices``, or the usage of a whole answer, without any."""
         total = None
         if usage is not None:
-            total, prompt = _whole(usage.get("completion_tokens")), usage.get("prompt_tokens")
-            self._usage, self.prompt_tokens = usage, _whole(prompt) or self.prompt_tokens
+            total, prompt = whole(usage.get("completion_tokens")), usage.get("prompt_tokens")
+            self._usage, self.prompt_tokens = usage, whole(prompt) or self.prompt_tokens
         if not choices:
             self._stated = self._stated if usage is None else (total, len(self.chunks))
             return
@@ -206,8 +211,3 @@ def without_usage(event: bytes, null: bool) -> bytes:
     if null:
         return event[: start + len(_USAGE)] + b"null" + event[end:]
     return event[:start].rstrip().removesuffix(b",") + event[end:]
-
-
-def _whole(count: Any) -> int | None:
-    """A number of tokens; None where it is none."""
-    return count if type(count) is int and 0 <= count <= limits.TOKENS else None

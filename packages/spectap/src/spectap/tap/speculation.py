@@ -1,0 +1,61 @@
+"""Fields by which a server tells of a single answer's drafts: an engine is one entry.
+
+A server sends them where it is told to: vLLM from 0.29 on by ``--per-request-spec-decode-metrics``,
+TensorRT-LLM by ``per_request_spec_decode_stats``, SGLang where a request has ``return_meta_info``.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from spectap import limits
+from spectap.record import Speculation
+
+
+class Engine(NamedTuple):
+    """The path to an engine's fields in an event or an answer, and their names."""
+
+    path: tuple[str | int, ...]
+    drafts: str
+    accepted: str
+    steps: str = ""
+    """Empty where it does not count them."""
+
+
+ENGINES: Final = {
+    # docs/features/speculative_decoding/acceptance_metrics.md, in the chunk of the usage
+    "vLLM": Engine(
+        ("metrics", "speculative_decoding"),
+        *("num_draft_tokens", "num_accepted_draft_tokens", "num_spec_steps"),
+    ),
+    # with the reason of the end, as AIPerf's docs/reference/spec-decode-acceptance.md has it
+    "TensorRT-LLM": Engine(
+        ("choices", 0, "speculative_decoding"),
+        *("total_draft_tokens", "total_accepted_draft_tokens", "num_spec_steps"),
+    ),
+    # 0.5.15; counts no bonus token
+    "SGLang": Engine(
+        ("choices", 0, "meta_info"),
+        *("spec_num_proposed_drafts", "spec_num_correct_drafts", "spec_verify_ct"),
+    ),
+    # tools/server, where anything was drafted
+    "llama.cpp": Engine(("timings",), "draft_n", "draft_n_accepted"),
+}
+
+
+def read(*bodies: Any) -> Speculation | None:
+    """The counts in the first of these bodies that has believable ones."""
+    for body in bodies:
+        for engine in ENGINES.values():
+            fields = _at(body, engine.path)
+            drafts, accepted = (limits.whole(_at(fields, (n,))) for n in engine[1:3])
+            if drafts is not None and accepted is not None and accepted <= drafts:
+                return Speculation(drafts, accepted, limits.whole(_at(fields, (engine.steps,))))
+    return None
+
+
+def _at(body: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        kind = list if isinstance(key, int) else dict
+        if not isinstance(body, kind) or (kind is list and not body):
+            return None
+        body = body[0] if isinstance(body, list) else body.get(key)
+    return body
