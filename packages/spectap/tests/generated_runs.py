@@ -187,7 +187,7 @@ def _speculation(chunks: list[list[float]], window: int | None) -> Line | None:
     """What vLLM tells of a request, where it is asked to."""
     steps = len(chunks) - 1
     accepted = sum(int(tokens) - 1 for _, tokens in chunks[1:])
-    return window and {"drafts": window * steps, "accepted": accepted, "steps": steps}
+    return {"drafts": window * steps, "accepted": accepted, "steps": steps} if window else None
 
 
 def _chunks(
