@@ -80,7 +80,7 @@ class Meter:
     def cached_tokens(self) -> int | None:
         """Tokens of the prompt that the server had in its cache, by the last usage."""
         details = self._usage.get("prompt_tokens_details")
-        return _whole(details.get("cached_tokens")) if isinstance(details, dict) else None
+        return whole(details.get("cached_tokens")) if isinstance(details, dict) else None
 
     @property
     def hidden_tokens(self) -> int:
