@@ -16,6 +16,7 @@ from experiment.runtimes import Mode, Workload
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import Variant, checkpoints, variants
 from spectap.load_points import LoadPoint
+from spectap.protocol import EndpointType
 
 COMPILE_SECONDS: Final = 45 * 60
 """One graph: field reports of compiles on Trainium say 25 to 45 minutes, none of Qwen3-32B."""
@@ -141,21 +142,31 @@ def _claims(experiment: Experiment) -> int:
 
 
 def _turns(variant: Variant) -> list[float]:
-    """One test case in one round: how long it takes at each load point."""
-    return [_turn_seconds(variant, point) for point in variant.experiment.benchmark.points]
+    """One test case in one round: how long it takes at each load point.
+
+    The built-in driver fills a closed loop before it counts, and llmperf does not.
+    """
+    load = variant.experiment.benchmark
+    fills = load.endpoint_type is EndpointType.COMPLETIONS or any(
+        case.set or case.file for case in load.test_cases
+    )
+    return [_turn_seconds(variant, point, point.fill * fills) for point in load.points]
 
 
-def _turn_seconds(variant: Variant, point: LoadPoint) -> float:
+def _turn_seconds(variant: Variant, point: LoadPoint, fill: int = 0) -> float:
     """One test case at one load point in one round, cut off by the timeout.
 
-    A closed loop comes in waves of the concurrency, or of the batch where that is less.
+    A closed loop comes in waves of the concurrency, or of the batch where that is less, with the
+    ``fill`` before what counts.
     """
     load = variant.experiment.benchmark
     answer = load.mean_output_tokens * TOKEN_SECONDS
     if point.concurrency is None:
         seconds = point.requests / point.amount + answer
     else:
-        seconds = answer * math.ceil(point.requests / min(point.concurrency, variant.batch))
+        seconds = answer * math.ceil(
+            (fill + point.requests) / min(point.concurrency, variant.batch)
+        )
     return DRIVER_SECONDS + min(seconds, load.timeout_seconds)
 
 

@@ -39,6 +39,8 @@ class Server:
     requests: int = 0
     """In each round; 0: one wave."""
     rounds: int = 6
+    fill: int = 0
+    """Requests of a closed loop before those that count, and as many after them."""
 
     def records(self, seed: int) -> list[Record]:
         """The requests of a run."""
@@ -62,8 +64,10 @@ class Server:
             spread = math.exp(self.scatter / 2 * chance.gauss(0, 1))
             end = first + (1 - self.prefill) * spread
             heapq.heappush(slots, end)
-            if (following := next(tickets)) < requests:
+            if (following := next(tickets)) < requests + 2 * self.fill:
                 heapq.heappush(sending, (end + chance.random() * _HANDOVER, following))
+            if not self.fill <= ticket < self.fill + requests:
+                continue
             # The tap sees each a little late.
             late = [chance.random() * _HANDOVER for _ in range(2)]
             yield record(

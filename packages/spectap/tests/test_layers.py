@@ -12,7 +12,7 @@ FOLDER: Final = Path(spectap.__file__).parent
 ROOMS: Final = (
     {
         *("errors", "names", "record", "metrics", "palette", "journal", "ledger", "config"),
-        *("load_points", "wording", "printing", "limits", "prompt", "answer", "checks"),
+        *("load_points", "wording", "printing", "lag", "limits", "prompt", "answer", "checks"),
         *("inference_demo", "protocol", "published", "events", "access"),
     },
     {"tap", "load", "endpoint", "aws", "golden"},

@@ -4,6 +4,7 @@ Each limit is far above what a language model's server sends. What a limit count
 is passed, so up to one read (256 KiB) more may be held.
 """
 
+import errno
 from typing import Any, Final
 
 KIB: Final = 2**10
@@ -30,6 +31,15 @@ STREAM: Final = 256 * MIB
 """Bytes of a streamed answer."""
 ANSWER: Final = 16 * MIB
 """Bytes of an answer that is not streamed, and so is held until its end."""
+
+
+SHORTAGE: Final = "the client ran out of file descriptors (ulimit -n)"
+"""The error of a request that this machine could not send."""
+
+
+def short_of_files(error: object) -> bool:
+    """Whether an error is a lack of this process's or machine's own descriptors."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 class LimitError(Exception):

@@ -86,6 +86,14 @@ class LoadPoint(Loop):
         description="For each test case and variant, in each round."
     )
 
+    @property
+    def fill(self) -> int:
+        """How many more fill a closed loop before those that count: one wave, or none of one.
+
+        Those that count would otherwise begin on an empty server, which hides a queue.
+        """
+        return self.concurrency if self.concurrency and self.concurrency > 1 else 0
+
 
 def listed(points: Collection[LoadPoint]) -> str:
     """To stand after "at": ``concurrency 1, 2 and 4, and 0.5 requests a second``."""

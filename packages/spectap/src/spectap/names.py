@@ -48,6 +48,10 @@ DUE_HEADER: Final = "X-Benchmark-Due"
 """When the request was to be sent, in Unix seconds."""
 BEYOND_HEADER: Final = "X-Benchmark-Beyond"
 """Filler request, which keeps the load up; excluded from figures as the warm-up is."""
+LAG_HEADER: Final = "X-Benchmark-Lag"
+"""How long an event has waited for the client's own loop on average so far, in seconds."""
+TAP_HEADERS: Final = (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER, BEYOND_HEADER, LAG_HEADER)
+"""The headers that are meant for the tap and not for the server."""
 
 WARM_UP: Final = 0
 """The round whose requests are left out of every figure, as are those of lower ones."""

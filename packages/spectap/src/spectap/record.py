@@ -97,6 +97,9 @@ class Record:
     say."""
     speculation: Speculation | None = None
     """The drafts of the answer; null where the server does not tell."""
+    lag: float = 0.0
+    """How long an event waited for the client on average, in seconds: for the tap meanwhile, or for
+    a driver that said so before, whichever is more."""
     version: Literal[1] = 1
     """The version of this format."""
 

@@ -1,13 +1,17 @@
 """One cell by itself: goodput and its interval, a load that lags behind its schedule, a queue."""
 
 from dataclasses import replace
+from statistics import fmean
 
 import numpy as np
 import pytest
 
 from benchmarks.queueing import Server, recognised
-from spectap.analysis.cells import goodput, schedule, share_interval
+from spectap.analysis.cells import cell, goodput, schedule, share_interval
+from spectap.analysis.claims import obstacle
 from spectap.analysis.estimates.estimate import ALPHA
+from spectap.analysis.grouping import CellKey
+from spectap.analysis.summary import Finding
 from spectap.config import Objectives
 from spectap.record import Record
 from tests import samples
@@ -105,6 +109,34 @@ def test_the_bound_follows_the_rate(rate: float | None, late: float, marked: boo
 def test_a_queue_is_seen_without_the_batch(server: Server) -> None:
     """``benchmarks.queueing`` says how often, in more worlds."""
     assert recognised(server, 0)
+
+
+@pytest.mark.parametrize(("lag", "finding"), [(0.02, None), (0.03, Finding.CLIENT)])
+def test_a_slow_client_is_an_obstacle(lag: float, finding: Finding | None) -> None:
+    """Of requests of half a second, 5 % are 25 ms."""
+    key = CellKey("counting", "", "SD")
+    fine, slowed = (
+        cell(key, [samples.record(lag=seconds)] * 3, alpha=ALPHA) for seconds in (0.0, lag)
+    )
+    verdict = obstacle(slowed, fine)
+    assert (verdict and verdict.finding) == finding
+
+
+@pytest.mark.parametrize(("load", "slots"), [(4, 1), (4, 3), (9, 8), (16, 6)])
+@pytest.mark.parametrize("scatter", [0.05, 0.6])
+def test_a_turn_of_one_wave_shows_the_queue_where_its_load_was_filled(
+    load: int, slots: int, scatter: float
+) -> None:
+    """Little's law: a request is in flight as long as its share of the slots takes."""
+
+    def seconds(fill: int, requests: int, rounds: int) -> float:
+        server = Server(load, slots, False, 0.1, scatter, requests, rounds, fill)
+        return fmean(record.end for record in server.records(1))
+
+    truth = seconds(load, 2000, 1)
+    assert seconds(load, load, 300) == pytest.approx(truth, rel=0.05)
+    if load >= 2 * slots:
+        assert seconds(0, load, 300) < 0.8 * truth
 
 
 @pytest.mark.parametrize(("load", "is_open"), [(1, False), (16, False), (6, True)])

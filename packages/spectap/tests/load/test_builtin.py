@@ -1,6 +1,7 @@
 """The built-in driver: when it sends, and what it makes of servers, in a process of its own."""
 
 import asyncio
+import errno
 import itertools
 import json
 import os
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 from pydantic import TypeAdapter
@@ -20,6 +22,7 @@ from spectap.config import TestCase
 from spectap.errors import LoadError
 from spectap.load import builtin, llmperf
 from spectap.load.driver import LOG, Driver
+from spectap.load.requests import Request
 from spectap.load_points import Load, LoadPoint
 from spectap.prompt import Prompt
 from tests import samples
@@ -72,9 +75,11 @@ async def closed_loop(
     count: int,
     concurrency: int,
     others_run: Callable[[], bool] = lambda: False,
+    fill: int = 0,
 ) -> list[Any]:
     return await builtin.closed(
         *(itertools.count(), send, bool),
+        fill=fill,
         count=count,
         concurrency=concurrency,
         deadline=time.monotonic() + 60,
@@ -100,6 +105,25 @@ async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -
     assert sorted(results) == [(0, True), (1, True), (2, True)]
     # A slot may be empty for the moment between two of its items.
     assert sum(number == 3 for number in levels) >= 17
+
+
+async def test_a_closed_loop_is_full_before_the_first_that_counts() -> None:
+    """Even where those that fill it end at different times, and one of them fails."""
+    in_flight, levels, sent = 0, dict[int, int](), list[bool]()
+
+    async def send(item: int, counts: bool) -> bool:
+        nonlocal in_flight
+        in_flight += 1
+        levels[item] = in_flight
+        sent.append(counts)
+        await asyncio.sleep(0.02 * (1 + item % 3))
+        in_flight -= 1
+        return item != 1
+
+    assert await closed_loop(send, 4, 3, fill=3) == [True] * 4
+    assert sent[:3] == [False] * 3
+    assert sent[3:7] == [True] * 4
+    assert [levels[item] for item in range(3, 7)] == [3] * 4
 
 
 async def test_a_closed_loop_stays_full_while_others_run() -> None:
@@ -245,3 +269,13 @@ async def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="llmperf ended with status 1: no tokenizer here"):
         await run("http://127.0.0.1:1/v1", tmp_path, driver=driver)
     assert (results_of(tmp_path) / LOG).read_text(encoding="utf-8").startswith("hello")
+
+
+async def test_a_driver_without_descriptors_ends_in_a_line() -> None:
+    class Session:
+        def post(self, *_: Any, **__: Any) -> Any:
+            raise aiohttp.ClientOSError(errno.EMFILE, "Too many open files")
+
+    session: Any = Session()
+    with pytest.raises(SystemExit, match=r"^the client ran out of file descriptors \(ulimit -n\)$"):
+        await builtin._send(session, "http://127.0.0.1", Request(b""), {})

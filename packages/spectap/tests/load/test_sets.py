@@ -151,7 +151,9 @@ def test_prompts_return_only_when_all_were_sent(count: int, requests: int, round
     assert warm[-1] == mixed(members)[-1]
     if count >= 2 * requests * rounds + 2:
         assert not any(prompt in in_turn for prompt in warm)
-    assert of_turn((), load, 3, load.points[0]) == ()
+    assert of_turn((), load, 3, load.points[0], 2) == ()
+    filled = of_turn(members, load, 1, load.points[1], requests)
+    assert filled == hands[0] + hands[1]
 
 
 def test_the_first_two_cases_are_drawn_where_none_says_so(tmp_path: Path) -> None:

@@ -111,11 +111,15 @@ def test_the_load_was_made_by_whom_the_files_name(tmp_path: Path) -> None:
     closed, _, rate = (results.read(tmp_path).at(point) for point in run.config.load.points)
     assert {record.load for record in closed.records} == {"concurrency-1"}
     assert closed.driver == "llmperf"
+    (note,) = (note for note in closed.notes if note.startswith("llmperf begins"))
+    assert "than they make at concurrency 8: a queue" in note
     assert rate.driver.startswith("llmperf, and the built-in driver where ")
     for path in tmp_path.glob("llmperf/**/*_individual_responses.json"):
         summary = path.with_name(path.name.replace("individual_responses", "summary"))
         summary.write_text('{"driver": "closed-loop"}', encoding="utf-8")
-    assert results.read(tmp_path).driver == builtin
+    unnamed = results.read(tmp_path)
+    assert unnamed.driver == builtin
+    assert not [note for note in unnamed.notes if note.startswith("llmperf begins")]
 
 
 def part(document: Any, like: Any) -> Any:

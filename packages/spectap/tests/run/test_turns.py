@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -176,31 +177,45 @@ def warm(variant: str, seconds: float) -> Record:
     return samples.record(variant=variant, round=0, end=seconds)
 
 
+def unfilled(turn: Turn) -> int:
+    return 0
+
+
+def filled(turn: Turn) -> int:
+    return {point.name: point for point in POINTS}[turn.load].fill
+
+
 def test_lines_have_the_lengths_of_the_load_and_prompts_their_own() -> None:
     settings = config()
-    assert progress.amounts(settings, [CLOSED, OPEN], {}) == (50, 50 * 50, 50 * 20)
+    assert progress.amounts(settings, [CLOSED, OPEN], {}, unfilled) == (50, 50 * 50, 50 * 20)
+    assert progress.amounts(settings, [CLOSED, OPEN], {}, filled) == (54, 54 * 50, 54 * 20)
     prompts = tuple(samples.prompt(str(length), "x", max_tokens=length) for length in (7, 9))
-    requests, tokens_in, tokens_out = progress.amounts(settings, [CLOSED], {"counting": prompts})
+    requests, tokens_in, tokens_out = progress.amounts(
+        settings, [CLOSED], {"counting": prompts}, unfilled
+    )
     assert requests == 2 * 5
     assert tokens_out in (2 * (3 * 7 + 2 * 9), 2 * (2 * 7 + 3 * 9))
     assert 0 < tokens_in < requests * 50
 
 
-@pytest.mark.parametrize(("alternate", "closed", "open"), [(False, 9, 8), (True, 15, 15)])
+@pytest.mark.parametrize(
+    ("alternate", "fill", "closed", "open"),
+    [(False, unfilled, 9, 8), (True, unfilled, 15, 15), (False, filled, 12, 8)],
+)
 def test_a_turn_takes_its_waves_or_its_schedule(
-    alternate: bool, closed: float, open: float
+    alternate: bool, fill: Callable[[Turn], int], closed: float, open: float
 ) -> None:
     """Three waves of answers of 3 and 2 seconds, or five seconds and the last answer."""
     settings = config(alternate=alternate)
     answers = [warm("Base", 2), warm("SD", 3), warm("SD", 1)]
     warm_up_seconds = 5 if alternate else 3
-    assert progress.seconds(settings, [CLOSED], answers, warm_up_seconds) == closed
-    assert progress.seconds(settings, [OPEN], answers, warm_up_seconds) == open
-    both = progress.seconds(settings, [CLOSED, OPEN], answers, warm_up_seconds + 1)
+    assert progress.seconds(settings, [CLOSED], answers, warm_up_seconds, fill) == closed
+    assert progress.seconds(settings, [OPEN], answers, warm_up_seconds, fill) == open
+    both = progress.seconds(settings, [CLOSED, OPEN], answers, warm_up_seconds + 1, fill)
     assert both == closed + open + 2
     spread = settings.load.model_copy(update={"spread_minutes": 2})  # over two rounds
     settings = settings.model_copy(update={"load": spread})
     turns = [turn._replace(round=number) for number in (1, 2) for turn in (CLOSED, OPEN)]
-    assert progress.seconds(settings, turns, answers, warm_up_seconds) == 120 + closed + open
+    assert progress.seconds(settings, turns, answers, warm_up_seconds, fill) == 120 + closed + open
     # Nobody knows where one answers nothing.
-    assert progress.seconds(settings, [CLOSED], answers[:1], warm_up_seconds) is None
+    assert progress.seconds(settings, [CLOSED], answers[:1], warm_up_seconds, fill) is None

@@ -109,6 +109,7 @@ def cell(
         goodput=goodput(records, objectives, alpha) if objectives else None,
         schedule=schedule(records, point.rate if point else None),
         queued=full or queued(records),
+        lag=sum(record.lag for record in records) / (metrics.request_time(records) or 1.0),
     )
 
 

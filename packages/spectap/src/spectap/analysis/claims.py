@@ -108,6 +108,7 @@ def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
         Finding.NOT_MEASURED: not all(side.requests for side in sides),
         Finding.UNFINISHED: not all(side.complete for side in sides),
         Finding.FAILED: any(side.unreliable for side in sides),
+        Finding.CLIENT: any(side.slowed for side in sides),
     }
     return next((Verdict(finding) for finding, applies in reasons.items() if applies), None)
 

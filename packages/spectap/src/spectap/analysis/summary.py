@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from spectap.analysis.estimates.estimate import MARGIN
 from spectap.analysis.estimates.intervals import Interval
 from spectap.config import Objectives
 from spectap.load_points import LoadPoint
@@ -88,6 +89,7 @@ class Finding(Enum):
     NOT_MEASURED = "not measured"
     UNCONTROLLED = "no controls"
     SEQUENTIAL = "at different times"
+    CLIENT = "slow client"
 
     @property
     def decided(self) -> bool:
@@ -203,12 +205,19 @@ class Cell:
     goodput: Goodput | None = None
     schedule: Schedule | None = None
     queued: bool = False
+    lag: float = 0.0
+    """How long an event waited for the client, on average, as a part of a request's time."""
     comparison: Comparison | None = None
 
     @property
     def unreliable(self) -> bool:
         """Whether too many requests failed."""
         return self.errors > TOLERATED_FAILURES * self.requests
+
+    @property
+    def slowed(self) -> bool:
+        """Whether the client may make a difference that matters."""
+        return self.lag > MARGIN
 
     @property
     def lagging(self) -> bool:

@@ -376,4 +376,4 @@ def _points(arguments: argparse.Namespace, enough: int) -> Iterator[LoadPoint]:
 def _turn_seconds(point: LoadPoint) -> int:
     if point.concurrency is None:
         return math.ceil(point.requests / (point.rate or 1)) + _WAVE_SECONDS
-    return _WAVE_SECONDS * math.ceil(point.requests / point.concurrency)
+    return _WAVE_SECONDS * math.ceil((point.fill + point.requests) / point.concurrency)

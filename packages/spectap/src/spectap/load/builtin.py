@@ -3,12 +3,12 @@
 It makes the load where llmperf is not installed, for the prompts of a set, and for request rates.
 It writes each response by llmperf's formulas with their faults: events are taken for tokens, and
 the "inter-token latency" includes the time to first token. It estimates four characters a token.
-A closed loop stays full until standard input ends: until the other variants' loads have, too.
+A closed loop is full before the first request that counts, and stays so until standard input ends:
+until the other variants' loads have, too.
 """
 
 import argparse
 import asyncio
-import functools
 import gc
 import itertools
 import json
@@ -23,9 +23,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import aiohttp
 
+from spectap import limits
+from spectap.lag import Lag
 from spectap.limits import LimitError
 from spectap.load.requests import Reply, Request, requests_of
-from spectap.names import BEYOND_HEADER, DUE_HEADER
+from spectap.names import BEYOND_HEADER, DUE_HEADER, LAG_HEADER
 from spectap.protocol import PATHS, EndpointType
 
 CLOSED: Final = "closed-loop"
@@ -78,6 +80,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--text", type=Path, help="lines to fill prompts with")
     parser.add_argument("--prompts", type=Path, help="prompts to send as they are, in JSON lines")
     parser.add_argument("--rate", type=float, help="requests a second, in place of a concurrency")
+    parser.add_argument("--fill", type=int, default=0, help="requests before those that count")
     parser.add_argument("--seed", default="", help="of when requests are sent, and of prompts")
     parser.add_argument("--endpoint-type", type=EndpointType, default=EndpointType.CHAT)
     parser.add_argument("--answers", type=Path, help="takes the whole answers, in JSON lines")
@@ -87,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
 async def _load(options: argparse.Namespace, url: str, key: str) -> list[_Finished]:
     deadline = time.monotonic() + options.timeout
     endless, count = requests_of(options), options.max_num_completed_requests
-    requests = list(itertools.islice(endless, count))
+    requests = list(itertools.islice(endless, options.fill + count))
     gc.collect()
     gc.freeze()  # a collection in the midst of the load would delay what is due
     async with aiohttp.ClientSession(
@@ -97,7 +100,13 @@ async def _load(options: argparse.Namespace, url: str, key: str) -> list[_Finish
         timeout=aiohttp.ClientTimeout(total=None, sock_read=max(_READ_TIMEOUT, options.timeout)),
         headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
     ) as session:
-        send = functools.partial(_send, session, url)
+        lag = Lag()
+        begun = lag.mark()
+
+        def send(request: Request, headers: dict[str, str]) -> Awaitable[_Finished]:
+            late = f"{lag.since(begun):.6f}"
+            return _send(session, url, request, headers | {LAG_HEADER: late})
+
         if options.rate is None:
             # A read that needs no lock: the process may end before it does.
             others = threading.Thread(target=os.read, args=(0, 1), daemon=True)
@@ -106,6 +115,7 @@ async def _load(options: argparse.Namespace, url: str, key: str) -> list[_Finish
                 itertools.chain(requests, endless),
                 lambda request, counts: send(request, {} if counts else {BEYOND_HEADER: "1"}),
                 lambda finished: finished.fields["error_code"] is None,
+                fill=options.fill,
                 count=count,
                 concurrency=options.num_concurrent_requests,
                 deadline=deadline,
@@ -137,6 +147,8 @@ async def _send(
                 reply.end()
         answer = reply.answer(request.prompt)
     except _FAILURES as error:
+        if limits.short_of_files(error):
+            raise SystemExit(limits.SHORTAGE) from None
         reply.fail(-1, f"{type(error).__name__}: {error}")
     return _Finished(reply.fields(), answer)
 
@@ -171,31 +183,33 @@ async def closed(
     send: Callable[[Item, bool], Awaitable[Result]],
     good: Callable[[Result], bool],
     *,
+    fill: int,
     count: int,
     concurrency: int,
     deadline: float,
     others_run: Callable[[], bool],
 ) -> list[Result]:
-    """Keeps ``concurrency`` of ``items`` in flight until the first ``count`` have ended, and as
-    long as ``others_run``: loads of other variants, which this one may slow.
+    """Keeps ``concurrency`` of ``items`` in flight until ``count`` have ended, and as long as
+    ``others_run``: loads of other variants, which this one may slow.
 
-    Further items take the slots of those that have ended: otherwise the last of the ``count`` would
-    meet a lighter load than the first. ``send`` gets whether an item counts. Where one that does
-    not count has no ``good`` result, its slot stays empty: a server that refuses would be asked
-    without end. Returns the results that count. None begins after ``deadline`` (monotonic seconds).
+    The first ``fill`` items do not count: otherwise the first of the ``count`` would begin on an
+    empty server. Further items take the slots of those that have ended: otherwise the last would
+    meet a lighter load. ``send`` gets whether an item counts. Where a further item has no ``good``
+    result, its slot stays empty: a server that refuses would be asked without end. Returns the
+    results that count. None begins after ``deadline`` (monotonic seconds).
     """
-    queue, results = enumerate(items), list[Result]()
+    queue, results = enumerate(items, start=-fill), list[Result]()
 
     async def worker() -> None:
         for number, item in queue:
-            counts = number < count
+            counts = 0 <= number < count
             ended = len(results) == count and not others_run()
-            if time.monotonic() >= deadline or (not counts and ended):
+            if time.monotonic() >= deadline or (number >= count and ended):
                 return
             result = await send(item, counts)
             if counts:
                 results.append(result)
-            elif not good(result):
+            elif number >= count and not good(result):
                 return
 
     await asyncio.gather(*(worker() for _ in range(concurrency)))

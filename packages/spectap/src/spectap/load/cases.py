@@ -84,19 +84,20 @@ def read_prompts(path: Path) -> TestCase:
 
 
 def of_turn(
-    prompts: Sequence[Prompt], load: Load, round: int, point: LoadPoint
+    prompts: Sequence[Prompt], load: Load, round: int, point: LoadPoint, fill: int = 0
 ) -> tuple[Prompt, ...]:
     """The prompts that one turn sends: the next of ``mixed`` over all rounds and load points.
 
-    They return only where the set is at its end: a server may have cached them. Warm-ups and
-    controls send the last, which are measured last, if at all.
+    They return only where the set is at its end: a server may have cached them. Before them are
+    ``fill`` that were sent, or are sent last, if at all: as warm-ups and controls are.
     """
     order = mixed(prompts)
     first = -point.requests
     if round > WARM_UP:
         sizes = [each.requests for each in load.points]
         first = (round - 1) * sum(sizes) + sum(sizes[: load.points.index(point)])
-    return tuple(order[n % len(order)] for n in range(first, first + point.requests) if order)
+    numbers = range(first - fill, first + point.requests)
+    return tuple(order[number % len(order)] for number in numbers if order)
 
 
 def mixed(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import spectap
+from spectap import limits
 from spectap.config import TestCase
 from spectap.errors import LoadError
 from spectap.load import builtin, llmperf
@@ -28,14 +29,19 @@ request to a silent server (180 s), and Ray's start and end."""
 
 @dataclass(frozen=True)
 class Driver:
-    """The load generator: llmperf, or where ``installation`` is None the built-in driver.
-
-    Prompts that are sent as they are, rates and completions always need the built-in driver.
-    """
+    """The load generator: llmperf, or where ``installation`` is None the built-in driver."""
 
     installation: Installation | None
     scratch: Path
     """A folder for what the load reads."""
+
+    def llmperf(self, shape: Load, point: LoadPoint, *, named: bool) -> Installation | None:
+        """The llmperf that makes this load; None where the built-in driver does.
+
+        Prompts that are ``named`` and sent as they are, rates and completions always need that.
+        """
+        is_chat = shape.endpoint_type is EndpointType.CHAT
+        return None if named or point.open or not is_chat else self.installation
 
     async def run(
         self,
@@ -50,12 +56,14 @@ class Driver:
         results: Path,
         answers: Path | None = None,
         until: asyncio.Future[None] | None = None,
+        fill: int = 0,
     ) -> None:
         """Drives one endpoint with one case at one load point; ``results`` takes the files.
 
-        ``prompts`` are sent in turn; without any, the case's line is. ``seed`` gives made-up
-        prompts and an open loop's times; llmperf has a seed of its own, and sends the same each
-        time. ``answers`` takes the whole answers to ``prompts``, an ``Answer`` a line.
+        ``prompts`` are sent in turn; without any, the case's line is. The first ``fill`` requests
+        do not count; llmperf knows none of that kind. ``seed`` gives made-up prompts and an open
+        loop's times; llmperf has a seed of its own, and sends the same each time. ``answers`` takes
+        the whole answers to ``prompts`` that count, an ``Answer`` a line.
         The built-in driver keeps a closed loop full ``until`` then; llmperf ends by itself.
         Cancelling it ends the load's processes. Raises LoadError.
         """
@@ -65,11 +73,12 @@ class Driver:
             results.mkdir(parents=True, exist_ok=True)
             if answers is not None:
                 answers.unlink(missing_ok=True)  # of an earlier turn
-            is_chat = shape.endpoint_type is EndpointType.CHAT
-            if self.installation is None or prompts or point.concurrency is None or not is_chat:
+            installation = self.llmperf(shape, point, named=bool(prompts))
+            if installation is None:
                 name = builtin.OPEN if point.open else builtin.CLOSED
                 command = _builtin(scratch, case, prompts)
                 command += ["--endpoint-type", shape.endpoint_type, "--seed", seed]
+                command += ["--fill", str(fill)]
                 if prompts and answers is not None:
                     command += ["--answers", str(answers)]
                 if point.open:
@@ -79,8 +88,8 @@ class Driver:
                 extra |= {"SSL_CERT_FILE": os.devnull}
             else:
                 name, until = llmperf.NAME, None  # and Ray's processes would hold the pipe
-                command = self.installation.private_copy(scratch, case.line)
-                extra = self.installation.environment(scratch, point.concurrency)
+                command = installation.private_copy(scratch, case.line)
+                extra = installation.environment(scratch, point.concurrency or 1)
             command += llmperf.arguments(shape, point, model=model, results=results, driver=name)
         except OSError as error:
             raise LoadError(str(error)) from None
@@ -90,9 +99,12 @@ class Driver:
             "OPENAI_API_BASE": endpoint,
             "OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY") or "none",
         }
-        status = await _execute(
-            command, environment, results / LOG, shape.timeout_seconds + GRACE_SECONDS, until
-        )
+        patience = shape.timeout_seconds + GRACE_SECONDS
+        try:
+            status = await _execute(command, environment, results / LOG, patience, until)
+        except OSError as error:
+            shortage = limits.short_of_files(error)
+            raise LoadError(limits.SHORTAGE if shortage else str(error)) from None
         if status is None:
             raise LoadError(f"{name} did not end and was stopped")
         if status != 0:

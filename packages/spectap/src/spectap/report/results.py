@@ -122,7 +122,7 @@ def read(folder: Path) -> Results:
     disagreements = (failure for check in checks for failure in check.failures)
     cached = caveats.of_caches(caching.shares(records, counts), config.names)
     notes = (*_missing(folder, config), *caveats.of_run(config, summary), *cached, *disagreements)
-    return Results(
+    run = Results(
         folder=folder,
         config=config,
         records=records,
@@ -136,6 +136,9 @@ def read(folder: Path) -> Results:
         ),
         ledger=tuple(ledger),
     )
+    if run.driver.startswith(LLMPERF):
+        run = replace(run, notes=(*notes, *caveats.of_llmperf(config)))
+    return run
 
 
 def _missing(folder: Path, config: Config) -> Iterator[str]:

@@ -65,6 +65,14 @@ def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
                 for side in sides
                 if side.unreliable
             ]
+        case Finding.CLIENT:
+            of_sides = [
+                f"the client was too slow for {side.variant}: what was ready waited for the tap or "
+                f"the driver {wording.percent(side.lag)} % of a request's time on average, so a "
+                "difference may be the client's. Give it more CPU, or ask for less at once"
+                for side in sides
+                if side.slowed
+            ]
         case Finding.UNCONTROLLED:
             of_sides = [
                 "the variants were measured one after another, and no control load shows what "

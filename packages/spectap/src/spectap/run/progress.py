@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Never, TextIO
 
 from tqdm import tqdm
@@ -56,29 +56,38 @@ class Progress:
 
 
 def amounts(
-    config: Config, turns: Sequence[Turn], prompts: Mapping[str, Sequence[Prompt]]
+    config: Config,
+    turns: Sequence[Turn],
+    prompts: Mapping[str, Sequence[Prompt]],
+    fill: Callable[[Turn], int],
 ) -> tuple[int, int, int]:
     """Requests, tokens in them and tokens in their longest answers, over these turns and variants.
 
     The tokens of ``prompts``, which are those of each test case that has any, are estimated.
+    ``fill`` is how many requests a turn sends before those that count.
     """
     load, requests, tokens_in, tokens_out = config.load, 0, 0, 0
     for turn in turns:
         point = load.point(turn.load)
-        requests += point.requests
-        sent = of_turn(prompts.get(turn.case, ()), load, turn.round, point)
+        filling = fill(turn)
+        requests += filling + point.requests
+        sent = of_turn(prompts.get(turn.case, ()), load, turn.round, point, filling)
         for prompt in sent:
             tokens_in += estimated_tokens(json.dumps(prompt.messages, ensure_ascii=False))
             tokens_out += prompt.max_tokens or load.mean_output_tokens
         if not sent:
-            tokens_in += point.requests * load.mean_input_tokens
-            tokens_out += point.requests * load.mean_output_tokens
+            tokens_in += (filling + point.requests) * load.mean_input_tokens
+            tokens_out += (filling + point.requests) * load.mean_output_tokens
     variants = len(config.variants)
     return variants * requests, variants * tokens_in, variants * tokens_out
 
 
 def seconds(
-    config: Config, turns: Sequence[Turn], warm_up: Sequence[Record], warm_up_seconds: float
+    config: Config,
+    turns: Sequence[Turn],
+    warm_up: Sequence[Record],
+    warm_up_seconds: float,
+    fill: Callable[[Turn], int],
 ) -> float | None:
     """How long these turns take, if each answer takes as long as the longest of the warm-up.
 
@@ -94,11 +103,12 @@ def seconds(
     together = sum if config.alternate else max
     beyond = max(0.0, warm_up_seconds - together(answers))
     total, rounds = 0.0, len({turn.round for turn in turns})
-    for point in (config.load.point(turn.load) for turn in turns):
+    for turn in turns:
+        point = config.load.point(turn.load)
         if point.concurrency is None:
             lengths = [point.requests / point.amount + answer for answer in answers]
         else:
-            waves = -(-point.requests // point.concurrency)
+            waves = -(-(fill(turn) + point.requests) // point.concurrency)
             lengths = [waves * answer for answer in answers]
         total += beyond + together(lengths)
     return max(total, (rounds - 1) * config.load.gap_seconds + total / max(1, rounds))

@@ -220,7 +220,9 @@ class Run:
         server answers no request, or sends no usage: without tokens there is nothing to compare.
         """
         pending = self._attempts.pending
-        requests, tokens_in, tokens_out = progress.amounts(self._config, pending, self._prompts)
+        requests, tokens_in, tokens_out = progress.amounts(
+            self._config, pending, self._prompts, self._fill
+        )
         together = len(self._config.variants) > 1 and not self._config.alternate
         full = ", and more that keep each load full until the slowest ends" if together else ""
         self._say(
@@ -236,7 +238,7 @@ class Run:
                 uncounted.append(f"{name} ({url}) streams answers without usage: {_SEND_USAGE}")
         if uncounted:
             raise RunError("\n".join(uncounted))
-        expected = progress.seconds(self._config, pending, records, elapsed)
+        expected = progress.seconds(self._config, pending, records, elapsed, self._fill)
         if expected is not None:
             bound = "" if self._config.load.rounds.fixed else "at most "
             self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
@@ -327,7 +329,7 @@ class Run:
         point = self._config.wave
         turn = Turn(round, self._config.test_cases[0].name, point.name)
         prompts = self._sent(turn, point)
-        records, failure = await taps.load(turn, self._attempts.begin(turn), point, prompts)
+        records, failure = await taps.load(turn, self._attempts.begin(turn), point, prompts, 0)
         return turn, records, failure
 
     def _end_cases(self) -> Mapping[tuple[str, str], int]:
@@ -383,7 +385,8 @@ class Run:
         prompts = self._sent(turn, point)
         before = await self._observations.scrape()
         attempt = self._attempts.begin(turn)
-        records, failure = await taps.load(turn, attempt, point, prompts)
+        fill = self._fill(turn)
+        records, failure = await taps.load(turn, attempt, point, prompts, fill)
         after = await self._observations.scrape()
         with writing(self._folder):
             await taps.flush()
@@ -391,14 +394,23 @@ class Run:
             self._attempts.note(turn, failure)
             if prompts:
                 try:
-                    self._observations.check(turn, attempt, prompts, taps.answers())
+                    self._observations.check(turn, attempt, prompts[fill:], taps.answers())
                 except JournalError as error:  # the driver's file
                     self._say(f"answers not checked: {label}, round {turn.round}: {error}")
         if failure is not None:
             self._say(f"failed: {label}, round {turn.round}: {failure}")
 
     def _sent(self, turn: Turn, point: LoadPoint) -> Sequence[Prompt]:
-        return of_turn(self._prompts.get(turn.case, ()), self._config.load, turn.round, point)
+        prompts, load = self._prompts.get(turn.case, ()), self._config.load
+        return of_turn(prompts, load, turn.round, point, self._fill(turn))
+
+    def _fill(self, turn: Turn) -> int:
+        """How many requests come before those that count: none in a load that is in no figure."""
+        if turn.round <= WARM_UP:
+            return 0
+        load, named = self._config.load, bool(self._prompts.get(turn.case))
+        point = self._point(turn)
+        return 0 if self._driver.llmperf(load, point, named=named) else point.fill
 
     async def _ship(self) -> None:
         if self._shipper is None:

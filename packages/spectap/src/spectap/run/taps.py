@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import resource
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from spectap import limits
 from spectap.answer import Answer, read_answers
 from spectap.config import Config
-from spectap.errors import LoadError
+from spectap.errors import LoadError, RunError
 from spectap.journal import Journal
 from spectap.load.driver import Driver
 from spectap.load_points import LoadPoint
@@ -23,6 +25,7 @@ from spectap.tap.tap import STALL_SECONDS, Tap, collect_garbage
 UNREADY: Final = (404, 429, *range(500, 600))
 """Answers of a front end whose workers are not there yet, though its ``/health`` says so
 (ai-dynamo/dynamo#2296)."""
+_OTHER_FILES: Final = 64  # what is open besides requests
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class Taps:
         """The variants whose servers sent nothing for so long that the last turn on them ended."""
 
     async def __aenter__(self) -> Self:
-        """Raises OSError."""
+        """Raises OSError, and RunError where this process may not have enough files open."""
         async with contextlib.AsyncExitStack() as stack:
             for name, url in self._config.endpoints.items():
                 tap = Tap(
@@ -86,24 +89,41 @@ class Taps:
                     on_record=self._note,
                 )
                 self._taps[name] = await stack.enter_async_context(tap)
+            self._check_open_files()
             self._stack = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    def _check_open_files(self) -> None:
+        """A request takes two in a tap. The driver, which may have as many, needs fewer."""
+        widest = max(point.concurrency or 0 for point in self._config.load.points)
+        sides = 1 if self._config.alternate else len(self._taps)
+        needed, (allowed, _) = (
+            _OTHER_FILES + 2 * widest * sides,
+            resource.getrlimit(resource.RLIMIT_NOFILE),
+        )
+        if 0 <= allowed < needed:
+            raise RunError(
+                f"concurrency {widest} takes about {needed:,} file descriptors, and this process "
+                f"may have {allowed:,}: raise the limit (ulimit -n), or ask for less at once"
+            )
+
     async def load(
-        self, turn: Turn, attempt: int, point: LoadPoint, prompts: Sequence[Prompt]
+        self, turn: Turn, attempt: int, point: LoadPoint, prompts: Sequence[Prompt], fill: int
     ) -> tuple[list[Record], str | None]:
         """Drives all variants at this load point and with these prompts, if there are any.
 
+        The first ``fill`` requests do not count.
         They run at once, and stay full until the slowest ends; or one after another where they
         alternate. Returns the records of the turn and what went wrong, None if nothing did.
         """
         records = self._records = []
-        self.silent, self._round = set(), turn.round
+        self.silent, self._round, self._fill = set(), turn.round, fill
         for tap in self._taps.values():
             tap.label(turn.case, turn.round, attempt, turn.load, self.launch)
+            tap.short = False
         collect_garbage()
         in_order = rotated(tuple(self._taps), turn.round)
         ended = list[str | None]()
@@ -114,6 +134,8 @@ class Taps:
             ended += await asyncio.gather(*drives)
         problems = dict(zip(in_order, ended, strict=True))
         needed = self._config.needed(point)
+        if any(tap.short for tap in self._taps.values()):
+            return records, limits.SHORTAGE
         failures = []
         for name in self._taps:
             of_variant = [r for r in records if r.variant == name and r.round == turn.round]
@@ -158,6 +180,7 @@ class Taps:
                 results=self._folder / results,
                 answers=self._answers(variant) if prompts else None,
                 until=self._all_ended,
+                fill=self._fill,
             )
         )
         try:

@@ -367,8 +367,9 @@ class _Upstream(asyncio.Protocol):
         except ssl.SSLCertVerificationError as error:
             self._break(HTTPStatus.BAD_GATEWAY, f"refused: {access.distrust(error)}")
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that no host can have
-            reason = getattr(error, "strerror", None) or error
-            self._break(HTTPStatus.BAD_GATEWAY, f"refused: {reason}")
+            reason = f"refused: {getattr(error, 'strerror', None) or error}"
+            reason = limits.SHORTAGE if limits.short_of_files(error) else reason
+            self._break(HTTPStatus.BAD_GATEWAY, reason)
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -11,6 +11,7 @@ requested uncompressed. The headers that describe a request to the ledger (``spe
 here.
 """
 
+import asyncio
 import contextlib
 import gc
 import math
@@ -20,14 +21,15 @@ import uuid
 from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from typing_extensions import override
 
 from spectap import access, events, limits
 from spectap.journal import Journal
-from spectap.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
+from spectap.lag import Lag
+from spectap.names import TAP_HEADERS, WARM_UP
 from spectap.record import Record
 from spectap.tap import http1, speculation
 from spectap.tap.form import Server, prepare
@@ -46,10 +48,9 @@ _COMPLETION_PATHS: Final = (b"/chat/completions", b"/completions")
 _PATHS: Final = 100
 """Paths that are counted. A client may send any number."""
 
-_PROMPT, _CLASS, _DUE, _BEYOND = _TAP_HEADERS = tuple(
-    name.lower().encode() for name in (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER, BEYOND_HEADER)
+_PROMPT, _CLASS, _DUE, _BEYOND, _LAG = _TAP_HEADERS = tuple(
+    name.lower().encode() for name in TAP_HEADERS
 )
-"""The headers that are meant for the tap and not for the server."""
 
 
 class Label(NamedTuple):
@@ -71,7 +72,12 @@ class Completion(Exchange):
     """
 
     def __init__(
-        self, request: Request, label: Label, server: Server, on_record: Callable[[Record], None]
+        self,
+        request: Request,
+        label: Label,
+        server: Server,
+        on_record: Callable[[Record], None],
+        lag: Lag,
     ) -> None:
         super().__init__(request)
         body = events.parsed(request.body)
@@ -93,7 +99,9 @@ class Completion(Exchange):
         self._answer = bytearray()
         self._passed = 0
         self._prompt, self._class = (_text(request.headers, name) for name in (_PROMPT, _CLASS))
-        self._due = _due(request.headers)
+        self._due = _seconds(request.headers, _DUE)
+        self._drivers_lag = _seconds(request.headers, _LAG) or 0.0
+        self._lag, self._mark = lag, lag.mark()
         request.headers = http1.without(request.headers, b"accept-encoding", *_TAP_HEADERS)
         request.headers.append((b"Accept-Encoding", b"identity"))
         if http1.value(request.headers, b"x-request-id") is None:
@@ -232,6 +240,7 @@ class Completion(Exchange):
                 model=events.clean(str(meter.model)) if self._answered_by_another else "",
                 cached_tokens=meter.cached_tokens,
                 speculation=speculation.read(meter.last, meter.before_last),
+                lag=round(max(self._drivers_lag, self._lag.since(self._mark)), 6),
             )
         )
 
@@ -240,13 +249,13 @@ def _text(headers: Headers, name: bytes) -> str:
     return unquote((http1.value(headers, name) or b"").decode("ascii", "replace"))
 
 
-def _due(headers: Headers) -> float | None:
-    """When the request was due, in Unix seconds; None where the client does not send it."""
+def _seconds(headers: Headers, name: bytes) -> float | None:
+    """A header's seconds, as when the request was due; None where the client does not send it."""
     try:
-        due = float(http1.value(headers, _DUE) or "")
+        seconds = float(http1.value(headers, name) or "")
     except ValueError:
         return None
-    return due if math.isfinite(due) else None
+    return seconds if math.isfinite(seconds) else None
 
 
 def collect_garbage() -> None:
@@ -273,6 +282,7 @@ class Tap:
     new name. ``stall_seconds`` is how long the server may send nothing.
     ``on_record`` receives each line of the ledger. When the ledger cannot be written, for instance
     because the disk is full, the tap goes on serving and keeps the OSError in ``failure``.
+    ``short`` is whether this process ran out of file descriptors, which is no fault of the server.
     """
 
     def __init__(
@@ -298,6 +308,7 @@ class Tap:
         self._proxy = Proxy(endpoint, stall_seconds, self._exchange)
         self.failure: OSError | None = None
         self._heard = 0.0
+        self.short = False
         self._completions: dict[str, Completion] = {}
 
     def label(
@@ -334,12 +345,22 @@ class Tap:
     async def __aenter__(self) -> Self:
         """Begins to serve. Raises OSError, for instance where the port is in use."""
         _allow_open_files()
+        # asyncio's own handler prints a traceback for each connection that it cannot accept.
+        asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
+        self._lag = Lag()
         await self._proxy.start(self._port, self._host)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Ends all connections; requests under way are recorded as cancelled."""
+        self._lag.stop()
         await self._proxy.stop()
+
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if limits.short_of_files(context.get("exception")):
+            self.short = True
+        else:
+            loop.default_exception_handler(context)
 
     def _exchange(self, request: Request) -> Exchange:
         more = [(name.encode(), value.encode()) for name, value in access.HEADERS.items()]
@@ -347,7 +368,7 @@ class Tap:
         request.headers = [*http1.without(request.headers, *names), *more]
         path = request.target.partition(b"?")[0]
         if request.method == b"POST" and path.endswith(_COMPLETION_PATHS):
-            completion = Completion(request, self._label, self.server, self._record)
+            completion = Completion(request, self._label, self.server, self._record, self._lag)
             self._completions[completion.id] = completion
             return completion
         if request.method == b"POST":
@@ -360,6 +381,7 @@ class Tap:
         del self._completions[record.request]
         if record.status is not None and not record.stalled:
             self._heard = time.monotonic()
+        self.short |= record.error == limits.SHORTAGE
         try:
             self._ledger.append(record)
         except OSError as error:
