@@ -99,7 +99,7 @@ def test_two_endpoints_an_empty_environment_no_aws_and_no_other_machine(
     ]
     assert "k7 against Base" in ended.stdout
     assert "USD" not in ended.stdout
-    assert "to send: 6 requests in 1 turn, with about 384 tokens in and at most" in ended.stderr
+    assert "to send: 12 requests in 1 turn, with about 768 tokens in and at most" in ended.stderr
     assert "going by the warm-up, this takes about " in ended.stderr
     measured = [record for record in read_ledger(folder / "ledger.jsonl") if record.round > 0]
     assert all(record.succeeded and record.per_chunk for record in measured)
@@ -143,7 +143,7 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
             200,
             "6 rounds",
         )
-        assert (load.sampling, load.timeout_seconds) == ({"temperature": 0.0}, 600)
+        assert (load.sampling, load.timeout_seconds) == ({"temperature": 0.0}, 1200)
         assert (config.test_cases, config.objectives) == (HEADLINES, None)
         assert (patience.start, patience.recovery, patience.stall) == (60, 60, None)
 
