@@ -152,7 +152,7 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
         waits = ("--wait", "9", "--timeout", "500", "--rounds", "3-4", "--temperature", "0.5")
         config, patience, _ = configured(baseline, *waits, "--spread", "30")
         assert config.load.rounds == Rounds(at_least=3, at_most=4, half_width=0.05)
-        assert (config.load.timeout_seconds, config.load.sampling["temperature"]) == (1000, 0.5)
+        assert (config.load.timeout_seconds, config.load.sampling["temperature"]) == (1200, 0.5)
         assert config.load.spread_minutes == 30
         assert (patience.start, patience.recovery, patience.stall) == (9, 9, 500)
 

@@ -22,7 +22,7 @@ from spectap.config import Config, TestCase
 from spectap.endpoint.health import content, open_session
 from spectap.errors import JournalError
 from spectap.journal import write_whole
-from spectap.load import llmperf, requests
+from spectap.load import llmperf, text
 from spectap.prompt import Prompt
 
 DIVERGENCE: Final = "divergence.json"
@@ -105,10 +105,10 @@ def read(folder: Path) -> tuple[Divergence, ...]:
 
 
 def _body(config: Config, case: TestCase, prompts: Sequence[Prompt]) -> dict[str, Any]:
-    lines = requests.text_lines(None if case.line is None else llmperf.repeated_line(case.line))
-    characters = config.load.mean_input_tokens * requests.CHARACTERS_PER_TOKEN
+    lines = text.text_lines(None if case.line is None else llmperf.repeated_line(case.line))
+    characters = config.load.mean_input_tokens * text.CHARACTERS_PER_TOKEN
     length = config.load.mean_output_tokens
-    prompt = requests.filled_prompt(random.Random(case.name), lines, characters, length)
+    prompt = text.filled_prompt(random.Random(case.name), lines, characters, length)
     messages = prompts[0].messages if prompts else [{"role": "user", "content": prompt}]
     tools = {"tools": prompts[0].tools} if prompts and prompts[0].tools else {}
     return {

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from spectap.config import Config
 from spectap.load.cases import of_turn
-from spectap.load.requests import estimated_tokens
+from spectap.load.text import estimated_tokens
 from spectap.printing import printable
 from spectap.prompt import Prompt
 from spectap.record import Record
