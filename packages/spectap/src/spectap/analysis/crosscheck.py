@@ -78,7 +78,6 @@ class Check:
 def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ...]:
     """A check for each cell that the server counts. Where a request of a load failed, the load is
     left out: the server may have counted tokens that never arrived."""
-    records = [record for record in records if record.round > WARM_UP]
     by_id = {record.request: record for record in records}
     pairs: dict[tuple[str, str, str], tuple[list[Record], list[Counters]]] = {}
     obstacles = defaultdict[tuple[str, str, str], list[Obstacle]](list)
@@ -97,7 +96,8 @@ def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ..
         sides[1].append(count.counters)
     for record in records:
         key = record.case, record.load, record.variant
-        if record.speculation and record.succeeded and not pairs.get(key, ([], []))[1]:
+        tells = record.speculation and record.succeeded and record.round > WARM_UP
+        if tells and not pairs.get(key, ([], []))[1]:
             pairs.setdefault(key, ([], []))[0].append(record)
     return tuple(
         Check(*key, tuple(_figures(*pair)), tuple(obstacles[key])) for key, pair in pairs.items()
