@@ -7,6 +7,7 @@ import pytest
 
 from spectap.analysis.crosscheck import check
 from spectap.endpoint.counters import Count, Counters, Obstacle
+from spectap.names import WARM_UP
 from spectap.record import Record, Speculation
 from tests import samples
 
@@ -49,6 +50,9 @@ def test_a_count_that_agrees() -> None:
     (cell_check,) = check([record(), record(request="b")], [count(gaps=None), second])
     assert [(f.name, f.ledger, f.server) for f in cell_check.figures][1] == ("steps", 6, 6)
     assert cell_check.failures == ()
+    # A request that only keeps the load full is among the server's.
+    (cell_check,) = check([record(), record(request="b", round=WARM_UP)], [count(), second])
+    assert [(f.name, f.ledger, f.server) for f in cell_check.figures][0] == ("tokens", 42, 42)
 
 
 # Steps of 1, 5, 1 and 3 tokens. One of the single tokens was a step without drafts, and the last
