@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,16 @@ def test_json(content: str, problem: str) -> None:
 )
 def test_a_program(content: str, problem: str) -> None:
     assert_is(Form.CODE, content, problem)
+
+
+@pytest.mark.parametrize("form", [Form.JSON, Form.CODE])
+@pytest.mark.parametrize(
+    "content", ["`" * 40_000, "```" + " " * 20_000 + "x" * 20_000, "```\n" + " \n" * 20_000]
+)
+def test_a_long_line_is_read_once(content: str, form: Form) -> None:
+    before = time.process_time()
+    check(samples.prompt(form=form), Answer("p", content, (), "stop"))
+    assert time.process_time() - before < 1
 
 
 @pytest.mark.parametrize("content", ["x = 1\n" * 100_000, "lambda: " * 20_000 + "1", "-" * 90_000])

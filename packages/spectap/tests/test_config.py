@@ -58,6 +58,7 @@ PASSWORD = {**BASE, "endpoint": "http://me:hidden@h:1/v1"}
         ({"load": TWICE}, "load: points: rate-2 is duplicated"),
         ({"load": samples.load(mean_input_tokens=40)}, "load.mean_input_tokens: .* 41"),
         ({"load": samples.load(rounds=0)}, "load.rounds: must be at least 1"),
+        ({"load": samples.load(rounds=10**12)}, "load.rounds.at_most: .* equal to 10000"),
         ({"load": samples.load(launches=2)}, "load: launches: must be 1 or at least 3"),
         ({"load": samples.load(launches=3)}, "load: launches: rounds must be a multiple of 3"),
         (
@@ -91,6 +92,9 @@ def test_refuses_with_a_line_for_each_error_and_files_that_are_no_json(tmp_path:
         for field in ("usd_per_hour", "as_of", "share", "denominator")
     ]
     path.write_text('{"model":', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"config.json: Invalid JSON"):
+        config.read(path)
+    path.write_bytes(b"\xff")
     with pytest.raises(ConfigError, match=r"config.json: Invalid JSON"):
         config.read(path)
 

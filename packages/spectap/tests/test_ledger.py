@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 from spectap import ledger
-from spectap.errors import JournalError
-from spectap.journal import Journal
+from spectap.errors import JournalError, RunError
+from spectap.journal import Journal, refuse_links, write_whole
 from spectap.ledger import last_attempts, read_ledger
 from tests import samples
 
@@ -98,6 +98,33 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
                 open_ledger.append(samples.record())
         open_ledger.append(samples.record(request="next"))
     assert [record.request for record in read_ledger(path)] == ["q", "next"]
+
+
+def test_a_line_is_written_whatever_its_values(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    with Journal(path) as open_ledger:
+        open_ledger.append(samples.record(output_tokens=2**64, request="\ud800"))
+        open_ledger.append({"counters": [2**64]})
+    first, second = map(json.loads, path.read_bytes().splitlines())
+    assert (first["output_tokens"], first["request"]) == (2**64, "?")
+    assert second == {"counters": [2**64]}
+    with pytest.raises(JournalError, match=rf"^{path}:1: output_tokens: Input should be less"):
+        read_ledger(path)
+
+
+@pytest.mark.parametrize("target", ["elsewhere.txt", "."])
+def test_nothing_is_written_through_a_link(tmp_path: Path, target: str) -> None:
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere.txt"
+    folder.mkdir()
+    elsewhere.write_text("mine", encoding="utf-8")
+    for name in ("report.html", "report.html.draft"):
+        (folder / name).symlink_to(tmp_path / target)
+    with pytest.raises(RunError, match=r"report.html.*: is a symbolic link"):
+        refuse_links(folder)
+    write_whole(folder / "report.html", [b"theirs"])
+    assert (folder / "report.html").read_bytes() == b"theirs"
+    assert elsewhere.read_text(encoding="utf-8") == "mine"
+    refuse_links(folder)
 
 
 def test_kill_9_right_after_the_write_loses_nothing(tmp_path: Path) -> None:

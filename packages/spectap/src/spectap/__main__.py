@@ -81,6 +81,10 @@ def main() -> int:
     except KeyboardInterrupt:
         print("spectap: ended by SIGINT", file=sys.stderr)
         return 128 + signal.SIGINT
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"spectap: {printable(f'{place}{error.strerror or error}')}", file=sys.stderr)
+        return 2
     except SpectapError as error:
         for line in str(error).split("\n"):
             print(f"spectap: {printable(line)}", file=sys.stderr)

@@ -32,7 +32,9 @@ _LONGEST_PROGRAM: Final = 200_000
 """Characters. A deeper tree than so many can make was never seen to exhaust the C stack."""
 _LONGEST_PROBLEM: Final = 200
 _BLOCK: Final = re.compile(
-    r"^[ \t]*```+[ \t]*([^\s`]*)[^\n]*\n(.*?)(?:\n?^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL
+    # Nothing is given back to try again, which would take the cube of a long line's time.
+    r"^[ \t]*+```++[ \t]*+([^\s`]*+)[^\n]*+\n(.*?)(?:\n?^[ \t]*+```|\Z)",
+    re.MULTILINE | re.DOTALL,
 )
 """A fenced block in Markdown: its language and its text. The last one may lack its end."""
 _PYTHON: Final = ("python", "python3", "py")

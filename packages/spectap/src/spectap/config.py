@@ -55,15 +55,15 @@ class Variant(Model):
     runtime: Text | None = Field(None, description="Name of the image generation.")
     mode: Text | None = Field(None, description="Speculation mode; None for a baseline.")
     draft: Text | None = Field(None, description="Draft model and revision.")
-    window: Annotated[int, Field(ge=1)] | None = Field(
+    window: Annotated[int, Field(ge=1, le=10**4)] | None = Field(
         None, description="num_speculative_tokens; None for a baseline."
     )
-    drafts_per_step: Annotated[int, Field(ge=1)] | None = Field(
+    drafts_per_step: Annotated[int, Field(ge=1, le=10**4)] | None = Field(
         None,
         description="Drafts that a step verifies; it yields at most one token more. With NxDI one "
         "less than the window.",
     )
-    batch: Annotated[int, Field(ge=1)] | None = Field(
+    batch: Annotated[int, Field(ge=1, le=10**5)] | None = Field(
         None, description="Sequences decoded together."
     )
     artifact: Text | None = Field(None, description="Key of the compiled artifact.")
@@ -166,7 +166,7 @@ class Objectives(Model):
 class Cost(Model):
     """The price of the hardware."""
 
-    usd_per_hour: Annotated[float, Field(gt=0, description="One node.")]
+    usd_per_hour: Annotated[float, Field(gt=0, le=1e6, description="One node.")]
     price_of: str = Field(
         "", description="Which purchase option in which region the price is of; empty: unknown."
     )
@@ -223,6 +223,8 @@ class Config(Model):
     )
     machines: int = Field(
         1,
+        ge=1,
+        le=10**5,
         description="Machines that servers measured beside each other are spread over.",
         exclude_if=lambda machines: machines == 1,
     )
@@ -317,7 +319,7 @@ class Config(Model):
 def read(path: Path) -> Config:
     """Reads a configuration. Raises ConfigError, whose text is a line for each error."""
     try:
-        return Config.model_validate_json(path.read_text(encoding="utf-8"))
+        return Config.model_validate_json(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:

@@ -4,6 +4,8 @@ A journal only grows, one JSON object a line.
 """
 
 import contextlib
+import dataclasses
+import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Self, TypeVar
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from spectap.errors import JournalError, problems
+from spectap.errors import JournalError, RunError, problems
 from spectap.printing import printable
 
 T = TypeVar("T")
@@ -35,10 +37,17 @@ def read(path: Path, kind: type[T]) -> Iterator[T]:
             ) from None
 
 
+def refuse_links(folder: Path) -> None:
+    """Raises RunError for a symbolic link in a run's folder, which would be written through."""
+    if link := next((path for path in folder.rglob("*") if path.is_symlink()), None):
+        raise RunError(f"{printable(str(link))}: is a symbolic link, and leads out of the run")
+
+
 def write_whole(path: Path, content: Iterable[bytes]) -> None:
     """Writes a file whole or not at all. Raises OSError."""
     draft = path.with_name(f"{path.name}.draft")
-    with draft.open("wb") as file:
+    draft.unlink(missing_ok=True)  # it may be a link, through which this would write
+    with draft.open("xb") as file:
         file.writelines(content)
     draft.replace(path)
 
@@ -61,7 +70,11 @@ class Journal:
     def append(self, line: object) -> None:
         """Writes one object. Raises OSError, for instance when the disk is full."""
         # orjson is fast: no stream is served while a line of a thousand chunks is written.
-        data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+        try:
+            data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+        except orjson.JSONEncodeError:  # a number of more than 64 bits, or half a character
+            text = json.dumps(line, default=dataclasses.asdict, ensure_ascii=False)
+            data = text.encode("utf-8", "replace") + b"\n"
         written = os.write(self._file, data)
         if written != len(data):
             os.ftruncate(self._file, os.fstat(self._file).st_size - written)

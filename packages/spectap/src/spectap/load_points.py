@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from spectap import wording
+from spectap import limits, wording
 from spectap.protocol import EndpointType
 
 MINIMUM_INPUT_TOKENS: Final = 41
@@ -38,12 +38,12 @@ class Model(BaseModel):
 class Loop(Model):
     """How hard the variants are driven: requests at once (closed loop), or a second (open loop)."""
 
-    concurrency: Annotated[int, Field(ge=1)] | None = Field(
+    concurrency: Annotated[int, Field(ge=1, le=10**5)] | None = Field(
         None,
         description="Requests in flight: a closed loop.",
         exclude_if=lambda value: value is None,
     )
-    rate: Annotated[float, Field(gt=0)] | None = Field(
+    rate: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
         None,
         description="Requests a second, at the times of a Poisson process: an open loop.",
         exclude_if=lambda value: value is None,
@@ -82,7 +82,7 @@ class Loop(Model):
 class LoadPoint(Loop):
     """A load at which each test case is measured, and with how many requests."""
 
-    requests: Annotated[int, Field(ge=1)] = Field(
+    requests: Annotated[int, Field(ge=1, le=10**6)] = Field(
         description="For each test case and variant, in each round."
     )
 
@@ -114,7 +114,9 @@ class Rounds(Model):
     model_config = ConfigDict(strict=True)
 
     # at_most comes first, because at_least is checked against it, and half_width against both.
-    at_most: Annotated[int, Field(ge=1, description="Rounds of a test case that stays undecided.")]
+    at_most: Annotated[
+        int, Field(ge=1, le=10**4, description="Rounds of a test case that stays undecided.")
+    ]
     at_least: Annotated[int, Field(ge=1, description="Rounds of every test case.")]
     half_width: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
@@ -176,18 +178,19 @@ class Rounds(Model):
 class Load(Model):
     """The load on the variants. Token counts are in llmperf's terms."""
 
-    mean_input_tokens: Annotated[int, Field(ge=MINIMUM_INPUT_TOKENS)]
-    stddev_input_tokens: Annotated[int, Field(ge=0)] = 0
-    mean_output_tokens: Annotated[int, Field(ge=2)]
-    stddev_output_tokens: Annotated[int, Field(ge=0)] = 0
+    mean_input_tokens: Annotated[int, Field(ge=MINIMUM_INPUT_TOKENS, le=limits.TOKENS)]
+    stddev_input_tokens: Annotated[int, Field(ge=0, le=limits.TOKENS)] = 0
+    mean_output_tokens: Annotated[int, Field(ge=2, le=limits.TOKENS)]
+    stddev_output_tokens: Annotated[int, Field(ge=0, le=limits.TOKENS)] = 0
     points: Annotated[tuple[LoadPoint, ...], Field(min_length=1)]
     rounds: Rounds
     timeout_seconds: Annotated[
-        int, Field(ge=1, description="For one test case at one load point in one round.")
+        int, Field(ge=1, le=10**7, description="For one test case at one load point in one round.")
     ]
     spread_minutes: float = Field(
         0,
         ge=0,
+        le=10**6,
         description="From the first turn of the first round to that of the last, at least: rounds "
         "wait, evenly. 0: each follows the last at once.",
         exclude_if=lambda minutes: minutes == 0,

@@ -109,7 +109,7 @@ def end_to_end(record: Record) -> float | None:
 
 def output_throughput(record: Record) -> float | None:
     """n / end-to-end time, in tokens per second."""
-    if not record.succeeded or record.output_tokens is None or record.end <= 0:
+    if not record.succeeded or record.output_tokens is None or record.end < 1e-9:
         return None
     return record.output_tokens / record.end
 

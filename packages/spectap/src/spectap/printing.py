@@ -12,12 +12,21 @@ _CONTROLS: Final = re.compile(
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what changes the direction of writing
     r"\u2028\u2029\ud800-\udfff]"  # line separators; halves of characters, which cannot be encoded
 )
+_SECRET: Final = 8
+"""The characters by which a secret is recognised: a shorter one is none, such as "none"."""
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def printable(text: str) -> str:
     """The text as one line, in which each character that controls a terminal is replaced."""
     return _CONTROLS.sub(_REPLACEMENT, text)
+
+
+def masked(text: str, secret: str) -> str:
+    """The text without a secret that a server repeats in it, whole or cut off."""
+    if len(secret) < _SECRET:
+        return text
+    return re.sub(re.escape(secret[:_SECRET]) + r"[^\s\"'<>,;]*", "***", text)
 
 
 def printable_lines(text: str) -> str:

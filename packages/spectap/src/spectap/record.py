@@ -1,9 +1,13 @@
 """One request, as the tap saw it: a line of the ledger."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
+
+# A foreign ledger may say anything. These are far beyond all that is true, and can be summed up.
+Amount = Annotated[int, Field(ge=0, le=2**53)]
+Seconds = Annotated[float, Field(ge=0, le=1e11)]
 
 CANCELLED: Final = "cancelled by the client"
 """The error of a request that its client gave up, as an interrupted load does."""
@@ -30,7 +34,7 @@ class Speculation:
 class Record:
     """One request, as the tap saw it: a line of ledger.jsonl."""
 
-    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True, allow_inf_nan=False)
 
     run: str
     """The run's name."""
@@ -38,31 +42,31 @@ class Record:
     """The name of the variant, or of the endpoint."""
     case: str
     """The name of the test case."""
-    round: int
+    round: Annotated[int, Field(ge=-1, le=10**6)]
     """From 1; 0 is the warm-up, -1 a control load. Both are in no figure."""
     request: str
     """The request's name, unique in the run."""
-    sent: float
+    sent: Seconds
     """When the tap sent it, in Unix seconds."""
     status: int | None
     """The HTTP status; null where no answer came."""
     error: str | None
     """The error; null where the answer came whole."""
-    prompt_tokens: int | None
+    prompt_tokens: Amount | None
     """Tokens of the prompt, by the server's usage; null where it gave none."""
-    output_tokens: int | None
+    output_tokens: Amount | None
     """Tokens of the answer, by the server's usage; null where it gave none."""
     stream: bool
     """Whether the answer was streamed."""
     per_chunk: bool
     """Whether the server said how many tokens each chunk carried."""
-    chunks: tuple[tuple[float, int], ...]
+    chunks: tuple[tuple[Seconds, Amount], ...]
     """The chunks that carried tokens: seconds after ``sent``, and how many tokens, which is 0 where
     the server did not say."""
-    end: float
+    end: Seconds
     """When the answer ended, in seconds after ``sent``, by a monotonic clock: with its last token,
     whatever follows. Of an answer that failed or brought no tokens one by one, its last byte."""
-    attempt: int = 1
+    attempt: Amount = 1
     """How often the run measured the case in that round, from 1."""
     load: str = ""
     """The name of the load point; empty where no configuration names one."""
@@ -70,29 +74,29 @@ class Record:
     """The name of the prompt in its set; empty where prompts have no names."""
     prompt_class: str = ""
     """The class that the set gives that prompt; empty where it gives none."""
-    due: float | None = None
+    due: Seconds | None = None
     """When it was to be sent, in Unix seconds; null in a closed loop, which has no schedule."""
-    came: float | None = None
+    came: Seconds | None = None
     """When it came to the tap, in Unix seconds, where it was due at a time. It is sent a little
     later: the connection to the server has to be made first."""
     tools: bool = False
     """Whether the request offers tools. A server reads a call before it streams it, so chunks are
     held back and one may bring what several steps yielded."""
-    launch: int = 0
+    launch: Amount = 0
     """Which launch of the servers it was sent to, from 1; 0 where the run launches them once, and
     where nobody knows."""
-    characters: int | None = None
+    characters: Amount | None = None
     """Characters of the answer's text; null where thoughts or calls of tools are tokens, too."""
-    hidden_tokens: int = 0
+    hidden_tokens: Amount = 0
     """Tokens of thoughts that the usage counts and the server did not stream."""
     finish: str | None = None
     """OpenAI's ``finish_reason``; null where the server gave none."""
-    choices: int = 1
+    choices: Amount = 1
     """How many answers the request asked for (``n``). Their tokens are counted together, and their
     chunks are mixed: they have no time per output token, and show no steps."""
     model: str = ""
     """The model that the answer names, where it is not the one that was asked for; else empty."""
-    cached_tokens: int | None = None
+    cached_tokens: Amount | None = None
     """Tokens of the prompt that the server had in its cache, by its usage; null where it does not
     say."""
     speculation: Speculation | None = None

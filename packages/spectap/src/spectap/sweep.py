@@ -17,7 +17,7 @@ from spectap.config import Config, Variant
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS
 from spectap.errors import JournalError, RunError
-from spectap.journal import write_whole
+from spectap.journal import refuse_links, write_whole
 from spectap.ledger import read_ledger, whole_controls
 from spectap.names import (
     ANSWERS,
@@ -93,6 +93,7 @@ def merge(folder: Path) -> Merged:
     """
     if not (folder / SWEEP).exists():
         raise RunError(f"{folder}: is not the folder of a sweep or of jobs: it has no {SWEEP}")
+    refuse_links(folder)
     sweep = configuration.read(folder / SWEEP)
     missing = _missing(folder, sweep)
     variants = tuple(variant for variant in sweep.variants if variant.name not in missing)

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gzip
 import itertools
 import json
 import os
@@ -203,6 +204,37 @@ async def test_prompts_of_a_set_at_a_rate(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(by_prompt[names[0]].content.split()) == 8
     assert [call.name for call in by_prompt[names[-1]].tool_calls] == ["weather"]
     assert llmperf.driver(results_of(tmp_path)) == builtin.OPEN
+
+
+async def test_no_redirect_is_followed_nothing_unpacked_and_no_key_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prompt goes nowhere else, and a small packed answer does not become a large one."""
+    key = "sk-0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    packed = gzip.compress(b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n' * 2**17)
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        if len(asked) == 1:
+            return web.Response(status=307, headers={"Location": "/elsewhere"})
+        if len(asked) == 2:
+            return web.Response(body=packed, headers={"Content-Encoding": "gzip"})
+        return web.Response(status=401, text=f"wrong key: {request.headers['Authorization']}")
+
+    async with server(answer) as url:
+        results = await run(url, tmp_path, requests=3, concurrency=1)
+    (path,) = results.glob("*_individual_responses.json")
+    text = path.read_text(encoding="utf-8")
+    responses = json.loads(text)
+    assert [response["error_code"] for response in responses] == [307, -1, 401]
+    assert (responses[1]["number_output_tokens"], responses[2]["error_msg"]) == (
+        0,
+        "wrong key: Bearer ***",
+    )
+    assert key not in text
+    assert asked == ["/v1/chat/completions"] * len(asked)
 
 
 GOOD = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": 3}]}'

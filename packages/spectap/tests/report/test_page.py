@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -122,6 +123,13 @@ def test_no_line_ends_in_a_figure_and_nothing_invisible_is_copied(html: str) -> 
         assert re.search(r'<span class="whole">[\d.]+-[\d.]+</span>', sentence)
         assert not re.search(r"\d-\d|\d %", re.sub(r'<span class="whole">.*?</span>', "", sentence))
     assert not re.search("[\N{WORD JOINER}\N{NO-BREAK SPACE}]", html)
+
+
+@pytest.mark.parametrize("text", ["1," * 20_000, "1-1" * 13_000 + "x", "1" + "." * 40_000])
+def test_a_long_name_is_read_once(text: str) -> None:
+    before = time.process_time()
+    assert text[:1000] in page._unbroken(text)
+    assert time.process_time() - before < 1
 
 
 def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:

@@ -183,6 +183,31 @@ async def test_a_refusal_is_a_line_with_its_status(tmp_path: Path) -> None:
         assert b.only().error == "HTTP 429: Too many requests"
 
 
+KEY = "sk-proj-0123456789abcdef"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("before", ["", "x" * 175])
+@pytest.mark.parametrize("header", ["Authorization", "api-key"])
+async def test_a_key_that_a_server_repeats_is_not_recorded(
+    tmp_path: Path, header: str, before: str, streamed: bool
+) -> None:
+    """Wherever the error is cut off, no part of the key is left that could be guessed from."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        key = request.headers[header].rpartition(" ")[2]
+        body = json.dumps({"error": {"message": f"{before} bad key '{key}'"}})
+        if streamed:
+            return web.Response(text=f"data: {body}\n\n", content_type="text/event-stream")
+        return web.Response(status=401, text=body)
+
+    sent = f"Bearer {KEY}" if header == "Authorization" else KEY
+    async with server(answer) as url, bench(url, tmp_path) as b:
+        await b.post(chat(), headers={header: sent})
+        assert KEY[:8] not in (b.only().error or KEY)
+        assert KEY not in b.path.read_text("utf-8")
+
+
 OPTIONS = {"stream_options": {USAGE: True, STATS: True}}
 
 

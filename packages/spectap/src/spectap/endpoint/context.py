@@ -8,6 +8,7 @@ vLLM since v2.23.0 (``vllm/entrypoints/openai/protocol.py``) and in vLLM 0.32
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +17,7 @@ import orjson
 
 from spectap.endpoint.health import content, open_session, root
 from spectap.load_points import Load
-from spectap.printing import printable
+from spectap.printing import masked, printable
 from spectap.prompt import Prompt
 from spectap.protocol import EndpointType, prompt_fields
 
@@ -102,4 +103,5 @@ def _reason(text: str) -> str:
     with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
         error = orjson.loads(text)
         text = str(error.get("error", error)["message"])  # older vLLM has no "error"
+    text = masked(text, os.environ.get("OPENAI_API_KEY", ""))
     return printable(" ".join(text.split()))[:_LONGEST_REASON] or "no reason given"

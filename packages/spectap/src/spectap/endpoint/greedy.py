@@ -16,11 +16,12 @@ from typing import Any, Final, NamedTuple
 
 import aiohttp
 import orjson
+from pydantic import TypeAdapter, ValidationError
 
 from spectap import events, protocol
 from spectap.config import Config, TestCase
 from spectap.endpoint.health import content, open_session
-from spectap.errors import JournalError
+from spectap.errors import JournalError, problems
 from spectap.journal import write_whole
 from spectap.load import llmperf, text
 from spectap.prompt import Prompt
@@ -42,6 +43,9 @@ class Divergence:
     """Units of the longer answer."""
     first: int | None
     """Number of the first unit that differs, from 1; None if none does."""
+
+
+_DIVERGENCES: Final = TypeAdapter(tuple[Divergence, ...])
 
 
 class _Answer(NamedTuple):
@@ -97,11 +101,12 @@ def read(folder: Path) -> tuple[Divergence, ...]:
     if not path.exists():
         return ()
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(path.read_bytes())
         # Runs from before variants had names compared the article's two.
-        return tuple(Divergence(**({"variant": "SD"} | entry)) for entry in entries)
-    except (TypeError, ValueError) as error:
-        raise JournalError(f"{path}: cannot be read: {error}; delete it to go without") from None
+        return _DIVERGENCES.validate_python([{"variant": "SD"} | entry for entry in entries])
+    except (TypeError, ValueError, RecursionError) as error:
+        text = next(problems(error)) if isinstance(error, ValidationError) else error
+        raise JournalError(f"{path}: cannot be read: {text}; delete it to go without") from None
 
 
 def _body(config: Config, case: TestCase, prompts: Sequence[Prompt]) -> dict[str, Any]:

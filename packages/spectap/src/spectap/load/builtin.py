@@ -99,6 +99,7 @@ async def _load(options: argparse.Namespace, url: str, key: str) -> list[_Finish
         # Beyond a server's batch, an answer may wait for its first byte as long as the load lasts.
         timeout=aiohttp.ClientTimeout(total=None, sock_read=max(_READ_TIMEOUT, options.timeout)),
         headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+        auto_decompress=False,  # the tap asks for plain answers: 1 MB would become 1 GB
     ) as session:
         lag = Lag()
         begun = lag.mark()

@@ -6,6 +6,7 @@ No pydantic here: the driver starts for each turn, and importing pydantic takes 
 import argparse
 import itertools
 import json
+import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from urllib.parse import quote
 from spectap import events
 from spectap.load.text import CHARACTERS_PER_TOKEN, estimated_tokens, filled_prompt, text_lines
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
+from spectap.printing import masked
 from spectap.protocol import prompt_fields
 
 
@@ -171,7 +173,7 @@ class Reply:
         tokens = estimated_tokens(self._thoughts + self._text + calls)
         return {
             "error_code": code,
-            "error_msg": text,
+            "error_msg": masked(text, os.environ.get("OPENAI_API_KEY", "")),
             "inter_token_latency_s": self._last / self._count if tokens else 0,
             "ttft_s": self._ttft,
             "end_to_end_latency_s": seconds,

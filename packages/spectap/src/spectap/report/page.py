@@ -14,6 +14,7 @@ from spectap import load_points, metrics, palette, wording
 from spectap.analysis.crosscheck import TOLERANCE
 from spectap.analysis.summary import Case
 from spectap.config import Config
+from spectap.journal import write_whole
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.names import REPORT, SUMMARY
 from spectap.printing import printable_lines
@@ -32,7 +33,7 @@ from spectap.report.results import Results
 from spectap.report.view import Figure, View
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
-_FIGURE: Final = re.compile(r"\b\d[\d.,]*(?:-\d[\d.,]*)+\b(?: %)?|\b\d[\d.,]* %")
+_FIGURE: Final = re.compile(r"\b\d(?:[\d.,-]*\d)?\b(?: %)?")
 
 _Drawings = Iterator[tuple[Figure, Drawing | None]]
 
@@ -45,7 +46,7 @@ _HOLLOW: Final = "Hollow: a queue is measured there, or requests were not sent a
 
 def write_results(run: Results) -> Path:
     """Writes ``report.html`` and ``summary.json`` of a run; returns the report. Raises OSError."""
-    (run.folder / SUMMARY).write_text(run.summary.to_json(), encoding="utf-8")
+    write_whole(run.folder / SUMMARY, [run.summary.to_json().encode()])
     return _write(run.folder, html(run, draw(run)))
 
 
@@ -70,7 +71,7 @@ def html(run: Results, drawings: Sequence[Figure] = ()) -> str:
 
 def _write(folder: Path, text: str) -> Path:
     path = folder / REPORT
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, [text.encode()])
     return path
 
 
@@ -107,8 +108,13 @@ def _unbroken(text: str) -> Markup:
 
     Not with a no-break character, which would be copied with a command or a name.
     """
+
+    def whole(figure: re.Match[str]) -> str:
+        breaks = "-" in figure[0] or "%" in figure[0]
+        return f'<span class="whole">{figure[0]}</span>' if breaks else figure[0]
+
     # What is markup stays markup, and is not escaped again.
-    return Markup(_FIGURE.sub(r'<span class="whole">\g<0></span>', str(escape(text))))
+    return Markup(_FIGURE.sub(whole, str(escape(text))))
 
 
 def _variables(colours: Mapping[str, str]) -> Markup:

@@ -160,6 +160,6 @@ def _driver(responses: Path) -> str:
     """Who wrote a file of responses: the summary beside it names any driver but llmperf."""
     summary = responses.with_name(responses.name.replace(_RESPONSES, "_summary.json"))
     try:
-        return str(json.loads(summary.read_text(encoding="utf-8")).get("driver", LLMPERF))
-    except (OSError, ValueError):
+        return str(json.loads(summary.read_bytes())["driver"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return LLMPERF  # it was killed before it wrote a summary

@@ -13,7 +13,7 @@ from spectap.config import Config
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS, Count, Page
 from spectap.errors import ConfigError, RunError
-from spectap.journal import Journal, write_whole
+from spectap.journal import Journal, refuse_links, write_whole
 from spectap.names import ANSWERS, COMPLETE, CONFIG
 from spectap.prompt import Prompt
 from spectap.record import Record
@@ -31,6 +31,7 @@ def prepare(folder: Path, config: Config) -> None:
     path = folder / CONFIG
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        refuse_links(folder)
         if not path.exists():
             write_whole(path, [configuration.dump(config).encode()])
             return

@@ -14,7 +14,6 @@ here.
 import asyncio
 import contextlib
 import gc
-import math
 import resource
 import time
 import uuid
@@ -30,6 +29,7 @@ from spectap import access, events, limits
 from spectap.journal import Journal
 from spectap.lag import Lag
 from spectap.names import TAP_HEADERS, WARM_UP
+from spectap.printing import masked
 from spectap.record import Record
 from spectap.tap import http1, speculation
 from spectap.tap.form import Server, prepare
@@ -48,6 +48,7 @@ _COMPLETION_PATHS: Final = (b"/chat/completions", b"/completions")
 _PATHS: Final = 100
 """Paths that are counted. A client may send any number."""
 
+_SECRET_HEADERS: Final = (b"authorization", b"api-key", b"x-api-key")
 _PROMPT, _CLASS, _DUE, _BEYOND, _LAG = _TAP_HEADERS = tuple(
     name.lower().encode() for name in TAP_HEADERS
 )
@@ -208,7 +209,10 @@ class Completion(Exchange):
         meter, per_chunk = self._meter, self._meter.per_chunk
         # A client that reads a malformed event hangs up. The event is the cause.
         error = meter.ending.error or error
-        if error is None and meter.chunks:
+        if error is not None:
+            for name in _SECRET_HEADERS:
+                error = masked(error, _text(self.request.headers, name).rpartition(" ")[2])
+        elif meter.chunks:
             # Gateways hold back usage and [DONE]; a user has the answer with its last token.
             at = self.last_token
         self._on_record(
@@ -255,7 +259,7 @@ def _seconds(headers: Headers, name: bytes) -> float | None:
         seconds = float(http1.value(headers, name) or "")
     except ValueError:
         return None
-    return seconds if math.isfinite(seconds) else None
+    return seconds if 0 <= seconds <= 1e11 else None
 
 
 def collect_garbage() -> None:

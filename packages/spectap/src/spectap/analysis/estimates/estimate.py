@@ -62,11 +62,12 @@ class Estimate:
     def interval(self, alpha: float = ALPHA) -> Interval:
         """The interval that holds the truth with probability 1 - ``alpha``: Student's t."""
         reach = self._reach(alpha)
-        return Interval(math.exp(self.log), math.exp(self.log - reach), math.exp(self.log + reach))
+        logs = (self.log, self.log - reach, self.log + reach)
+        return Interval(*(math.exp(_bounded(log)) for log in logs))
 
     def half_width(self, alpha: float) -> float:
         """How far the interval reaches above the estimate, as a part of it: 0.05 is 5 %."""
-        return math.expm1(self._reach(alpha))
+        return math.expm1(_bounded(self._reach(alpha)))
 
     @property
     def degrees(self) -> float:
@@ -91,7 +92,8 @@ class Estimate:
         """The smallest difference that a test at ``alpha`` finds with probability ``POWER``."""
         # The noncentrality at which Student's t is beyond its quantile that often.
         beyond = stdtrit(self.degrees, 1 - alpha / 2)
-        return math.expm1(float(nctdtrinc(self.degrees, 1 - POWER, beyond)) * self.error)
+        reach = float(nctdtrinc(self.degrees, 1 - POWER, beyond)) * self.error
+        return math.expm1(_bounded(reach))
 
     def units_for(self, difference: float, alpha: float) -> int | None:
         """How many units in all make ``difference`` detectable, if they scatter as these do.
@@ -150,6 +152,11 @@ def mean(estimates: Sequence[Estimate]) -> Estimate:
 def geometric_mean(values: Sequence[float]) -> float:
     """The geometric mean of positive values."""
     return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def _bounded(log: float) -> float:
+    """A logarithm of a positive number that is not infinite, whatever a ledger says."""
+    return min(700.0, max(-700.0, log))
 
 
 def _sum(*components: Component) -> Component:
