@@ -57,7 +57,15 @@ def test_requests_are_recorded_until_a_signal_and_a_ledger_is_appended_to(tmp_pa
             with asking(address) as client:
                 assert client.getresponse().read().endswith(b"data: [DONE]\n\n")
             with asking(address, model="another") as client:
-                assert client.getresponse().status == 404
+                refusal = client.getresponse()
+                assert refusal.status == 404
+                refusal.read()
+                pages = []
+                for path in ("/spectap/metrics", "/metrics", "/spectap/metrics"):
+                    client.request("GET", path)
+                    pages.append(client.getresponse().read().decode())
+            assert 'spectap_requests_total{status="404"} 1.0' in pages[0] == pages[2]
+            assert "vllm:generation_tokens_total" in pages[1]
             tap.send_signal(signal.SIGINT)
             out, err = tap.communicate(timeout=20)
         assert tap.returncode == 0

@@ -18,6 +18,7 @@ from spectap.journal import Journal
 from spectap.ledger import read_ledger
 from spectap.printing import printable
 from spectap.record import Record
+from spectap.tap.monitor import Monitor
 from spectap.tap.proxy import LOOPBACK
 from spectap.tap.tap import Tap, collect_garbage
 
@@ -58,8 +59,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def tap(arguments: argparse.Namespace) -> int:
     """``tap``: stands before any OpenAI-compatible server and records what passes.
 
-    Clients use the base URL that it prints; every 10 s a line counts what has passed. Ctrl-C prints
-    the table of what passed. An existing ledger is appended to, an empty one is removed.
+    Clients use the base URL that it prints; every 10 s a line counts what has passed, and
+    /spectap/metrics has it for Prometheus. Ctrl-C prints the table of what passed. An existing
+    ledger is appended to, an empty one is removed.
     """
     path: Path = arguments.ledger
     _check(path)
@@ -97,6 +99,7 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
         nonlocal requests, errors
         requests += 1
         errors += not record.succeeded
+        monitor.note(record)
 
     def counts() -> str:
         problem = f"ledger: {server.failure.strerror}; " if server.failure is not None else ""
@@ -107,6 +110,7 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
 
     for by in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(by, ended.set)
+    monitor = Monitor(lambda: server.in_flight)
     server = Tap(
         arguments.upstream,
         run=session,
@@ -116,6 +120,7 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
         port=arguments.port,
         stall_seconds=_STALL_SECONDS,
         on_record=note,
+        page=monitor.page,
     )
     server.label(arguments.case, round=1)
     async with contextlib.AsyncExitStack() as stack:

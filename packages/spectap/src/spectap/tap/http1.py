@@ -142,7 +142,12 @@ def encode_error(status: HTTPStatus, message: str, *, keep_alive: bool) -> bytes
     kind = "upstream_error" if status >= 500 else "invalid_request_error"
     details = {"message": f"tap: {message}", "type": kind, "param": None, "code": status.value}
     body = json.dumps({"error": details}).encode()
-    headers = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(body))]
+    return encode_answer(status, "application/json", body, keep_alive=keep_alive)
+
+
+def encode_answer(status: HTTPStatus, kind: str, body: bytes, *, keep_alive: bool) -> bytes:
+    """A whole answer of the tap's own."""
+    headers = [(b"Content-Type", kind.encode()), (b"Content-Length", b"%d" % len(body))]
     if not keep_alive:
         headers.append((b"Connection", b"close"))
     return b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) + _lines(headers) + body

@@ -94,17 +94,22 @@ class Proxy:
     """Stands before the server at a base URL and makes an ``Exchange`` of each request.
 
     ``stall_seconds`` is how long the server may send nothing, or take to accept a connection.
+    ``page`` answers a request in place of the server, or returns None.
     """
 
     def __init__(
-        self, url: str, stall_seconds: float, exchange: Callable[[Request], Exchange]
+        self,
+        url: str,
+        stall_seconds: float,
+        exchange: Callable[[Request], Exchange],
+        page: Callable[[Request], bytes | None] = lambda request: None,
     ) -> None:
         parts = urlsplit(url)
         self.tls = parts.scheme == "https"
         self.address = parts.hostname or "", parts.port or (443 if self.tls else 80)
         self.host = parts.netloc.rpartition("@")[2].encode()
         self.stall_seconds = stall_seconds
-        self.exchange = exchange
+        self.exchange, self.page = exchange, page
         self.clients: set[_Client] = set()
         self._path = parts.path.rstrip("/")
         self._listening: asyncio.Server | None = None
@@ -295,11 +300,16 @@ class _Client(asyncio.Protocol):
             self._transport.close()
 
     def _next(self) -> None:
-        if self._answering is None and self._waiting and not self._transport.is_closing():
-            exchange = self._proxy.exchange(self._waiting.popleft())
+        while self._answering is None and self._waiting and not self._transport.is_closing():
+            request = self._waiting.popleft()
             if not self._waiting:
                 self._transport.resume_reading()
-            self._answering = _Upstream(self._proxy, self, exchange)
+            if (page := self._proxy.page(request)) is None:
+                self._answering = _Upstream(self._proxy, self, self._proxy.exchange(request))
+                return
+            self.write(page)
+            if not request.keep_alive:
+                self._transport.close()
 
     def _refuse(self, reason: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
         """Answers with an error, unless another answer is under way, and reads no more requests."""

@@ -89,7 +89,7 @@ class Completion(Exchange):
         request.body, self._meter = prepare(*self._original, self._form)
         beyond = http1.value(request.headers, _BEYOND) is not None
         self._model, choices = fields.get("model"), fields.get("n")
-        self._choices = choices if isinstance(choices, int) and choices > 1 else 1
+        self._choices = choices if isinstance(choices, int) and 1 < choices <= 2**16 else 1
         self._label = label._replace(round=WARM_UP, attempt=1) if beyond else label
         self._on_record = on_record
         self.id = uuid.uuid4().hex
@@ -284,9 +284,10 @@ class Tap:
     ``endpoint`` is the server's base URL, ``/v1`` included. ``port`` is where the tap listens at
     ``host``; 0 takes a free one. ``renames``: a server that refuses ``max_tokens`` gets it by its
     new name. ``stall_seconds`` is how long the server may send nothing.
-    ``on_record`` receives each line of the ledger. When the ledger cannot be written, for instance
-    because the disk is full, the tap goes on serving and keeps the OSError in ``failure``.
-    ``short`` is whether this process ran out of file descriptors, which is no fault of the server.
+    ``on_record`` receives each line of the ledger, ``page`` is the proxy's. When the ledger cannot
+    be written, for instance because the disk is full, the tap goes on serving and keeps the OSError
+    in ``failure``. ``short`` is whether this process ran out of file descriptors, which is no fault
+    of the server.
     """
 
     def __init__(
@@ -301,6 +302,7 @@ class Tap:
         renames: bool = False,
         stall_seconds: float = STALL_SECONDS,
         on_record: Callable[[Record], None] = lambda record: None,
+        page: Callable[[Request], bytes | None] = lambda request: None,
     ) -> None:
         self._label = Label(run, variant, case="", round=0)
         self._ledger = ledger
@@ -309,7 +311,7 @@ class Tap:
         self.unrecorded = Counter[str]()
         """Requests that passed and have no line in the ledger, by their path."""
         self.server = Server(renames)
-        self._proxy = Proxy(endpoint, stall_seconds, self._exchange)
+        self._proxy = Proxy(endpoint, stall_seconds, self._exchange, page)
         self.failure: OSError | None = None
         self._heard = 0.0
         self.short = False
