@@ -52,7 +52,7 @@ def test_a_count_that_agrees() -> None:
     assert cell_check.failures == ()
     # A request that only keeps the load full is among the server's.
     (cell_check,) = check([record(), record(request="b", round=WARM_UP)], [count(), second])
-    assert [(f.name, f.ledger, f.server) for f in cell_check.figures][0] == ("tokens", 42, 42)
+    assert (cell_check.figures[0].ledger, cell_check.figures[0].server) == (42, 42)
 
 
 # Steps of 1, 5, 1 and 3 tokens. One of the single tokens was a step without drafts, and the last
