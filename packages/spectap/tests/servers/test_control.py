@@ -17,4 +17,4 @@ def test_figures_are_those_of_a_good_server(measure: Measure) -> None:
     for side in ("base", "sd"):
         assert measured.cell(side).errors == 0
         tpot = measured.p50(side, TIME_PER_OUTPUT_TOKEN)
-        assert tpot == pytest.approx(servers.tpot(side), rel=0.1)
+        assert tpot == pytest.approx(servers.tpot(side), rel=0.25)

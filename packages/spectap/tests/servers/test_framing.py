@@ -83,7 +83,7 @@ def test_a_good_answer_in_another_shape_is_measured(measure: Measure, answer: An
     for side in ("base", "sd"):
         assert {record.error for record in measured.of(side)} == {None}
         tpot = measured.p50(side, TIME_PER_OUTPUT_TOKEN)
-        assert tpot == pytest.approx(servers.tpot(side), rel=0.1)
+        assert tpot == pytest.approx(servers.tpot(side), rel=0.25)
         # A busy machine only adds to it.
         assert (measured.p50(side, TTFT) or 0) > 0.9 * servers.ttft(side)
 

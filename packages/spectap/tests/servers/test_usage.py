@@ -18,7 +18,7 @@ def last(total: int, **details: Any) -> dict[str, Any]:
 
 def near_the_truth(measured: Measured, servers: Servers, side: str) -> None:
     tpot = measured.p50(side, TIME_PER_OUTPUT_TOKEN)
-    assert tpot is None or tpot == pytest.approx(servers.tpot(side), rel=0.1)
+    assert tpot is None or tpot == pytest.approx(servers.tpot(side), rel=0.25)
 
 
 def test_answers_without_usage_are_in_no_figure_of_tokens(measure: Measure) -> None:
@@ -40,7 +40,7 @@ def test_answers_without_usage_are_in_no_figure_of_tokens(measure: Measure) -> N
     assert cell.uncounted == 4
     assert "4 of 12 answers have no count of tokens" in measured.text
     ends = [record.end for record in measured.of("sd")]
-    assert cell.tokens_per_second == pytest.approx(TOKENS * len(ends) / sum(ends), rel=0.1)
+    assert cell.tokens_per_second == pytest.approx(TOKENS * len(ends) / sum(ends), rel=0.25)
     near_the_truth(measured, servers, "sd")
 
 

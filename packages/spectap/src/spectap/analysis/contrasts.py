@@ -188,7 +188,7 @@ def median(measure: Measure, records: Iterable[Record]) -> float | None:
     """Over the requests that succeeded; None where it is not above 0 or there is no value."""
     values = [value for record in records if record.succeeded for value in measure(record)]
     # 0 is the time per token of an answer that arrives in one piece.
-    return (statistics.median(values) or None) if values else None
+    return max(0.0, statistics.median(values)) or None if values else None
 
 
 def ratio(measure: Measure, unit: Unit) -> float | None:

@@ -21,12 +21,12 @@ class Engine(NamedTuple):
 
 
 ENGINES: Final = {
-    # docs/features/speculative_decoding/acceptance_metrics.md, in the chunk of the usage
+    # By vLLM's page on acceptance metrics, in the chunk of the usage.
     "vLLM": Engine(
         ("metrics", "speculative_decoding"),
         *("num_draft_tokens", "num_accepted_draft_tokens", "num_spec_steps"),
     ),
-    # with the reason of the end, as AIPerf's docs/reference/spec-decode-acceptance.md has it
+    # With the reason of the end, by AIPerf's page on acceptance.
     "TensorRT-LLM": Engine(
         ("choices", 0, "speculative_decoding"),
         *("total_draft_tokens", "total_accepted_draft_tokens", "num_spec_steps"),
@@ -36,7 +36,7 @@ ENGINES: Final = {
         ("choices", 0, "meta_info"),
         *("spec_num_proposed_drafts", "spec_num_correct_drafts", "spec_verify_ct"),
     ),
-    # tools/server, where anything was drafted
+    # By its server, where anything was drafted.
     "llama.cpp": Engine(("timings",), "draft_n", "draft_n_accepted"),
 }
 

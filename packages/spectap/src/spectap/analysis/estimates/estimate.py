@@ -55,9 +55,8 @@ class Estimate:
         error, freedom = _sum(
             *(Component(estimate.error, estimate.degrees) for estimate in (self, denominator))
         )
-        return Estimate(
-            self.log - denominator.log, error, min(self.units, denominator.units), freedom=freedom
-        )
+        log = _bounded(self.log - denominator.log)
+        return Estimate(log, error, min(self.units, denominator.units), freedom=freedom)
 
     def interval(self, alpha: float = ALPHA) -> Interval:
         """The interval that holds the truth with probability 1 - ``alpha``: Student's t."""
@@ -135,7 +134,7 @@ def jackknife(
     estimate, *without = map(math.log, values)
     mean = math.fsum(without) / count
     variance = (count - 1) / count * math.fsum((log - mean) ** 2 for log in without)
-    return Estimate(estimate, math.sqrt(variance), count)
+    return Estimate(_bounded(estimate), math.sqrt(variance), count)
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
