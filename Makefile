@@ -49,6 +49,7 @@ READY_DEV := .venv/ready-dev
 SETS := .venv/prompt-sets/ready
 READY_VLLM := .venv-vllm/ready
 READY_SCAN := .venv-scan/ready
+PEERS := .cache/peers
 CLI := node_modules/.package-lock.json
 
 .PHONY: help
@@ -320,6 +321,22 @@ rehearse-vllm: $(READY_REHEARSE) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM
 bench: $(READY_DEV) $(CLI) ## Measure synthesis, streams with and without the tap, and the schedule of an open loop
 	python -m tests.benchmarks.synthesis
 	cd packages/spectap && python -m benchmarks.tap
+
+# Each in an environment of its own. inference-perf needs Python 3.12 or newer.
+$(PEERS)/ready: packages/spectap/pyproject.toml
+	@echo "Installing spectap, AIPerf 0.13.0 and inference-perf 0.7.0 into $(PEERS), once: 2 GB, which takes minutes"
+	@rm -rf $(@D)
+	@"$$PYTHON" -m venv $(@D)/spectap
+	@"$$PYTHON" -m venv $(@D)/aiperf
+	@"$${PYTHON312:-python3.12}" -m venv $(@D)/inference-perf
+	@$(@D)/spectap/bin/$(PIP) ./packages/spectap
+	@$(@D)/aiperf/bin/$(PIP) aiperf==0.13.0
+	@$(@D)/inference-perf/bin/$(PIP) inference-perf==0.7.0
+	@touch $@
+
+.PHONY: bench-peers
+bench-peers: $(READY_DEV) $(PEERS)/ready ## Hold spectap, AIPerf, inference-perf and nginx against one server's own record
+	@cd packages/spectap && python -m benchmarks.peers ../../$(PEERS)
 
 .PHONY: bench-statistics
 bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule against simulated truths
