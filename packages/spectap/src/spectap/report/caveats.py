@@ -16,7 +16,7 @@ _LARGE: Final = 0.5
 """Parts of the prompts' tokens."""
 _WAVES: Final = 8
 """In simulations of queues, a turn of one wave from an idle server shows up to 42 % too little
-time, one of four up to 12 %; filled before, one wave up to 4 %."""
+time, one of four up to 12 %; filled before, one wave about 5 %."""
 
 
 def of_case(case: Case, summary: Summary) -> Iterator[str]:
