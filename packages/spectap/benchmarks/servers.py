@@ -103,6 +103,33 @@ class Neighbour(Changed):
 
 
 @dataclass(frozen=True)
+class SlowRounds(Changed):
+    """Rounds of the variant are slow now and then, each test case by itself. Speed is centred: what
+    it costs in the long run is nothing."""
+
+    share: float = 0.25
+    slowdown: float = 0.5
+
+    def records(self, number: int) -> list[Record]:
+        plain, chance = super().records(number), self.chance(number)
+        turns = dict.fromkeys((r.case, r.load, r.round) for r in plain)
+        slow = dict(zip(turns, chance.random(len(turns)) < self.share, strict=True))
+        log = math.log1p(self.slowdown)
+
+        def level(record: Record) -> float:
+            is_slow = slow[record.case, record.load, record.round]
+            return log * (is_slow - self.share) if record.variant == SD else 0.0
+
+        return [slower(record, level(record)) for record in plain]
+
+    def truths(self) -> Mapping[CasePoint, Truth]:
+        """All times of a round are as many times longer, so the mean is a sum of two."""
+        mean = 1 + self.share * self.slowdown
+        cost = (1 + self.slowdown) ** self.share / mean
+        return {place: replace(t, cost=t.cost * cost) for place, t in super().truths().items()}
+
+
+@dataclass(frozen=True)
 class Launches(Changed):
     """Each launch of a server has its own level. Nothing else differs between runs and sides."""
 
@@ -266,6 +293,9 @@ GOOD: Final = World(
 LEVELS: Final = (0.01, 0.02, 0.03)
 LAUNCHED: Final = World("launches", request=0.02, wave=0.02, speedups=(1.0,) * 3)
 SESSION: Final = World("session", requests=80, rounds=1, tokens=200, speedups=(1.0,))
+STEADY: Final = World("steady", request=0.02, wave=0.02)
+MANY: Final = replace(STEADY, ladder=(1, 2, 4, 8, 16), speedups=(1.0,) * 300)
+"""60 test cases at five loads: 600 claims."""
 FASTER: Final = World("2x", rounds=12, requests=24, tokens=190, speedups=(2.0,))
 TRIPLE: Final = World("3x", request=0.02, speedups=(3.0,))
 
@@ -297,6 +327,24 @@ GROUPS: Final = (
     Group(
         "goodput",
         tuple(Neighbour(f"{s:g} s", GOOD, s, shared=True) for s in (60.0, 600.0, 1800.0)),
+    ),
+    Group(
+        "slow rounds",
+        (
+            SlowRounds("1 in 4, 1.1x as slow", STEADY, slowdown=0.1),
+            SlowRounds("1 in 4, 1.5x as slow", STEADY),
+            SlowRounds("1 in 10, 2x as slow", replace(STEADY, rounds=RANGE), 0.1, 1.0),
+        ),
+        HELD,
+    ),
+    Group(
+        "600 claims",
+        tuple(
+            SlowRounds("1 in 2, 1.2x as slow", replace(MANY, rounds=rounds), 0.5, 0.2)
+            for rounds in (3, 4)
+        ),
+        HELD | {verdicts.CROSSOVERS: HOLDS},
+        20,
     ),
     Group("one launch", _reports(1)),
     Group("compared", _compared(1), {harness.ANY: CLAIMS}),

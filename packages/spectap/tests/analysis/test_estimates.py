@@ -1,6 +1,7 @@
 """Estimates against scipy's own tests and published examples, and how intervals are written."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from spectap.analysis.estimates.estimate import (
     Estimate,
     geometric_mean,
     jackknife,
+    pooled,
 )
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import Paired, bounds
@@ -93,6 +95,19 @@ def test_a_widened_estimate_is_never_surer(
     assert min(units - 1, freedom) <= wide.degrees * (1 + 1e-9)
     assert wide.degrees <= (units - 1 + freedom) * (1 + 1e-9)
     assert wide.log == plain.log
+
+
+def test_an_estimate_is_no_surer_than_the_scatter_of_all_and_has_the_freedom_of_two() -> None:
+    """Errors of 3 and 1 % of three units each: scatters of 27 and 3, together 15 a unit."""
+    noisy, quiet = pooled([Estimate(0.0, 0.03, 3), Estimate(0.1, 0.01, 3)])
+    assert (noisy.error, quiet.error) == (0.03, pytest.approx(math.sqrt(5) / 100))
+    assert (noisy.degrees, quiet.degrees, quiet.log) == (4, 4, 0.1)
+    (single,) = pooled([Estimate(0.0, 0.03, 3)])
+    assert single.degrees == 2
+    # More units of it bring as much more freedom.
+    assert (quiet.units_for(0.05, ALPHA) or 0) < (
+        replace(quiet, per_unit=1).units_for(0.05, ALPHA) or 0
+    )
 
 
 def test_what_all_units_share_is_not_made_smaller_by_more_of_them() -> None:

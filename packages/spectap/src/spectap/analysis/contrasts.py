@@ -17,8 +17,8 @@ from typing import Any
 
 from spectap import metrics
 from spectap.analysis import grouping
-from spectap.analysis.estimates.estimate import MARGIN, Estimate, geometric_mean, jackknife
-from spectap.analysis.grouping import Unit
+from spectap.analysis.estimates.estimate import MARGIN, Estimate, geometric_mean, jackknife, pooled
+from spectap.analysis.grouping import CellKey, Unit
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record
 
@@ -56,15 +56,24 @@ class Contrast:
     """Mean output tokens of an answer; above 1 where those of the cell are longer."""
     rounds: int
     """Rounds that both sides have; too few for an interval where units are blocks of time."""
+    named: bool
+    """Whether it is made prompt by prompt."""
 
     def mapped(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
         """A copy with each ratio of times ``changed``."""
         ratios: dict[str, Any] = {
-            name: value and changed(value)
-            for name, value in vars(self).items()
-            if name not in ("rounds", "lengths")
+            name: value and changed(value) for name, value in self.ratios.items()
         }
         return replace(self, **ratios)
+
+    @property
+    def ratios(self) -> dict[str, Estimate | None]:
+        """By their names, those of times."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("lengths", "rounds", "named")
+        }
 
     @property
     def answers(self) -> dict[Question, Estimate]:
@@ -119,7 +128,23 @@ def contrast(
         answered=answered,
         lengths=lengths,
         rounds=len(grouping.rounds(records, baseline)),
+        named=sent is not None,
     )
+
+
+def pooled_over_cases(by_cell: Mapping[CellKey, Contrast]) -> dict[CellKey, Contrast]:
+    """The contrasts of a report, none surer than the scatter of its other test cases at the same
+    load allows."""
+    alike = defaultdict[tuple[str, str, bool, str], dict[CellKey, Estimate]](dict)
+    for key, contrast in by_cell.items():
+        for name, ratio in contrast.ratios.items():
+            if ratio is not None:
+                alike[key.variant, key.load, contrast.named, name][key] = ratio
+    changed = defaultdict[CellKey, dict[str, Any]](dict)
+    for (*_, name), ratios in alike.items():
+        for key, ratio in zip(ratios, pooled([*ratios.values()]), strict=True):
+            changed[key][name] = ratio
+    return {key: replace(contrast, **changed[key]) for key, contrast in by_cell.items()}
 
 
 def _differ(lengths: Estimate, *, named: bool) -> bool:

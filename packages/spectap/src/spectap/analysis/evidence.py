@@ -11,7 +11,7 @@ from typing import Final
 
 from spectap.analysis import claims, crosscheck, grouping, stopping
 from spectap.analysis.cells import cell
-from spectap.analysis.contrasts import Contrast, contrast
+from spectap.analysis.contrasts import Contrast, contrast, pooled_over_cases
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.estimates.estimate import Component, Estimate
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
@@ -262,11 +262,15 @@ def _evidence(
             billed=evidence.sides(key, baseline.variant, billed=True),
             point=plan.points[key.load],
             planned=plan.known,
-        ).mapped(partial(evidence.widened, key.variant, baseline.variant))
+        )
         for key, baseline in plan.pairs
         if key not in obstacles
     }
-    return replace(evidence, contrasts=contrasts)
+    widened = {
+        key: of_cell.mapped(partial(evidence.widened, key.variant, plan.compared[key.variant]))
+        for key, of_cell in pooled_over_cases(contrasts).items()
+    }
+    return replace(evidence, contrasts=widened)
 
 
 def _recorded_apart(by_cell: Cells, key: CellKey, baseline: CellKey) -> Verdict | None:

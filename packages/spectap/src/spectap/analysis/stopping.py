@@ -122,6 +122,7 @@ def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> li
                 for side in sides
             ):
                 contrast_of[key] = contrasts.contrast(*sides, point=point)
+    contrast_of = contrasts.pooled_over_cases(contrast_of)
     family = claims.decide(contrast_of, level, possible)
 
     def enough(key: CellKey) -> bool:

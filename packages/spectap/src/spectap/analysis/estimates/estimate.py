@@ -43,7 +43,8 @@ class Estimate:
     common: Component | None = None
     """The part of the error that all units share: more of them do not make it smaller."""
     freedom: float | None = None
-    """Degrees of freedom of the error; None: one less than there are units."""
+    """Degrees of freedom of the error; None: ``per_unit`` for each unit but one."""
+    per_unit: int = 1
 
     def widened(self, common: Component) -> Estimate:
         """A copy with an error that all its units share."""
@@ -71,7 +72,7 @@ class Estimate:
     @property
     def degrees(self) -> float:
         """Degrees of freedom of the error."""
-        return self.units - 1 if self.freedom is None else self.freedom
+        return self.per_unit * (self.units - 1) if self.freedom is None else self.freedom
 
     @property
     def p(self) -> float:
@@ -103,7 +104,8 @@ class Estimate:
         unit_error = math.sqrt(max(0.0, self.error**2 - common**2) * self.units)
 
         def enough(units: int) -> bool:
-            several = Estimate(0.0, unit_error / math.sqrt(units), units)
+            error = unit_error / math.sqrt(units)
+            several = Estimate(0.0, error, units, per_unit=self.per_unit)
             if self.common:
                 several = several.widened(self.common)
             return several.detectable(alpha) <= difference
@@ -135,6 +137,23 @@ def jackknife(
     mean = math.fsum(without) / count
     variance = (count - 1) / count * math.fsum((log - mean) ** 2 for log in without)
     return Estimate(_bounded(estimate), math.sqrt(variance), count)
+
+
+def pooled(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """Estimates whose units scatter alike: each with its own error, or with that of all together
+    where that is larger.
+
+    What seldom happens is in few units, and an estimate without any looks too sure. The degrees of
+    freedom are those of two estimates, however many there are: what is rare is not normal.
+    """
+    if len(estimates) < 2:
+        return [*estimates]
+    freedom = sum(each.units - 1 for each in estimates)
+    variance = math.fsum((e.units - 1) * e.units * e.error**2 for e in estimates) / freedom
+    return [
+        replace(each, error=max(each.error, math.sqrt(variance / each.units)), per_unit=2)
+        for each in estimates
+    ]
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
