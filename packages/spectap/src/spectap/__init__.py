@@ -5,6 +5,8 @@ Other programs may import the modules in ``PUBLIC``. The rest may change without
 
 from typing import Final
 
+__version__: Final = "0.1.0"
+
 PUBLIC: Final = frozenset(
     (
         *("config", "errors", "golden", "golden.schedule", "load.sets", "load_points", "metrics"),

@@ -1,9 +1,4 @@
-"""Measures speculative decoding of OpenAI-compatible servers: spectap COMMAND --help.
-
-Exit status: 0 all is well; 1 something failed, which the last lines name, and the rest is kept;
-2 it cannot do what was asked; 3 a comparison's gate failed; 69 the server of an index never served;
-75 restart the servers, and run the same command again; 128 + n ended by signal n.
-"""
+"""Measures speculative decoding of OpenAI-compatible servers: spectap COMMAND --help."""
 
 import argparse
 import inspect
@@ -16,7 +11,9 @@ from typing import Any, Final, NoReturn
 
 from typing_extensions import override
 
+import spectap
 from spectap.commands import demo, measure, pod, recorded, tap
+from spectap.commands.arguments import Exit
 from spectap.errors import SpectapError
 from spectap.printing import printable
 
@@ -28,6 +25,7 @@ _COMMANDS: Final = {
     "tap": tap.COMMAND,
 }
 
+_EXIT: Final = "\n".join(("exit status:", *(f"  {each:<3} {each.meaning}" for each in Exit)))
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*")
 
 
@@ -36,7 +34,17 @@ class _Parser(argparse.ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
+        self.exit(Exit.REFUSED, f"{self.prog}: {message} (--help lists the options)\n")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help with the default of each option that has one, unless its text says it."""
+
+    @override
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        value, text = action.default, action.help or ""
+        said = value is False or value in (None, argparse.SUPPRESS, (), [], {}) or "default" in text
+        return text if said else f"{text} (default: %(default)s)"
 
 
 class _CommandParser(_Parser):
@@ -53,19 +61,21 @@ class _CommandParser(_Parser):
 
 def main() -> int:
     """Runs one command; returns the exit status."""
-    parser = _Parser(
-        prog="spectap",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = _Parser(prog="spectap", description=__doc__, epilog=_EXIT, formatter_class=_Help)
+    parser.add_argument("--version", action="version", version=f"spectap {spectap.__version__}")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=_CommandParser
     )
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=_CommandParser)
     for name, command in _COMMANDS.items():
         description = inspect.getdoc(command.main) or ""
+        summary = description.partition(": ")[2].partition("\n")[0]
+        listed: dict[str, Any] = {} if command.internal else {"help": summary}
         subparser = commands.add_parser(
             name,
-            help=description.partition(": ")[2].partition("\n")[0],
+            **listed,
             description=description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=_EXIT,
+            formatter_class=_Help,
             allow_abbrev=False,
         )
         command.add_options(subparser)
@@ -77,18 +87,18 @@ def main() -> int:
     except BrokenPipeError:
         # The reader of the output, such as head, has ended. What was measured is on the disk.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return Exit.SIGNAL + signal.SIGPIPE
     except KeyboardInterrupt:
         print("spectap: ended by SIGINT", file=sys.stderr)
-        return 128 + signal.SIGINT
+        return Exit.SIGNAL + signal.SIGINT
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         print(f"spectap: {printable(f'{place}{error.strerror or error}')}", file=sys.stderr)
-        return 2
+        return Exit.REFUSED
     except SpectapError as error:
         for line in str(error).split("\n"):
             print(f"spectap: {printable(line)}", file=sys.stderr)
-        return 2
+        return Exit.REFUSED
     return status
 
 

@@ -219,7 +219,9 @@ def _range() -> Line:
 
 def text(part: Any) -> str:
     """All figures of a dataclass to six digits, and all sentences: a line for each part."""
-    return folded("\n".join(_lines(dataclasses.asdict(part), "")))
+    content = dataclasses.asdict(part)
+    content.pop("version", None)
+    return folded("\n".join(_lines(content, "")))
 
 
 def _lines(part: Any, path: str) -> Iterator[str]:

@@ -2,12 +2,16 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+import spectap
 from spectap import metrics
+from spectap.analysis import summary
 from spectap.analysis.summarise import summarise, summarise_ledgers
 from spectap.analysis.summary import Finding, Summary
 from tests.analysis import ledgers
@@ -114,7 +118,11 @@ def test_a_failed_attempt_in_a_round_that_does_not_count_is_not_paid_for() -> No
 
 
 def test_summary_is_json(article: Summary) -> None:
-    content = json.loads(article.to_json())
+    content = json.loads(summary.to_json(article))
+    published = json.loads((Path(spectap.__file__).parent / "summary.schema.json").read_text())
+    assert published == summary.schema()
+    jsonschema.validate(content, published)
+    assert content["version"] == 1
     base, speculative = content["cases"][0]["cells"]
     assert base["comparison"] is None
     assert speculative["comparison"]["verdict"]["finding"] == "faster"

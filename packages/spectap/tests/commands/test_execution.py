@@ -30,7 +30,7 @@ from tests.commands.processes import Benchmark
         # Not the value after it, as a URL that is none.
         (["measure", "--concurency", "2"], "spectap measure: unknown option --concurency"),
         (["tap", "--mode=fast"], "spectap tap: unknown option --mode"),
-        ([], "spectap: the following arguments are required: command"),
+        ([], "spectap: the following arguments are required: COMMAND"),
     ],
 )
 def test_what_is_expected_to_fail_fails_in_one_line(

@@ -15,11 +15,13 @@ from aiohttp import web
 
 from spectap import access
 from spectap.commands import execution, recorded
+from spectap.commands.arguments import Exit
 from spectap.config import Config, Objectives
 from spectap.ledger import read_attempts, read_ledger
 from spectap.load.cases import HEADLINES
 from spectap.load.driver import Driver
 from spectap.load_points import LoadPoint, Rounds
+from spectap.names import SUMMARY
 from spectap.run.taps import Patience
 from tests.commands.processes import (
     EMPTY,
@@ -284,11 +286,21 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, cases: str) -> None:
     assert out == "spectap: the same command with RUN_ID=run-1 continues this run\n"
 
 
+def test_json_alone_goes_to_the_output(
+    measure: Benchmark, cases: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "draw", lambda run: (run / SUMMARY).write_text("{}\n"))
+    with serving(golden()) as (base,):
+        ended = measure(f"Base={base.url}", "--cases", cases, *SMALL, "--json")
+    assert (ended.status, ended.out) == (Exit.DONE, "{}\n")
+    assert ended.err.splitlines()[-1].startswith("ledger: ")
+
+
 def test_a_launch_by_hand_is_asked_for(measure: Benchmark, cases: str) -> None:
     with serving(golden()) as (base,):
         arguments = ("--cases", cases, *SMALL, "--launches", "3", "--rounds", "3")
         ended = measure(f"Base={base.url}", *arguments)
-    assert ended.status == 75
+    assert ended.status == Exit.RESTART
     assert ended.err.splitlines()[-1] == (
         "spectap: launch 1 of 3 is measured: restart the servers, then run the same command with "
         "RUN_ID=run-1"

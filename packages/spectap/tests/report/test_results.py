@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from spectap.analysis.summary import to_json
 from spectap.endpoint import greedy
 from spectap.endpoint.counters import COUNTERS, Count, Counters
 from spectap.endpoint.greedy import Divergence
@@ -135,7 +136,7 @@ def test_figures_of_an_earlier_run_come_out_the_same_to_the_last_digit() -> None
     """A run from before variants had fields of their own, with the figures that it had then."""
     run = results.read(EARLIER)
     known = json.loads((EARLIER / "figures.json").read_text(encoding="utf-8"))
-    today = json.loads(run.summary.to_json())
+    today = json.loads(to_json(run.summary))
     assert part([cell for case in today["cases"] for cell in case["cells"]], known) == known
     assert run.driver == "llmperf"
     assert {check.variant for check in run.checks} == {"Base", "SD"}

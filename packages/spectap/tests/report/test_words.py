@@ -8,7 +8,7 @@ import pytest
 
 from spectap import load_points, metrics, wording
 from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.summary import Case, Crossover, Finding, Ladder, Verdict
+from spectap.analysis.summary import Case, Crossover, Finding, Ladder, Verdict, to_json
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.prompt import LeftOut, UsedSet
@@ -175,7 +175,7 @@ def test_an_added_metric_is_in_summary_tables_and_definitions(
     monkeypatch.setattr(page, "draw", lambda run: ())
     run = results.read(generated.write(tmp_path, CONFIG, LINES))
     html = page.write_results(run).read_text(encoding="utf-8")
-    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    summary = json.loads(to_json(run.summary))
     measure = summary["cases"][0]["cells"][0]["measures"]["FirstGap"]
     assert measure["p50"] == pytest.approx(generated.BASE_STEP, rel=0.05)
     assert ">First gap, ms</th>" in html

@@ -1,13 +1,13 @@
 """The summary of a run: what ``summarise`` computes and ``summary.json`` holds."""
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel
+from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from spectap.analysis.estimates.estimate import MARGIN
 from spectap.analysis.estimates.intervals import Interval
@@ -407,6 +407,8 @@ class Windows:
 class Summary:
     """A run, or ledgers alone. ``started`` and ``ended`` are Unix seconds; None: not known."""
 
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+
     run: str | None
     experiment: str | None
     model: str | None
@@ -440,6 +442,8 @@ class Summary:
     round_gap_seconds: float | None = None
     """From the begin of a test case's round to that of its next, the median; None with one round.
     """
+    version: Literal[1] = 1
+    """The version of this format."""
 
     @property
     def configured(self) -> bool:
@@ -465,11 +469,13 @@ class Summary:
             for baseline in dict.fromkeys(pairs.values())
         ) or ", ".join(self.variants)
 
-    def to_json(self) -> str:
-        """The content of ``summary.json``: fields by their names, findings by their values."""
 
-        def plain(value: BaseModel | Enum) -> Any:
-            return value.model_dump() if isinstance(value, BaseModel) else value.value
+def to_json(content: object) -> str:
+    """The JSON of a summary, or of any result: fields by their names, findings by their values."""
+    return json.dumps(to_jsonable_python(content), indent=2, allow_nan=False) + "\n"
 
-        content = dataclasses.asdict(self)
-        return json.dumps(content, indent=2, default=plain, allow_nan=False) + "\n"
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of ``summary.json``, as summary.schema.json beside the package has it."""
+    described = TypeAdapter(Summary).json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described

@@ -7,8 +7,9 @@ import os
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from enum import IntEnum
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -29,18 +30,45 @@ _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ -~]+")
 T = TypeVar("T")
 
 
+class Exit(IntEnum):
+    """The exit statuses of all commands. They stay what they are."""
+
+    meaning: str
+
+    def __new__(cls, status: int, meaning: str) -> Self:
+        """A number with what it means."""
+        member = int.__new__(cls, status)
+        member._value_, member.meaning = status, meaning
+        return member
+
+    DONE = 0, "all is well"
+    FAILED = 1, "something failed, which the last lines name, and the rest is kept"
+    REFUSED = 2, "it cannot do what was asked"
+    GATE_FAILED = 3, "a threshold of compare is not kept"
+    NEVER_SERVED = os.EX_UNAVAILABLE, "the server of an index never served"
+    RESTART = os.EX_TEMPFAIL, "restart the servers, and run the same command again"
+    SIGNAL = 128, "with n added: ended by signal n"
+
+
 class Command(NamedTuple):
     """A command of spectap."""
 
     main: Callable[[argparse.Namespace], int]
     """Returns the exit status; raises SpectapError. Its docstring is the command's help."""
     add_options: Callable[[argparse.ArgumentParser], object] = lambda parser: None
+    internal: bool = False
+    """Whether it is for a pod alone, and not in the list of commands."""
 
 
 def add_trust(add: Callable[..., object]) -> None:
     """Adds the options for ``access.trust``."""
     add("--ca", type=Path, metavar="FILE", help="trusts the certificates of this authority, too")
     add("--insecure", action="store_true", help="trusts any certificate")
+
+
+def add_json(add: Callable[..., object]) -> None:
+    """Adds ``--json``."""
+    add("--json", action="store_true", help="prints JSON in place of the table")
 
 
 def results_folder() -> Path:

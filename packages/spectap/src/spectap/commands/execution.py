@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from spectap import config as configuration
 from spectap.commands import recorded
+from spectap.commands.arguments import Exit
 from spectap.config import Config
 from spectap.errors import RunError, ShippingError
 from spectap.load import llmperf
@@ -104,7 +105,7 @@ def execute(
     if measured.request is not None:
         for line in (*measured.failed, measured.request):
             print(f"spectap: {printable(line)}", file=sys.stderr)
-        return os.EX_TEMPFAIL
+        return Exit.RESTART
     failed = measured.failed + _fetch_evaluation(config, folder)
     recorded.draw(folder)
     if measured.shipper is not None:

@@ -16,6 +16,8 @@ from spectap import access
 from spectap.commands import execution, recorded
 from spectap.commands.arguments import (
     Command,
+    Exit,
+    add_json,
     add_trust,
     base_url,
     header,
@@ -36,7 +38,7 @@ from spectap.errors import ConfigError, EndpointError, problems
 from spectap.ledger import read_attempts
 from spectap.load import cases, sets
 from spectap.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
-from spectap.names import LEDGER, MEASURE
+from spectap.names import LEDGER, MEASURE, SUMMARY
 from spectap.printing import printable
 from spectap.protocol import EndpointType
 from spectap.run.taps import Patience
@@ -85,22 +87,26 @@ def measure(arguments: argparse.Namespace) -> int:
         chosen = asyncio.run(_models(arguments))
     except KeyboardInterrupt:
         print("spectap: ended by SIGINT; nothing was measured", file=sys.stderr)
-        return 128 + signal.SIGINT
+        return Exit.SIGNAL + signal.SIGINT
     points = tuple(_points(arguments, math.ceil(prompts / arguments.rounds.at_least)))
     config = _config(arguments, chosen, test_cases, objectives, points)
     patience = Patience(start=arguments.wait, recovery=arguments.wait, stall=arguments.timeout)
     files = arguments.prompts.parent if arguments.prompts else Path()
-    status = 128 + signal.SIGINT
-    with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C
-        status = execution.execute(
-            config, folder, patience, files=files, relaunch=arguments.relaunch
-        )
-        if status > 128 and read_attempts(folder):
-            recorded.draw(folder)
-    if status > 128:
-        print(f"spectap: the same command with RUN_ID={folder.name} continues this run")
-    else:
-        print(f"ledger: {folder / LEDGER}")
+    status: int = Exit.SIGNAL + signal.SIGINT
+    out = sys.stderr if arguments.json else sys.stdout
+    with contextlib.redirect_stdout(out):
+        with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C
+            status = execution.execute(
+                config, folder, patience, files=files, relaunch=arguments.relaunch
+            )
+            if status > Exit.SIGNAL and read_attempts(folder):
+                recorded.draw(folder)
+        if status > Exit.SIGNAL:
+            print(f"spectap: the same command with RUN_ID={folder.name} continues this run")
+        else:
+            print(f"ledger: {folder / LEDGER}")
+    if arguments.json and (summary := folder / SUMMARY).exists():
+        print(summary.read_text(encoding="utf-8"), end="")
     return status
 
 
@@ -110,6 +116,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the endpoints").add_argument
     add("--model", help="of endpoints that name none after a #; default: the one that all serve")
     add("--wait", type=whole_number(0), default=60, help="seconds to wait for the endpoints")
+    add_json(add)
     add(
         "--timeout",
         type=positive,
@@ -149,7 +156,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     least = whole_number(MINIMUM_INPUT_TOKENS)
     add("--input-tokens", type=least, default=64, help="does not apply to --prompts and --set")
     add("--output-tokens", type=whole_number(2), default=200, help="longest answer")
-    add("--temperature", type=temperature, default=0.0)
+    add("--temperature", type=temperature, default=0.0, help="0: greedy")
     add(
         "--endpoint-type",
         type=EndpointType,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from spectap import config as configuration
 from spectap import sweep
 from spectap.commands import execution, recorded
-from spectap.commands.arguments import Command
+from spectap.commands.arguments import Command, Exit
 from spectap.commands.execution import Ended, Pause
 from spectap.config import Config
 from spectap.errors import JournalError, RunError, ShippingError, SpectapError
@@ -81,7 +81,7 @@ def index(_: argparse.Namespace) -> int:
         status = isolated.conclude(
             measured.failed, measured.shipper, complete=run.complete, shipped=run.shipped
         )
-    return os.EX_UNAVAILABLE if run.never_served else status
+    return Exit.NEVER_SERVED if run.never_served else status
 
 
 def collect(_: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def collect(_: argparse.Namespace) -> int:
         return isolated.conclude(failed, shipper, complete=not failed, shipped=True)
 
 
-COMMANDS: Final = {"run": Command(run), "index": Command(index), "collect": Command(collect)}
+COMMANDS: Final = {main.__name__: Command(main, internal=True) for main in (run, index, collect)}
 
 
 def _config_path() -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,14 +16,17 @@ from spectap import config as configuration
 from spectap import sweep, wording
 from spectap.commands.arguments import (
     Command,
+    Exit,
+    add_json,
     launch_error,
     recorded_path,
     results_folder,
     threshold,
 )
 from spectap.errors import ConfigError, JournalError, RunError
+from spectap.journal import write_whole
 from spectap.ledger import read_ledger
-from spectap.names import CONFIG, LEDGER, RUN_ID
+from spectap.names import CONFIG, LEDGER, RUN_ID, SUMMARY
 from spectap.printing import printable
 from spectap.record import Record
 
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from spectap.analysis.changes import Run
     from spectap.report.results import Results
 
-_GATE_FAILED: Final = 3
 _ONE_WINDOW: Final = "fewer than two windows were measured, so there are none to compare"
 
 
@@ -40,14 +43,27 @@ def read(arguments: argparse.Namespace) -> int:
     FILE is a ledger or a folder with a ledger.jsonl. A ledger with a run's config.json beside it
     gets the table of that run. All other ledgers are read together, as if they were one.
     """
-    from spectap.report import run_view, terminal
+    from spectap.analysis.summarise import summarise_ledgers
+    from spectap.analysis.summary import to_json
+    from spectap.report import csv_rows, run_view, terminal
 
     runs, records = _gather(arguments.files)
+    if arguments.csv == "requests":
+        csv_rows.show(csv_rows.of_requests(chain(*(run.ledger for run in runs), records)))
+        return Exit.DONE
+    if arguments.csv or arguments.json:
+        summaries = [run.summary for run in runs]
+        summaries += [summarise_ledgers(records)] if records else []
+        if arguments.csv:
+            csv_rows.show(csv_rows.of_cells(summaries))
+        else:
+            print(*map(to_json, summaries), sep="", end="")
+        return Exit.DONE
     views = [*map(run_view.of_run, runs), *([run_view.of_ledgers(records)] if records else [])]
     for view in views:
         terminal.show(view)
         print()
-    return 0
+    return Exit.DONE
 
 
 def report(arguments: argparse.Namespace) -> int:
@@ -68,6 +84,7 @@ def advise(arguments: argparse.Namespace) -> int:
 
     RUN is the folder of a run, or its name in results/. A run of one window has nothing to compare.
     """
+    from spectap.analysis.summary import to_json
     from spectap.report import terminal, windows
 
     runs, records = _gather(arguments.runs)
@@ -76,8 +93,11 @@ def advise(arguments: argparse.Namespace) -> int:
     for run in runs:
         if not run.summary.windows:
             raise RunError(f"{run.folder}: {_ONE_WINDOW}")
-        terminal.show(windows.view(run))
-    return 0
+        if arguments.json:
+            print(to_json({"run": run.summary.run, "windows": run.summary.windows}), end="")
+        else:
+            terminal.show(windows.view(run))
+    return Exit.DONE
 
 
 def compare(arguments: argparse.Namespace) -> int:
@@ -100,6 +120,7 @@ def compare(arguments: argparse.Namespace) -> int:
         if any(path.resolve() == other.resolve() for other in paths[:number]):
             raise RunError(f"{path}: is compared with itself")
     from spectap.analysis import changes
+    from spectap.analysis.summary import to_json
     from spectap.report import terminal
     from spectap.report.changes import of_changes
 
@@ -108,8 +129,11 @@ def compare(arguments: argparse.Namespace) -> int:
     compared = changes.compare(
         old, new, arguments.fail_below, changes.LAUNCH_ERROR if error is None else error
     )
-    terminal.show(of_changes(compared))
-    return _GATE_FAILED if compared.failed else 0
+    if arguments.json:
+        print(to_json(compared), end="")
+    else:
+        terminal.show(of_changes(compared))
+    return Exit.GATE_FAILED if compared.failed else Exit.DONE
 
 
 def merge(arguments: argparse.Namespace) -> int:
@@ -126,6 +150,7 @@ def merge(arguments: argparse.Namespace) -> int:
 
 def _add_advise_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", type=recorded_path, nargs="+", metavar="RUN")
+    add_json(parser.add_argument)
 
 
 def _add_compare_options(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +167,7 @@ def _add_compare_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--launch-error", type=launch_error, metavar="PART", help=subject)
     subject = "new to old, such as 0.95: of tokens per step and of speed-ups"
     parser.add_argument("--fail-below", type=threshold, metavar="RATIO", help=subject)
+    add_json(parser.add_argument)
 
 
 def _add_merge_options(parser: argparse.ArgumentParser) -> None:
@@ -150,6 +176,10 @@ def _add_merge_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_read_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    form = parser.add_mutually_exclusive_group()
+    add_json(form.add_argument)
+    subject = "prints the requests, or the cells, as CSV in place of the table"
+    form.add_argument("--csv", choices=("requests", "cells"), help=subject)
 
 
 def _add_report_options(parser: argparse.ArgumentParser) -> None:
@@ -175,6 +205,7 @@ def draw(folder: Path) -> None:
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
     jobs = _are_jobs(folder)
+    from spectap.analysis.summary import to_json
     from spectap.report import offline, results, run_view, terminal
 
     if jobs:
@@ -183,6 +214,8 @@ def draw(folder: Path) -> None:
         run = results.read(folder)
         view = run_view.of_run(run)
     terminal.show(view)
+    if not jobs:
+        write_whole(folder / SUMMARY, [to_json(run.summary).encode()])
     try:
         from spectap.report import page
 

@@ -33,27 +33,26 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--upstream", type=base_url, required=True, metavar="URL", help="the server's base URL"
     )
-    parser.add_argument("--ledger", type=Path, required=True, metavar="FILE")
+    parser.add_argument(
+        "--ledger", type=Path, required=True, metavar="FILE", help="takes a line for each request"
+    )
     parser.add_argument(
         "--port",
         type=whole_number(0, 65535),
         default=_PORT,
-        help=f"0 takes a free one (default: {_PORT})",
+        help="0 takes a free one",
     )
     parser.add_argument(
         "--host",
         type=ip_address,
         default=LOOPBACK,
         metavar="ADDRESS",
-        help="where the tap listens; 0.0.0.0 lets other machines in (default: loopback)",
+        help="where the tap listens; 0.0.0.0 lets other machines in",
     )
     add_trust(parser.add_argument)
-    parser.add_argument(
-        "--variant", type=name, default="Base", metavar="NAME", help="(default: Base)"
-    )
-    parser.add_argument(
-        "--case", type=name, default="all", metavar="NAME", help="test case (default: all)"
-    )
+    add = parser.add_argument
+    add("--variant", type=name, default="Base", metavar="NAME", help="of the server")
+    add("--case", type=name, default="all", metavar="NAME", help="test case")
 
 
 def tap(arguments: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from spectap.analysis.summary import Case
 from spectap.config import Config
 from spectap.journal import write_whole
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
-from spectap.names import REPORT, SUMMARY
+from spectap.names import REPORT
 from spectap.printing import printable_lines
 from spectap.report import (
     caveats,
@@ -45,8 +45,7 @@ _HOLLOW: Final = "Hollow: a queue is measured there, or requests were not sent a
 
 
 def write_results(run: Results) -> Path:
-    """Writes ``report.html`` and ``summary.json`` of a run; returns the report. Raises OSError."""
-    write_whole(run.folder / SUMMARY, [run.summary.to_json().encode()])
+    """Writes ``report.html`` of a run; returns where it is. Raises OSError."""
     return _write(run.folder, html(run, draw(run)))
 
 
