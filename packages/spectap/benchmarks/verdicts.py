@@ -10,7 +10,6 @@ from benchmarks.harness import ANY, Bar, Statement, stated
 from spectap.analysis.estimates.estimate import MARGIN
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summary import Answer, Case, Claim, Crossover, Ladder, Summary
-from spectap.report import verdicts
 
 SPEED: Final = "speed"
 COST: Final = "cost"
@@ -23,8 +22,8 @@ AT_ONCE: Final = "3x, fewest rounds"
 EQUALITY: Final = "equality"
 """Claims on what differs by less than matters: whether they say so."""
 SENTENCES: Final = "sentences"
-"""The answers by load of a ladder's sentence: all of them are true, and name each load that is
-clearly better or worse."""
+"""The answers of a ladder's rows, which the headline is made of: all of them are true, and name
+each load that is clearly better or worse."""
 CROSSOVERS: Final = "crossovers"
 """The loads at which a variant turns from better to worse: of a report, all or none hold."""
 
@@ -108,11 +107,8 @@ def claimed(figure: str, truth: float, claim: Claim) -> Statement:
 
 
 def _said(case: Case, ladder: Ladder, truths: Mapping[CasePoint, Truth]) -> Statement:
-    said = {
-        load: answer
-        for answer, loads in verdicts.stretches(case, ladder, verdicts.SPEED)
-        for load in loads
-    }
+    comparisons = {load: case.cell(ladder.variant, load).comparison for load in ladder.judged}
+    said = {load: c.speed.answer for load, c in comparisons.items() if c and c.speed}
     ratios = {load: truths[case.name, load.name].speed for load in ladder.judged}
     wrong = any(_wrong(said[load], ratio) for load, ratio in ratios.items())
     clear = [load for load, ratio in ratios.items() if abs(math.log(ratio)) > _CLEAR]

@@ -14,7 +14,6 @@ from spectap.metrics import Metric
 from spectap.prompt import LeftOut, UsedSet
 from spectap.report import page, phrases, quality, results, verdicts
 from spectap.report.results import Results
-from spectap.report.verdicts import SPEED, TOGETHER, Question
 from tests import generated_runs as generated
 from tests.analysis.test_claims import FASTER, OPEN, SD, SLOWER, TRIFLE
 from tests.report import runs
@@ -56,40 +55,6 @@ def test_a_figure(text: phrases.Estimate | str, expected: str) -> None:
     assert str(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("crossover", "judged", "question", "text"),
-    [
-        (
-            Crossover(5.6, 4, 8),
-            POINTS,
-            TOGETHER,
-            "higher up to concurrency 4 and lower from concurrency 8",
-        ),
-        (Crossover(6, 4, None), POINTS, SPEED, "faster up to concurrency 4 (otherwise undecided)"),
-        (Crossover(None, 8, None), POINTS, SPEED, "faster at every load, up to concurrency 8"),
-        (
-            Crossover(None, 8, None),
-            POINTS[1:],
-            SPEED,
-            "faster at every load that has a verdict, up to concurrency 8",
-        ),
-        (
-            Crossover(None, None, 8),
-            POINTS[1:],
-            SPEED,
-            "slower from concurrency 8 (otherwise undecided or without a verdict)",
-        ),
-        (Crossover(None, None, 1), POINTS, SPEED, "slower at every load, from concurrency 1"),
-        (Crossover(None, None, None), POINTS, SPEED, "without a proven crossover"),
-    ],
-)
-def test_a_crossover(
-    crossover: Crossover, judged: tuple[LoadPoint, ...], question: Question, text: str
-) -> None:
-    ladder = Ladder("SD", "Base", False, POINTS, judged, crossover, crossover)
-    assert verdicts.over_loads(judged_alone("????"), ladder, question) == text
-
-
 def judged_alone(answers: str) -> Case:
     """A case whose rows have these answers by themselves: + is better, - worse, = neither."""
     signs = {"+": FASTER, "-": SLOWER, "=": TRIFLE, "?": OPEN}
@@ -103,46 +68,19 @@ def judged_alone(answers: str) -> Case:
 @pytest.mark.parametrize(
     ("rows", "crossover", "text"),
     [
-        (
-            "-++-",
-            Crossover(None, None, 8),
-            "slower up to concurrency 1, faster at concurrency 2 and 4 and slower from "
-            "concurrency 8.",
-        ),
-        (
-            "+-+-",
-            Crossover(1.5, 1, 8),
-            "faster up to concurrency 1, slower at concurrency 2, faster at concurrency 4 and "
-            "slower from concurrency 8.",
-        ),
-        (
-            "+?=-",
-            Crossover(3, 1, 8),
-            "faster up to concurrency 1, about the same at concurrency 4 and slower from "
-            "concurrency 8, equal at about 3.",
-        ),
-        ("????", Crossover(None, None, None), "without a proven crossover."),
-        ("?+??", Crossover(None, None, None), "faster at concurrency 2 (otherwise undecided)."),
+        ("+?=-", Crossover(3.14, 1, 8), "SD equals Base in speed at about 3.1 (1 to 8)"),
+        ("-++-", Crossover(None, None, 8), ""),
+        ("+-+-", Crossover(1.5, 1, 8), ""),
+        ("++++", Crossover(None, 8, None), ""),
     ],
 )
-def test_rows_that_are_decided_out_of_sequence_are_said(
+def test_a_crossover_is_named_where_rows_turn_once(
     rows: str, crossover: Crossover, text: str, ladder: Results
 ) -> None:
-    of_case = Ladder("SD", "Base", True, POINTS, POINTS, crossover, crossover)
-    sentence = verdicts.ladder_sentence(judged_alone(rows), of_case, ladder.summary)
-    assert sentence == f"SD against Base: requests {text}"
-
-
-def test_where_no_crossover_is_proven_each_load_has_its_own_verdict(ladder: Results) -> None:
-    summary, nowhere = ladder.summary, Crossover(None, None, None)
-    case = next(case for case in summary.cases if case.ladders)
-    turning = replace(
-        case, ladders=tuple(replace(each, speed=nowhere, cost=nowhere) for each in case.ladders)
-    )
-    loads = [f"At {load}: " for each in case.ladders for load in each.judged]
-    texts = verdicts.sentences(turning, summary)
-    assert {load for load in loads if any(t.startswith(load) for t in texts)} == {*loads}
-    assert len(verdicts.sentences(case, summary)) < len(texts)
+    nowhere = Crossover(None, None, None)
+    of_case = Ladder("SD", "Base", False, POINTS, POINTS, crossover, nowhere)
+    sentence = verdicts.crossovers(judged_alone(rows), of_case, ladder.summary)
+    assert sentence == (f"{text} requests at once." if text else "")
 
 
 def test_a_reply_has_the_colour_of_the_better_variant(comparison: Results) -> None:

@@ -112,12 +112,7 @@ def _on_counts(cell: Cell, baseline: Cell) -> Iterator[str]:
 
 def of_run(config: Config, summary: Summary) -> Iterator[str]:
     """The notes on a whole run."""
-    if config.stand_in is not None:
-        yield (
-            f"A rehearsal: {config.stand_in} stood in for the services. "
-            "Times, speed-ups and costs are theirs and say nothing about Trainium."
-        )
-    elif config.machines > 1:  # a rehearsal has one
+    if config.machines > 1 and config.stand_in is None:  # a rehearsal has one
         yield (
             f"{wording.listed(config.names)} ran on {config.machines} machines. A difference "
             "between the machines would look like one between the variants, and no interval covers "
@@ -126,11 +121,6 @@ def of_run(config: Config, summary: Summary) -> Iterator[str]:
     if len({*config.models.values()}) > 1:
         named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
         yield f"The variants were asked for models of different names ({named})."
-    if unfinished := [c.name for c in summary.cases if not all(cell.complete for cell in c.cells)]:
-        yield f"The run is not complete: requests are missing in {wording.listed(unfinished)}."
-    if summary.not_run:
-        turns = wording.count(summary.not_run, "turn")
-        yield f"The run ended early: {turns} not measured."
     if config.isolated and summary.compares:
         measured = "The variants were measured one after another"
         if summary.drift is None:
@@ -210,6 +200,15 @@ def _on_matched(matched: Matched) -> str:
     )
 
 
+def of_ending(summary: Summary) -> Iterator[str]:
+    """What a run lacks that did not come to its end."""
+    if unfinished := [c.name for c in summary.cases if not all(cell.complete for cell in c.cells)]:
+        yield f"The run is not complete: requests are missing in {wording.listed(unfinished)}."
+    if summary.not_run:
+        turns = wording.count(summary.not_run, "turn")
+        yield f"The run ended early: {turns} not measured."
+
+
 def of_cells(cells: Sequence[Cell]) -> Iterator[str]:
     """Clauses that begin with a name or a number, and name the loads where there are several.
 
@@ -219,18 +218,23 @@ def of_cells(cells: Sequence[Cell]) -> Iterator[str]:
     by_variant: dict[str, list[Cell]] = {}
     for cell in cells:
         by_variant.setdefault(cell.variant, []).append(cell)
+    names_of: dict[tuple[str, str], list[str]] = {}
     for name, of_variant in by_variant.items():
         failed = [cell for cell in of_variant if cell.errors]
         again = [cell for cell in of_variant if cell.repeated_errors]
         errors, requests = (sum(getattr(c, n) for c in failed) for n in ("errors", "requests"))
         repeated = wording.count(sum(cell.repeated_errors for cell in again), f"{name} request")
-        for clause, of_clause in (
-            (f"{name} requests queue", [cell for cell in of_variant if cell.queued]),
-            (f"{errors} of {requests} {name} requests failed", failed),
-            (f"{repeated} failed in turns that were measured again", again),
-            (f"the client was too slow for {name}", [cell for cell in of_variant if cell.slowed]),
-            (f"{name} requests were sent late", [cell for cell in of_variant if cell.lagging]),
+        for before, after, of_clause in (
+            ("", " requests queue", [cell for cell in of_variant if cell.queued]),
+            (f"{errors} of {requests} {name} requests failed", "", failed),
+            (f"{repeated} failed in turns that were measured again", "", again),
+            ("the client was too slow for ", "", [cell for cell in of_variant if cell.slowed]),
+            ("", " requests were sent late", [cell for cell in of_variant if cell.lagging]),
         ):
+            loads = [*dict.fromkeys(cell.load for cell in of_clause if cell.load)]
+            at = f" at {load_points.listed(loads)}" if several and loads else ""
             if of_clause:
-                loads = [*dict.fromkeys(cell.load for cell in of_clause if cell.load)]
-                yield f"{clause} at {load_points.listed(loads)}" if several and loads else clause
+                names_of.setdefault((before, f"{after}{at}"), []).append(name)
+    for (before, after), names in names_of.items():
+        counted = before[:1].isdigit()
+        yield f"{before}{'' if counted else wording.listed(names)}{after}"

@@ -25,6 +25,7 @@ from spectap.report import (
     published,
     quality,
     run_view,
+    sentences,
     verdicts,
     windows,
 )
@@ -86,6 +87,7 @@ def _rendered(template: str, **values: Any) -> str:
         "published": published,
         "quality": quality,
         "run_view": run_view,
+        "sentences": sentences,
         "verdict": verdicts,
         "windows": windows,
         "wording": wording,

@@ -11,24 +11,21 @@ from spectap.analysis.summary import Answer, Summary
 from spectap.protocol import EndpointType
 from spectap.record import Record
 from spectap.report import caveats, cells, phrases, published, quality, verdicts, windows
+from spectap.report.headline import headline
 from spectap.report.results import Results
 from spectap.report.view import Table, View
 
 ALONE: Final = "for this load alone, among all claims of the report"
-STEP_BY_STEP: Final = (
-    "tests the loads one after the other: it can be sure where a row is not, and the other way "
-    "round."
-)
 
 
 def of_run(run: Results) -> View:
     """The view of a run that has been read."""
-    text, findings = verdicts.headline(run.summary, run.config)
+    said = headline(run.summary, run.config)
     return View(
         title=phrases.heading(run.config, run.summary),
         lead=tuple(_lead(run)),
-        headline=text,
-        findings=findings,
+        answers=said.answers,
+        caveats=said.caveats,
         alarms=tuple(_checks(run.summary, worse=True)),
         tables=tuple(_tables(run.summary)),
         notes=run.notes,
@@ -43,11 +40,11 @@ def of_ledgers(records: Iterable[Record]) -> View:
         return View("There is no request that counts: a warm-up does not.")
     requests = sum(cell.requests for case in summary.cases for cell in case.cells)
     period = wording.period(summary.started, summary.ended)
-    text, findings = verdicts.headline(summary)
+    said = headline(summary)
     return View(
         title=f"{summary.subject}: {wording.count(requests, 'request')}, {period}",
-        headline=text if summary.compares else "",
-        findings=findings,
+        answers=said.answers if summary.compares else (),
+        caveats=said.caveats,
         tables=tuple(_tables(summary)),
         notes=tuple(caveats.of_repetitions(summary)),
         remarks=(*case_notes(summary), *_explanations(summary)),
@@ -141,12 +138,8 @@ def _explanations(summary: Summary) -> Iterator[str]:
             "first token and its queue included; decoding is that of TPOT alone, "
             f"{together} that of all requests together."
         )
-    ladder = any(case.ladders for case in summary.cases)
-    more = f" The sentence below a table {STEP_BY_STEP}" if ladder else ""
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
-        yield f'"?": no difference is proven {ALONE}, though an interval may exclude it.{more}'
-    elif more:
-        yield f"A row is judged {ALONE}.{more}"
+        yield f'"?": no difference is proven {ALONE}, though an interval may exclude it.'
     if summary.objectives and any(cell.goodput for cell in all_cells):
         promised = phrases.objectives(summary.objectives)
         yield (

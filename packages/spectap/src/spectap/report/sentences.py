@@ -1,20 +1,14 @@
 """The sentences of a verdict: why there is none, or what one cell shows and what to do about it."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from spectap import wording
-from spectap.analysis import claims
-from spectap.analysis.estimates import intervals
-from spectap.analysis.estimates.estimate import MARGIN
-from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import (
     Action,
     Answer,
     Case,
     Cell,
     Claim,
-    Comparison,
     Finding,
     Summary,
 )
@@ -22,25 +16,45 @@ from spectap.load_points import FEWEST_ROUNDS
 from spectap.report import phrases
 
 _ACTIONS: Final = {
-    Action.KEEP: "Keep it on.",
-    Action.KEEP_FOR_SPEED: "Keep it on only where speed counts more.",
-    Action.KEEP_FOR_MONEY: "Keep it on only where money counts more.",
-    Action.TURN_OFF: "Turn it off.",
-    Action.CHECK_ANSWERS: "Look into its answers before you keep it on.",
-    Action.CHECK_ERRORS: "Look into the errors before you decide.",
+    Action.KEEP: "Keep it on",
+    Action.KEEP_FOR_SPEED: "Keep it on only where speed counts more",
+    Action.KEEP_FOR_MONEY: "Keep it on only where money counts more",
+    Action.TURN_OFF: "Turn it off",
+    Action.CHECK_ANSWERS: "Look into its answers first",
+    Action.CHECK_ERRORS: "Look into the errors first",
 }
 
 
+def action(action: Action, where: str = "") -> str:
+    """What to do; ``where`` is empty where it is to be done everywhere."""
+    return f"{_ACTIONS[action]}{where}."
+
+
 def verdict(case: Case, cell: Cell, summary: Summary) -> str:
-    """The verdict on a cell that is compared with that of its baseline."""
-    comparison = cell.comparison
+    """What a compared cell's figures do not say themselves, and what to do."""
+    assert cell.comparison is not None
+    advice = cell.comparison.verdict.action
+    return f"{details(case, cell, summary)} {action(advice) if advice else ''}".strip()
+
+
+def details(case: Case, cell: Cell, summary: Summary) -> str:
+    """Why a compared cell has no verdict, or what its figures do not say; empty for nothing."""
+    comparison, priced = cell.comparison, phrases.priced(summary)
     assert comparison is not None
     if comparison.speed is None:
         return f"No verdict: {_obstacle(cell, case.baseline_of(cell), summary)}"
-    some_failed = any(map(claims.fails_often, (cell, case.baseline_of(cell))))
-    request = "one request that succeeded" if some_failed else "one request"
-    priced = phrases.priced(summary)
-    return " ".join(_shown(cell, comparison, comparison.speed, request, priced=priced))
+    parts, together = [], "cost" if priced else "throughput"
+    lengths, tokens = comparison.lengths, comparison.by_tokens
+    if lengths and tokens:
+        parts.append(
+            f"Its answers are {phrases.speed(lengths)} as long. {together.title()} is that of "
+            f"answers; of tokens it is {phrases.cost(tokens, priced=priced)}."
+        )
+    for name, claim in (("speed", comparison.speed), (together, comparison.cost)):
+        if claim and claim.answer is Answer.UNDECIDED and (power := _power(claim)):
+            parts.append(f"In {name}, {power}, four times in five.")
+            break
+    return " ".join(parts)
 
 
 def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
@@ -98,48 +112,12 @@ def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
     return f"{'; '.join(of_sides)}."
 
 
-def _shown(
-    cell: Cell, comparison: Comparison, speed: Claim, request: str, *, priced: bool
-) -> Iterator[str]:
-    """Both answers, and what to do. Without a price, cost is told in tokens a second."""
-    cost, lengths, tokens = comparison.cost, comparison.lengths, comparison.by_tokens
-    yield (
-        f"{cell.variant} is {intervals.times(speed.interval)} as fast as {comparison.baseline} for "
-        f"{request} (95 % interval {intervals.bounds(speed.interval)}){_proof(speed)}."
-    )
-    if cost is not None:
-        unit = "answer" if lengths and tokens else "token"
-        yield f"{_cost(cost.interval, unit, priced=priced)}{_proof(cost)}."
-    if lengths and tokens:
-        long = f"{intervals.times(lengths)} as long ({intervals.bounds(lengths)})"
-        yield f"Its answers are {long}."
-        yield f"{_cost(tokens, 'token', priced=priced)}."
-    if action := comparison.verdict.action:
-        yield _ACTIONS[action]
-
-
-def _cost(together: Interval, unit: str, *, priced: bool) -> str:
-    if together.vague:
-        return f"How many {unit}s a second all requests together get is not known"
-    if not priced:
-        times, bounds = intervals.times(together), intervals.bounds(together)
-        return f"All requests together get {times} the {unit}s a second ({bounds})"
-    change, bounds = intervals.change(together.inverse)
-    return f"The cost of each {unit} changes by {change} ({bounds})"
-
-
-def _proof(claim: Claim) -> str:
-    """Says what an interval does not: whether it is too little, or proves nothing."""
-    within = f"{100 * MARGIN:.0f} %"
-    if claim.answer is Answer.NEGLIGIBLE:
-        return f", within {within}: too little to matter"
-    if claim.answer is not Answer.UNDECIDED:
-        return ""
-    differences = []
+def _power(claim: Claim) -> str:
+    """The differences that a run like this finds, and one that is long enough."""
+    runs = []
     if claim.detectable < 1:
-        differences.append(f"a run like this finds {wording.percent(claim.detectable)} %")
+        runs.append(f"like this finds {wording.percent(claim.detectable)} %")
     if claim.rounds_needed is not None:
-        run = wording.count(claim.rounds_needed, claim.unit)
-        differences.append(f"one of {run} finds {wording.percent(claim.settles)} %")
-    powers = f". Four times in five, {', '.join(differences)}" if differences else ""
-    return f": undecided{powers}"
+        length = wording.count(claim.rounds_needed, claim.unit)
+        runs.append(f"of {length} finds {wording.percent(claim.settles)} %")
+    return f"a run {' and one '.join(runs)}" if runs else ""

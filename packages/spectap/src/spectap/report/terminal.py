@@ -67,10 +67,10 @@ def _lines(view: View, columns: int | None) -> Iterator[Text]:
     """From the title to the last note."""
     width = None if columns is None else max(NARROW, min(columns, WIDTH))
     yield from _sentences([view.title, *view.lead], width)
-    if view.headline:
+    if view.answers:
         yield Text()
-        yield from _sentences([view.headline], width, style="bold")
-    yield from _sentences(view.findings, width)
+        yield from _sentences(view.answers, width, style="bold")
+    yield from _sentences(view.caveats, width)
     if view.alarms:
         yield Text()
         yield Text("ANSWERS GOT WORSE", "bold red")

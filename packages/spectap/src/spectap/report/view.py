@@ -61,9 +61,10 @@ class View:
     title: str
     lead: tuple[str, ...] = ()
     """The measurement: how and when."""
-    headline: str = ""
-    findings: tuple[str, ...] = ()
-    """Sentences that belong to the headline."""
+    answers: tuple[str, ...] = ()
+    """The headline, a line each: the number, for whom, at what load, how sure, what to do."""
+    caveats: tuple[str, ...] = ()
+    """What changes what to do about the answers, a line each."""
     alarms: tuple[str, ...] = ()
     """How a variant's answers got worse: it may be unfit to be served."""
     tables: tuple[tuple[Table, tuple[str, ...]], ...] = ()

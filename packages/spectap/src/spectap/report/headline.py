@@ -1,0 +1,244 @@
+"""The headline: an answer a line, each with its number, then what changes what to do about them.
+
+An answer is about a class of test cases, or about one of them where it has no class or where those
+of the class differ. Neighbouring loads with the same answer share a line.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from spectap import load_points, metrics, wording
+from spectap.analysis import claims
+from spectap.analysis.estimates.estimate import MARGIN
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Overall, Summary
+from spectap.config import Config
+from spectap.load_points import LoadPoint
+from spectap.report import caveats, phrases, sentences
+
+_FEW_CASES: Final = 3
+_SPREAD_SECONDS: Final = 600.0
+"""In simulations of a neighbour that slows one side by 10 % for 1 to 10 minutes, intervals of one
+test case hold in 90 to 96 % where its rounds are so far apart, and in 89 to 30 % half a minute
+apart (benchmarks.servers). Of more test cases, each one's rounds are further apart by themselves.
+"""
+_SPEED: Final = {Answer.BETTER: "faster", Answer.WORSE: "slower"}
+_COST: Final = {Answer.BETTER: "lower", Answer.WORSE: "higher"}
+_NEITHER: Final = {Answer.NEGLIGIBLE: "no difference that matters", Answer.UNDECIDED: "undecided"}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The first lines of a report."""
+
+    answers: tuple[str, ...]
+    """What is found, for whom, at what load, how surely, and what to do: a line each."""
+    caveats: tuple[str, ...]
+    """What changes what to do: a line each."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A variant on a class or a test case, at one load."""
+
+    cells: Sequence[Cell]
+    """Those of its test cases that have a verdict."""
+    speed: Interval
+    cost: Interval | None
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        return [cell.comparison for cell in self.cells if cell.comparison]
+
+    @property
+    def findings(self) -> tuple[str, str, str]:
+        """The words for speed and for cost, which are empty where the number says it, and what to
+        do. Neighbouring loads with the same ones share a line."""
+        return (
+            self._words([each.speed for each in self.comparisons], _SPEED),
+            self._words([each.cost for each in self.comparisons], _COST),
+            self._actions(),
+        )
+
+    def _words(self, judged: Sequence[Claim | None], words: dict[Answer, str]) -> str:
+        counts = Counter(claim.answer for claim in judged if claim)
+        if len(counts) == 1:
+            return _NEITHER.get(next(iter(counts)), "")
+        order = [answer for answer in Answer if counts[answer]]
+        return ", ".join(f"{(words | _NEITHER)[each]} in {counts[each]}" for each in order)
+
+    def _actions(self) -> str:
+        actions = Counter(each.verdict.action for each in self.comparisons)
+        total = wording.count(len(self.cells), "test case")
+        return " ".join(
+            sentences.action(action, "" if count == len(self.cells) else f" in {count} of {total}")
+            for action, count in actions.items()
+            if action
+        )
+
+
+def headline(summary: Summary, config: Config | None = None) -> Headline:
+    """The headline of a run, or of ledgers alone, whose ``config`` is None."""
+    answers = [*_answers(summary), *_without_verdict(summary)] or [*_alone(summary)]
+    if summary.rehearsal and config:
+        answers[:1] = [f"Rehearsal, with the times of {config.stand_in}: {answers[0]}"]
+    return Headline(tuple(answers), tuple(_caveats(summary, config)))
+
+
+def _answers(summary: Summary) -> Iterator[str]:
+    for place, cases in _places(summary):
+        rows = [_row(summary, cells) for cells in _judged(cases)]
+        if len(summary.loads) < 2:
+            rows.sort(key=lambda row: row.speed.point, reverse=True)
+
+        def shared(row: _Row) -> tuple[object, ...]:
+            load = row.cells[0].load
+            return row.cells[0].variant, load and load.open, *row.findings
+
+        for _, neighbours in groupby(rows, key=shared):
+            yield _answer([*neighbours], place, summary)
+
+
+def _places(summary: Summary) -> Iterator[tuple[str, Sequence[Case]]]:
+    """Test cases that share their lines, after what these call them."""
+    classes: dict[str, list[Case]] = {}
+    for case in summary.cases:
+        classes.setdefault(case.structure or f"case {case.name}", []).append(case)
+    for structure, cases in classes.items():
+        if any(_differ(summary, cells) for cells in _judged(cases)) or not cases[0].structure:
+            yield from ((case.name, [case]) for case in cases)
+        else:
+            yield f"{structure} prompts", cases
+
+
+def _judged(cases: Sequence[Case]) -> list[list[Cell]]:
+    """Those of the cells that have a verdict, by variant and load."""
+    cells = defaultdict[tuple[str, LoadPoint | None], list[Cell]](list)
+    for case in cases:
+        for cell, comparison in case.compared:
+            if comparison.speed:
+                cells[cell.variant, cell.load].append(cell)
+    names = [*dict.fromkeys(name for name, _ in cells)]
+
+    def place(key: tuple[str, LoadPoint | None]) -> tuple[int, bool, float]:
+        name, load = key
+        return names.index(name), bool(load and load.open), load.amount if load else 0.0
+
+    return [cells[key] for key in sorted(cells, key=place)]
+
+
+def _differ(summary: Summary, cells: Sequence[Cell]) -> bool:
+    """Whether no one number speaks for test cases of a class."""
+    speeds = [cell.comparison.speed for cell in cells if cell.comparison and cell.comparison.speed]
+    surest = max(claim.interval.low for claim in speeds)
+    mean = _mean(summary, cells)
+    return len(cells) > 1 and (
+        mean is None
+        or mean.cases != len(cells)
+        or mean.speed is None
+        or {Answer.BETTER, Answer.WORSE} <= {claim.answer for claim in speeds}
+        or surest > (1 + MARGIN) * min(claim.interval.high for claim in speeds)
+    )
+
+
+def _mean(summary: Summary, cells: Sequence[Cell]) -> Overall | None:
+    first = cells[0]
+    structures = {case.name: case.structure for case in summary.cases}
+    key = structures[first.test_case], first.load, first.variant
+    means = {(mean.structure, mean.load, mean.variant): mean for mean in summary.overall}
+    return means.get(key)
+
+
+def _row(summary: Summary, cells: Sequence[Cell]) -> _Row:
+    comparison, mean = cells[0].comparison, _mean(summary, cells)
+    if cells[1:] and mean and mean.speed:
+        return _Row(cells, mean.speed, mean.cost)
+    assert comparison is not None
+    assert comparison.speed is not None
+    return _Row(
+        cells, comparison.speed.interval, comparison.cost.interval if comparison.cost else None
+    )
+
+
+def _answer(rows: Sequence[_Row], place: str, summary: Summary) -> str:
+    first, priced = rows[0], phrases.priced(summary)
+    cell, comparison = first.cells[0], first.comparisons[0]
+    speed, cost, action = first.findings
+    figure, bounds = _figure([phrases.speed(row.speed) for row in rows])
+    text = f"{cell.variant} answers {figure} as fast as {comparison.baseline}{bounds} on {place}"
+    if loads := [row.cells[0].load for row in rows if row.cells[0].load]:
+        text += f" at {load_points.listed(loads)}"
+    if any(claims.fails_often(side) for row in rows for side in _sides(summary, row)):
+        text += ", of requests that succeeded"
+    text += f": {speed}" if speed else ""
+    if costs := [phrases.cost(row.cost, priced=priced) for row in rows if row.cost]:
+        figure, bounds = _figure(costs)
+        name = "cost" if priced else "throughput of all together"
+        text += f"; {name} {figure}{bounds}{': ' if cost else ''}{cost}"
+    return f"{text}. {action}".rstrip()
+
+
+def _sides(summary: Summary, row: _Row) -> Iterator[Cell]:
+    cases = {case.name: case for case in summary.cases}
+    for cell in row.cells:
+        yield from (cell, cases[cell.test_case].baseline_of(cell))
+
+
+def _figure(estimates: Sequence[phrases.Estimate]) -> tuple[str, str]:
+    """The number of one row with its bounds; of several, the first and the last."""
+    first, *_, last = (*estimates, estimates[-1])
+    if first == last:
+        return first.figure, f" ({first.bounds})" if first.bounds else ""
+    return f"{first.figure} to {last.figure}", ""
+
+
+def _without_verdict(summary: Summary) -> Iterator[str]:
+    places = defaultdict[str, list[str]](list)
+    for case in summary.cases:
+        for cell, comparison in case.compared:
+            if not comparison.speed:
+                at = f" at {cell.load}" if cell.load and summary.loads[1:] else ""
+                places[sentences.verdict(case, cell, summary)].append(f"{case.name}{at}")
+    for obstacle, lacking in places.items():
+        if len(lacking) >= _FEW_CASES:
+            lacking = [f"{len(lacking)} measurements"]
+        yield obstacle.replace("No verdict", f"No verdict on {wording.listed(lacking)}", 1)
+
+
+def _alone(summary: Summary) -> Iterator[str]:
+    """How long a request takes where nothing is compared."""
+    measures = [c.measure(metrics.END_TO_END_LATENCY) for case in summary.cases for c in case.cells]
+    times = sorted(measure.p50 for measure in measures if measure) or [math.nan]
+    spans = [*dict.fromkeys(wording.significant(times[end]) for end in (0, -1))]
+    yield f"{summary.subject}: a request takes {' to '.join(spans)} s, by its medians"
+
+
+def _caveats(summary: Summary, config: Config | None) -> Iterator[str]:
+    yield from caveats.of_ending(summary)
+    compared = [(cell, c) for case in summary.cases for cell, c in case.compared]
+    names = {name for cell, comparison in compared for name in (cell.variant, comparison.baseline)}
+    cells = [cell for case in summary.cases for cell in case.cells if cell.variant in names]
+    yield from (f"{clause}." for clause in caveats.of_cells(cells))
+    if any(comparison.speed for _, comparison in compared) and not summary.rehearsal:
+        yield from _uncovered(summary, config)
+
+
+def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
+    """What no interval covers, and what to set to cover it."""
+    missing, remedies = [], []
+    if summary.launches == 1:
+        missing.append("what differs between two launches of a server")
+        if not (config and config.isolated):
+            remedies.append("benchmark.launches: 3 (--launches 3), with a multiple of 3 rounds")
+    gap = summary.round_gap_seconds
+    if len(summary.cases) <= _FEW_CASES and gap is not None and gap < _SPREAD_SECONDS:
+        minutes = 10 * (config.load.rounds.at_most - 1) if config else "MINUTES"
+        missing.append("what slows one side for minutes")
+        remedies.append(f"benchmark.spread_minutes: {minutes} (--spread {minutes})")
+    if missing:
+        remedy = f"; set {' and '.join(remedies)}" if remedies else ""
+        yield f"No interval covers {' or '.join(missing)}{remedy}."
