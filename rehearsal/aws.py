@@ -1,6 +1,7 @@
 """The embedded AWS: its process, clients for it, and checks of what a rehearsal has left there.
 
-What is checked: the run in the bucket, and metrics for all that dashboards draw.
+What is checked: the run in the bucket, and metrics for all that dashboards draw. ``python -m
+rehearsal.aws`` serves on loopback, on any port, until it is ended; its first line is its URL.
 """
 
 import contextlib
@@ -57,7 +58,7 @@ class Aws:
 @contextlib.contextmanager
 def embedded_aws(region: str, log: Path) -> Iterator[Aws]:
     """Starts a server, waits until it answers, and ends it. Raises ProcessError."""
-    command = [sys.executable, "-m", "rehearsal.aws_server"]
+    command = [sys.executable, "-m", "rehearsal.aws"]
     with running(command, environment("http://127.0.0.1", region), log) as process:
         url = await_line(process, log, r"http://127\.0\.0\.1:\d+", START_SECONDS)
         account = _client(url, region, "sts").get_caller_identity()["Account"]
@@ -172,3 +173,35 @@ def _drawn(resources: Mapping[str, Any]) -> Iterator[Metric]:
                     namespace, name, *words = strings
                     pairs = zip(words[::2], words[1::2], strict=True)
                     yield Metric(namespace, name, frozenset(pairs))
+
+
+def _serve() -> None:
+    """Serves moto, with a ListMetrics that ends, until the process is ended."""
+    # Only here: whoever starts the server needs none of it, and it takes a second.
+    from moto.cloudwatch.models import CloudWatchBackend
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server
+
+    def distinct(backend: Any, name: str, namespace: str, dimensions: Any) -> list[Any]:
+        """Each metric once. moto 5.2.5 compares each value with each, which takes minutes."""
+        metrics = {
+            (datum.namespace, datum.name, tuple((d.name, d.value) for d in datum.dimensions)): datum
+            for datum in backend.get_all_metrics()
+        }
+        return [datum for datum in metrics.values() if datum.filter(namespace, name, dimensions)]
+
+    CloudWatchBackend.get_filtered_metrics = distinct  # moto has no hook
+    application = DomainDispatcherApplication(create_backend_app)
+    server = make_server(
+        "127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler
+    )
+    print(f"http://127.0.0.1:{server.port}", flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    _serve()

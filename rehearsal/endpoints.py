@@ -1,30 +1,186 @@
-"""Golden endpoints for the variants of an experiment, each a process."""
+"""Golden endpoints for an experiment's variants, and how fast they are, which is the truth that
+measurements are held against.
+
+The article's structures get the article's speed-ups, 3 where a continuation is predictable and 1
+where it is not. The other rules are ours, and made for a rehearsal. Times are at the article's
+speed unless stated otherwise.
+"""
 
 import json
+import math
+import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from experiment import Experiment
-from experiment.variants import variants
+from experiment.known_models import KNOWN_MODELS, ModelKind
+from experiment.measurement import TestCase
+from experiment.variants import Variant, variants
+from rehearsal import RehearsalError
 from rehearsal.manifest import IndexedJob
-from rehearsal.performance import (
-    COST,
-    OF_STRUCTURE,
-    by_text,
-    decoding,
-    description,
-    draft_of,
-)
 from rehearsal.processes import lasting_port
 from rehearsal.setting import Caps, Endpoints, Server, Servers, Setting
-from spectap.config import Structure
+from spectap.config import PromptSource, Structure
+from spectap.errors import ConfigError
+from spectap.golden.schedule import TOKEN_SECONDS, Decoding, Linear
+from spectap.load import sets
+from spectap.prompt import Prompt
+
+OF_STRUCTURE: Final[Mapping[Structure, float]] = {
+    Structure.STRUCTURED: 0.97,
+    Structure.OPEN_ENDED: 0.52,
+}
+"""How likely a draft of the article's model is accepted."""
+
+OF_CLASS: Final[Mapping[str, float]] = {
+    "coding": 0.9,
+    "extraction": 0.88,
+    "math": 0.84,
+    "reasoning": 0.75,
+    "stem": 0.7,
+    "humanities": 0.65,
+    "writing": 0.58,
+    "roleplay": 0.52,
+}
+"""Acceptance by class, in the order of published measurements."""
+_OTHER_CLASSES: Final = (0.5, 0.95)
+_SPREAD: Final = 0.05
+"""Standard deviation between the prompts of a class."""
+
+# A prompt is filled with its line and then cut. It certainly holds the line's beginning.
+_CERTAIN_CHARACTERS: Final = 40
+
+COST: Final = Linear(0.04)
+_ARTICLE_CONCURRENCY: Final = 4
+
+ARTICLE_DRAFT_COST: Final = 0.037
+"""A draft of Qwen3-1.7B for Qwen3-32B: with ``COST`` and the article's window and load, it gives
+the article's speed-ups."""
+_ARTICLE_SHARE: Final = (
+    KNOWN_MODELS["Qwen/Qwen3-1.7B"].checkpoint_gib / KNOWN_MODELS["Qwen/Qwen3-32B"].checkpoint_gib
+)
+_QUALITY: Final = 0.4
+"""Exponent of the size. With the article's window, 69 % fewer drafts of Qwen3-0.6B are accepted on
+structured text and 50 % fewer on open-ended text; the article says about 60 %."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A draft model, held against the article's."""
+
+    size: float = 1.0
+    """Its share of the target's weights, in that of Qwen3-1.7B in Qwen3-32B."""
+    at_once: int = 1
+    """Drafts that one of its passes makes."""
+
+    @property
+    def cost(self) -> float:
+        """The length of a draft, in target passes: the time in which its weights are read."""
+        return ARTICLE_DRAFT_COST * self.size / self.at_once
+
+    def acceptance(self, of_article_s: float) -> float:
+        """The probability that a draft is accepted, where the article's has ``of_article_s``.
+
+        A smaller draft is accepted less often, a larger one rejected less often, each by the size
+        to the power of 0.4.
+        """
+        factor = math.pow(self.size, _QUALITY)
+        return of_article_s * factor if factor <= 1 else 1 - (1 - of_article_s) / factor
+
+
+def draft_of(variant: Variant) -> Draft:
+    """A variant's draft. Heads are not judged by their size, and are taken for the article's.
+
+    One whose number of drafts was fixed when it was trained makes all of them in one pass.
+    """
+    model = variant.draft
+    if model is None or model.resolved_architecture.kind is not ModelKind.CAUSAL_LM:
+        return Draft(at_once=(model and model.resolved_architecture.drafts) or 1)
+    target = variant.experiment.models.target.resolved_architecture
+    return Draft(
+        model.resolved_architecture.checkpoint_gib / target.checkpoint_gib / _ARTICLE_SHARE
+    )
+
+
+def prompts_of(experiment: Experiment, case: TestCase) -> tuple[Prompt, ...]:
+    """All prompts of a test case that has a set or a file. Raises RehearsalError."""
+    if case.file is not None:
+        prompts = experiment.prompt_files[case.file].prompts
+        return tuple(p for p in prompts if not case.classes or p.prompt_class in case.classes)
+    try:
+        return sets.load(PromptSource(set=case.set, classes=case.classes), Path()).prompts
+    except ConfigError as error:
+        raise RehearsalError(str(error)) from None
+
+
+def of_class(name: str) -> float:
+    """The acceptance of a class; of one that is not known, any that its name alone decides."""
+    return OF_CLASS.get(name, random.Random(name).uniform(*_OTHER_CLASSES))
+
+
+def by_text(experiment: Experiment) -> dict[str, float]:
+    """Acceptance by the text that a golden endpoint recognises a prompt by.
+
+    The first text that a prompt contains counts. Prompts are filled with the line of their test
+    case, so the text is that line or its beginning; those of sets are sent as they are. The longest
+    texts come first, because one may begin like another. Raises RehearsalError.
+    """
+    known: dict[str, float] = {}
+    for case in experiment.benchmark.test_cases:
+        if not case.is_line:
+            for prompt in prompts_of(experiment, case):
+                rate = random.Random(prompt.name).gauss(of_class(prompt.prompt_class), _SPREAD)
+                contents = [message.get("content") for message in prompt.messages]
+                texts = [text.strip() for text in contents if isinstance(text, str)]
+                for text in [text for text in texts if text][-1:]:  # others may begin alike
+                    known[text] = min(0.98, max(0.05, rate))
+        elif case.line is not None and case.structure is not None:
+            text = ("\n" + case.line.rstrip("\n") + "\n")[:_CERTAIN_CHARACTERS]
+            known[text] = OF_STRUCTURE[case.structure]
+    return {text: known[text] for text in sorted(known, key=len, reverse=True)}
+
+
+def decoding(variant: Variant, speed: float = 1) -> Decoding:
+    """How the variant's endpoint decodes."""
+    return Decoding(
+        drafts=variant.drafts_per_step or 0,
+        draft_cost=draft_of(variant).cost,
+        token_seconds=TOKEN_SECONDS / COST(_ARTICLE_CONCURRENCY),
+        speed=speed,
+        cost=COST,
+    )
+
+
+def description(experiment: Experiment) -> Iterator[str]:
+    """The cost of a pass, then a line for each variant that speculates. Raises RehearsalError."""
+    yield f"a pass takes {COST.slope:.1%} longer for each further token"
+    rates: dict[str, float] = {}
+    for case in experiment.benchmark.test_cases:
+        if not case.is_line:
+            classes = (prompt.prompt_class for prompt in prompts_of(experiment, case))
+            rates |= {name or case.name: of_class(name) for name in classes}
+        elif case.structure is not None:
+            rates[f"{case.structure} text"] = OF_STRUCTURE[case.structure]
+    for variant in variants(experiment)[1:]:
+        if variant.baseline is not None:
+            draft, schedule = draft_of(variant), decoding(variant)
+            in_flight = min(experiment.benchmark.points[0].concurrency or 1, variant.batch)
+            gains = "; ".join(
+                f"{text}, {rate:.1%} accepted, {schedule.gain(rate, in_flight):.2f}x"
+                for text, of_article_s in rates.items()
+                for rate in [draft.acceptance(of_article_s)]
+            )
+            yield (
+                f"{variant.name}, window {variant.window}: a draft takes {draft.cost:.1%} of a "
+                f"pass; with {in_flight} in flight: {gains}"
+            )
+
 
 SPEED: Final = 10
 """How much faster the golden endpoints are than the article's baseline."""
-
-
 LAUNCH_ERROR: Final = 0.02
 """How far the launches of one endpoint are off each other, where a run has several."""
 

@@ -13,7 +13,10 @@ ANNOTATIONS: Final = 256 << 10
 """Bytes of an object's annotations (Kubernetes, ``TotalAnnotationSizeLimitB``), of which one is the
 whole object, as ``kubectl apply`` notes it. So none reaches the 1 MiB of a ConfigMap."""
 
-_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation in which ``kubectl apply`` notes an object."""
+MANIFESTS: Final = "Custom::AWSCDK-EKS-KubernetesResource"
+"""Type of a template's resource that applies objects."""
 _REMEDY: Final = "take test cases, variants or published figures out, or make two experiments of it"
 
 
@@ -21,7 +24,7 @@ def exceeded(stack: str, content: bytes) -> Iterator[str]:
     """A line for each limit that ``content``, the template of ``stack``, does not keep."""
     yield from _over(stack, "its template", len(content), TEMPLATE)
     for resource in json.loads(content).get("Resources", {}).values():
-        if resource["Type"] != "Custom::AWSCDK-EKS-KubernetesResource":
+        if resource["Type"] != MANIFESTS:
             continue
         objects = json.loads(_text(resource["Properties"]["Manifest"]))
         size = 2 * len(json.dumps(resource["Properties"]))
@@ -39,7 +42,9 @@ def annotations(applied: Mapping[str, Any]) -> int:
     noted = len(text.encode()) + 5 * sum(map(text.count, "<>&"))
     given = applied["metadata"].get("annotations", {})
     return (
-        noted + len(_APPLIED) + sum(len(f"{key}{value}".encode()) for key, value in given.items())
+        noted
+        + len(LAST_APPLIED)
+        + sum(len(f"{key}{value}".encode()) for key, value in given.items())
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from operations import status
 from operations.account import Deployment
-from operations.compile_errors import meaning
+from operations.pods import meaning
 from tests.operations.api import Objects, container, ended, meta, pod
 from tests.operations.conftest import with_nodes
 from tests.operations.fake_aws import FakeAws

@@ -17,13 +17,13 @@ from operations.lifecycle import Stack
 from operations.preflight.check import ok, refused, warning
 from operations.stages import setup
 from operations.stages.setup import Check, Compile, Download, Restore
+from stacks.limits import LAST_APPLIED
 from tests.operations.api import Objects
 from tests.operations.conftest import at, performed, put, rendered, with_cluster
 from tests.operations.fake_aws import FakeAws
 from tests.operations.operators import write_assembly
 from tests.run_make import contents
 
-APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 PLURALS: Final = {
     "NetworkPolicy": "networkpolicies",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
@@ -154,7 +154,7 @@ def test_what_is_gone_is_made_again_as_the_deploy_made_it(
     api.named = dict.fromkeys(api.named)
     assert "Pod qwen-llmperf" in performed(stage)
     for created, expected in zip(api.created, manifests, strict=True):
-        assert json.loads(created["metadata"]["annotations"][APPLIED]) == expected
+        assert json.loads(created["metadata"]["annotations"][LAST_APPLIED]) == expected
         assert created.get("spec") == expected.get("spec")
     assert "POST /api/v1/namespaces" in api.requests
     assert "POST /api/v1/namespaces/speculative-decoding/pods" in api.requests

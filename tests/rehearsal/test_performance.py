@@ -9,14 +9,14 @@ import pytest
 from experiment import Experiment, load
 from experiment.loader import parse
 from experiment.variants import variants
-from rehearsal.endpoints import golden_servers
-from rehearsal.performance import (
+from rehearsal.endpoints import (
     OF_CLASS,
     OF_STRUCTURE,
     by_text,
     decoding,
     description,
     draft_of,
+    golden_servers,
     of_class,
     prompts_of,
 )

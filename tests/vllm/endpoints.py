@@ -22,8 +22,8 @@ from experiment.measurement import TestCase
 from experiment.runtimes import Mode
 from experiment.variants import variants
 from rehearsal import RehearsalError
+from rehearsal.endpoints import of_class, prompts_of
 from rehearsal.manifest import IndexedJob, read_pod
-from rehearsal.performance import of_class, prompts_of
 from rehearsal.processes import START_SECONDS, lasting_port, run
 from rehearsal.setting import Caps, Endpoints, Layout, Server, Servers, Setting
 from spectap.config import Structure

@@ -10,7 +10,7 @@ import pytest
 
 from experiment import load
 from experiment.variants import variants
-from rehearsal.performance import OF_STRUCTURE, decoding, draft_of
+from rehearsal.endpoints import OF_STRUCTURE, decoding, draft_of
 from spectap.config import Structure
 from spectap.report.verdicts import ladder_sentence
 from tests.vllm.conftest import rehearse

@@ -26,13 +26,13 @@ from experiment import Experiment
 from experiment.variants import variants
 from spectap import config
 from spectap.names import COMPLETE, CONFIG, MERGED, results_key, variant_run
+from stacks.limits import LAST_APPLIED
 from tests.operations.api import Objects
 from tests.operations.fake_aws import FakeAws
 from tests.operations.fake_aws.service import MINUTE
 
 Manifest = dict[str, Any]
 
-_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _LOOK: Final = 15.0
 _VERSION: Final = (
     *("major", "minor", "gitVersion", "gitCommit", "gitTreeState"),
@@ -110,7 +110,7 @@ class Cluster:
         for manifest in manifests:
             kind, name = manifest["kind"], manifest["metadata"]["name"]
             applied = json.dumps(manifest)
-            manifest["metadata"]["annotations"] = {_APPLIED: applied}
+            manifest["metadata"]["annotations"] = {LAST_APPLIED: applied}
             self._objects.named[f"{_PLURALS.get(kind, f'{kind.lower()}s')}/{name}"] = manifest
             self._create(manifest)
         if was_empty:
