@@ -194,7 +194,8 @@ def _serve() -> None:
         }
         return [datum for datum in metrics.values() if datum.filter(namespace, name, dimensions)]
 
-    CloudWatchBackend.get_filtered_metrics = distinct  # moto has no hook
+    patched: Any = CloudWatchBackend  # moto has no hook
+    patched.get_filtered_metrics = distinct
     application = DomainDispatcherApplication(create_backend_app)
     server = make_server(
         "127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler
