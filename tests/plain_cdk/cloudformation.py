@@ -1,9 +1,8 @@
 """A small CloudFormation, as the CDK CLI speaks to it: it keeps templates, and makes no resource.
 
-Like the real one it takes a moment, refuses to change what is the same, resolves imports when it
-carries out a change, and rolls back one that takes away or changes an export in use, keeps what a
-template says to retain, and refuses to make that again unless it is asked to take it back. Values
-of outputs are made up. It serves HTTP on loopback (AWS CloudFormation API Reference, 2010-05-15).
+Like the real one it takes a moment, refuses to change what is the same, keeps what a template says
+to retain, and refuses to make that again unless it is asked to take it back. Values of outputs are
+made up. It serves HTTP on loopback (AWS CloudFormation API Reference, 2010-05-15).
 """
 
 import contextlib
@@ -63,12 +62,6 @@ class Stack:
     @property
     def template(self) -> Fields:
         return _parsed(self.body)
-
-    @property
-    def exports(self) -> dict[str, Any]:
-        """What each export of the template refers to, by its name."""
-        outputs = self.template.get("Outputs", {}).values()
-        return {str(each["Export"]["Name"]): each["Value"] for each in outputs if "Export" in each}
 
     def go(self, status: str, reason: str = "") -> None:
         """An event, as the stack's own or on its way to it."""
@@ -183,10 +176,6 @@ class CloudFormation:
         stack = self._stack(region, request["StackName"])
         after = self._change_set(region, request)["after"]
         stack.change_sets.clear()
-        if reason := self._missing(region, after) or self._in_use(region, stack, after.exports):
-            verb = "" if stack.status == "REVIEW_IN_PROGRESS" else "UPDATE_"
-            stack.go(f"{verb}ROLLBACK_IN_PROGRESS", reason)
-            return {}
         stack.body, stack.parameters, stack.tags = after.body, after.parameters, after.tags
         values = {k: v["Value"] for k, v in after.template.get("Outputs", {}).items()}
         made_up = {k: f"{stack.name}-{k}" for k, v in values.items() if not isinstance(v, str)}
@@ -204,33 +193,9 @@ class CloudFormation:
 
     def delete_stack(self, region: str, request: Fields) -> Fields:
         stack = self._stack(region, request["StackName"])
-        if reason := self._in_use(region, stack, {}):
-            stack.go(stack.status, f"Delete canceled. {reason}")
-            return {}
         self.retained |= set(_retained(stack.template))
         stack.go("DELETE_IN_PROGRESS")
         return {}
-
-    def _others(self, region: str, stack: Stack) -> list[Stack]:
-        here = [each for (where, _), each in self.stacks.items() if where == region]
-        return [each for each in here if each.id != stack.id and each.status != "DELETE_COMPLETE"]
-
-    def _missing(self, region: str, after: Stack) -> str | None:
-        """The event of a change that imports what no stack exports."""
-        exported = {name for each in self._others(region, after) for name in each.exports}
-        missing = sorted({*_imports(after.template)} - exported)
-        return (
-            f"No export named {missing[0]} found. Rollback requested by user." if missing else None
-        )
-
-    def _in_use(self, region: str, stack: Stack, exports: Fields) -> str | None:
-        """The event of a change after which ``stack`` would have ``exports``."""
-        for other in self._others(region, stack):
-            for name in sorted({*_imports(other.template)} & stack.exports.keys()):
-                if exports.get(name) != stack.exports[name]:
-                    verb = "update" if name in exports else "delete"
-                    return f"Cannot {verb} export {name} as it is in use by {other.name}."
-        return None
 
     def _stack(self, region: str, name: str) -> Stack:
         """By its name or id, as it is by now."""
@@ -324,12 +289,3 @@ def _retained(template: Fields) -> Iterator[str]:
     for resource in template.get("Resources", {}).values():
         if resource.get("DeletionPolicy", "").startswith("Retain") and resource["Type"] in _NAMES:
             yield json.dumps(resource["Properties"].get(_NAMES[resource["Type"]]))
-
-
-def _imports(value: Any) -> Iterator[str]:
-    match value:
-        case {"Fn::ImportValue": str(name)}:
-            yield name
-        case dict() | list():
-            for item in value.values() if isinstance(value, dict) else value:
-                yield from _imports(item)

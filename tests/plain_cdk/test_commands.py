@@ -6,19 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from aws_cdk import App
 
-from app import compose
-from experiment import load
 from rehearsal.aws import Aws, embedded_aws
 from tests.conftest import edited
-from tests.experiment.files import VANILLA, of_file, swept
-from tests.matrix import IN_A_CLUSTER, MATRIX
 from tests.plain_cdk.cloudformation import CloudFormation, Stack
-from tests.synthesis import CONTEXT, ROOT
+from tests.synthesis import ROOT
 
 SECTION: Final = (
     (ROOT / "README.md").read_text().split("\n## With the CDK alone")[1].split("\n## ")[0]
@@ -26,13 +21,6 @@ SECTION: Final = (
 COMMANDS: Final = [line.split("#")[0].split() for line in re.findall("^cdk .*", SECTION, re.M)]
 NAMED_IMAGE: Final = {"benchmark.image": "registry.example/benchmark:1"}
 """It is not built, which would need Docker."""
-SAME_PLACE: Final = {
-    "name": "article",
-    "aws.region": "us-east-2",
-    "aws.availability_zones": ["us-east-2a", "us-east-2c"],
-    "capacity.availability_zone": "us-east-2c",
-}
-GUEST: Final = MATRIX[IN_A_CLUSTER]
 HURRY: Final = ROOT / "tests/plain_cdk/hurry.cjs"
 
 Run = Callable[..., str]
@@ -148,39 +136,3 @@ def test_every_command_of_the_readme(
     assert not cloudformation.standing.keys() & {*order}
     # The bucket and the logs are taken back: their names have the account.
     assert deployed()[-1] == order[-1]
-
-
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        [{}, of_file("one-chip") | SAME_PLACE, swept(), VANILLA, {}],
-        [GUEST, GUEST | {"aws.administrator_role": "arn:aws:iam::111122223333:role/Team"}, GUEST],
-    ],
-    ids=["one chip, a sweep, jobs", "another administrator of a cluster that exists"],
-)
-def test_updates_do_not_meet_an_export_in_use(
-    shapes: list[dict[str, Any]], run: Run, cloudformation: CloudFormation, aws: Aws, tmp_path: Path
-) -> None:
-    """Each goes from one shape of the stacks to the next, and the last is the first again."""
-
-    def cdk(command: str, *arguments: str, status: int = 0) -> str:
-        return run("cdk", command, "--app", str(assembly), *arguments, status=status)
-
-    for number, changes in enumerate(shapes):
-        experiment = load(edited(tmp_path, changes | NAMED_IMAGE))
-        assembly = tmp_path / str(number)
-        app = App(outdir=str(assembly), context=CONTEXT)
-        compose(app, experiment, aws.account)
-        app.synth()
-        if number == 0:
-            cdk("bootstrap")
-        cdk("deploy", "--all", "--require-approval", "never", "--concurrency", "4")
-        for file in assembly.glob("*.template.json"):
-            stack = file.name.removesuffix(".template.json")
-            assert cloudformation.standing[stack] == file.read_text()
-    # What others use goes after them.
-    cluster = f"{experiment.name}-cluster"
-    refused = cdk("destroy", cluster, "--exclusively", "--force", status=1)
-    assert f"Failed to destroy {cluster}" in refused
-    cdk("destroy", "--all", "--force")
-    assert cloudformation.standing.keys() == {"CDKToolkit"}

@@ -3,12 +3,23 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.matrix import FIRST, FIRST_START, LADDER, SWEEP, THREE_VARIANTS, VANILLA
-from tests.synthesis import Synthesised
+from experiment import Experiment
+from tests.matrix import (
+    FIRST,
+    FIRST_START,
+    IN_A_CLUSTER,
+    LADDER,
+    MATRIX,
+    SWEEP,
+    THREE_VARIANTS,
+    VANILLA,
+)
+from tests.synthesis import Synthesised, synthesise
 
 
 def exports(synthesised: Synthesised) -> Mapping[str, Any]:
@@ -25,6 +36,14 @@ def test_no_edit_of_a_file_takes_an_export_away_or_changes_it(
 ) -> None:
     """Whatever it edits: EFA or none, services or jobs, a key, what compiles, how it is bought."""
     assert exports(of_matrix(name)) == exports(synthesised)
+
+
+def test_another_administrator_takes_no_export_away(
+    of_matrix: Callable[[str], Synthesised], variation: Callable[..., Experiment], tmp_path: Path
+) -> None:
+    role = {"aws.administrator_role": "arn:aws:iam::111122223333:role/Team"}
+    named = synthesise(variation(MATRIX[IN_A_CLUSTER] | role), tmp_path)
+    assert exports(named) == exports(of_matrix(IN_A_CLUSTER))
 
 
 def test_every_import_is_an_export_of_an_earlier_stack(each: Synthesised) -> None:
