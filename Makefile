@@ -345,7 +345,7 @@ bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule
 
 .PHONY: bench-vllm
 bench-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Hold what speculation gains on real vLLM against the article
-	@python -m tests.vllm.bench
+	@python -m tests.benchmarks.vllm
 
 ##@ Maintain and release
 

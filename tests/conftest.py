@@ -44,7 +44,6 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="session")
 def article() -> Experiment:
-    """The article's experiment."""
     return load(files.ARTICLE)
 
 
@@ -88,7 +87,6 @@ def of_matrix(
 
 @pytest.fixture(scope="session")
 def synthesised(of_matrix: Callable[[str], Synthesised]) -> Synthesised:
-    """The article's cloud assembly and manifests."""
     return of_matrix("article")
 
 
@@ -113,7 +111,6 @@ def side_by_side(
 
 
 def edited(directory: Path, changes: dict[str, Any]) -> Path:
-    """A copy of the article's file in ``directory`` with dotted fields changed."""
     path = directory / "mine.yaml"
     path.write_text(files.edited(changes), encoding="utf-8")
     return path

@@ -50,7 +50,6 @@ def checkout(folder: Path, program: str) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """What each file in ``folder`` has, by its path there."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 

@@ -12,8 +12,6 @@ PIECE = re.compile(rf"(?s).{{1,{WIDTH}}}(?:\s|$)|.{{1,{WIDTH}}}")
 
 
 class TextSnapshot(SingleFileSnapshotExtension):
-    """One file of text a snapshot."""
-
     file_extension = "txt"
     _write_mode = WriteMode.TEXT
 
@@ -62,7 +60,6 @@ def _reference(value: dict[str, Any]) -> str:
 
 
 def laid_out(value: Any, indent: str = "") -> str:
-    """JSON with sorted keys."""
     line = json.dumps(value, sort_keys=True, ensure_ascii=False)
     if len(indent + line) <= WIDTH or not isinstance(value, (dict, list)):
         return line

@@ -26,8 +26,6 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Synthesised:
-    """An experiment's cloud assembly and manifests."""
-
     experiment: Experiment
     directory: Path
 
@@ -48,7 +46,6 @@ class Synthesised:
 
     @property
     def stacks(self) -> list[str]:
-        """Names of the stacks, without the experiment's."""
         prefix, suffix = f"{self.experiment.name}-", ".template.json"
         return sorted(
             path.name.removeprefix(prefix).removesuffix(suffix)
@@ -63,7 +60,6 @@ class Synthesised:
                     yield logical_id, resource
 
     def objects(self, kind: str) -> Iterator[Manifest]:
-        """Kubernetes objects of one kind, of all charts."""
         for manifests in self.manifests.values():
             yield from (manifest for manifest in manifests if manifest["kind"] == kind)
 
@@ -74,7 +70,6 @@ class Synthesised:
         return matches[0]
 
     def pods(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Name and pod specification of everything that makes pods."""
         for manifests in self.manifests.values():
             yield from pods(manifests)
 
@@ -107,7 +102,6 @@ def by_name(manifests: Iterable[Manifest]) -> dict[tuple[str, str], Manifest]:
 
 
 def pods(manifests: Iterable[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and pod specification of everything that makes pods."""
     for manifest in manifests:
         if manifest["kind"] == "Pod":
             yield manifest["metadata"]["name"], manifest["spec"]

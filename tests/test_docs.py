@@ -76,7 +76,6 @@ def test_links_between_documents_lead_somewhere(document: Path) -> None:
 
 
 def _anchors(document: Path) -> set[str]:
-    """What GitHub calls the headings of a document."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text(document)), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -51,7 +51,6 @@ def _name(file: Path) -> str:
 
 @functools.cache
 def _modules() -> Mapping[str, ast.Module]:
-    """Every module of the app, with its syntax tree."""
     folders = {path.parent for path in ROOT.glob("*/*.py") if path.parent.name != "tests"}
     files = (*ROOT.glob("*.py"), *(f for folder in folders for f in folder.rglob("*.py")))
     return {_name(file): ast.parse(file.read_text(encoding="utf-8")) for file in files}

@@ -25,7 +25,6 @@ DIGEST = f"sha256:{'a1' * 32}"
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Named groups are written otherwise in Python."""
     return re.compile(pattern.replace("(?<", "(?P<"))
 
 

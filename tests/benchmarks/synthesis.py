@@ -29,7 +29,6 @@ app.synth()
 
 
 def main() -> int:
-    """Print both times and their ratio; returns 1 if it exceeds the bound."""
     with tempfile.TemporaryDirectory() as scratch:
         empty = Path(scratch) / "empty.py"
         empty.write_text(EMPTY)

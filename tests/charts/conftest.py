@@ -21,7 +21,6 @@ SCRIPTS: Final = Path(__file__).parents[2] / "charts" / "scripts"
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """Address of an embedded S3."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -53,7 +52,6 @@ def environment(endpoint: str, tools: str, tmp_path: Path) -> dict[str, str]:
 
 
 def client(service: str, environment: dict[str, str]) -> Any:
-    """A client of the embedded AWS."""
     return boto3.client(
         service,
         endpoint_url=environment["AWS_ENDPOINT_URL"],
@@ -65,7 +63,6 @@ def client(service: str, environment: dict[str, str]) -> Any:
 
 @pytest.fixture
 def store(environment: dict[str, str]) -> Iterator[Any]:
-    """A client of the embedded S3 with an empty bucket."""
     s3 = client("s3", environment)
     s3.create_bucket(Bucket=BUCKET)
     yield s3
@@ -75,12 +72,10 @@ def store(environment: dict[str, str]) -> Iterator[Any]:
 
 
 def keys(store: Any) -> list[str]:
-    """The keys of all objects in the bucket, in their order."""
     return [entry["Key"] for entry in store.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
 
 
 def complete(store: Any, prefix: str) -> None:
-    """Marks what lies below ``prefix`` as complete."""
     store.put_object(Bucket=BUCKET, Key=f"{prefix}_COMPLETE", Body=b"")
 
 

@@ -121,7 +121,6 @@ class Pod:
         self._fault.unlink()
 
     def cache(self) -> dict[str, str]:
-        """What is on its disk."""
         files = (path for path in self.artifact.rglob("*") if path.is_file())
         return {str(path.relative_to(self.artifact)): path.read_text() for path in files}
 
@@ -140,7 +139,6 @@ def pods(environment: dict[str, str], store: Any, tmp_path: Path) -> Iterator[Po
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Kills a script and all that it runs."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -152,7 +150,6 @@ def await_words(process: subprocess.Popen[str], words: str) -> None:
 
 
 def versions(store: Any) -> dict[str, str]:
-    """The ETag of every object."""
     return {key: store.head_object(Bucket=BUCKET, Key=key)["ETag"] for key in keys(store)}
 
 

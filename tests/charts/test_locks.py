@@ -26,13 +26,11 @@ each_lock = pytest.mark.parametrize("name", ["download", "quality"])
 
 
 def exact(path: Path) -> dict[str, str]:
-    """The version of each package that a file pins by ``==``."""
     pins = re.findall(r"^([\w.-]+)(?:\[\w+\])?==(\S+)$", path.read_text(), re.MULTILINE)
     return {canonicalize_name(name): version for name, version in pins}
 
 
 def modules_of(path: Path) -> set[str]:
-    """The packages that a script imports, by their first name."""
     nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]

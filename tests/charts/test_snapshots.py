@@ -36,8 +36,6 @@ OF_OTHERS = {
 
 
 class ManifestSnapshot(TextSnapshot):
-    """One YAML file a chart."""
-
     file_extension = "k8s.yaml"
 
 

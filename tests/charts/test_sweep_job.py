@@ -7,27 +7,23 @@ from typing import Any
 import pytest
 
 from charts import scripts
-from charts.server import serve_command
-from charts.sweep_job import MAX_POLLS, generate_command, indexed_config, run_id
+from charts.sweep_job import MAX_POLLS, indexed_config, run_id
 from experiment import Experiment, load
 from experiment.cost.durations import estimate, index_deadline_seconds, job_deadline_seconds
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES
 from experiment.runtimes.nxdi import Nxdi
-from experiment.variants import variants
 from tests.charts.test_vllm import difference
 from tests.experiment.files import VANILLA, edited, swept
 from tests.synthesis import Manifest, by_name, render
 
 
 def parsed(changes: dict[str, Any] | None = None, **fields: Any) -> Experiment:
-    """A sweep."""
     return parse(edited({**swept(**fields), **(changes or {})}), "mine.yaml")
 
 
 JOBS_EXPERIMENT = parse(edited(VANILLA), "mine.yaml")
 """Vanilla and its baseline, as jobs."""
-either = pytest.mark.parametrize("experiment", [parsed(), JOBS_EXPERIMENT], ids=["sweep", "jobs"])
 
 
 def job_of(objects: list[Manifest]) -> Manifest:
@@ -41,7 +37,6 @@ def pod_of(objects: list[Manifest]) -> dict[str, Any]:
 
 
 def name(experiment: Experiment, account: str = "111122223333", tag: str = "a1") -> str:
-    """The Job's."""
     return str(job_of(render(experiment, account, tag))["metadata"]["name"])
 
 
@@ -52,21 +47,6 @@ def folders(experiment: Experiment) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def sweep() -> list[Manifest]:
     return render(parsed())
-
-
-@either
-def test_each_variant_is_an_index(experiment: Experiment) -> None:
-    objects = render(experiment)
-    assert not {o["kind"] for o in objects} & {"Service", "Deployment", "Pod"}
-    job = job_of(objects)
-    data = by_name(objects)["ConfigMap", job["metadata"]["labels"]["app"]]["data"]
-    assert job["spec"]["completions"] == len(variants(experiment))
-    file, command = ("serve", serve_command) if experiment.sweep else ("generate", generate_command)
-    for index, variant in enumerate(variants(experiment)):
-        assert data[f"{index}.variant"] == f"{variant.name}\n"
-        assert data[f"{index}.artifact"] == f"compiled/{variant.artifact}/\n"
-        assert data[f"{index}.folder"] == f"{folders(experiment)[variant.name]}\n"
-        assert data[f"{index}.{file}"].splitlines() == command(variant)
 
 
 def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(

@@ -38,8 +38,6 @@ class Refused(Exception):
 
 
 class Cluster:
-    """A control plane and what is in it. Objects are plain mappings."""
-
     def __init__(self, plane: ControlPlane, directory: Path) -> None:
         """``directory`` takes what is found out about the server."""
         self.plane = plane
@@ -50,7 +48,6 @@ class Cluster:
         )
 
     def kubectl(self, *arguments: str) -> str:
-        """What kubectl prints. Raises Refused."""
         command = [str(self.plane.kubectl), "--kubeconfig", str(self.plane.kubeconfig), *arguments]
         result = subprocess.run(
             command, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -70,7 +67,6 @@ class Cluster:
         ).splitlines()
 
     def get(self, kind: str, name: str, namespace: str | None = NAMESPACE) -> Manifest | None:
-        """One object, or None. Raises ApiException."""
         try:
             return dict(self.resource(kind).get(name=name, namespace=namespace).to_dict())
         except ApiException as error:
@@ -79,11 +75,9 @@ class Cluster:
             raise
 
     def all(self, kind: str, namespace: str | None = NAMESPACE) -> list[Manifest]:
-        """All objects of a kind, of one namespace or, with None, of all. Raises ApiException."""
         return list(self.resource(kind).get(namespace=namespace).to_dict()["items"])
 
     def create(self, manifest: Manifest, namespace: str | None = None, **options: str) -> Manifest:
-        """Creates an object; returns what became of it. Raises ApiException."""
         resource = self.resource(manifest["kind"])
         return dict(resource.create(body=manifest, namespace=namespace, **options).to_dict())
 
@@ -111,11 +105,9 @@ class Cluster:
                 raise
 
     def resource(self, kind: str) -> Any:
-        """Of the dynamic client."""
         return self.client.resources.get(api_version=_VERSIONS[kind], kind=kind)
 
     def snapshot(self, kind: str) -> tuple[str, list[Manifest]]:
-        """The namespace's objects of a kind, and the revision they are of."""
         listed = self.resource(kind).get(namespace=NAMESPACE).to_dict()
         return listed["metadata"]["resourceVersion"], listed["items"]
 

@@ -78,7 +78,6 @@ def add_trainium(
     number: int,
     instance: InstanceType = TRN2_48XLARGE,
 ) -> str:
-    """Adds a Trainium node with its devices; returns its name."""
     node = trainium_node(synthesised, number, instance)
     name: str = node["metadata"]["name"]
     kubelets.add(node)
@@ -100,12 +99,10 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Experiment],
 
 @pytest.fixture(scope="session")
 def manifests(article: Experiment, rendered: Callable[[Experiment], Path]) -> Path:
-    """The article's."""
     return rendered(article)
 
 
 @pytest.fixture(scope="module")
 def deployment(cluster: Cluster, kubelets: Kubelets, manifests: Path) -> Iterator[Path]:
-    """The article's manifests, applied; gone after the tests of a module."""
     with deployed(cluster, manifests):
         yield manifests

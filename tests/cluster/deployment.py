@@ -15,7 +15,6 @@ _GROUP: Final = "resource.aws.com/devicegroup8_id"
 
 
 def objects(manifests: Path) -> list[Manifest]:
-    """All objects of a folder, in the order in which kubectl applies them."""
     yaml = YAML(typ="safe", pure=True)
     return [o for path in sorted(manifests.iterdir()) for o in yaml.load_all(path)]
 
@@ -41,7 +40,6 @@ def deployed(
 
 
 def refusal(pod: Manifest) -> str:
-    """Why the scheduler has no place for a pod, or nothing."""
     for condition in pod["status"].get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message", ""))
@@ -59,8 +57,6 @@ def pods(cluster: Cluster, label: str, value: str, namespace: str = NAMESPACE) -
 
 
 def node_with_label(cluster: Cluster, label: str, value: str, namespace: str = NAMESPACE) -> str:
-    """The node of the one pod with a label."""
-
     def look() -> str | None:
         nodes = (pod["spec"].get("nodeName") for pod in pods(cluster, label, value, namespace))
         return next(filter(None, nodes), None)
@@ -69,7 +65,6 @@ def node_with_label(cluster: Cluster, label: str, value: str, namespace: str = N
 
 
 def service_devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
-    """Pool and name of each device that a service was given."""
     node_with_label(cluster, "app", service)
     (pod,) = pods(cluster, "app", service)
     device_claim = claim(cluster, pod)
@@ -78,7 +73,6 @@ def service_devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
 
 
 def claim(cluster: Cluster, pod: Manifest) -> Manifest | None:
-    """The device claim made for a pod."""
     for status in pod["status"].get("resourceClaimStatuses", []):
         return cluster.get("ResourceClaim", status["resourceClaimName"])
     return None
@@ -101,7 +95,6 @@ def group(cluster: Cluster, device: tuple[str, str]) -> str:
 
 
 def uid(manifest: Manifest) -> str:
-    """Of any object."""
     return str(manifest["metadata"]["uid"])
 
 

@@ -68,7 +68,6 @@ def _node_group(synthesised: Synthesised, stack: str, kind: str | None = None) -
 def _node(
     name: str, instance: str, zone: str, group: dict[str, Any], room: dict[str, str]
 ) -> Manifest:
-    """A node of a synthesised node group."""
     return {
         "apiVersion": "v1",
         "kind": "Node",

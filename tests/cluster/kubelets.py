@@ -51,7 +51,6 @@ class Kubelets:
             raise self._failure
 
     def add(self, node: Manifest) -> None:
-        """Registers ``node``, ready. Raises ApiException."""
         created = self._cluster.create(node)
         condition = _condition("Ready", true=True) | {"reason": "KubeletReady"}
         self._cluster.patch(created, {"status": {"conditions": [condition]}}, status=True)
@@ -119,7 +118,6 @@ class Kubelets:
 
 
 def running(pod: Manifest, address: str) -> dict[str, Any]:
-    """A pod that runs and is ready."""
     conditions = [_condition(kind, true=True) for kind in (*_INITIALIZED, *_READY)]
     return {
         "phase": "Running",
@@ -142,7 +140,6 @@ def _condition(kind: str, *, true: bool, when: str | None = None) -> dict[str, s
 
 
 def now(*, hours: int = 0) -> str:
-    """The time in so many hours."""
     moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=hours)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

@@ -113,7 +113,6 @@ def _restricted(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def reason(cluster: Cluster, deployment: Path) -> Iterator[Any]:
-    """Makes a pod and says why it waits."""
     created: list[Manifest] = []
 
     def ask(spec: dict[str, Any], word: str) -> str:

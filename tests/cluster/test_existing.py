@@ -1,6 +1,5 @@
 """An experiment in a cluster that others use, one of them with another experiment."""
 
-import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,14 +8,12 @@ from typing import Final
 import pytest
 
 from experiment import Experiment
-from operations.account import Deployment
-from operations.preflight import Status, inside
 from tests.cluster.api import SECONDS, Cluster, Manifest
 from tests.cluster.conftest import add_trainium
 from tests.cluster.deployment import deployed, node_with_label, objects, pods, refusal
 from tests.cluster.kubelets import Kubelets
-from tests.matrix import IN_A_CLUSTER, MATRIX
-from tests.synthesis import ACCOUNT, Synthesised
+from tests.matrix import IN_A_CLUSTER
+from tests.synthesis import Synthesised
 
 THEIRS: Final[list[Manifest]] = [
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
@@ -95,50 +92,3 @@ def test_it_comes_and_goes_beside_what_is_there(
             kubelets.remove(node)
     cluster.kubectl("delete", "--filename", str(manifests), "--ignore-not-found", "--wait=false")
     cluster.until(lambda: present(cluster) == before, "an end without a trace")
-
-
-DRIVER: Final[Manifest] = {
-    "apiVersion": "apps/v1",
-    "kind": "DaemonSet",
-    "metadata": {"name": "neuron-dra-driver-kubelet-plugin", "namespace": "kube-system"},
-    "spec": {
-        "selector": {"matchLabels": {"app": "driver"}},
-        "template": {
-            "metadata": {"labels": {"app": "driver"}},
-            "spec": {
-                "nodeSelector": {"node.kubernetes.io/instance-type": "trn2.48xlarge"},
-                "tolerations": [{"key": "aws.amazon.com/neuron", "operator": "Exists"}],
-                "containers": [{"name": "driver", "image": "neuron-dra-driver:1.2.0"}],
-            },
-        },
-    },
-}
-
-
-def test_a_driver_that_is_there_is_seen(
-    cluster: Cluster,
-    kubelets: Kubelets,
-    variation: Callable[..., Experiment],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    """And it reaches a node as preflight says."""
-    api = contextlib.nullcontext(cluster.client.client)
-    monkeypatch.setattr(inside, "connected", lambda deployment: api)
-    monkeypatch.setattr(Deployment, "outputs", lambda self, label: {})
-    guest = MATRIX[IN_A_CLUSTER]
-    there, makes = (
-        Deployment(variation(guest | {"aws.dra_driver": origin}), "mine.yaml", ACCOUNT)
-        for origin in ("there", "make")
-    )
-    (missing,) = inside.devices(there)
-    assert missing.status is Status.REFUSED
-    (tmp_path / "driver.json").write_text(json.dumps(DRIVER))
-    cluster.kubectl("apply", "--filename", str(tmp_path))
-    try:
-        (sound,), (second,) = inside.devices(there), inside.devices(makes)
-        assert (sound.status, second.status) == (Status.OK, Status.REFUSED)
-        assert "aws.dra_driver: there" in second.remedy
-        assert node_with_label(cluster, "app", "driver", "kube-system") == "trainium-0"
-    finally:
-        cluster.kubectl("delete", "--filename", str(tmp_path), f"--timeout={SECONDS:.0f}s")

@@ -29,22 +29,17 @@ NODE = "trainium-0"
 
 
 class Most(NamedTuple):
-    """The most claims at any one time."""
-
     requested: int
     """Claims of pods that are there and not over."""
     allocated: int
 
 
 class Timeline:
-    """The history of pods and claims from now on."""
-
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._before = {kind: cluster.snapshot(kind) for kind in ("Pod", "ResourceClaim")}
 
     def most(self) -> Most:
-        """Replays what happened, in its order."""
         present = {kind: {uid(o): o for o in items} for kind, (_, items) in self._before.items()}
         counts = [_count(**present)]
         for _, kind, change, object_ in sorted(self._events(), key=lambda event: event[0]):

@@ -221,13 +221,11 @@ def test_the_commands_that_the_stack_puts_out(
 
 
 def compile_jobs(manifests: Path) -> set[str]:
-    """Names of the Jobs that compile."""
     of_kind = (o["metadata"] for o in objects(manifests) if o["kind"] == "Job")
     return {job["name"] for job in of_kind if job["labels"].get("step") == "compile"}
 
 
 def _compilers(cluster: Cluster) -> list[Manifest]:
-    """Compile pods that have a node."""
     return [
         pod
         for pod in pods(cluster, "step", "compile")
@@ -248,24 +246,20 @@ def _let_one_compile(cluster: Cluster) -> Manifest:
 
 
 def job_of(cluster: Cluster) -> Manifest:
-    """The one Job of a sweep."""
     (job,) = (j for j in cluster.all("Job") if j["metadata"]["labels"].get("app") == _APP)
     return job
 
 
 def unfinished(cluster: Cluster) -> list[Manifest]:
-    """The Job's pods that are not over."""
     phases = ("Pending", "Running")
     return [pod for pod in pods(cluster, "app", _APP) if pod["status"]["phase"] in phases]
 
 
 def running(cluster: Cluster) -> list[Manifest]:
-    """Those that run, in the order of their indexes."""
     return sorted((p for p in unfinished(cluster) if p["status"]["phase"] == "Running"), key=index)
 
 
 def until_running(cluster: Cluster, number: int) -> list[Manifest]:
-    """The pods that run, once there are as many."""
     return cluster.until(lambda: as_many(number, running(cluster)), f"{number} indexes to run")
 
 
@@ -275,8 +269,6 @@ def refused(cluster: Cluster) -> list[str]:
 
 
 def until_status(cluster: Cluster, field: str, value: Any) -> Manifest:
-    """The Job, once a field of its status has a value."""
-
     def look() -> Manifest | None:
         job = job_of(cluster)
         return job if job["status"].get(field) == value else None
@@ -285,7 +277,6 @@ def until_status(cluster: Cluster, field: str, value: Any) -> Manifest:
 
 
 def until_ended(cluster: Cluster, how: str) -> Manifest:
-    """The Job, once it is ``Complete`` or ``Failed``."""
     cluster.until(lambda: how in conditions(job_of(cluster)), how)
     return job_of(cluster)
 
@@ -319,7 +310,6 @@ def until_without_devices(cluster: Cluster, pod: Manifest) -> None:
 
 
 def as_many(number: int, items: list[Manifest]) -> list[Manifest] | None:
-    """The items, if they are as many."""
     return items if len(items) == number else None
 
 
@@ -329,5 +319,4 @@ def conditions(job: Manifest) -> dict[str, Manifest]:
 
 
 def index(pod: Manifest) -> str:
-    """Of a pod, which index it is."""
     return str(pod["metadata"]["labels"][f"{JOB}/job-completion-index"])

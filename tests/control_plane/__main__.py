@@ -13,7 +13,6 @@ from tests.control_plane.programs import ControlPlaneError, NoPrograms, programs
 
 
 def main() -> int:
-    """Builds the programs if they are not there; returns the exit status."""
     try:
         with interruptible():
             programs(os.environ)

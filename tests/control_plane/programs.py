@@ -118,7 +118,6 @@ def _link_flags(version: str) -> str:
 
 
 def _output(command: list[str], environment: Mapping[str, str]) -> str:
-    """What a short command prints. Raises ControlPlaneError with the reason for a failure."""
     completed = subprocess.run(
         command,
         env=dict(environment),

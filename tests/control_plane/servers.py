@@ -43,7 +43,6 @@ class ControlPlane:
     """Process and log by the program's name."""
 
     def check(self) -> None:
-        """Raises ControlPlaneError if one of its programs has ended."""
         for name, (process, log) in self.processes.items():
             if process.poll() is not None:
                 raise ControlPlaneError(f"{name} ended: {reason(text(log))}; see {log}")
@@ -175,7 +174,6 @@ class _Files:
 
 
 def _await_ready(plane: ControlPlane) -> None:
-    """Waits until the API server is ready. Raises ControlPlaneError."""
     command = [str(plane.kubectl), "--kubeconfig", str(plane.kubeconfig), "get", "--raw=/readyz"]
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:

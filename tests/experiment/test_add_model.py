@@ -73,7 +73,6 @@ def checkpoint(folder: Path, config: Mapping[str, Any], **files: bytes) -> Path:
 
 
 def printed(path: Path) -> Any:
-    """What it prints, as YAML reads it."""
     return YAML(typ="safe", pure=True).load(add_model(path))["architecture"]
 
 

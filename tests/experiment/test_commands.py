@@ -63,7 +63,6 @@ def experiment(mode: Mode, runtime: str, family: Family) -> str:
 
 
 def commands(variant: Variant) -> Iterator[str]:
-    """What prepares the draft, what compiles, and what runs."""
     runtime, config = variant.runtime, variant.engine_config
     paths = Paths(
         "/target", "/draft" if config.has_draft else None, "/artifact", "/scratch", "/scripts"

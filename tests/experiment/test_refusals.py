@@ -248,8 +248,6 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes an experiment with a file of prompts beside it; returns the experiment's path."""
-
     def write(*lines: Any, **case: Any) -> Path:
         text = "".join(f"{each if isinstance(each, str) else json.dumps(each)}\n" for each in lines)
         (tmp_path / "prompts.jsonl").write_text(text, encoding="utf-8")

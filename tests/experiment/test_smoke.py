@@ -19,7 +19,6 @@ SAO_PAULO = {
 
 
 def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment, str]:
-    """An experiment, its small one, and that one's text."""
     large = parse(edited(changes), "mine.yaml")
     text = smoke_experiment(large, "mine.yaml")
     return large, parse(text, "mine-smoke.yaml"), text

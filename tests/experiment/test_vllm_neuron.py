@@ -61,7 +61,6 @@ PATHS: Final = Paths("/target", "/draft", "/artifact", "/scratch", "/scripts")
 
 
 def keys(value: Any) -> set[str]:
-    """Keys of a JSON value, at any depth."""
     if not isinstance(value, dict):
         return set()
     return {*value, *(key for below in value.values() for key in keys(below))}

@@ -112,8 +112,6 @@ def event(reason: str, message: str, minute: int = 0, uid: str = "qwen-vllm-1-ui
 
 @dataclass
 class Objects:
-    """What the cluster has."""
-
     url: str = ""
     lists: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """By the last part of the path, such as ``pods``."""
@@ -134,7 +132,6 @@ class Objects:
 
 @contextlib.contextmanager
 def serving() -> Iterator[Objects]:
-    """Serves until it is left."""
     objects = Objects()
 
     class Handler(BaseHTTPRequestHandler):

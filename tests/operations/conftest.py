@@ -109,7 +109,6 @@ def scale(aws: FakeAws, size: int) -> None:
 
 
 def sizes(aws: FakeAws) -> list[int]:
-    """Of the Trainium and the compile nodes."""
     return [aws.eks.groups[f"{kind}-1"].scaled for kind in ("trainium", "compile")]
 
 

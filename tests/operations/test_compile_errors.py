@@ -4,16 +4,11 @@ The logs are made after reports: vllm-neuron b3a5a71f (README.md of Qwen3.5), aw
 1222 and 1369.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from operations import status
-from operations.account import Deployment
 from operations.pods import meaning
-from tests.operations.api import Objects, container, ended, meta, pod
-from tests.operations.conftest import with_nodes
-from tests.operations.fake_aws import FakeAws
 
 RANKS: Final = "ERROR [multiproc_executor.py:962] Traceback (most recent call last):\n" * 60
 LOGS: Final = {
@@ -70,23 +65,3 @@ LOGS: Final = {
 def test_the_most_telling_error_has_its_meaning(text: str, words: str) -> None:
     assert words in meaning(text)
     assert bool(meaning(text)) is bool(words)
-
-
-def test_a_job_that_was_given_up(
-    aws: FakeAws, deployment: Deployment, api: Objects, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with_nodes(aws)
-    name = "compile-qwen-vllm-1"
-    died = container("compile", {"terminated": ended(1)})
-    gone = {"type": "Failed", "status": "True", "message": "Job has reached the limit"}
-    job: dict[str, Any] = {"metadata": meta(name), "status": {"conditions": [gone]}}
-    job["spec"] = {"template": {"spec": {"containers": [{"name": "compile"}]}}}
-    labels = {"step": "compile", "batch.kubernetes.io/job-name": name}
-    api.lists = {"jobs": [job], "pods": [pod(f"{name}-x", labels, "Failed", died)]}
-    api.logs[f"{name}-x/compile"] = LOGS["level"][0]
-    status.show(deployment)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert (
-        "Job has reached the limit; failed: compile ended with status 1 (Error). NCC_IINAR001"
-        in printed
-    )

@@ -321,7 +321,6 @@ def lose(moment: str) -> None:
 
 
 def throttle(moment: str) -> None:
-    """Too many calls."""
     if moment == "before":
         raise refused("ThrottlingException", "Rate exceeded")
 

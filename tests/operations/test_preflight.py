@@ -114,7 +114,6 @@ OF_BOOTSTRAP: Final = {
 
 
 def granted(vcpus: float) -> dict[str, Any]:
-    """Quota of standard instances."""
     return {"quotas": QUOTAS | {"L-1216C47A": vcpus}}
 
 

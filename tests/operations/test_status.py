@@ -16,7 +16,6 @@ from tests.operations.fake_aws.eks import NodeGroup
 
 
 def screen(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Lines after the headline, with single spaces."""
     assert status.show(deployment) == 0
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()[1:]]
 

@@ -236,7 +236,6 @@ class CloudFormation:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[str]:
-        """Gives its URL."""
         server = make_server(
             "127.0.0.1",
             0,

@@ -57,7 +57,6 @@ def cloudformation(aws: Aws) -> CloudFormation:
 
 @pytest.fixture
 def run(aws: Aws, cloudformation: CloudFormation, tmp_path: Path) -> Iterator[Run]:
-    """Runs a command with the account's credentials; returns what it printed."""
     path = [str(Path(sys.executable).parent), str(ROOT / "node_modules/.bin"), os.environ["PATH"]]
     with cloudformation.serving() as url:
         environment = {**aws.environment} | {

@@ -30,15 +30,12 @@ QUICK: Final = replace(GOLDEN, caps=Caps(rounds=1, output_tokens=50, prompts=2),
 
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
-    """One for the tests of a module."""
     with embedded_aws(REGION, tmp_path_factory.mktemp("aws") / "aws.log") as aws:
         yield aws
 
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What a rehearsal left."""
-
     outcome: Outcome
     layout: Layout
     printed: str
@@ -46,12 +43,10 @@ class Rehearsed:
 
     @property
     def run(self) -> Results:
-        """The results."""
         return results.read(self.outcome.run_dir)
 
     @property
     def stand_ins(self) -> str:
-        """The file that lists what stood in for what."""
         return (self.outcome.run_dir / "stand-ins.txt").read_text(encoding="utf-8")
 
 
@@ -59,7 +54,6 @@ Rehearse = Callable[..., Rehearsed]
 
 
 def write_deployed(experiment: Experiment, account: str, folder: Path) -> None:
-    """Writes the manifests of an experiment deployed in an account."""
     deployed = Deployed(
         bucket_name(experiment, account),
         "an-image:1",
@@ -71,7 +65,6 @@ def write_deployed(experiment: Experiment, account: str, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def manifests(article: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The article's, as a folder."""
     folder = tmp_path_factory.mktemp("dist")
     write_deployed(article, ACCOUNT, folder)
     return folder

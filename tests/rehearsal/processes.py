@@ -6,15 +6,12 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A process."""
-
     pid: int
     parent: int
     group: int
 
 
 def descendants(ancestor: int) -> set[int]:
-    """All processes below ``ancestor``."""
     entries = _entries()
     processes = {ancestor}
     while more := {entry.pid for entry in entries if entry.parent in processes} - processes:
@@ -23,12 +20,10 @@ def descendants(ancestor: int) -> set[int]:
 
 
 def alive(processes: set[int]) -> set[int]:
-    """Those of ``processes`` that have not ended."""
     return processes & {entry.pid for entry in _entries()}
 
 
 def in_group(group: int) -> set[int]:
-    """The processes of a process group."""
     return {entry.pid for entry in _entries() if entry.group == group}
 
 

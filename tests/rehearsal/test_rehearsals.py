@@ -85,7 +85,6 @@ def events(rehearsed: Rehearsed, variant: str) -> list[str]:
 
 
 def ledger(rehearsed: Rehearsed, variant: str) -> list[Record]:
-    """What a variant's own folder has."""
     folders = {each.name: each.folder for each in rehearsed.run.config.variants}
     return read_ledger(rehearsed.outcome.run_dir / "variants" / folders[variant] / "ledger.jsonl")
 

@@ -18,7 +18,6 @@ from tests.vllm.endpoints import VLLM
 
 
 def status_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
-    """The exit status of the command, in this process."""
     monkeypatch.setattr(sys, "argv", ["rehearsal", *arguments])
     try:
         return main()

@@ -62,5 +62,4 @@ def scanned(
 
 @pytest.fixture(scope="session")
 def checked(scanned: Path) -> list[Record]:
-    """What checkov fails and skips."""
     return checkov(scanned)

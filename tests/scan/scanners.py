@@ -32,7 +32,6 @@ def checkov(folder: Path) -> list[Record]:
 
 
 def line(record: Record) -> str:
-    """A check of checkov in one line."""
     check = f"{record['check_id']} {record['check_name']}"
     return f"{check}: {record['file_path']}, {record['resource']}"
 

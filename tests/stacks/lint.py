@@ -22,7 +22,6 @@ LONGEST = "a-name-of-20-letters"
 
 
 def findings(synthesised: Synthesised) -> list[str]:
-    """Errors in any template, but for the false alarms."""
     region, name = synthesised.experiment.aws.region, synthesised.experiment.name
     return [
         f"{stack}: {error}"
@@ -38,7 +37,6 @@ def findings(synthesised: Synthesised) -> list[str]:
 
 @functools.cache  # many a template is the same in several experiments
 def errors(template: str, region: str) -> list[str]:
-    """Errors in the JSON of one template."""
     decoded, malformed = decode_str(template)
     assert not malformed
     return [

@@ -22,7 +22,6 @@ def resolved(value: Any, reference: str = "us-east-2") -> str:
 
 
 def node_group(synthesised: Synthesised, kind: str) -> dict[str, Any]:
-    """Properties of the experiment's node group of that kind."""
     labels = {NODE_GROUP_LABEL: node_label(synthesised.experiment, kind)}
     (group,) = (
         resource["Properties"]
@@ -33,7 +32,6 @@ def node_group(synthesised: Synthesised, kind: str) -> dict[str, Any]:
 
 
 def outputs(synthesised: Synthesised, stack: str) -> dict[str, Any]:
-    """Values of a stack's outputs."""
     values = synthesised.template(stack)["Outputs"]
     return {name: output["Value"] for name, output in values.items()}
 

@@ -19,7 +19,6 @@ WRITES: Final = ("PutObject", "AbortMultipartUpload")
 
 
 def may(account: str, actions: tuple[str, ...], *prefixes: str) -> set[tuple[str, str, str]]:
-    """Service account, action, prefix."""
     return {(account, f"s3:{action}", f"{prefix}/*") for action in actions for prefix in prefixes}
 
 
@@ -230,7 +229,6 @@ def digest(with_file: Synthesised) -> str:
 
 
 def settings(with_file: Synthesised) -> dict[str, Any]:
-    """What the benchmark is given."""
     (config,) = (
         json.loads(config_map["data"]["config.json"])
         for config_map in with_file.objects("ConfigMap")

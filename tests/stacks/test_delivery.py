@@ -41,7 +41,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def allowed(template: dict[str, Any], role: str) -> dict[str, list[Any]]:
-    """Resources by action."""
     resources: dict[str, list[Any]] = {}
     for logical_id, resource in template["Resources"].items():
         if resource["Type"] == "AWS::IAM::Policy" and logical_id.startswith(role):
@@ -53,7 +52,6 @@ def allowed(template: dict[str, Any], role: str) -> dict[str, list[Any]]:
 
 
 def trust(template: dict[str, Any], role: str) -> dict[str, Any]:
-    """The statement that says who may assume a role."""
     (document,) = (
         resource["Properties"]["AssumeRolePolicyDocument"]
         for logical_id, resource in template["Resources"].items()

@@ -27,7 +27,6 @@ def guest(of_matrix: Of) -> Synthesised:
 
 
 def named_after(synthesised: Synthesised, *types: str) -> list[Any]:
-    """Names of clusters in resources of these types."""
     of_type = (r["Properties"] for t in types for _, r in synthesised.resources(t))
     return [properties["ClusterName"] for properties in of_type]
 

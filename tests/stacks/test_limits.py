@@ -10,7 +10,6 @@ from stacks.limits import ANNOTATIONS, EVENT, TEMPLATE, exceeded
 
 
 def template(*objects: dict[str, Any]) -> bytes:
-    """Of a stack that applies ``objects``, with a reference in them."""
     begin, end = json.dumps(objects, ensure_ascii=False).split("ACCOUNT", 1)
     manifest = {"Fn::Join": ["", [begin, {"Ref": "AWS::AccountId"}, end]]}
     resource = {

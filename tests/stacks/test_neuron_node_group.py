@@ -13,7 +13,6 @@ from stacks.constructs.neuron_node_group import NeuronNodeGroup
 
 
 def imported() -> tuple[cdk.Stack, eks.ICluster]:
-    """A stack of nobody's app, and a cluster."""
     stack = cdk.Stack(cdk.App(), "Stack", env=cdk.Environment(region="eu-north-1"))
     vpc = ec2.Vpc.from_vpc_attributes(
         stack,

@@ -182,7 +182,6 @@ def test_two_experiments_share_no_name_and_no_stack(
 
 
 def _names(synthesised: Synthesised) -> set[str]:
-    """The names that the stacks give to what they make."""
     keys = ("AlarmName", "BucketName", "BudgetName", "DashboardName", "LogGroupName", "TopicName")
     return {
         json.dumps([key, value])

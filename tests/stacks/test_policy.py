@@ -161,7 +161,6 @@ def test_with_an_account_a_deploy_takes_back_all_that_an_earlier_one_left(
 
 
 def retained(synthesised: Synthesised) -> list[dict[str, Any]]:
-    """Resources that stay when their stack goes."""
     return [
         resource
         for _, resource in synthesised.resources()

@@ -58,7 +58,6 @@ _ANSWER: Final = 64
 
 
 def main() -> int:
-    """Builds ``draft`` and ``target`` in a folder; returns the exit status."""
     parser = argparse.ArgumentParser(prog="build")
     parser.add_argument("folder", type=Path)
     parser.add_argument("cases", type=Path, help="JSON: [[line or null, structured, prompts], ...]")

@@ -19,8 +19,6 @@ SECONDS = 1800
 
 
 class Rehearsed(NamedTuple):
-    """What the command left: its results, and what it printed."""
-
     run: Results
     output: str
 
@@ -38,7 +36,6 @@ def rehearsed() -> Rehearsed:
 
 
 def rehearse(experiment: Path, *, vllm: bool = True) -> Rehearsed:
-    """A whole rehearsal, with vLLM or with golden endpoints."""
     before = _runs()
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.vllm" if vllm else "rehearsal", str(experiment)],

@@ -14,9 +14,9 @@ PREFILL: Final = (1 / 1.2, 1.2)
 """Of TTFT to that of the baseline, from and to. A draft's first passes take a little."""
 
 
-def speedup(case: Case, variant: str = "SD") -> Interval:
+def speedup(case: Case) -> Interval:
     """Of decoding: over Base by time per output token, as the report has it."""
-    comparison = case.cell(variant).comparison
+    comparison = case.cell("SD").comparison
     assert comparison is not None
     assert comparison.by_time_per_output_token is not None
     return comparison.by_time_per_output_token

@@ -60,8 +60,6 @@ ENVIRONMENT_ADDED: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Served:
-    """What is served here, and by what."""
-
     python: Path
     """The interpreter that has vLLM."""
     target: Path

@@ -70,7 +70,6 @@ def worker() -> subprocess.Popen[str]:
 
 
 def ask(*question: Any) -> Any:
-    """What a function of the worker returns for its arguments."""
     process = worker()
     assert process.stdin
     assert process.stdout

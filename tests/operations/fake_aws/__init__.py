@@ -39,8 +39,6 @@ def action(call: str) -> str:
 
 
 class FakeAws:
-    """One account with one experiment."""
-
     def __init__(
         self, experiment: str, limits: dict[str, float] | None = None, slack: float = 0.0
     ) -> None:

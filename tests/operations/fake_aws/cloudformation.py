@@ -24,8 +24,6 @@ Template = Mapping[str, int]
 
 @dataclass
 class Stack:
-    """A stack, and what it has."""
-
     name: str
     status: str
     created: datetime.datetime
@@ -120,7 +118,6 @@ class CloudFormation:
             self._eks.delete(name)
 
     def _delete(self, stack: Stack) -> None:
-        """The node groups first."""
         if self.fails:
             stack.status = "DELETE_FAILED"
             return

@@ -208,7 +208,6 @@ class Cluster:
         self._aws.clock.after(_LOOK, self._look)
 
     def _show(self) -> None:
-        """What the API server has of it."""
         lists = self._objects.lists
         joined = self.nodes(TRAINIUM_NODES)
         lists["nodes"] = [self._node(number, since) for number, since in enumerate(joined)]

@@ -41,8 +41,6 @@ class Pace:
 
 @dataclass
 class NodeGroup:
-    """A managed node group."""
-
     name: str
     maximum: int = 1
     status: str = "ACTIVE"
@@ -81,8 +79,6 @@ class NodeGroup:
 
 
 class Eks:
-    """Its operations, as boto3 spells them."""
-
     def __init__(self, clock: Clock, pace: Pace) -> None:
         self.groups: dict[str, NodeGroup] = {}
         self._clock, self._pace = clock, pace

@@ -167,14 +167,11 @@ class Facts:
 
 
 class Store:
-    """S3: its operations, as boto3 spells them."""
-
     def __init__(self, now: Callable[[], datetime.datetime]) -> None:
         self.buckets: dict[str, dict[str, tuple[bytes, datetime.datetime]]] = {}
         self._now = now
 
     def put(self, bucket: str, key: str, body: str = "") -> None:
-        """Writes an object; makes the bucket if there is none."""
         self.buckets.setdefault(bucket, {})[key] = (body.encode(), self._now())
 
     def head_object(self, *, Bucket: str, Key: str) -> Answer:

@@ -16,8 +16,6 @@ _RECURRENCES: Final = ("5-55/10 * * * *", "5-59/10 * * * *")
 
 
 class AutoScaling:
-    """Its operations, as boto3 spells them."""
-
     def __init__(self, clock: Clock, pace: Pace, eks: Eks, facts: Facts) -> None:
         self.strays: list[str] = []
         """Node groups that an action has ended though their guard was not to act yet."""

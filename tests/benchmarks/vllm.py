@@ -1,6 +1,6 @@
 """What speculation gains on real vLLM.
 
-``python -m tests.vllm.bench`` rehearses the article's experiment on the CPU, which takes some
+``python -m tests.benchmarks.vllm`` rehearses the article's experiment on the CPU, which takes some
 minutes, and returns 1 where a bar is missed. Its figures are of a quiet machine: variants take
 turns on one core.
 """
