@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
-from spectap.printing import printable
+from spectap.wording import printable
 
 
 class Refusal(NamedTuple):

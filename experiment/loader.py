@@ -23,7 +23,7 @@ from experiment.rules import refusals
 from experiment.schema import Experiment
 from spectap import wording
 from spectap.errors import ConfigError, allowed
-from spectap.printing import printable
+from spectap.wording import printable
 
 MOST_SHOWN: Final = 20
 """Errors shown for one file. Nobody reads more at once."""

@@ -27,7 +27,7 @@ from spectap.config import Objectives, Structure
 from spectap.load import sets
 from spectap.load_points import Rounds
 from spectap.prompt import Prompt
-from spectap.protocol import EndpointType
+from spectap.text import EndpointType
 
 MOST_ROUNDS: Final = 100
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from experiment import ExperimentError
 from operations.account import Deployment, DeploymentError
-from spectap.printing import printable_lines
+from spectap.wording import printable_lines
 
 INTERRUPTED: Final = 130
 """The exit status after Ctrl-C."""

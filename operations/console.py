@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from spectap.printing import printable
+from spectap.wording import printable
 
 _UNLIMITED: Final = 100_000
 """Columns of a log, where no line is wrapped."""

@@ -10,7 +10,7 @@ from kubernetes.client import ApiException, CoreV1Api, CoreV1Event, V1Pod
 from operations import cluster
 from operations.account import Deployment, DeploymentError
 from operations.cluster import Api, Unreachable, connected, kubernetes_errors
-from spectap.printing import printable
+from spectap.wording import printable
 
 _LONGEST: Final = 300
 """Characters of another program's message."""

@@ -29,7 +29,7 @@ from spectap.names import (
     is_path,
     results_key,
 )
-from spectap.printing import printable
+from spectap.wording import printable
 
 FOLDER: Final = Path("results")
 _DRAWN: Final = re.compile(rf"{SUMMARY}|(?:{VARIANTS}/[^/]+/)?(?:{re.escape(REPORT)}|[^/]*\.png)")

@@ -13,8 +13,8 @@ from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.config import Structure
 from spectap.load_points import MINIMUM_INPUT_TOKENS
-from spectap.protocol import EndpointType
 from spectap.published import OF_BASELINES, Figure
+from spectap.text import EndpointType
 
 MOST_CELLS: Final = 150
 """Variants x test cases x load points. Their dashboards stay below the 1 MB of a CloudFormation

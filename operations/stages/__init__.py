@@ -22,7 +22,7 @@ from operations.stages.measure import measured_run
 from operations.stages.nodes import Start, end_nodes
 from operations.stages.stage import Progress, Stage, StageFailed
 from operations.status import print_sections, running
-from spectap.printing import printable_lines
+from spectap.wording import printable_lines
 
 _CLASSES: Final[dict[str, type[Stage]]] = {
     member.name: member

@@ -10,7 +10,7 @@ from operations.account import Deployment, DeploymentError
 from operations.cluster import Unreachable
 from operations.console import Console
 from operations.console import Stage as Line
-from spectap.printing import printable
+from spectap.wording import printable
 
 T = TypeVar("T")
 

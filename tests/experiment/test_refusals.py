@@ -16,7 +16,7 @@ from experiment import ExperimentError, load
 from experiment.known_models import KNOWN_MODELS
 from experiment.loader import MOST_SHOWN, parse
 from experiment.notes import notes
-from spectap.printing import printable
+from spectap.wording import printable
 from tests.experiment import files
 from tests.experiment.files import (
     ABSENT,

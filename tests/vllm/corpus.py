@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, cycle, product
 from typing import Final, NamedTuple
 
-from spectap.load import llmperf, text
+from spectap import text
 
 BEGIN: Final = "<|im_start|>"
 END: Final = "<|im_end|>"
@@ -60,7 +60,7 @@ def conversations(cases: Sequence[Case], seed: int, characters: int) -> Iterator
 def _turns(chance: random.Random, case: Case) -> Turns:
     if case.prompts:
         return chance.choice(case.prompts)
-    lines = text.text_lines(None if case.line is None else llmperf.repeated_line(case.line))
+    lines = text.filling_lines(case.line)
     prompt = text.filled_prompt(
         chance, lines, chance.randint(*_CHARACTERS), chance.randint(20, 200)
     )

@@ -41,7 +41,7 @@ _INPUTS: Final = (
     "tests/vllm/corpus.py",
     "tests/vllm/parting.py",
     "tests/vllm/requirements.txt",
-    "packages/spectap/src/spectap/load/text.py",
+    "packages/spectap/src/spectap/text.py",
 )
 
 

@@ -37,7 +37,7 @@ async def _drive(url: str, streams: int, folder: Path, file: Path) -> None:
                 model=MODEL,
                 case=case,
                 prompts=(),
-                shape=load,
+                load=load,
                 point=point,
                 seed=point.name,
                 endpoint=tap.url,

@@ -153,7 +153,7 @@ def _schedule(arguments: argparse.Namespace, ledger: Path) -> None:
             model="Qwen/Qwen3-32B",
             case=CASE,
             prompts=(),
-            shape=load,
+            load=load,
             point=point,
             seed=point.name,
             endpoint=url,

@@ -69,7 +69,7 @@ class InProcess(Driver):
             "model": turn["model"],
             "messages": [{"role": "user", "content": turn["case"].line or "sonnet"}],
             "stream": True,
-            "max_tokens": turn["shape"].mean_output_tokens,
+            "max_tokens": turn["load"].mean_output_tokens,
         }
         async with aiohttp.ClientSession() as session:
             url = f"{turn['endpoint']}/chat/completions"

@@ -12,8 +12,8 @@ FOLDER: Final = Path(spectap.__file__).parent
 ROOMS: Final = (
     {
         *("errors", "names", "record", "metrics", "palette", "journal", "ledger", "config"),
-        *("load_points", "wording", "printing", "lag", "limits", "prompt", "answer", "checks"),
-        *("inference_demo", "protocol", "published", "events", "access"),
+        *("load_points", "wording", "lag", "limits", "prompt", "answer", "checks"),
+        *("published", "events", "text", "access"),
     },
     {"tap", "load", "endpoint", "aws", "golden"},
     {"analysis"},
@@ -24,11 +24,6 @@ ROOMS: Final = (
     {"__main__"},
 )
 """Lowest first. One imports those below it, and none beside it."""
-
-BESIDE: Final = {
-    # The greedy answers of the variants are compared on the prompts that the load sends.
-    ("endpoint", "load"),
-}
 
 
 def imports() -> Iterator[tuple[str, str]]:
@@ -55,7 +50,7 @@ def test_a_room_imports_what_is_below_it() -> None:
         for room, target in imports()
         if room != target and not (level[target] < level[room] or level[room] == 0 == level[target])
     }
-    assert wrong == BESIDE
+    assert wrong == set()
 
 
 def test_the_face_names_modules_that_exist() -> None:

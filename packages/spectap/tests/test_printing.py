@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectap import palette, printing
+from spectap import palette, wording
 from spectap.events import clean
 from spectap.run.progress import Progress
 
@@ -17,7 +17,7 @@ HARMLESS: Final = "a\ufffd[2Jb\ufffd1mc\ufffdd\ufffde\ufffdf\ufffd"
 
 @given(st.text(st.characters(exclude_characters="\t")))
 def test_nothing_that_controls_a_terminal_is_printed(text: str) -> None:
-    printed = printing.printable(text)
+    printed = wording.printable(text)
     assert len(printed) == len(text)
     for before, after in zip(text, printed, strict=True):
         assert after == before or (not before.isprintable() and after == "\ufffd")
@@ -27,7 +27,7 @@ def test_nothing_that_controls_a_terminal_is_printed(text: str) -> None:
 
 
 def test_a_run_shows_what_others_sent_as_text() -> None:
-    assert printing.printable_lines(f"{HOSTILE}\nx") == f"{HARMLESS}\nx"
+    assert wording.printable_lines(f"{HOSTILE}\nx") == f"{HARMLESS}\nx"
     assert clean("\x1b]0;title\x07 \n" + "x" * 999) == "\ufffd]0;title\ufffd " + "x" * 188 + "…"
     stream = io.StringIO()
     Progress(1, stream=stream).say(f"{HOSTILE}\nx")

@@ -10,7 +10,7 @@ __version__: Final = "0.1.0"
 PUBLIC: Final = frozenset(
     (
         *("config", "errors", "golden", "golden.schedule", "load.sets", "load_points", "metrics"),
-        *("names", "palette", "printing", "prompt", "protocol", "published", "report.terminal"),
+        *("names", "palette", "prompt", "published", "report.terminal", "text"),
         "wording",
     )
 )

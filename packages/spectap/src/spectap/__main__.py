@@ -15,7 +15,7 @@ import spectap
 from spectap.commands import demo, measure, pod, recorded, tap
 from spectap.commands.arguments import Exit
 from spectap.errors import SpectapError
-from spectap.printing import printable
+from spectap.wording import printable
 
 _COMMANDS: Final = {
     **pod.COMMANDS,

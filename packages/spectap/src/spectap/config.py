@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from spectap.errors import ConfigError, problems
-from spectap.load_points import Load, LoadPoint, Model
+from spectap.load_points import Load, LoadPoint, Model, optional
 from spectap.published import Publication
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -23,11 +23,6 @@ NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=NAME.pattern)]
-
-
-def _optional(description: str) -> Any:
-    """A field that is None by default, and then absent from the file."""
-    return Field(None, description=description, exclude_if=lambda value: value is None)
 
 
 class Structure(StrEnum):
@@ -49,8 +44,8 @@ class Variant(Model):
     baseline: str | None = Field(
         None, description="The variant it is compared with; None for a baseline."
     )
-    model: Text | None = _optional(
-        "Name it serves the target under; None for the name that the others have."
+    model: Text | None = optional(
+        None, "Name it serves the target under; None for the name that the others have."
     )
     runtime: Text | None = Field(None, description="Name of the image generation.")
     mode: Text | None = Field(None, description="Speculation mode; None for a baseline.")
@@ -67,12 +62,13 @@ class Variant(Model):
         None, description="Sequences decoded together."
     )
     artifact: Text | None = Field(None, description="Key of the compiled artifact.")
-    without: Text | None = _optional(
+    without: Text | None = optional(
+        None,
         "What it is served without, though its runtime has it: async scheduling, "
-        "where a variant speculates. A baseline without it is shown, and not compared."
+        "where a variant speculates. A baseline without it is shown, and not compared.",
     )
-    served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = _optional(
-        "Where it is isolated: digest of its artifact and of how it is served."
+    served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = optional(
+        None, "Where it is isolated: digest of its artifact and of how it is served."
     )
 
     @property
@@ -124,8 +120,8 @@ class TestCase(Model):
         None, description="None with prompts: these have classes of their own."
     )
     headline: bool = Field(False, description="Drawn in the report's latency figures.")
-    prompts: PromptSource | None = _optional(
-        "Prompts that are sent as they are, in turn over the rounds."
+    prompts: PromptSource | None = optional(
+        None, "Prompts that are sent as they are, in turn over the rounds."
     )
 
     @property
@@ -195,13 +191,15 @@ class Config(Model):
     )
     region: Text | None = Field(None, description="AWS region; None keeps everything here.")
     bucket: Text | None = Field(None, description="Takes the results; None keeps them here.")
-    prompts_bucket: Text | None = _optional(
+    prompts_bucket: Text | None = optional(
+        None,
         "Has the test cases' files, each under its digest; None if they lie beside "
-        "the configuration."
+        "the configuration.",
     )
-    lines: Text | None = _optional(
+    lines: Text | None = optional(
+        None,
         "SHA-256 of the file in prompts_bucket that has the test cases' lines by their names; None "
-        "if they are here."
+        "if they are here.",
     )
     load: Load
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1)]
@@ -209,41 +207,35 @@ class Config(Model):
     keep_answers: bool = Field(
         False, description="Whether the texts of answers are kept, and not only their digests."
     )
-    isolated: bool = Field(
+    isolated: bool = optional(
         False,
-        description="Whether each variant is measured by itself, at a time and on devices of its "
-        "own, as in a sweep.",
-        exclude_if=lambda isolated: not isolated,
+        "Whether each variant is measured by itself, at a time and on devices of its own, as in a "
+        "sweep.",
     )
-    alternate: bool = Field(
+    alternate: bool = optional(
         False,
-        description="Whether the variants of a turn are loaded one after another, as on one GPU, "
-        "and not beside each other.",
-        exclude_if=lambda alternate: not alternate,
+        "Whether the variants of a turn are loaded one after another, as on one GPU, and not "
+        "beside each other.",
     )
-    machines: int = Field(
-        1,
-        ge=1,
-        le=10**5,
-        description="Machines that servers measured beside each other are spread over.",
-        exclude_if=lambda machines: machines == 1,
+    machines: int = optional(
+        1, "Machines that servers measured beside each other are spread over.", ge=1, le=10**5
     )
-    api_key_secret: Text | None = _optional(
+    api_key_secret: Text | None = optional(
+        None,
         "Name of the secret with the endpoints' key; None where they ask for none, or "
-        "for that of OPENAI_API_KEY."
+        "for that of OPENAI_API_KEY.",
     )
-    stopper: Text | None = _optional(
+    stopper: Text | None = optional(
+        None,
         "ARN of the state machine that ends the nodes once a run's results are in the "
-        "bucket; None where nothing is to end them."
+        "bucket; None where nothing is to end them.",
     )
     cost: Cost | None = Field(None, description="None where no price is known.")
     settings: Mapping[str, str] = Field(
         default_factory=dict, description="What else the report prints about the experiment."
     )
-    published: tuple[Publication, ...] = Field(
-        (),
-        description="What others have published, shown beside what is measured.",
-        exclude_if=lambda published: not published,
+    published: tuple[Publication, ...] = optional(
+        (), "What others have published, shown beside what is measured."
     )
     stand_in: Text | None = Field(
         None, description="What serves in place of Trainium, if anything does."

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, get_args
 
-from spectap.printing import printable
+from spectap.wording import printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from spectap import limits
-from spectap.printing import printable
+from spectap.wording import printable
 
 # Lines end with LF or CR LF, or in a whole stream with CR.
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n|\r\r")

@@ -15,7 +15,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from spectap.errors import JournalError, RunError, problems
-from spectap.printing import printable
+from spectap.wording import printable
 
 T = TypeVar("T")
 
@@ -50,6 +50,21 @@ def write_whole(path: Path, content: Iterable[bytes]) -> None:
     with draft.open("xb") as file:
         file.writelines(content)
     draft.replace(path)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Writes a value as a file of JSON, whole or not at all. Raises OSError."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    write_whole(path, [orjson.dumps(value, option=options)])
+
+
+def read_json(path: Path, kind: type[T]) -> T | None:
+    """Reads a file of JSON as ``kind``; None if there is no file. Raises JournalError."""
+    try:
+        return TypeAdapter(kind).validate_json(path.read_bytes()) if path.exists() else None
+    except (OSError, ValidationError) as error:
+        text = next(problems(error)) if isinstance(error, ValidationError) else "cannot be read"
+        raise JournalError(f"{printable(str(path))}: {text}") from None
 
 
 class Journal:

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from spectap import limits, wording
-from spectap.protocol import EndpointType
+from spectap.text import EndpointType
 
 MINIMUM_INPUT_TOKENS: Final = 41
 """The shortest mean prompt, in tokens of Llama's tokenizer: the minimum that llmperf itself names
@@ -27,6 +27,13 @@ of its instruction, about 27, it redraws without end (``src/llmperf/utils.py``).
 
 FEWEST_ROUNDS: Final = 3
 """The fewest rounds of an interval: with two, Student's t has one degree of freedom."""
+
+
+def optional(default: Any, description: str, **rules: Any) -> Any:
+    """A field that is absent from the file where it has its default."""
+    return Field(
+        default, description=description, exclude_if=lambda value: value == default, **rules
+    )
 
 
 class Model(BaseModel):
@@ -38,15 +45,11 @@ class Model(BaseModel):
 class Loop(Model):
     """How hard the variants are driven: requests at once (closed loop), or a second (open loop)."""
 
-    concurrency: Annotated[int, Field(ge=1, le=10**5)] | None = Field(
-        None,
-        description="Requests in flight: a closed loop.",
-        exclude_if=lambda value: value is None,
+    concurrency: Annotated[int, Field(ge=1, le=10**5)] | None = optional(
+        None, "Requests in flight: a closed loop."
     )
-    rate: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
-        None,
-        description="Requests a second, at the times of a Poisson process: an open loop.",
-        exclude_if=lambda value: value is None,
+    rate: Annotated[float, Field(gt=0, le=1e6)] | None = optional(
+        None, "Requests a second, at the times of a Poisson process: an open loop."
     )
 
     @model_validator(mode="after")
@@ -187,28 +190,26 @@ class Load(Model):
     timeout_seconds: Annotated[
         int, Field(ge=1, le=10**7, description="For one test case at one load point in one round.")
     ]
-    spread_minutes: float = Field(
+    spread_minutes: float = optional(
         0,
+        "From the first turn of the first round to that of the last, at least: rounds wait, "
+        "evenly. 0: each follows the last at once.",
         ge=0,
         le=10**6,
-        description="From the first turn of the first round to that of the last, at least: rounds "
-        "wait, evenly. 0: each follows the last at once.",
-        exclude_if=lambda minutes: minutes == 0,
     )
-    endpoint_type: EndpointType = Field(
+    endpoint_type: EndpointType = optional(
         EndpointType.CHAT,
-        description="chat: /v1/chat/completions, which applies the model's chat template. "
-        "completions: /v1/completions, which takes a prompt's text as it is.",
-        exclude_if=lambda value: value is EndpointType.CHAT,
+        "chat: /v1/chat/completions, which applies the model's chat template. completions: "
+        "/v1/completions, which takes a prompt's text as it is.",
     )
     sampling: Mapping[str, Any] = Field(
         default_factory=dict, description="Sent with each request as it is."
     )
-    launches: Annotated[int, Field(ge=1)] = Field(
+    launches: int = optional(
         1,
-        description="How often the servers are launched: the rounds are split into as many equal "
-        "blocks, and the servers are restarted between two.",
-        exclude_if=lambda value: value == 1,
+        "How often the servers are launched: the rounds are split into as many equal blocks, and "
+        "the servers are restarted between two.",
+        ge=1,
     )
 
     @model_validator(mode="after")

@@ -5,10 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
 
 from spectap import config as configuration
 from spectap import wording
@@ -16,8 +14,8 @@ from spectap.answer import read_checked
 from spectap.config import Config, Variant
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS
-from spectap.errors import JournalError, RunError
-from spectap.journal import refuse_links, write_whole
+from spectap.errors import RunError
+from spectap.journal import read_json, refuse_links, write_json, write_whole
 from spectap.ledger import read_ledger, whole_controls
 from spectap.names import (
     ANSWERS,
@@ -72,16 +70,9 @@ class Merged:
         yield from self.notes
 
 
-_MERGED: Final = TypeAdapter(Merged)
-
-
 def read_merged(folder: Path) -> Merged | None:
     """The parts of a merged run; None for another run. Raises JournalError."""
-    path = folder / MERGED
-    try:
-        return _MERGED.validate_json(path.read_bytes()) if path.exists() else None
-    except (OSError, ValidationError) as error:
-        raise JournalError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+    return read_json(folder / MERGED, Merged)
 
 
 def merge(folder: Path) -> Merged:
@@ -104,8 +95,7 @@ def merge(folder: Path) -> Merged:
             notes = (*_notes_on_prompts(folder, config), *_notes_on_settings(folder, config))
             _write(folder, config)
         merged = Merged(config.names, missing, notes)
-        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        write_whole(folder / MERGED, [orjson.dumps(merged, option=options)])
+        write_json(folder / MERGED, merged)
     except OSError as error:
         raise RunError(f"{error.filename or folder}: {error.strerror}") from None
     return merged

@@ -1,4 +1,8 @@
-"""How numbers, times and names are written: alike in messages, table, figures and report."""
+"""How numbers, times and names are written, and the text of others made safe to print.
+
+An escape sequence in a server's name, error or log could clear the screen, forge a line or change a
+window's title.
+"""
 
 import re
 from collections.abc import Sequence
@@ -10,6 +14,14 @@ MINUS: Final = "\N{MINUS SIGN}"
 NAME_WIDTH: Final = 20
 
 _PER_CENT: Final = re.compile(r"(?<=\d) (?=%)")
+_CONTROLS: Final = re.compile(
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f"  # C0 but the tab, DEL, C1
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what changes the direction of writing
+    r"\u2028\u2029\ud800-\udfff]"  # line separators; halves of characters, which cannot be encoded
+)
+_SECRET: Final = 8
+"""The characters by which a secret is recognised: a shorter one is none, such as "none"."""
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -91,3 +103,20 @@ def listed(items: Sequence[str]) -> str:
 def short(name: str) -> str:
     """A test case's name in at most ``NAME_WIDTH`` characters."""
     return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """The text as one line, in which each character that controls a terminal is replaced."""
+    return _CONTROLS.sub(_REPLACEMENT, text)
+
+
+def masked(text: str, secret: str) -> str:
+    """The text without a secret that a server repeats in it, whole or cut off."""
+    if len(secret) < _SECRET:
+        return text
+    return re.sub(re.escape(secret[:_SECRET]) + r"[^\s\"'<>,;]*", "***", text)
+
+
+def printable_lines(text: str) -> str:
+    """Makes a text that may have several lines printable."""
+    return "\n".join(map(printable, text.split("\n")))

@@ -182,7 +182,7 @@ REFUSED = Refused("roles must alternate")
         (["refused", "one", "one two"], [REFUSED, Counted(4, 100), Counted(5, 100)]),
         # Such a server does not understand the question.
         (["refused", "refused"], [None, None]),
-        (["long refused", "one"], [Refused("no " * 40), Counted(4, 100)]),
+        (["long refused", "one"], [Refused("no " * 66 + "n…"), Counted(4, 100)]),
         # A failure at one prompt says nothing of the others.
         (["500", "one", "404", "one"], [None, Counted(4, 100), None, Counted(4, 100)]),
     ],

@@ -170,7 +170,7 @@ async def run(
         model="Qwen/Qwen3-32B",
         case=CASE,
         prompts=prompts,
-        shape=shape,
+        load=shape,
         point=point or shape.points[0],
         seed=SEED,
         endpoint=endpoint,

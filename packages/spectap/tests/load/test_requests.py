@@ -60,7 +60,7 @@ def bodies(arguments: Namespace) -> list[dict[str, Any]]:
 
 def test_prompts_are_filled_with_the_line_of_the_case(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
-    text.write_text(llmperf.repeated_line("counting "), encoding="utf-8")
+    text.write_text("counting ", encoding="utf-8")
     sent, again, later = (
         bodies(options("--text", str(text), "--seed", seed, requests=5, stddev_output_tokens=0))
         for seed in ("counting/1/1", "counting/1/1", "counting/1/2")

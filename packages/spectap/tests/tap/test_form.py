@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from spectap.golden import wire
+from spectap.golden import answers
 from tests.tapped import bench, chat, server
 
 pytestmark = pytest.mark.anyio
 
 USAGE, STATS = "include_usage", "continuous_usage_stats"
-EVENT = wire.Answer("id", "m", 1, chat=True, prompt_tokens=2).chunk("one", False, 1, usage=False)
+EVENT = answers.Answer("id", "m", 1, chat=True, prompt_tokens=2).chunk("one", False, 1, usage=False)
 
 
 class Strict:
@@ -34,7 +34,7 @@ class Strict:
             for character in self.text:
                 await response.write(character.encode())
             return response
-        return web.Response(body=EVENT + wire.DONE, content_type="text/event-stream")
+        return web.Response(body=EVENT + answers.DONE, content_type="text/event-stream")
 
 
 # Mistral, Azure, OpenAI, a proxy that says nothing, and vLLM before 0.5.1 by pydantic.
@@ -53,7 +53,7 @@ async def test_the_client_s_request_succeeds_and_the_refusal_is_learnt(
     strict.asked.clear()
     async with server(strict.answer) as url, bench(url, tmp_path) as b:
         for _ in range(3):
-            assert await b.post(chat()) == (200, EVENT + wire.DONE)
+            assert await b.post(chat()) == (200, EVENT + answers.DONE)
     whole = "stream_options" not in strict.refuses
     options = {"stream_options": {USAGE: True}} if whole else {}
     assert strict.asked[-3:] == [chat(**options)] * 3

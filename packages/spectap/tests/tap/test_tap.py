@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from spectap import metrics, names
-from spectap.golden import wire
+from spectap.golden import answers
 from tests.tapped import (
     Bench,
     bench,
@@ -132,10 +132,10 @@ def test_a_line_says_what_the_server_s_own_record_says(tmp_path: Path) -> None:
     assert any(error < 0.005 and late < 0.02 for error, late in tries)
 
 
-ANSWER = wire.Answer("id", "m", 1, chat=True, prompt_tokens=2)
+ANSWER = answers.Answer("id", "m", 1, chat=True, prompt_tokens=2)
 CHUNK = ANSWER.chunk("one", False, 1, usage=True)
 UNCOUNTED = ANSWER.chunk("one", False, 1, usage=False)
-FAILED = wire.error("out of memory", "InternalServerError", 500)
+FAILED = answers.error("out of memory", "InternalServerError", 500)
 
 
 @pytest.mark.parametrize(
@@ -143,11 +143,11 @@ FAILED = wire.error("out of memory", "InternalServerError", 500)
     [
         (CHUNK, "reset", "reset: "),
         (CHUNK, "", "truncated: the stream ended without [DONE]"),
-        (b'data: {"choices": [{"delta"\n\n' + wire.DONE, "", "malformed event: b'{"),
+        (b'data: {"choices": [{"delta"\n\n' + answers.DONE, "", "malformed event: b'{"),
         (CHUNK + b"data: " + FAILED + b"\n\n", "", "error in the stream: out of memory"),
         (CHUNK, "stall", "stalled: nothing came for 0.3 s"),
-        (UNCOUNTED + ANSWER.usage_only(1) + wire.DONE, "", None),
-        (UNCOUNTED + wire.DONE, "", None),
+        (UNCOUNTED + ANSWER.usage_only(1) + answers.DONE, "", None),
+        (UNCOUNTED + answers.DONE, "", None),
     ],
 )
 async def test_a_bad_upstream_gives_a_line_and_leaves_the_tap_serving(
@@ -156,7 +156,7 @@ async def test_a_bad_upstream_gives_a_line_and_leaves_the_tap_serving(
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        await response.write(sent if not b.records() else CHUNK + wire.DONE)
+        await response.write(sent if not b.records() else CHUNK + answers.DONE)
         if end and not b.records():
             assert request.transport
             await asyncio.sleep(60 if end == "stall" else 0)
@@ -273,7 +273,7 @@ async def test_an_answer_that_is_no_event_stream_passes_as_it_comes(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("event", "error"),
-    [(UNCOUNTED + wire.DONE, ""), (b"data: {not json\n\n", "malformed event: ")],
+    [(UNCOUNTED + answers.DONE, ""), (b"data: {not json\n\n", "malformed event: ")],
 )
 async def test_a_client_that_leaves_after_an_event_that_decides_has_not_cancelled(
     tmp_path: Path, event: bytes, error: str

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectap.golden import wire
+from spectap.golden import answers
 from spectap.tap.token_meter import Meter
 
 
@@ -16,17 +16,17 @@ def meter(strip: bool = True, usage_only: bool = False, null_usage: bool = False
     return Meter(strip=strip, usage_only=usage_only, null_usage=null_usage)
 
 
-def stream(answer: wire.Answer, counts: list[int], usage: bool) -> list[bytes]:
+def stream(answer: answers.Answer, counts: list[int], usage: bool) -> list[bytes]:
     """An answer's events; without ``usage`` those a client gets who does not ask for it."""
     events = [answer.role(usage)] if answer.chat else []
     total = 0
     for index, count in enumerate(counts):
-        text = wire.words(total, count)
+        text = answers.words(total, count)
         total += count
         events.append(answer.chunk(text, index == len(counts) - 1, total, usage))
     if usage:
         events.append(answer.usage_only(total))
-    return [*events, wire.DONE]
+    return [*events, answers.DONE]
 
 
 def event(**fields: Any) -> bytes:
@@ -43,7 +43,7 @@ def test_passes_on_what_the_client_would_have_got(
     counts: list[int], chat: bool, cuts: list[int], newline: bytes
 ) -> None:
     """Byte for byte, wherever the stream is cut; and no token is lost."""
-    answer = wire.Answer("id", "m", 1, chat, prompt_tokens=9)
+    answer = answers.Answer("id", "m", 1, chat, prompt_tokens=9)
     raw, expected = (
         b": ping\n\n".join(stream(answer, counts, usage)).replace(b"\n", newline)
         for usage in (True, False)
@@ -65,7 +65,7 @@ def test_passes_on_what_the_client_would_have_got(
 
 def test_counts_that_do_not_add_up_are_not_taken_for_counts() -> None:
     subject = meter()
-    answer = wire.Answer("id", "m", 1, True, 9)
+    answer = answers.Answer("id", "m", 1, True, 9)
     subject.feed(answer.chunk("a", False, 3, usage=True) + answer.usage_only(5), 0.5)
     assert not subject.per_chunk
     assert subject.output_tokens == 5

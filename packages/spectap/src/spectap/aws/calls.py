@@ -4,6 +4,7 @@ The two services that a run asks only once are here, too: Secrets Manager and St
 """
 
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -40,22 +41,8 @@ NO_ANSWER: Final = (HTTPClientError, ResponseParserError, UnicodeDecodeError)
 
 AWS_ERRORS: Final = (BotoCoreError, ClientError, *NO_ANSWER)
 
-_BUSY: Final = frozenset(
-    {
-        "BandwidthLimitExceeded",
-        "LimitExceededException",
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "RequestThrottledException",
-        "RequestTimeout",
-        "RequestTimeoutException",
-        "SlowDown",
-        "Throttling",
-        "ThrottlingException",
-        "ThrottledException",
-        "TooManyRequestsException",
-    }
-)
+_BUSY: Final = re.compile("LimitExceeded|RequestTimeout|SlowDown|Throttl|TooManyRequests")
+"""In the codes by which AWS's services say that they are."""
 
 
 class Service:
@@ -132,7 +119,7 @@ def _is_transient(error: Exception) -> bool:
     if isinstance(error, ClientError):
         metadata: Mapping[str, Any] = error.response.get("ResponseMetadata", {})
         status = int(metadata.get("HTTPStatusCode", 0))
-        return status >= 500 or status == 429 or _code(error) in _BUSY
+        return status >= 500 or status == 429 or bool(_BUSY.search(_code(error)))
     return isinstance(error, (ConnectionError, CredentialRetrievalError, *NO_ANSWER))
 
 

@@ -32,17 +32,17 @@ from spectap.commands.arguments import (
     with_password,
 )
 from spectap.config import Config, Objectives, PromptSource, TestCase, Variant
-from spectap.endpoint import health, models
-from spectap.endpoint.models import Endpoint
+from spectap.endpoint import health
+from spectap.endpoint.health import Endpoint
 from spectap.errors import ConfigError, EndpointError, problems
 from spectap.ledger import read_attempts
 from spectap.load import cases, sets
 from spectap.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
 from spectap.names import LEDGER, MEASURE, SUMMARY
-from spectap.printing import printable
-from spectap.protocol import EndpointType
 from spectap.run.taps import Patience
 from spectap.tap.tap import STALL_SECONDS
+from spectap.text import EndpointType
+from spectap.wording import printable
 
 _WAVE_SECONDS: Final = 600  # for as many requests as are in flight at once; the article's
 # Defaults; the last is how long a --rate lasts.
@@ -281,7 +281,7 @@ async def _models(arguments: argparse.Namespace) -> dict[str, str]:
     )
     if not_serving:
         raise EndpointError("\n".join(not_serving))
-    return await models.choose(arguments.endpoints, arguments.model)
+    return await health.choose_models(arguments.endpoints, arguments.model)
 
 
 def _test_cases(arguments: argparse.Namespace) -> tuple[tuple[TestCase, ...], int]:

@@ -27,8 +27,8 @@ from spectap.errors import ConfigError, JournalError, RunError
 from spectap.journal import write_whole
 from spectap.ledger import read_ledger
 from spectap.names import CONFIG, LEDGER, RUN_ID, SUMMARY
-from spectap.printing import printable
 from spectap.record import Record
+from spectap.wording import printable
 
 if TYPE_CHECKING:
     from spectap.analysis.changes import Run

@@ -16,11 +16,11 @@ from spectap.commands.arguments import Command, add_trust, base_url, name, whole
 from spectap.errors import ConfigError, JournalError
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
-from spectap.printing import printable
 from spectap.record import Record
 from spectap.tap.monitor import Monitor
 from spectap.tap.proxy import LOOPBACK
 from spectap.tap.tap import Tap, collect_garbage
+from spectap.wording import printable
 
 _PORT: Final = 8001  # beside 8000, where vLLM listens
 

@@ -7,7 +7,6 @@ vLLM since v2.23.0 (``vllm/entrypoints/openai/protocol.py``) and in vLLM 0.32
 """
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -15,17 +14,17 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 import orjson
 
+from spectap import events
 from spectap.endpoint.health import content, open_session, root
 from spectap.load_points import Load
-from spectap.printing import masked, printable
 from spectap.prompt import Prompt
-from spectap.protocol import EndpointType, prompt_fields
+from spectap.text import EndpointType, prompt_fields
+from spectap.wording import masked
 
 _ONE_TRY_SECONDS: Final = 60
 _CONCURRENCY: Final = 8
 _TRIED: Final = 2
 """Prompts without an answer after which a server is taken not to count."""
-_LONGEST_REASON: Final = 120
 
 
 class Counted(NamedTuple):
@@ -87,7 +86,9 @@ async def _count(
         async with session.post(url, json=body, allow_redirects=False) as response:
             text = await content(response)
         if response.status == 400:
-            return Refused(_reason(text.decode("utf-8", "replace")))
+            reason = events.message(events.parsed(text) or text.decode("utf-8", "replace"))
+            reason = events.clean(masked(reason, os.environ.get("OPENAI_API_KEY", "")))
+            return Refused(reason or "no reason given")
         if response.status != 200:
             return None
         answer = orjson.loads(text)
@@ -96,12 +97,3 @@ async def _count(
         return None
     except (LookupError, TypeError, ValueError):  # of another shape
         return None
-
-
-def _reason(text: str) -> str:
-    """The message of OpenAI's error body, or all of it."""
-    with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
-        error = orjson.loads(text)
-        text = str(error.get("error", error)["message"])  # older vLLM has no "error"
-    text = masked(text, os.environ.get("OPENAI_API_KEY", ""))
-    return printable(" ".join(text.split()))[:_LONGEST_REASON] or "no reason given"

@@ -8,7 +8,7 @@ import asyncio
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
@@ -18,12 +18,11 @@ import aiohttp
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from spectap import events, protocol
+from spectap import events, text
 from spectap.config import Config, TestCase
 from spectap.endpoint.health import content, open_session
 from spectap.errors import JournalError, problems
-from spectap.journal import write_whole
-from spectap.load import llmperf, text
+from spectap.journal import write_json
 from spectap.prompt import Prompt
 
 DIVERGENCE: Final = "divergence.json"
@@ -69,7 +68,7 @@ async def compare(
     }
     if not compared:
         return divergences
-    path = protocol.PATHS[config.load.endpoint_type]
+    path = text.PATHS[config.load.endpoint_type]
     async with open_session(_TIMEOUT_SECONDS) as session:
         for case in config.test_cases:
             body = _body(config, case, prompts.get(case.name, ()))
@@ -91,8 +90,7 @@ async def compare(
 
 def write(folder: Path, divergences: Sequence[Divergence]) -> None:
     """Writes ``divergence.json`` into a run's folder atomically. Raises OSError."""
-    content = json.dumps([asdict(divergence) for divergence in divergences], indent=2)
-    write_whole(folder / DIVERGENCE, [content.encode(), b"\n"])
+    write_json(folder / DIVERGENCE, divergences)
 
 
 def read(folder: Path) -> tuple[Divergence, ...]:
@@ -110,7 +108,7 @@ def read(folder: Path) -> tuple[Divergence, ...]:
 
 
 def _body(config: Config, case: TestCase, prompts: Sequence[Prompt]) -> dict[str, Any]:
-    lines = text.text_lines(None if case.line is None else llmperf.repeated_line(case.line))
+    lines = text.filling_lines(case.line)
     characters = config.load.mean_input_tokens * text.CHARACTERS_PER_TOKEN
     length = config.load.mean_output_tokens
     prompt = text.filled_prompt(random.Random(case.name), lines, characters, length)
@@ -118,7 +116,7 @@ def _body(config: Config, case: TestCase, prompts: Sequence[Prompt]) -> dict[str
     tools = {"tools": prompts[0].tools} if prompts and prompts[0].tools else {}
     return {
         **config.load.sampling,
-        **protocol.prompt_fields(config.load.endpoint_type, messages),
+        **text.prompt_fields(config.load.endpoint_type, messages),
         **tools,
         "max_tokens": length,
         "temperature": 0.0,

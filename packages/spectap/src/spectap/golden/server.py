@@ -19,10 +19,11 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from spectap.golden import answers, counted, wire
+from spectap.golden import answers, counted
 from spectap.golden.counted import Sent
 from spectap.golden.schedule import Decoding, Step
 from spectap.names import Engine
+from spectap.text import estimated_tokens
 
 MAX_MODEL_LEN: Final = 40_960
 """The context of Qwen3-32B, in tokens."""
@@ -152,12 +153,12 @@ class GoldenEndpoint:
         reply = answers.reply(body, sum(step.tokens for step in steps))
         sent = Sent(name, received, prompt)
         self.sent.append(sent)
-        answer = wire.Answer(
+        answer = answers.Answer(
             id=("chatcmpl-" if chat else "cmpl-") + name,
             model=self.model,
             created=int(time.time()),
             chat=chat,
-            prompt_tokens=answers.tokens_of(prompt),
+            prompt_tokens=estimated_tokens(prompt),
             tool=reply.tool,
             finish=reply.finish,
         )
@@ -176,7 +177,7 @@ class GoldenEndpoint:
             return _refused("Too many requests", "rate_limit_error", 429)
         if body.get("model") != self.model:
             return _no_model(body)
-        prompt, answer = answers.tokens_of(answers.prompt_of(body)), answers.length_of(body)
+        prompt, answer = estimated_tokens(answers.prompt_of(body)), answers.length_of(body)
         if prompt + answer > self._max_model_len:
             # The words are those of 0.9.1; later ones say the same otherwise, or cut the answer.
             return _refused(
@@ -192,7 +193,7 @@ class GoldenEndpoint:
         self,
         request: web.Request,
         body: dict[str, Any],
-        answer: wire.Answer,
+        answer: answers.Answer,
         sent: Sent,
         steps: list[Step],
         reply: answers.Reply,
@@ -220,7 +221,7 @@ class GoldenEndpoint:
         if usage:
             await response.write(answer.usage_only(sent.tokens))
         sent.whole = True
-        await response.write(wire.DONE)
+        await response.write(answers.DONE)
         await response.write_eof()
         return response
 
@@ -257,7 +258,7 @@ class GoldenEndpoint:
         body = await request.json()
         if body.get("model", self.model) != self.model:
             return _no_model(body)
-        count = answers.tokens_of(answers.prompt_of(body))
+        count = estimated_tokens(answers.prompt_of(body))
         limits = {"count": count, "max_model_len": self._max_model_len}
         return web.json_response(limits | {"tokens": list(range(count)), "token_strs": None})
 
@@ -281,5 +282,5 @@ def _no_model(body: Mapping[str, Any]) -> web.Response:
 
 
 def _refused(message: str, kind: str, status: int) -> web.Response:
-    body = wire.error(message, kind, status)
+    body = answers.error(message, kind, status)
     return web.Response(body=body, status=status, content_type="application/json")

@@ -28,7 +28,7 @@ from spectap.lag import Lag
 from spectap.limits import LimitError
 from spectap.load.requests import Reply, Request, requests_of
 from spectap.names import BEYOND_HEADER, DUE_HEADER, LAG_HEADER
-from spectap.protocol import PATHS, EndpointType
+from spectap.text import PATHS, EndpointType
 
 CLOSED: Final = "closed-loop"
 OPEN: Final = "open-loop"

@@ -18,7 +18,7 @@ from spectap.load import builtin, llmperf
 from spectap.load.llmperf import Installation
 from spectap.load_points import Load, LoadPoint
 from spectap.prompt import Prompt
-from spectap.protocol import EndpointType
+from spectap.text import EndpointType
 
 LOG: Final = "driver.log"
 
@@ -35,13 +35,13 @@ class Driver:
     scratch: Path
     """A folder for what the load reads."""
 
-    def llmperf(self, shape: Load, point: LoadPoint, *, named: bool) -> Installation | None:
-        """The llmperf that makes this load; None where the built-in driver does.
+    def uses_llmperf(self, load: Load, point: LoadPoint, *, named: bool) -> bool:
+        """Whether llmperf makes this load, and not the built-in driver.
 
-        Prompts that are ``named`` and sent as they are, rates and completions always need that.
+        Prompts that are ``named`` and sent as they are, rates and completions need the latter.
         """
-        is_chat = shape.endpoint_type is EndpointType.CHAT
-        return None if named or point.open or not is_chat else self.installation
+        is_chat = load.endpoint_type is EndpointType.CHAT
+        return self.installation is not None and is_chat and not (named or point.open)
 
     async def run(
         self,
@@ -49,7 +49,7 @@ class Driver:
         model: str,
         case: TestCase,
         prompts: Sequence[Prompt],
-        shape: Load,
+        load: Load,
         point: LoadPoint,
         seed: str,
         endpoint: str,
@@ -73,11 +73,12 @@ class Driver:
             results.mkdir(parents=True, exist_ok=True)
             if answers is not None:
                 answers.unlink(missing_ok=True)  # of an earlier turn
-            installation = self.llmperf(shape, point, named=bool(prompts))
+            is_llmperf = self.uses_llmperf(load, point, named=bool(prompts))
+            installation = self.installation if is_llmperf else None
             if installation is None:
                 name = builtin.OPEN if point.open else builtin.CLOSED
                 command = _builtin(scratch, case, prompts)
-                command += ["--endpoint-type", shape.endpoint_type, "--seed", seed]
+                command += ["--endpoint-type", load.endpoint_type, "--seed", seed]
                 command += ["--fill", str(fill)]
                 if prompts and answers is not None:
                     command += ["--answers", str(answers)]
@@ -90,7 +91,7 @@ class Driver:
                 name, until = llmperf.NAME, None  # and Ray's processes would hold the pipe
                 command = installation.private_copy(scratch, case.line)
                 extra = installation.environment(scratch, point.concurrency or 1)
-            command += llmperf.arguments(shape, point, model=model, results=results, driver=name)
+            command += llmperf.arguments(load, point, model=model, results=results, driver=name)
         except OSError as error:
             raise LoadError(str(error)) from None
         environment = {
@@ -99,7 +100,7 @@ class Driver:
             "OPENAI_API_BASE": endpoint,
             "OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY") or "none",
         }
-        patience = shape.timeout_seconds + GRACE_SECONDS
+        patience = load.timeout_seconds + GRACE_SECONDS
         try:
             status = await _execute(command, environment, results / LOG, patience, until)
         except OSError as error:
@@ -120,7 +121,7 @@ def _builtin(scratch: Path, case: TestCase, prompts: Sequence[Prompt]) -> list[s
     if prompts:
         option, text = "prompts", "".join(prompt.model_dump_json() + "\n" for prompt in prompts)
     elif case.line is not None:
-        option, text = "text", llmperf.repeated_line(case.line)
+        option, text = "text", case.line
     else:
         return command
     (scratch / option).write_text(text, encoding="utf-8")

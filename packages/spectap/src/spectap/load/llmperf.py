@@ -46,7 +46,7 @@ class Installation:
         shutil.copy(self.home / SCRIPT, folder)
         if line is not None:
             text = folder / "llmperf" / "sonnet.txt"
-            text.write_text(repeated_line(line), encoding="utf-8")
+            text.write_text((line.rstrip("\n") + "\n") * _COPIES, encoding="utf-8")
         return [self.python, str(folder / SCRIPT)]
 
     def environment(self, folder: Path, concurrency: int) -> dict[str, str]:
@@ -71,11 +71,6 @@ def find(environment: Mapping[str, str]) -> Installation | None:
     if not home or not python or not (Path(home) / SCRIPT).is_file():
         return None
     return Installation(python, Path(home))
-
-
-def repeated_line(line: str) -> str:
-    """The text that a test case's prompts are filled from."""
-    return (line.rstrip("\n") + "\n") * _COPIES
 
 
 def arguments(load: Load, point: LoadPoint, *, model: str, results: Path, driver: str) -> list[str]:

@@ -15,10 +15,15 @@ from typing import Any
 from urllib.parse import quote
 
 from spectap import events
-from spectap.load.text import CHARACTERS_PER_TOKEN, estimated_tokens, filled_prompt, text_lines
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
-from spectap.printing import masked
-from spectap.protocol import prompt_fields
+from spectap.text import (
+    CHARACTERS_PER_TOKEN,
+    estimated_tokens,
+    filled_prompt,
+    filling_lines,
+    prompt_fields,
+)
+from spectap.wording import masked
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ def _named(options: argparse.Namespace) -> Iterator[Request]:
 
 def _filled(options: argparse.Namespace) -> Iterator[Request]:
     chance = random.Random(options.seed)
-    lines = text_lines(options.text.read_text(encoding="utf-8") if options.text else None)
+    lines = filling_lines(options.text.read_text(encoding="utf-8") if options.text else None)
 
     def positive(mean: int, deviation: int) -> int:
         return max(1, round(chance.gauss(mean, deviation)))

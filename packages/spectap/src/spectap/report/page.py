@@ -17,7 +17,6 @@ from spectap.config import Config
 from spectap.journal import write_whole
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.names import REPORT
-from spectap.printing import printable_lines
 from spectap.report import (
     caveats,
     cells,
@@ -32,6 +31,7 @@ from spectap.report import (
 from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
 from spectap.report.view import Figure, View
+from spectap.wording import printable_lines
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _FIGURE: Final = re.compile(r"\b\d(?:[\d.,-]*\d)?\b(?: %)?")

@@ -9,8 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
-
 from spectap import config as configuration
 from spectap.analysis import caching, crosscheck, grouping
 from spectap.analysis.crosscheck import Check
@@ -21,17 +19,15 @@ from spectap.config import Config
 from spectap.endpoint import counters, greedy
 from spectap.endpoint.counters import COUNTERS
 from spectap.endpoint.greedy import Divergence
-from spectap.errors import JournalError, problems
 from spectap.ledger import last_attempts, read_ledger, uninterrupted
 from spectap.load_points import LoadPoint
-from spectap.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS
-from spectap.prompt import UsedSet
+from spectap.names import ANSWERS, CONFIG, LEDGER, LLMPERF
 from spectap.record import Record
 from spectap.report import caveats
+from spectap.run import prompts
 from spectap.sweep import read_merged
 
 _RESPONSES: Final = "_individual_responses.json"
-_SETS: Final = TypeAdapter(tuple[UsedSet, ...])
 
 
 @dataclass(frozen=True)
@@ -96,11 +92,7 @@ def read(folder: Path) -> Results:
     path = folder / LEDGER
     ledger = grouping.at_load_points(config.load, uninterrupted(read_ledger(path), folder))
     records = tuple(last_attempts(ledger, isolated=config.isolated))
-    prompts = folder / PROMPTS
-    try:
-        sets = _SETS.validate_json(prompts.read_bytes()) if prompts.exists() else ()
-    except ValidationError as error:
-        raise JournalError(f"{prompts}: {next(problems(error))}") from None
+    sets = prompts.read(folder)
     cells = {(case.name, name) for case in config.test_cases for name in config.names}
     first = config.load.points[0].name
     counts = [

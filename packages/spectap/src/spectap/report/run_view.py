@@ -8,12 +8,12 @@ from typing import Final
 from spectap import wording
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Answer, Summary
-from spectap.protocol import EndpointType
 from spectap.record import Record
 from spectap.report import caveats, cells, phrases, published, quality, verdicts, windows
 from spectap.report.headline import headline
 from spectap.report.results import Results
 from spectap.report.view import Table, View
+from spectap.text import EndpointType
 
 ALONE: Final = "for this load alone, among all claims of the report"
 

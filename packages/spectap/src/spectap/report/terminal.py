@@ -17,9 +17,9 @@ from rich.text import Text
 from spectap import config as configuration
 from spectap import wording
 from spectap.names import CONFIG
-from spectap.printing import printable
 from spectap.report import offline, results, run_view
 from spectap.report.view import Columns, Table, View
+from spectap.wording import printable
 
 WIDTH: Final = 120
 """The most columns that are used, also where the output is not a terminal."""

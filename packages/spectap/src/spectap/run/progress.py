@@ -9,11 +9,11 @@ from tqdm import tqdm
 
 from spectap.config import Config
 from spectap.load.cases import of_turn
-from spectap.load.text import estimated_tokens
-from spectap.printing import printable
 from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run.turns import Turn
+from spectap.text import estimated_tokens
+from spectap.wording import printable
 
 
 class Progress:

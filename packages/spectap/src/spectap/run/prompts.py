@@ -5,23 +5,18 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
-
-from pydantic import TypeAdapter, ValidationError
 
 from spectap.config import Config
 from spectap.endpoint import context
 from spectap.endpoint.context import Counted, Refused
 from spectap.errors import ConfigError, RunError
-from spectap.journal import write_whole
+from spectap.journal import read_json, write_json
 from spectap.load import sets
 from spectap.load.sets import LoadedSet
 from spectap.names import PROMPTS
 from spectap.prompt import LeftOut, Prompt, UsedSet
-from spectap.protocol import EndpointType
 from spectap.run.folder import writing
-
-_NOTED: Final = TypeAdapter(tuple[UsedSet, ...])
+from spectap.text import EndpointType
 
 
 def loaded(config: Config, files: Path) -> dict[str, LoadedSet]:
@@ -61,9 +56,8 @@ async def prepare(
     for case, prompt_set in loaded(config, files).items():
         if case not in noted:
             noted[case] = await _used(config, case, prompt_set, window)
-            content = _NOTED.dump_json(tuple(noted.values()), indent=2)
             with writing(folder):
-                write_whole(folder / PROMPTS, [content, b"\n"])
+                write_json(folder / PROMPTS, tuple(noted.values()))
         elif noted[case].digest != _digest(prompt_set.prompts):
             raise RunError(
                 f"{folder / PROMPTS}: {case}: this run was begun with other prompts than those "
@@ -75,12 +69,8 @@ async def prepare(
 
 
 def read(folder: Path) -> tuple[UsedSet, ...]:
-    """Reads what ``prepare`` noted in a run's folder; nothing without it. Raises RunError."""
-    path = folder / PROMPTS
-    try:
-        return _NOTED.validate_json(path.read_bytes()) if path.exists() else ()
-    except (OSError, ValidationError) as error:
-        raise RunError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+    """Reads what ``prepare`` noted in a run's folder; nothing without it. Raises JournalError."""
+    return read_json(folder / PROMPTS, tuple[UsedSet, ...]) or ()
 
 
 async def _used(config: Config, case: str, prompt_set: LoadedSet, window: int) -> UsedSet:

@@ -20,7 +20,6 @@ from spectap.load.driver import Driver
 from spectap.load_points import LoadPoint
 from spectap.names import CONTROL, LEDGER, WARM_UP
 from spectap.prompt import Prompt
-from spectap.protocol import PATHS
 from spectap.record import Record
 from spectap.run import progress
 from spectap.run import prompts as prompt_sets
@@ -29,6 +28,7 @@ from spectap.run.progress import Progress
 from spectap.run.shipper import Shipper
 from spectap.run.taps import UNREADY, Patience, Taps, refused
 from spectap.run.turns import Attempts, Turn
+from spectap.text import PATHS
 
 _CONTROL_TRIES: Final = 2
 """A variant without an opening control cannot complete."""
@@ -410,7 +410,7 @@ class Run:
             return 0
         load, named = self._config.load, bool(self._prompts.get(turn.case))
         point = self._point(turn)
-        return 0 if self._driver.llmperf(load, point, named=named) else point.fill
+        return 0 if self._driver.uses_llmperf(load, point, named=named) else point.fill
 
     async def _ship(self) -> None:
         if self._shipper is None:

@@ -172,7 +172,7 @@ class Taps:
                 model=self._config.models[variant],
                 case=self._cases[turn.case],
                 prompts=prompts,
-                shape=self._config.load,
+                load=self._config.load,
                 point=point,
                 # All variants get the same schedule and prompts: what differs is not the load.
                 seed=f"{turn.case}/{turn.load}/{turn.round}",

@@ -36,7 +36,8 @@ class Request:
     reads_chunks: bool = True
     """Whether the client speaks HTTP/1.1."""
     keep_alive: bool = True
-    """Whether the client may send another request on its connection."""
+    """Whether the client may send another request on its connection; one that reads no chunks may
+    not, as it may not see where the answer ends."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,6 @@ class Framing:
     """The server ends the body by closing the connection."""
     chunked: bool
     """The client gets the body in chunks."""
-    keep_alive: bool
-    """The client can see where the answer ends, and may send another request."""
 
     def encode(self, data: bytes, last: bool) -> bytes:
         """The next part of the body."""
@@ -77,17 +76,15 @@ def frame(
     bodiless = request.method == b"HEAD" or status in _BODILESS
     open_ended = length is None and not bodiless
     chunked = open_ended and request.reads_chunks
-    keep_alive = request.keep_alive and (chunked or not open_ended)
     if chunked:
         passed.append((b"Transfer-Encoding", b"chunked"))
-    if not keep_alive:
+    if not request.keep_alive:
         passed.append((b"Connection", b"close"))
     return Framing(
         head=b"HTTP/1.1 %d %b\r\n" % (status, reason) + _lines(passed),
         bodiless=bodiless,
         until_close=until_close and not bodiless,
         chunked=chunked,
-        keep_alive=keep_alive,
     )
 
 

@@ -510,7 +510,7 @@ class _Upstream(asyncio.Protocol):
             self._client.write(out)
         if complete:
             self._leave()
-            self._client.answered(keep_alive=self._framing.keep_alive)
+            self._client.answered(keep_alive=self._exchange.request.keep_alive)
 
     def _retries(self) -> bool:
         """Whether a refusal is not passed: it is yet to be read, or the request is sent again."""

@@ -29,12 +29,12 @@ from spectap import access, events, limits
 from spectap.journal import Journal
 from spectap.lag import Lag
 from spectap.names import TAP_HEADERS, WARM_UP
-from spectap.printing import masked
 from spectap.record import Record
 from spectap.tap import http1, speculation
 from spectap.tap.form import Server, prepare
 from spectap.tap.http1 import Headers, Request
 from spectap.tap.proxy import LOOPBACK, Exchange, Proxy
+from spectap.wording import masked
 
 # llmperf gives up on a silent server after 180 s. The tap does so before, and records the cause.
 STALL_SECONDS: Final = 175.0
@@ -317,13 +317,9 @@ class Tap:
         self.short = False
         self._completions: dict[str, Completion] = {}
 
-    def label(
-        self, case: str, round: int, attempt: int = 1, load: str = "", launch: int = 0
-    ) -> None:
-        """Sets what the requests that come from now on belong to; ``load`` names a load point."""
-        self._label = self._label._replace(
-            case=case, round=round, attempt=attempt, load=load, launch=launch
-        )
+    def label(self, case: str, round: int, *more: Any) -> None:
+        """Sets what the requests that come from now on belong to: the fields of a Label."""
+        self._label = Label(*self._label[:2], case, round, *more)
 
     @property
     def in_flight(self) -> int:

@@ -7,17 +7,19 @@ from typing import Any, Final
 import orjson
 
 from spectap import limits
-from spectap.events import DONE, Ending, Events, choices_of, has_content, message_of, read, text_of
+from spectap.events import (
+    DONE,
+    Ending,
+    Events,
+    choices_of,
+    has_content,
+    message_of,
+    read,
+    text_of,
+)
 from spectap.limits import whole
 
 _USAGE: Final = b'"usage":'
-_ENVELOPE: Final = frozenset(
-    (
-        *("id", "object", "created", "model", "choices", "usage"),
-        *("system_fingerprint", "service_tier", "obfuscation", "provider"),
-    )
-)
-"""The fields of an event with usage that say nothing more than other events."""
 
 
 class Meter:
@@ -142,15 +144,15 @@ class Meter:
         if not self._strip or not isinstance(usage, dict):
             return event
         if not body.get("choices"):
-            return event if self._usage_only else self._others(body)
+            return event if self._usage_only else self._timings(body)
         return without_usage(event, self._null_usage)
 
-    def _others(self, body: dict[str, Any]) -> bytes:
-        """An event of what else came with the usage, such as llama.cpp's ``timings``, if any did.
+    def _timings(self, body: dict[str, Any]) -> bytes:
+        """An event of llama.cpp's timings, which come with the usage where that is asked for.
 
         It has a choice, which a client that did not ask for usage may rely on.
         """
-        if not any(body[field] for field in body.keys() - _ENVELOPE):
+        if "timings" not in body:
             return b""
         added: dict[str, Any] = {"text": ""} if self._null_usage else {"delta": {}}
         body["choices"] = [{"index": 0, **added, "finish_reason": None}]

@@ -1,10 +1,16 @@
-"""Made-up prompts: text of about a length, which llmperf makes in much the same way."""
+"""Requests by OpenAI's two APIs of text: where they go, what is in them, and text made up for them.
+
+Neither pydantic nor orjson here: the built-in driver starts for each turn, synthesis of the app
+needs little, and so do vLLM's own tests.
+"""
 
 import random
-from typing import Final
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
 
 CHARACTERS_PER_TOKEN: Final = 4
-"""An estimate: the built-in driver has no tokenizer."""
+"""An estimate, where there is no tokenizer."""
 
 # Shakespeare, sonnet 18: stands in for the text that llmperf brings.
 _SONNET: Final = """\
@@ -25,9 +31,33 @@ So long lives this, and this gives life to thee.
 """
 
 
-def text_lines(text: str | None) -> list[str]:
-    """The lines that fill the prompts; None stands for the driver's own."""
-    return (_SONNET if text is None else text).splitlines(keepends=True)
+class EndpointType(StrEnum):
+    """OpenAI's API that requests go to."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+
+
+PATHS: Final = {
+    EndpointType.CHAT: "chat/completions",
+    EndpointType.COMPLETIONS: "completions",
+}
+"""Below ``/v1``."""
+
+
+def prompt_fields(
+    endpoint_type: EndpointType, messages: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The part of a request that is the prompt: ``messages``, or the text of the last of them."""
+    if endpoint_type is EndpointType.CHAT:
+        return {"messages": messages}
+    return {"prompt": messages[-1]["content"]}
+
+
+def filling_lines(line: str | None) -> list[str]:
+    """The lines that fill a test case's prompts: its own, again and again, or None for a sonnet."""
+    text = _SONNET if line is None else line.rstrip("\n") + "\n"
+    return text.splitlines(keepends=True)
 
 
 def filled_prompt(chance: random.Random, lines: list[str], characters: int, length: int) -> str:
