@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from experiment import ExperimentError
 from experiment.known_models import Family
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine, EngineConfig, Mode, ModeSupport, Paths, Runtime
@@ -63,27 +62,6 @@ CHANGES: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RUNTIMES, TOY.name, TOY)
-
-
-DRAFT = CHANGES["speculation"] | {"draft": {"id": "Qwen/Qwen3-0.6B", "revision": "1" * 40}}
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"runtime": "vllm-2"}, ", toy-1"),
-        (
-            {"speculation.mode": "dflash"},
-            "dflash is served by vllm-neuron (llama, qwen3), toy-1 (qwen3)",
-        ),
-        ({"runtime": TOY.name}, "runtime toy-1 serves dflash;"),
-        (CHANGES | {"speculation": DRAFT}, "takes no draft"),
-    ],
-)
-def test_refusals_name_it(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ExperimentError) as refused:
-        parse(edited(changes), "mine.yaml")
-    assert words in str(refused.value)
 
 
 def test_pods_and_keys_have_the_digest_and_people_the_tag(monkeypatch: pytest.MonkeyPatch) -> None:

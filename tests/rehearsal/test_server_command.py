@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,6 @@ from rehearsal.manifest import Pod, read_pod
 from rehearsal.setting import Layout, Server, Setting
 from tests.experiment.files import EAGLE
 from tests.vllm.endpoints import VLLM
-from tests.vllm.parting import Parting, chosen, tokens_per_step
 from tests.vllm.server_command import (
     ENVIRONMENT_ADDED,
     LEFT_OUT,
@@ -120,30 +118,3 @@ def test_a_mode_that_the_pair_cannot_play_is_refused_before_the_pair_is_made(
         setting = Setting(experiment, "", Layout(tmp_path), aws, VLLM, console)
         with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"):
             VLLM.servers(setting, None)  # without vLLM, manifests and pair
-
-
-AS_MEANT = Parting([7.9, 7.5], [1.3, 1.5])
-TOO_ALIKE = Parting([7.9], [1.4, 2.05])
-PARTS_IN_COUNTING = Parting([7.9, 3.0], [1.4])
-
-
-@pytest.mark.parametrize(
-    ("agreed", "expected"),
-    [
-        ([True] * 16, 8),  # two steps of seven drafts and a token more
-        ([True, False] * 6, 2),
-        ([True] * 3, 3),  # the answer ends inside the step
-    ],
-)
-def test_tokens_of_a_step(agreed: list[bool], expected: float) -> None:
-    assert tokens_per_step(agreed, drafts=7) == expected
-
-
-def test_the_first_draw_that_is_as_meant_or_else_the_nearest() -> None:
-    draws = [TOO_ALIKE, PARTS_IN_COUNTING, AS_MEANT, Parting([8.0], [1.4])]
-    assert chosen(draws) == (2, AS_MEANT)
-    endless = itertools.chain([PARTS_IN_COUNTING, TOO_ALIKE], itertools.repeat(PARTS_IN_COUNTING))
-    assert chosen(endless) == (1, TOO_ALIKE)
-    for one_kind in (Parting([7.9], []), Parting([], [1.4])):
-        assert chosen([one_kind]) == (0, one_kind)
-        assert one_kind.miss == 0
