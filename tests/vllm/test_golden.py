@@ -12,7 +12,7 @@ from experiment import load
 from experiment.variants import variants
 from rehearsal.endpoints import OF_STRUCTURE, decoding, draft_of
 from spectap.config import Structure
-from spectap.report.verdicts import ladder_sentence
+from spectap.report.verdicts import crossovers
 from tests.vllm.conftest import rehearse
 
 LADDER: Final = Path(__file__).with_name("ladder.yaml")
@@ -36,7 +36,7 @@ def test_the_gains_and_crossovers_of_the_arithmetic_are_reported() -> None:
                 assert point.concurrency is not None
                 expected = schedule.gain(accepted, point.concurrency)
                 assert measured.point == pytest.approx(expected, rel=0.15), (case.name, variant)
-            assert ladder_sentence(case, ladder, rehearsed.run.summary).split(",")[0] in page
+            assert crossovers(case, ladder, rehearsed.run.summary).split(",")[0] in page
             assert ladder.speed.better_up_to is not None, ladder
             gain = schedule.gain(accepted, 12)
             if abs(gain - 1) > 0.1:
