@@ -87,6 +87,25 @@ async def server(handler: Handler) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
+def parts(*parts: bytes | float, **headers: str) -> Handler:
+    """Answers with these bytes, an event stream by default, and pauses of so many seconds."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        kind = {"Content-Type": "text/event-stream"}
+        response = web.StreamResponse(
+            headers=kind | {name.replace("_", "-"): value for name, value in headers.items()}
+        )
+        await response.prepare(request)
+        for part in parts:
+            if isinstance(part, bytes):
+                await response.write(part)
+            else:
+                await asyncio.sleep(part)
+        return response
+
+    return answer
+
+
 @asynccontextmanager
 async def sockets(serve: Serve) -> AsyncIterator[str]:
     """The base URL of a server that calls ``serve`` with each connection, and waits for its end."""

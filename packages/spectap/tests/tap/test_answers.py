@@ -1,8 +1,6 @@
 """What servers call an answer: which are failures, in whose words, and when they ended."""
 
-import asyncio
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from spectap import metrics
 from spectap.load.requests import Reply
 from spectap.record import Record
 from spectap.tap.token_meter import Meter
-from tests.tapped import bench, chat, server
+from tests.tapped import Handler, bench, chat, parts, server
 
 DONE = b"data: [DONE]\n\n"
 
@@ -103,6 +101,7 @@ def test_what_clients_take_is_an_answer(stream: bytes) -> None:
 @pytest.mark.parametrize(
     ("body", "error"),
     [
+        ({"error": {"message": "Too many requests", "code": 429}}, "HTTP 429: Too many requests"),
         ({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}, None),
         ({"choices": [{"text": "x", "finish_reason": None}]}, None),
         ({"choices": [], "usage": {"completion_tokens": 3}}, None),
@@ -119,34 +118,16 @@ async def test_an_answer_that_is_not_streamed(
     tmp_path: Path, body: dict[str, Any], error: str | None
 ) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
-        return web.json_response(body)
+        return web.json_response(body, status=429 if "429" in str(error) else 200)
 
-    async with server(answer) as url, bench(url, tmp_path) as b:
-        await b.post(chat(stream=False))
-        assert (b.only().error or "").startswith(error or "")
-        assert (b.only().error is None) is (error is None)
+    record, _ = await recorded(tmp_path, answer, stream=False)
+    assert (record.error or "").startswith(error or "")
+    assert (record.error is None) is (error is None)
 
 
-async def recorded(
-    folder: Path,
-    *parts: bytes | float,
-    headers: Mapping[str, str] | None = None,
-    **fields: Any,
-) -> tuple[Record, bytes]:
-    """The line of a stream of these bytes, with pauses of so many seconds; and what passed."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        kind = {"Content-Type": "text/event-stream"}
-        response = web.StreamResponse(headers=kind | dict(headers or {}))
-        await response.prepare(request)
-        for part in parts:
-            if isinstance(part, bytes):
-                await response.write(part)
-            else:
-                await asyncio.sleep(part)
-        return response
-
-    async with server(answer) as url, bench(url, folder, 0.4) as b:
+async def recorded(folder: Path, handler: Handler, **fields: Any) -> tuple[Record, bytes]:
+    """The line of an answer, and what passed."""
+    async with server(handler) as url, bench(url, folder, 0.4) as b:
         passed = b""
         async with b.client.post(f"{b.tap.url}/chat/completions", json=chat(**fields)) as response:
             try:
@@ -162,8 +143,7 @@ async def recorded(
 async def test_a_stall_is_a_stall_whatever_keeps_the_connection_alive(
     tmp_path: Path, alive: bytes
 ) -> None:
-    parts: list[bytes | float] = [alive, 0.1]
-    record, _ = await recorded(tmp_path, TOKEN, *parts * 12, TOKEN, DONE)
+    record, _ = await recorded(tmp_path, parts(TOKEN, *(alive, 0.1) * 12, TOKEN, DONE))
     assert record.error == "stalled: nothing but keep-alives came for 0.4 s"
     assert record.end == pytest.approx(0.4, abs=0.25)
 
@@ -171,7 +151,7 @@ async def test_a_stall_is_a_stall_whatever_keeps_the_connection_alive(
 @pytest.mark.anyio
 async def test_an_answer_ends_with_its_last_token(tmp_path: Path) -> None:
     last, usage = event(chunk("b", "length")), event({"choices": []})
-    record, _ = await recorded(tmp_path, 0.2, TOKEN, 0.1, last, 0.3, usage, DONE)
+    record, _ = await recorded(tmp_path, parts(0.2, TOKEN, 0.1, last, 0.3, usage, DONE))
     assert (record.error, record.finish) == (None, "length")
     assert record.end == record.chunks[-1][0] < 0.5
 
@@ -180,7 +160,7 @@ async def test_an_answer_ends_with_its_last_token(tmp_path: Path) -> None:
 async def test_the_tokens_of_several_answers_are_no_steps_of_one(tmp_path: Path) -> None:
     usage = {"usage": {"prompt_tokens": 1, "completion_tokens": 1}}
     events = [event(chunk("a", index=index) | usage) for index in (0, 1)]
-    record, _ = await recorded(tmp_path, *events, DONE, n=2)
+    record, _ = await recorded(tmp_path, parts(*events, DONE), n=2)
     assert (record.output_tokens, record.choices) == (2, 2)
     assert not record.shows_steps
     assert metrics.time_per_output_token(record) is None
@@ -188,7 +168,7 @@ async def test_the_tokens_of_several_answers_are_no_steps_of_one(tmp_path: Path)
 
 @pytest.mark.anyio
 async def test_the_encoding_of_an_answer_nobody_asked_to_compress_is_named(tmp_path: Path) -> None:
-    record, passed = await recorded(tmp_path, b"opaque", headers={"Content-Encoding": "x-own"})
+    record, passed = await recorded(tmp_path, parts(b"opaque", Content_Encoding="x-own"))
     assert record.error == "compressed: the answer came as x-own, not as asked for"
     assert passed == b"opaque"
 
@@ -198,7 +178,7 @@ async def test_a_client_that_wants_no_usage_loses_nothing_else(tmp_path: Path) -
     head, usage = {"id": "c", "choices": []}, {"usage": {"completion_tokens": 1}}
     timings = {"timings": {"draft_n": 5}}
     events = [event(head | usage | timings), event(head | usage), DONE]
-    _, passed = await recorded(tmp_path, TOKEN, *events)
+    _, passed = await recorded(tmp_path, parts(TOKEN, *events))
     first, last, done = passed.split(b"\n\n")[:3]
     assert (first + b"\n\n", done + b"\n\n") == (TOKEN, DONE)
     choice = {"index": 0, "delta": {}, "finish_reason": None}
@@ -210,5 +190,5 @@ async def test_a_client_that_wants_no_usage_loses_nothing_else(tmp_path: Path) -
 async def test_another_model_than_the_one_asked_for_is_said(
     tmp_path: Path, model: Any, named: str
 ) -> None:
-    record, _ = await recorded(tmp_path, event(chunk("a", "stop") | {"model": model}), DONE)
+    record, _ = await recorded(tmp_path, parts(event(chunk("a", "stop") | {"model": model}), DONE))
     assert (record.error, record.model) == (None, named)

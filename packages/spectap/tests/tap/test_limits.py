@@ -119,16 +119,10 @@ async def test_a_request_without_end(
 @pytest.mark.parametrize(
     ("target", "headers", "status"),
     [
-        ("/v1/", "Host: localhost:8001", 200),
         ("/v1/", "Host: localhost\r\nOrigin: http://localhost:3000", 200),
         ("/v1/", "Host: rebound.example:8001", 421),
-        ("/v1/", "Host: localhost\r\nHost: rebound.example", 421),
-        ("/v1/", "Host: ", 421),
         ("http://rebound.example/v1/", "Host: localhost", 400),
         ("/v1/", "Host: localhost\r\nOrigin: https://page.example", 403),
-        ("/v1/", "Host: localhost\r\nOrigin: http://localhost.page.example", 403),
-        ("/v1/", "Host: localhost\r\nOrigin: http://localhost\r\nOrigin: https://a.example", 403),
-        ("/v1/", "Host: localhost\r\nOrigin: null", 403),
     ],
 )
 async def test_only_requests_for_loopback_reach_the_server(
@@ -153,16 +147,19 @@ async def test_only_requests_for_loopback_reach_the_server(
         ("[fd00::7]", True, False),
         ("tap:8001", True, False),  # a service's name
         ("rebound.example", False, False),
+        ("localhost.rebound.example", False, False),
         ("10.0.0.7.rebound.example", False, False),
         ("me@rebound.example", False, False),
         ("", False, False),
     ],
 )
-def test_a_tap_that_listens_to_the_network_is_still_no_web_page_s(
+def test_a_tap_is_no_web_page_s_even_where_it_listens_to_the_network(
     host: str, near: bool, loopback: bool
 ) -> None:
-    headers = [(b"Host", host.encode())]
-    foreign = [*headers, (b"Origin", b"http://" + host.encode())]
-    assert (http1.refusal(b"/", headers, loopback=False) is None) is near
-    assert (http1.refusal(b"/", headers, loopback=True) is None) is loopback
+    ours, name = [(b"Host", b"localhost"), (b"Origin", b"http://localhost")], host.encode()
+    for listens_near, allowed in ((True, near), (False, loopback)):
+        headers = [*ours, (b"Host", name)]
+        assert (http1.refusal(b"/", headers, loopback=not listens_near) is None) is allowed
+    foreign = [*ours, (b"Origin", b"http://" + name)]
     assert (http1.refusal(b"/", foreign, loopback=False) is None) is loopback
+    assert http1.refusal(b"/", [*ours, (b"Origin", b"null")], loopback=True)
