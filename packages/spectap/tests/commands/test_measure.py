@@ -137,7 +137,8 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
     (tmp_path / "prompts.txt").write_text("a\nb\nc\nd\ne\n", "utf-8")
     with serving(golden(), golden(model="another")) as (base, speculative):
         baseline = f"Base={base.url}"
-        config, patience, _ = configured(baseline)
+        config, patience, _ = configured(f"{baseline}/chat/completions")  # as it may be pasted
+        assert config.endpoints == {"Base": base.url}
         load = config.load
         assert load.points == (LoadPoint(concurrency=4, requests=4),)
         assert (load.mean_input_tokens, load.mean_output_tokens, str(load.rounds)) == (
@@ -305,63 +306,6 @@ def test_a_launch_by_hand_is_asked_for(measure: Benchmark, cases: str) -> None:
         "spectap: launch 1 of 3 is measured: restart the servers, then run the same command with "
         "RUN_ID=run-1"
     )
-
-
-def test_two_models_of_one_router_are_compared(configured: Configured) -> None:
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": "plain"}, {"id": "speculative"}]})
-
-    with serving(server(answer)) as (url,):
-        config, *_ = configured(f"Base={url}#plain", f"SD={url}#speculative")
-    assert config.models == {"Base": "plain", "SD": "speculative"}
-
-
-@pytest.mark.parametrize(
-    ("lists", "options", "models"),
-    [
-        (["qwen3:latest", "qwen3"], (), ["qwen3:latest", "qwen3"]),
-        (["models/gemini", "gemini"], ("--model", "gemini"), ["models/gemini", "gemini"]),
-        (["Qwen/Qwen3-8B"] * 2, ("--model", "qwen3-8b"), "'qwen3-8b'; it serves Qwen/Qwen3-8B"),
-        (["qwen3:8b", "qwen3"], ("--model", "qwen3"), "Base has no model 'qwen3'; it serves qwen"),
-    ],
-)
-def test_a_name_may_differ_only_where_it_is_surely_the_same(
-    measure: Benchmark,
-    configured: Configured,
-    lists: list[str],
-    options: tuple[str, ...],
-    models: list[str] | str,
-) -> None:
-    with serving(*(golden(model=model) for model in lists)) as servers:
-        urls = [f"{name}={s.url}" for name, s in zip(("Base", "SD"), servers, strict=True)]
-        if isinstance(models, str):
-            assert models in measure(*urls, *options).err
-        else:
-            # A whole URL may be pasted.
-            config, *_ = configured(urls[0] + "/chat/completions", urls[1] + "/", *options)
-            assert list(config.models.values()) == models
-            assert list(config.endpoints.values()) == [server.url for server in servers]
-
-
-def test_models_that_are_not_served_are_refused(measure: Benchmark) -> None:
-    with serving(golden(), golden(model="another")) as (base, speculative):
-        first, second = f"Base={base.url}", f"SD={speculative.url}"
-        for arguments, message in (
-            (
-                (first, second),
-                "there is no one model that all endpoints serve: name one by --model, or one each "
-                f"by NAME=URL#MODEL: Base: {MODEL}; SD: another",
-            ),
-            ((first, "--model", "nope"), f"Base has no model 'nope'; it serves {MODEL}"),
-            ((f"{first}#nope",), f"Base has no model 'nope'; it serves {MODEL}"),
-            (
-                (first, f"SD={base.url}#{MODEL}"),
-                f"Base and SD are the same model of the same server ({MODEL} at {base.url}): of a "
-                "router, name the model of each by NAME=URL#MODEL",
-            ),
-        ):
-            ended = measure(*arguments)
-            assert (ended.status, ended.err) == (2, f"spectap: {message}\n")
 
 
 @pytest.mark.parametrize(

@@ -116,14 +116,14 @@ def vllm(bodies: list[dict[str, Any]], most: int = 100) -> Handler:
             return web.Response(status=404)
         body = await request.json()
         bodies.append(body)
-        text = " ".join(message["content"] for message in body["messages"])
+        text = body.get("prompt") or body["messages"][0]["content"]
         if text.isdigit():
             return web.Response(status=int(text))
         if "refused" in text:
             reason = "no " * 100 if "long" in text else "roles\n must alternate"
             error = {"message": reason, "type": "BadRequestError", "code": 400}
             return web.json_response({"error": error}, status=400)
-        tokens = len(text.split()) + 3 * body["add_generation_prompt"]
+        tokens = len(text.split()) + 3 * ("add_generation_prompt" in body)
         return web.json_response({"count": tokens, "max_model_len": most, "token_strs": None})
 
     return answer
@@ -159,18 +159,9 @@ def test_prompts_are_counted_as_they_will_be_sent() -> None:
         | more
         for text, more in (("one", {}), ("one two three", {"tools": [*tools]}))
     ]
-
-
-def test_a_completion_is_counted_without_a_chat_template() -> None:
-    bodies: list[dict[str, Any]] = []
-
-    async def tokenize(request: web.Request) -> web.Response:
-        bodies.append(await request.json())
-        return web.json_response({"count": 1, "max_model_len": 100})
-
-    prompts = [samples.prompt(text="one")]
-    assert count(tokenize, prompts, endpoint_type="completions") == [Counted(1, 100)]
-    assert bodies == [{"model": "target", "prompt": "one"}]
+    # A completion has no chat template.
+    assert count(vllm(bodies), prompts[:1], endpoint_type="completions") == [Counted(1, 100)]
+    assert bodies[2:] == [{"model": "target", "prompt": "one"}]
 
 
 REFUSED = Refused("roles must alternate")
@@ -386,6 +377,53 @@ def test_two_servers_that_take_turns_at_one_url_are_noticed() -> None:
 def test_a_server_behind_a_path_is_asked_there(endpoint: str, root: str) -> None:
     """At the host's root may be another server, or the gateway itself."""
     assert health.root(endpoint) == root
+
+
+SERVED = {
+    **{"a": ["qwen3:latest"], "b": ["qwen3"], "c": ["models/gemini"], "d": ["gemini"]},
+    **{"e": ["Qwen/Qwen3-8B"], "f": ["qwen3:8b"], "g": ["plain", "speculative"]},
+}
+NONE_COMMON = (
+    "there is no one model that all endpoints serve: name one by --model, or one each by "
+    "NAME=URL#MODEL: Base: qwen3:latest; SD: Qwen/Qwen3-8B"
+)
+TWICE_ASKED = (
+    "Base and SD are the same model of the same server (plain at g): of a router, name the model "
+    "of each by NAME=URL#MODEL"
+)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("endpoints", "model", "chosen"),
+    [
+        ("a b", None, "qwen3:latest qwen3"),  # a name that is surely the same
+        ("c d", "gemini", "models/gemini gemini"),
+        ("g#plain g#speculative", None, "plain speculative"),
+        ("a g#plain", None, "qwen3:latest plain"),
+        ("e e", "qwen3-8b", "Base has no model 'qwen3-8b'; it serves Qwen/Qwen3-8B"),
+        ("f b", "qwen3", "Base has no model 'qwen3'; it serves qwen3:8b"),
+        ("a#nope", None, "Base has no model 'nope'; it serves qwen3:latest"),
+        ("a e", None, NONE_COMMON),
+        ("g#plain g", "plain", TWICE_ASKED),
+    ],
+)
+async def test_the_model_that_each_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, endpoints: str, model: str | None, chosen: str
+) -> None:
+    async def models(url: str) -> list[str]:
+        return SERVED[url]
+
+    monkeypatch.setattr(health, "models", models)
+    given = [
+        health.Endpoint(name, each[0], each[2:] or None)
+        for name, each in zip(("Base", "SD"), endpoints.split(), strict=False)
+    ]
+    try:
+        outcome = " ".join((await health.choose_models(given, model)).values())
+    except EndpointError as refusal:
+        outcome = str(refusal)
+    assert outcome == chosen
 
 
 class Answering:

@@ -83,17 +83,17 @@ def test_a_chat_stream_with_usage_is_vllm_s() -> None:
 
 def test_usage_only_comes_when_it_is_asked_for() -> None:
     """Without it a completion stream has usage null where a chat has nothing."""
-    _, stream = ask(in_steps(1, 4), "chat/completions", {"stream": True})
-    assert all("usage" not in event for event in events(stream))
-    body = {"stream": True, "stream_options": {"include_usage": True}}
-    _, stream = ask(in_steps(1, 4), "chat/completions", body)
-    *chunks, usage_only = events(stream)
-    assert all("usage" not in event for event in chunks)
-    assert usage_only["usage"]["completion_tokens"] == 5
-    _, stream = ask(in_steps(1, 4), "completions", {"stream": True})
-    first, second = events(stream)
-    assert (first["object"], first["usage"], second["usage"]) == ("text_completion", None, None)
-    assert first["choices"][0]["text"]
+    asked = {"stream": True, "stream_options": {"include_usage": True}}
+    for path, body, shown in (
+        ("chat/completions", {"stream": True}, [0, 0, 0]),
+        ("chat/completions", asked, [0, 0, 0, 5]),
+        ("completions", {"stream": True}, [None, None]),
+    ):
+        _, stream = ask(in_steps(1, 4), path, body)
+        usages = [event.get("usage", {"completion_tokens": 0}) for event in events(stream)]
+        assert [usage and usage["completion_tokens"] for usage in usages] == shown
+    assert events(stream)[0]["object"] == "text_completion"
+    assert events(stream)[0]["choices"][0]["text"]
 
 
 def test_a_streamed_call_is_vllm_s() -> None:
@@ -177,10 +177,10 @@ def test_requests_beyond_the_batch_wait_their_turn() -> None:
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "city": {"type": "string", "maxLength": 5},
+        "city": {"type": "string"},
         "unit": {"enum": ["C", "F"]},
-        "days": {"type": "integer", "minimum": 3, "maximum": 4},
-        "limits": {"type": "array", "items": {"type": "number"}, "minItems": 2},
+        "days": {"type": "integer"},
+        "limits": {"type": "array", "items": {"type": "number"}},
         "place": {"type": "object", "properties": {"near": {"type": ["boolean", "null"]}}},
         "either": {"anyOf": [{"const": 7}, {"type": "string"}]},
     },

@@ -235,33 +235,7 @@ async def test_no_redirect_is_followed_nothing_unpacked_and_no_key_written(
     )
     assert key not in text
     assert asked == ["/v1/chat/completions"] * len(asked)
-
-
-GOOD = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": 3}]}'
-
-
-async def test_failed_requests_and_answers_of_other_servers_are_results(tmp_path: Path) -> None:
-    scripts: list[tuple[int, bytes, int | None]] = [
-        (429, b"", 429),
-        (200, b": ping\n\n" + b'data: {"choices": []}\n\n' + GOOD, None),
-        (200, b'data: {"error": {"code": 500, "message": "out of memory"}}', 500),
-        (200, b'data: {"choices": [{"words": "no chat"}]}', -1),
-        (200, b'data: {"error": "out of memory"}', -1),
-        (200, b"data: 1", -1),
-        (200, b"data: <html>", -1),
-    ]
-    numbers = itertools.count()
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        status, events, _ = scripts[next(numbers) % len(scripts)]
-        return web.Response(status=status, body=events + b"\n\ndata: [DONE]\n\n")
-
-    async with server(answer) as url:
-        results = await run(url, tmp_path, requests=len(scripts), concurrency=1)
     assert llmperf.driver(results) == builtin.CLOSED
-    (path,) = results.glob("*_individual_responses.json")
-    responses = json.loads(path.read_text(encoding="utf-8"))
-    assert [response["error_code"] for response in responses] == [code for *_, code in scripts]
 
 
 async def test_a_process_ends_with_its_time_and_when_it_is_cancelled(

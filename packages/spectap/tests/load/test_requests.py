@@ -199,6 +199,22 @@ def test_a_reply_is_measured_as_llmperf_does(monkeypatch: pytest.MonkeyPatch) ->
     }
 
 
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        (b'{"error": {"code": 500, "message": "out of memory"}}', 500),
+        (b'{"choices": [{"words": "no chat"}]}', -1),
+        (b'{"error": "out of memory"}', -1),
+        (b"<html>", -1),
+    ],
+)
+def test_a_reply_that_fails_has_a_code(event: bytes, code: int) -> None:
+    reply = Reply()
+    reply.take(b"data: " + event + b"\n\ndata: [DONE]\n\n")
+    reply.end()
+    assert reply.fields()["error_code"] == code
+
+
 @pytest.mark.parametrize("reason", [None, ["stop"]])
 def test_an_answer_without_a_reason_to_finish_is_whole_if_it_ended(reason: Any) -> None:
     assert answer(reply_of([{"content": "a"}], finish=reason)).finish is None
