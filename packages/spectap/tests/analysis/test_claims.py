@@ -91,6 +91,9 @@ def test_what_to_do(speed: Claim, cost: Claim | None, action: Action | None) -> 
         ((failing, failing), False, action),
     ):
         assert judge(*sides, speed, cost, worse=worse).action is (look if better else action)
+    assert judge(SD, BASE, speed, cost, longer=True).action is (action and Action.CHECK_ANSWERS)
+    waiting = judge(SD, BASE, speed, cost, waits=True).action
+    assert waiting is (Action.KEEP_WITH_WAITS if better else action)
     often = replace(SD, requests=200, repeated_errors=3)
     for sides in ((often, many), (many, often)):
         assert judge(*sides, speed, cost).action is (action and Action.CHECK_ERRORS)

@@ -105,6 +105,7 @@ def cell(
         hidden_tokens=fmean([record.hidden_tokens for record in good] or [0]),
         characters_per_token=_characters_per_token(good),
         steps=steps,
+        sent_again=_sent_again(records),
         in_flight=in_flight,
         goodput=goodput(records, objectives, alpha) if objectives else None,
         schedule=schedule(records, point.rate if point else None),
@@ -150,6 +151,13 @@ def _doubt(confirmed: bool | None, sizes: Iterable[int]) -> Doubt | None:
         return None if confirmed else Doubt.CONTRADICTED
     # An event of one token is not several steps.
     return None if set(sizes) == {1} else Doubt.UNCONFIRMED
+
+
+def _sent_again(records: Sequence[Record]) -> float:
+    prompts = Counter(record.prompt for record in records if record.prompt)
+    if not prompts or all(record.cached_tokens == 0 for record in records):
+        return 0.0
+    return prompts.total() / len(prompts)
 
 
 def _characters_per_token(records: Sequence[Record]) -> float | None:

@@ -17,6 +17,7 @@ SLIGHT: Final = 0.2  # the part of alpha for calling a difference too little to 
 _FEW_FAILURES: Final = 0.01
 """The largest part of a cell's requests whose loss changes no figure that a user decides by."""
 
+_KEEP: Final = (Action.KEEP, Action.KEEP_FOR_SPEED, Action.KEEP_FOR_MONEY)
 _SPEED: Final = {Answer.BETTER: Finding.FASTER, Answer.WORSE: Finding.SLOWER}
 
 
@@ -120,15 +121,21 @@ def judge(
     cost: Claim | None,
     *,
     worse: bool = False,
+    longer: bool = False,
+    waits: bool = False,
     advise: bool = True,
 ) -> Verdict:
     """The verdict on ``cell`` against ``baseline``, and what to do.
 
-    ``worse``: whether a check finds that the answers are. ``advise``: not where something stood in
-    for services.
+    ``worse``: whether a check finds that the answers are. ``longer``: whether these surely are, or
+    shorter. ``waits``: whether waits are. ``advise``: not where something stood in for services.
     """
     finding = _SPEED.get(speed.answer) or Finding(speed.answer.value)
     action = _action(cell, baseline, speed, cost, worse=worse) if advise else None
+    if longer and action:
+        action = Action.CHECK_ANSWERS
+    if waits and action in _KEEP:
+        action = Action.KEEP_WITH_WAITS
     return Verdict(finding, action)
 
 

@@ -26,7 +26,9 @@ def of_classes(evidence: Evidence) -> Iterator[Overall]:
         for load, point in plan.points.items():
             for variant, baseline in plan.compared.items():
                 keys = [CellKey(case, load, variant) for case in cases]
-                keys = [key for key in keys if key in evidence.contrasts]
+                # Speed is another question where answers are longer.
+                contrast = evidence.contrasts
+                keys = [key for key in keys if key in contrast and not contrast[key].longer]
                 if len(keys) < 2:
                     continue
                 sides = {key.case: evidence.sides(key, baseline) for key in keys}

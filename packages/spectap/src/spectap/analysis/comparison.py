@@ -7,7 +7,7 @@ from spectap.analysis.claims import Family
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.evidence import Plan
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Cell, Comparison, Finding, Verdict
+from spectap.analysis.summary import Answer, Cell, Comparison, Finding, Spread, Verdict, Wait
 
 
 def comparison(
@@ -18,10 +18,12 @@ def comparison(
     family: Family[tuple[CellKey, Question]],
     *,
     worse: bool,
+    waits: tuple[Wait, ...],
+    spread: Spread | None,
 ) -> Comparison:
     """The cell ``key`` against its baseline's, by their ``contrast``, or why there is none.
 
-    ``worse``: whether its answers are.
+    ``worse``: whether its answers are. ``waits`` are those that got longer.
     """
     cell, baseline = cells[key], cells[key.for_variant(plan.compared[key.variant])]
     if isinstance(contrast, Verdict):
@@ -48,8 +50,19 @@ def comparison(
         )
     )
     verdict = Verdict(Finding.TOO_FEW, rounds=contrast.rounds)
+    if speed is None or speed.answer is Answer.WORSE:
+        waits = ()
     if speed is not None:
-        verdict = claims.judge(cell, baseline, speed, cost, worse=worse, advise=not plan.rehearsal)
+        verdict = claims.judge(
+            *(cell, baseline, speed, cost),
+            worse=worse,
+            longer=contrast.longer,
+            waits=bool(waits),
+            advise=not plan.rehearsal,
+        )
     return Comparison(
-        baseline.variant, by_time, end_to_end, speed, cost, verdict, lengths, by_tokens
+        *(baseline.variant, by_time, end_to_end, speed, cost, verdict, lengths, by_tokens),
+        longer=contrast.longer,
+        waits=waits,
+        spread=spread,
     )

@@ -76,10 +76,17 @@ class Contrast:
         }
 
     @property
+    def longer(self) -> bool:
+        """Whether lengths surely differ, so that a reader waits for other answers: speed is then
+        that of the whole answer, however many tokens it has."""
+        return self.lengths is not None and _differ(self.lengths, named=False)
+
+    @property
     def answers(self) -> dict[Question, Estimate]:
         """To each question that has one."""
         cost = self.answered or self.together
-        answers = {Question.SPEED: self.throughput, Question.COST: cost}
+        speed = self.end_to_end if self.throughput and self.longer else self.throughput
+        answers = {Question.SPEED: speed, Question.COST: cost}
         return {question: answer for question, answer in answers.items() if answer is not None}
 
 
@@ -122,7 +129,7 @@ def contrast(
         time_per_output_token=mean(
             lambda unit: ratio(metrics.TIME_PER_OUTPUT_TOKEN.values, unit[::-1])
         ),
-        end_to_end=mean(lambda unit: ratio(metrics.END_TO_END_LATENCY.values, unit[::-1])),
+        end_to_end=mean(whole_speed_up),
         throughput=mean(speed_up),
         together=together,
         answered=answered,
@@ -198,6 +205,11 @@ def _of_all(sides: Unit, above: Total, below: Total) -> Estimate | None:
 def speed_up(unit: Unit) -> float | None:
     """How many times faster one request is in a unit; ``Contrast.throughput`` is their mean."""
     return ratio(metrics.REQUEST_OUTPUT_THROUGHPUT.values, unit)
+
+
+def whole_speed_up(unit: Unit) -> float | None:
+    """The same of whole answers, however long they are."""
+    return ratio(metrics.END_TO_END_LATENCY.values, unit[::-1])
 
 
 def _mean(ratios: Iterable[float | None]) -> Estimate | None:

@@ -18,7 +18,9 @@ from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.ladder import crossover, ladder_points
 from spectap.analysis.published import reproductions
+from spectap.analysis.spreads import spread
 from spectap.analysis.summary import Case, Correctness, Ladder, Matched, Summary, Verdict
+from spectap.analysis.waits import waits
 from spectap.analysis.windows import windows
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
@@ -68,6 +70,15 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
     plan, records = evidence.plan, evidence.records
     possible = sum(len(contrasts.questions(plan.points[key.load])) for key, _ in plan.pairs)
     family = claims.decide(evidence.contrasts, plan.alpha, possible)
+    waited = waits(evidence)
+    spread_of = {
+        key: spread(
+            *evidence.sides(key, plan.compared[key.variant]),
+            alpha=plan.alpha / len(evidence.contrasts),
+            longer=contrast.longer,
+        )
+        for key, contrast in evidence.contrasts.items()
+    }
     outcomes: dict[CellKey, Contrast | Verdict] = {**evidence.contrasts, **evidence.obstacles}
     cells = {
         key: replace(
@@ -77,6 +88,8 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
                 worse=any(
                     a.variant == key.variant and a.test_case in ("", key.case) for a in alarms
                 ),
+                waits=waited.get(key, ()),
+                spread=spread_of.get(key),
             )
             if key in outcomes
             else None,

@@ -104,6 +104,7 @@ class Action(Enum):
     KEEP_FOR_SPEED = "keep it on where speed counts more"
     KEEP_FOR_MONEY = "keep it on where money counts more"
     TURN_OFF = "turn it off"
+    KEEP_WITH_WAITS = "keep it on where its longer waits are acceptable"
     CHECK_ANSWERS = "look into its answers"
     CHECK_ERRORS = "look into its errors"
 
@@ -122,6 +123,29 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Wait:
+    """A wait that is clearly longer than the baseline's."""
+
+    metric: str
+    percentile: str
+    seconds: float
+    baseline_seconds: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far the speed-ups of a set's prompts differ: by class where those do, or by prompt."""
+
+    classes: tuple[tuple[str, Interval], ...] = ()
+    idle: float = 0.0
+    """The share of prompts that gain less than matters."""
+    low: float = 1.0
+    """A tenth of the prompts gains less."""
+    high: float = 1.0
+    """A tenth of the prompts gains more."""
+
+
+@dataclass(frozen=True)
 class Comparison:
     """A cell against its baseline's. Each ratio is above 1 where the cell is better."""
 
@@ -130,8 +154,8 @@ class Comparison:
     """Decoding speed, without queue and first token. It explains, and is not a claim."""
     by_end_to_end: Interval | None
     speed: Claim | None
-    """By request speed: output tokens of one request by its end-to-end latency. None, like
-    ``cost``, where there is no verdict."""
+    """By request speed: output tokens of one request by its end-to-end latency; by the latency
+    alone where ``longer``. None, like ``cost``, where there is no verdict."""
     cost: Claim | None
     """The claim on a token's cost; on an answer's where ``by_tokens`` is not None."""
     verdict: Verdict
@@ -139,6 +163,12 @@ class Comparison:
     """Mean output tokens of an answer, above 1 where those of the cell are longer."""
     by_tokens: Interval | None = None
     """The cost of a token where ``cost`` is that of an answer, because lengths may differ."""
+    longer: bool = False
+    """Whether answers are surely longer, or shorter."""
+    waits: tuple[Wait, ...] = ()
+    """Waits that are clearly longer, where it is not slower anyway."""
+    spread: Spread | None = None
+    """None where prompts do not surely differ."""
 
     @property
     def speedup(self) -> Interval | None:
@@ -200,6 +230,8 @@ class Cell:
     """Mean tokens of thoughts in an answer that were counted and not streamed."""
     characters_per_token: float | None = None
     """None where a part of the tokens is no text, and where nothing was streamed."""
+    sent_again: float = 0.0
+    """How often each prompt with a name was sent, where a cache may have answered; else 0."""
     in_flight: float | None = None
     """Requests in flight, on average over the time in which there was any."""
     goodput: Goodput | None = None

@@ -80,7 +80,8 @@ def _on_cell(cell: Cell, baseline: Cell | None, *, configured: bool) -> Iterator
             "of blocks of time in them. What differs from round to round is not in it."
         )
     lengths = comparison.lengths if comparison else None
-    if comparison and lengths and abs(math.log(lengths.point)) > math.log1p(MARGIN):
+    differ = lengths is not None and abs(math.log(lengths.point)) > math.log1p(MARGIN)
+    if comparison and lengths and differ and not comparison.longer:  # the headline says that
         of_answer = " Cost is that of an answer." if comparison.by_tokens else ""
         yield (
             f"answers are {lengths.point:.2f}x as long as {comparison.baseline}'s "

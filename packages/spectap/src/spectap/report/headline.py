@@ -15,7 +15,18 @@ from spectap import load_points, metrics, wording
 from spectap.analysis import claims
 from spectap.analysis.estimates.estimate import MARGIN
 from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.summary import Answer, Case, Cell, Claim, Comparison, Overall, Summary
+from spectap.analysis.summary import (
+    Action,
+    Answer,
+    Case,
+    Cell,
+    Claim,
+    Comparison,
+    Overall,
+    Spread,
+    Summary,
+    Wait,
+)
 from spectap.config import Config
 from spectap.load_points import LoadPoint
 from spectap.report import caveats, phrases, sentences
@@ -26,6 +37,7 @@ _SPREAD_SECONDS: Final = 600.0
 test case hold in 90 to 96 % where its rounds are so far apart, and in 89 to 30 % half a minute
 apart (benchmarks.servers). Of more test cases, each one's rounds are further apart by themselves.
 """
+_FEW_IDLE: Final = 0.1
 _SPEED: Final = {Answer.BETTER: "faster", Answer.WORSE: "slower"}
 _COST: Final = {Answer.BETTER: "lower", Answer.WORSE: "higher"}
 _NEITHER: Final = {Answer.NEGLIGIBLE: "no difference that matters", Answer.UNDECIDED: "undecided"}
@@ -55,13 +67,16 @@ class _Row:
         return [cell.comparison for cell in self.cells if cell.comparison]
 
     @property
-    def findings(self) -> tuple[str, str, str]:
-        """The words for speed and for cost, which are empty where the number says it, and what to
-        do. Neighbouring loads with the same ones share a line."""
+    def findings(self) -> tuple[object, ...]:
+        """What neighbouring loads that share a line have in common: the words for speed and for
+        cost, which are empty where the number says it, what to do, and what else is said."""
+        waits = {(wait.metric, wait.percentile) for each in self.comparisons for wait in each.waits}
         return (
             self._words([each.speed for each in self.comparisons], _SPEED),
             self._words([each.cost for each in self.comparisons], _COST),
             self._actions(),
+            waits,
+            [(each.longer, each.spread) for each in self.comparisons],
         )
 
     def _words(self, judged: Sequence[Claim | None], words: dict[Answer, str]) -> str:
@@ -73,6 +88,8 @@ class _Row:
 
     def _actions(self) -> str:
         actions = Counter(each.verdict.action for each in self.comparisons)
+        if actions[Action.KEEP_WITH_WAITS]:  # seldom ones come in some test cases by chance
+            actions[Action.KEEP_WITH_WAITS] += actions.pop(Action.KEEP, 0)
         total = wording.count(len(self.cells), "test case")
         return " ".join(
             sentences.action(action, "" if count == len(self.cells) else f" in {count} of {total}")
@@ -167,7 +184,7 @@ def _row(summary: Summary, cells: Sequence[Cell]) -> _Row:
 def _answer(rows: Sequence[_Row], place: str, summary: Summary) -> str:
     first, priced = rows[0], phrases.priced(summary)
     cell, comparison = first.cells[0], first.comparisons[0]
-    speed, cost, action = first.findings
+    speed, cost, action, *_ = first.findings
     figure, bounds = _figure([phrases.speed(row.speed) for row in rows])
     text = f"{cell.variant} answers {figure} as fast as {comparison.baseline}{bounds} on {place}"
     if loads := [row.cells[0].load for row in rows if row.cells[0].load]:
@@ -178,8 +195,39 @@ def _answer(rows: Sequence[_Row], place: str, summary: Summary) -> str:
     if costs := [phrases.cost(row.cost, priced=priced) for row in rows if row.cost]:
         figure, bounds = _figure(costs)
         name = "cost" if priced else "throughput of all together"
+        name += " of answers" if comparison.by_tokens else ""
         text += f"; {name} {figure}{bounds}{': ' if cost else ''}{cost}"
-    return f"{text}. {action}".rstrip()
+    more = "".join(f"; {clause}" for clause in _particulars(rows))
+    return f"{text}{more}. {action}".rstrip()
+
+
+def _particulars(rows: Sequence[_Row]) -> Iterator[str]:
+    """What the figures of a line hide: other lengths, prompts that differ, longer waits."""
+    comparisons = [each for row in rows for each in row.comparisons]
+    for each in comparisons[:1]:
+        if each.longer and each.lengths:
+            yield f"its answers are {phrases.speed(each.lengths)} as long, and are timed as a whole"
+        if each.spread:
+            yield _spread(each.spread)
+    if (sent := max(cell.sent_again for row in rows for cell in row.cells)) > 1:
+        yield f"each prompt was sent {sent:.2g} times, and a cache may have answered"
+    longest: dict[tuple[str, str], Wait] = {}
+    for wait in (wait for each in comparisons for wait in each.waits):
+        kind = wait.metric, wait.percentile
+        if kind not in longest or wait.seconds > longest[kind].seconds:
+            longest[kind] = wait
+    for (metric, percentile), wait in longest.items():
+        seconds, before = map(wording.significant, (wait.seconds, wait.baseline_seconds))
+        yield f"{percentile} of {metric} {seconds} s instead of {before} s"
+
+
+def _spread(spread: Spread) -> str:
+    if spread.classes:
+        return ", ".join(f"{name} {phrases.speed(speed)}" for name, speed in spread.classes)
+    if spread.idle >= _FEW_IDLE:
+        share = wording.percent(spread.idle)
+        return f"{share} % of its prompts gain nothing, a tenth gains {spread.high:.1f}x or more"
+    return f"by prompt {spread.low:.2g}x to {spread.high:.2g}x (p10 to p90)"
 
 
 def _sides(summary: Summary, row: _Row) -> Iterator[Cell]:

@@ -42,7 +42,7 @@ def sentence(check: Correctness) -> str:
         right = "answers end by themselves"
     noun = "prompts" if check.test_case else "questions"
     low, high = map(wording.points, check.difference_interval)
-    outcome = "No fall was found."
+    outcome = f"No fall was found{' in the others' if any(check.left_out) else ''}."
     if check.worse:
         outcome = (
             f"Speculation changes answers: {check.lost:,} {noun} got worse, {check.won:,} better. "
@@ -54,8 +54,8 @@ def sentence(check: Correctness) -> str:
         f"{check.variant}'s {right} in {wording.share(check.rate, check.rate_interval)} of "
         f"{check.prompts:,} {noun}, {check.baseline}'s in "
         f"{wording.share(check.baseline_rate, check.baseline_interval)}: "
-        f"{wording.points(check.difference)} percentage points (95 % interval {low} to {high}). "
-        f"{outcome}{_not_checked(check)}{source}"
+        f"{wording.points(check.difference)} percentage points (95 % interval {low} to {high})."
+        f"{_not_checked(check)} {outcome}{source}"
     )
 
 

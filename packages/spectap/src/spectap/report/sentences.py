@@ -20,6 +20,7 @@ _ACTIONS: Final = {
     Action.KEEP_FOR_SPEED: "Keep it on only where speed counts more",
     Action.KEEP_FOR_MONEY: "Keep it on only where money counts more",
     Action.TURN_OFF: "Turn it off",
+    Action.KEEP_WITH_WAITS: "Keep it on only where such waits are acceptable",
     Action.CHECK_ANSWERS: "Look into its answers first",
     Action.CHECK_ERRORS: "Look into the errors first",
 }
