@@ -185,9 +185,11 @@ def _of_all(sides: Unit, above: Total, below: Total) -> Estimate | None:
     """The ratio of both sides' ``above`` by ``below``, each of all requests together."""
     by_round = [sums(unit, above, below) for unit in grouping.rounds(*sides).values()]
     estimate = jackknife(by_round, ratio_of_ratios)
-    if estimate is None or not names_prompts(*sides):
+    sent = {}
+    if estimate and names_prompts(*sides):
+        sent = {sending: sums(unit, above, below) for sending, unit in sendings(*sides).items()}
+    if estimate is None or not sent:
         return estimate
-    sent = {sending: sums(unit, above, below) for sending, unit in sendings(*sides).items()}
     totals = [*map(sum, zip(*by_round, strict=True))]
     # The first order of the logarithm of ``ratio_of_ratios``.
     pulls = {
