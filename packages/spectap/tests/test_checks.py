@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectap import journal
 from spectap.answer import (
     Answer,
     CheckedAnswer,
     Score,
     ToolCall,
-    read_checked,
     read_scores,
 )
 from spectap.checks import CUT_OFF, check, checked
@@ -78,27 +78,21 @@ def test_nothing_is_said_of_what_may_be_anything_and_of_what_was_cut_off() -> No
         assert check(prompt(form), text('{"a": ', "length")) == (None, CUT_OFF)
 
 
+ENDLESS = {"type": "string", "pattern": "^(a+)+$"}
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+BESIDE = {"properties": {"city": ENDLESS, "pattern": {"type": "string"}}}
+STOP = {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
 @pytest.mark.parametrize(
     "schema",
     [
+        # They cannot be read, which is not held against the answer.
         {"type": "dict"},
         {"$ref": "http://127.0.0.1:9/schema.json"},
         {"properties": {"city": {"pattern": "("}}},
         None,
-    ],
-)
-def test_a_schema_that_cannot_be_read_is_not_held_against_the_answer(schema: Any) -> None:
-    assert called(GOOD, schema) == (True, "")
-    assert called('{"city": ', schema)[0] is False
-
-
-ENDLESS = {"type": "string", "pattern": "^(a+)+$"}
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
+        # A pattern is not matched.
         {"properties": {"city": ENDLESS}},
         {
             "$schema": DIALECT,
@@ -109,25 +103,29 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
         {"properties": {"city": {"not": {"pattern": "^a$"}}}},
     ],
 )
-def test_a_pattern_is_neither_matched_nor_held_against_the_answer(schema: Any) -> None:
+def test_what_a_schema_does_not_tell_is_not_held_against_the_answer(schema: Any) -> None:
     assert called(json.dumps({"city": "a" * 60 + "!"}), schema) == (True, "")
+    assert called('{"city": ', schema)[0] is False
 
 
-def test_what_stands_beside_a_pattern_is_checked() -> None:
-    schema = {"properties": {"city": ENDLESS, "pattern": {"type": "string"}}}
-    for name in ("city", "pattern"):
-        assert called(f'{{"{name}": 4}}', schema) == (False, f"weather: `{name}`: breaks type")
-
-
-def test_what_nobody_expected_is_no_verdict() -> None:
-    assert called(GOOD, {"default": {1, 2}}) == (None, "could not be checked: TypeError")
-
-
-def test_a_place_is_named_as_the_schema_names_it() -> None:
-    stop = {"type": "object", "additionalProperties": {"type": "integer"}}
-    schema = {"properties": {"stops": {"items": stop}}}
-    problem = "weather: `stops`: breaks type"
-    assert called('{"stops": [{}, {"secret": "x"}]}', schema) == (False, problem)
+@pytest.mark.parametrize(
+    ("schema", "arguments", "verdict"),
+    [
+        # What stands beside a pattern is checked.
+        (BESIDE, '{"city": 4}', (False, "weather: `city`: breaks type")),
+        (BESIDE, '{"pattern": 4}', (False, "weather: `pattern`: breaks type")),
+        # A place is named as the schema names it.
+        (
+            {"properties": {"stops": {"items": STOP}}},
+            '{"stops": [{}, {"secret": "x"}]}',
+            (False, "weather: `stops`: breaks type"),
+        ),
+        # What nobody expected is no verdict.
+        ({"default": {1, 2}}, GOOD, (None, "could not be checked: TypeError")),
+    ],
+)
+def test_a_schema_is_held_against_the_answer(schema: Any, arguments: str, verdict: object) -> None:
+    assert called(arguments, schema) == verdict
 
 
 @given(st.text(), st.sampled_from(Form))
@@ -141,54 +139,45 @@ def test_whatever_is_answered_gets_one_line_of_a_verdict(content: str, form: For
         assert len(problem) < 300
 
 
-def assert_is(form: Form, content: str, problem: str) -> None:
-    valid, reason = check(prompt(form), text(content))
-    assert valid is not bool(problem)
-    assert reason.startswith(problem)
-
-
 VALUE = '{\n "a": [1, {"b": null}]\n}'
 NO_JSON = "is not JSON: "
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("form", "content", "problem"),
     [
-        (VALUE, ""),
-        (f"Here it is:\n\n```json\n{VALUE}\n```\nAnything else?", ""),
-        (f"<think>Is it {{? or ```\n</think>\n\n{VALUE}", ""),
-        ("{'a': 1}", NO_JSON),
-        ('{"a": 1} that is all', f"{NO_JSON}column 10"),
-        ("[" * 100_000, NO_JSON),
-        ("```\n1\n```\n```\n2\n```", "has 2 fenced blocks"),
-        ('<think>and so on {"a": 1}', NO_JSON),
+        (Form.JSON, VALUE, ""),
+        (Form.JSON, f"Here it is:\n\n```json\n{VALUE}\n```\nAnything else?", ""),
+        (Form.JSON, f"<think>Is it {{? or ```\n</think>\n\n{VALUE}", ""),
+        (Form.JSON, "{'a': 1}", NO_JSON),
+        (Form.JSON, '{"a": 1} that is all', f"{NO_JSON}column 10"),
+        (Form.JSON, "[" * 100_000, NO_JSON),
+        (Form.JSON, "```\n1\n```\n```\n2\n```", "has 2 fenced blocks"),
+        (Form.JSON, '<think>and so on {"a": 1}', NO_JSON),
+        (Form.CODE, FUNCTION, ""),
+        (Form.CODE, f"```python\n{FUNCTION}```", ""),
+        (
+            Form.CODE,
+            f"Sure!\n\n```python\n{FUNCTION}```\n\nIt adds.\n\n```\n$ python add.py\n```",
+            "",
+        ),
+        (Form.CODE, f"First run this:\n```sh\npip install x\n```\nThen:\n```py\n{FUNCTION}```", ""),
+        (Form.CODE, f"1. So:\n   ```Python title=a\n{textwrap.indent(FUNCTION, '   ')}   ```", ""),
+        (Form.CODE, "    total = a + b\n    return total\n", ""),
+        (Form.CODE, "\r\n    x = 1\r\n\r\n    return x\r\n", ""),
+        (Form.CODE, f"<think>\ndef add(:\n</think>\n\n```python\n{FUNCTION}```", ""),
+        (Form.CODE, "<think>def f(): pass", "is empty"),
+        (Form.CODE, FUNCTION.replace(":", "", 1), "is not Python: line 1"),
+        (Form.CODE, f"```python\n{FUNCTION}return (\n```", "is not Python: line 4"),
+        (Form.CODE, "I cannot do that.", "is not Python: "),
+        (Form.CODE, "a = '\x00'", "is not Python"),
+        (Form.CODE, "(" * 1000, "is not Python: "),
     ],
 )
-def test_json(content: str, problem: str) -> None:
-    assert_is(Form.JSON, content, problem)
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (FUNCTION, ""),
-        (f"```python\n{FUNCTION}```", ""),
-        (f"Sure!\n\n```python\n{FUNCTION}```\n\nIt adds.\n\n```\n$ python add.py\n```", ""),
-        (f"First run this:\n```sh\npip install x\n```\nThen:\n```py\n{FUNCTION}```", ""),
-        (f"1. So:\n   ```Python title=a\n{textwrap.indent(FUNCTION, '   ')}   ```", ""),
-        ("    total = a + b\n    return total\n", ""),
-        ("\r\n    x = 1\r\n\r\n    return x\r\n", ""),
-        (f"<think>\ndef add(:\n</think>\n\n```python\n{FUNCTION}```", ""),
-        ("<think>def f(): pass", "is empty"),
-        (FUNCTION.replace(":", "", 1), "is not Python: line 1"),
-        (f"```python\n{FUNCTION}return (\n```", "is not Python: line 4"),
-        ("I cannot do that.", "is not Python: "),
-        ("a = '\x00'", "is not Python"),
-        ("(" * 1000, "is not Python: "),
-    ],
-)
-def test_a_program(content: str, problem: str) -> None:
-    assert_is(Form.CODE, content, problem)
+def test_a_text_that_has_a_form(form: Form, content: str, problem: str) -> None:
+    valid, reason = check(prompt(form), text(content))
+    assert valid is not bool(problem)
+    assert reason.startswith(problem)
 
 
 @pytest.mark.parametrize("form", [Form.JSON, Form.CODE])
@@ -223,7 +212,7 @@ def lines() -> list[CheckedAnswer]:
 
 def test_each_answer_is_checked_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    assert read_checked(path) == []
+    assert [*journal.read(path, CheckedAnswer)] == []
     written = lines()
     assert [
         (line.variant, line.prompt, line.form, line.valid, line.finish) for line in written
@@ -235,12 +224,12 @@ def test_each_answer_is_checked_and_read_back(tmp_path: Path) -> None:
     ]
     # Equal answers, equal digests: they stay what they are between versions.
     assert [line.digest[:4] for line in written] == ["5dd1", "fa6d", "fa6d", "f27b"]
-    with Journal(path) as journal:
+    with Journal(path) as open_journal:
         for line in written:
-            journal.append(line)
+            open_journal.append(line)
         # An earlier version noted more.
-        journal.append(orjson.loads(orjson.dumps(written[0])) | {"same": None, "words": 2})
-    assert read_checked(path) == [*written, written[0]]
+        open_journal.append(orjson.loads(orjson.dumps(written[0])) | {"same": None, "words": 2})
+    assert [*journal.read(path, CheckedAnswer)] == [*written, written[0]]
 
 
 SCHEMA = {

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from spectap.answer import read_checked
+from spectap import journal
+from spectap.answer import CheckedAnswer
 from spectap.errors import RunError
 from spectap.ledger import read_ledger
 from spectap.names import CONTROL
@@ -75,7 +76,8 @@ def test_complete_variants_become_a_run(folder: Path) -> None:
         append(folder / "variants" / name / "answers.jsonl", [line])
     merged = merge(folder)
     assert (merged.complete, merged.missing) == (NAMES, {})
-    assert [answer.variant for answer in read_checked(folder / "answers.jsonl")] == [*NAMES]
+    answers = journal.read(folder / "answers.jsonl", CheckedAnswer)
+    assert [answer.variant for answer in answers] == [*NAMES]
     run = results.read(folder)
     assert {v.name: v.baseline for v in run.config.variants} == {
         "Base": None,

@@ -90,16 +90,6 @@ class Score:
     """None where nobody noted it."""
 
 
-def read_answers(path: Path) -> list[Answer]:
-    """Reads the driver's answers of a turn; none without a file. Raises OSError, JournalError."""
-    return list(journal.read(path, Answer))
-
-
-def read_checked(path: Path) -> list[CheckedAnswer]:
-    """All lines of ``answers.jsonl``; none if there is no file. Raises OSError, JournalError."""
-    return list(journal.read(path, CheckedAnswer))
-
-
 def digest(answer: Answer) -> str:
     """SHA-256 of content and tool calls, as the server sent them, in hexadecimal digits."""
     calls = [[call.name, call.arguments] for call in answer.tool_calls]

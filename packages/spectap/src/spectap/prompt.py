@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import ErrorDetails
 
 from spectap.errors import ConfigError, allowed
+from spectap.wording import printable
 
 _MOST_PROBLEMS: Final = 20
 """Problems named for one file."""
@@ -140,16 +141,12 @@ def parse(content: bytes, file: str) -> tuple[Prompt, ...]:
         else:
             prompts.append(parsed)
             continue
-        problems += [f"{file}:{number}: {_one_line(problem)}" for problem in wrong]
+        problems += [f"{file}:{number}: {printable(problem)}" for problem in wrong]
     if len(problems) > _MOST_PROBLEMS:
         problems[_MOST_PROBLEMS:] = [f"{file}: and {len(problems) - _MOST_PROBLEMS} more"]
     if problems:
         raise ConfigError("\n".join(problems))
     return tuple(prompts)
-
-
-def _one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _from_json(line: str, number: int) -> Prompt | list[str]:

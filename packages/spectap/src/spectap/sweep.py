@@ -4,13 +4,14 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import orjson
 
 from spectap import config as configuration
-from spectap import wording
-from spectap.answer import read_checked
+from spectap import journal, wording
+from spectap.answer import CheckedAnswer
 from spectap.config import Config, Variant
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS
@@ -164,8 +165,8 @@ def _write(folder: Path, config: Config) -> None:
     _journal(folder / LEDGER, (r for name in folders for r in _records(folder, config, name)))
     counts = (count for path in folders.values() for count in counters.read(path / COUNTERS))
     _journal(folder / COUNTERS, counts)
-    answers = (answer for path in folders.values() for answer in read_checked(path / ANSWERS))
-    _journal(folder / ANSWERS, answers)
+    of_variants = (journal.read(path / ANSWERS, CheckedAnswer) for path in folders.values())
+    _journal(folder / ANSWERS, chain.from_iterable(of_variants))
     if (used := folders[config.names[0]] / PROMPTS).exists():
         write_whole(folder / PROMPTS, [used.read_bytes()])
     for copies in (LLMPERF, INFERENCE_DEMOS):

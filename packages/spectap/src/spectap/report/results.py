@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from spectap import config as configuration
+from spectap import journal
 from spectap.analysis import caching, crosscheck, grouping
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Summary
-from spectap.answer import read_checked, read_scores
+from spectap.answer import CheckedAnswer, read_scores
 from spectap.config import Config
 from spectap.endpoint import counters, greedy
 from spectap.endpoint.counters import COUNTERS
@@ -107,7 +108,7 @@ def read(folder: Path) -> Results:
         config,
         ledger,
         sets=sets,
-        answers=read_checked(folder / ANSWERS),
+        answers=[*journal.read(folder / ANSWERS, CheckedAnswer)],
         scores=read_scores(folder),
         checks=checks,
     )

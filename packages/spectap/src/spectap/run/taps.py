@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from spectap import limits
-from spectap.answer import Answer, read_answers
+from spectap import journal, limits
+from spectap.answer import Answer
 from spectap.config import Config
 from spectap.errors import LoadError, RunError
 from spectap.journal import Journal
@@ -100,10 +100,8 @@ class Taps:
         """A request takes two in a tap. The driver, which may have as many, needs fewer."""
         widest = max(point.concurrency or 0 for point in self._config.load.points)
         sides = 1 if self._config.alternate else len(self._taps)
-        needed, (allowed, _) = (
-            _OTHER_FILES + 2 * widest * sides,
-            resource.getrlimit(resource.RLIMIT_NOFILE),
-        )
+        needed = _OTHER_FILES + 2 * widest * sides
+        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if 0 <= allowed < needed:
             raise RunError(
                 f"concurrency {widest} takes about {needed:,} file descriptors, and this process "
@@ -154,7 +152,7 @@ class Taps:
 
         Raises OSError and JournalError.
         """
-        return {variant: read_answers(self._answers(variant)) for variant in self._taps}
+        return {name: [*journal.read(self._answers(name), Answer)] for name in self._taps}
 
     async def flush(self) -> None:
         """Returns when all records are on the disk. Raises OSError if one could not be written."""

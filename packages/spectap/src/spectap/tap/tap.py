@@ -198,15 +198,12 @@ class Completion(Exchange):
         tokens = events.has_content(choices) or bool(self._meter.output_tokens)
         return ending.problem(tokens=tokens)
 
-    @property
-    def _answered_by_another(self) -> bool:
-        return bool(self._meter.model) and self._model not in (None, self._meter.model)
-
     def _record(self, error: str | None, at: float) -> None:
         if self._recorded:
             return
         self._recorded = True
         meter, per_chunk = self._meter, self._meter.per_chunk
+        is_another = meter.model and self._model not in (None, meter.model)
         # A client that reads a malformed event hangs up. The event is the cause.
         error = meter.ending.error or error
         if error is not None:
@@ -241,7 +238,7 @@ class Completion(Exchange):
                 hidden_tokens=meter.hidden_tokens,
                 finish=meter.ending.finish,
                 choices=self._choices,
-                model=events.clean(str(meter.model)) if self._answered_by_another else "",
+                model=events.clean(str(meter.model)) if is_another else "",
                 cached_tokens=meter.cached_tokens,
                 speculation=speculation.read(meter.last, meter.before_last),
                 lag=round(max(self._drivers_lag, self._lag.since(self._mark)), 6),
