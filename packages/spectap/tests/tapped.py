@@ -60,9 +60,10 @@ async def bench(endpoint: str, path: Path, stall_seconds: float = 5) -> AsyncIte
             yield Bench(tap, file, client)
 
 
-def golden(*tokens: int, gap: float = 0.005) -> GoldenEndpoint:
+def golden(*tokens: int, gap: float = 0.005, **options: Any) -> GoldenEndpoint:
+    """An endpoint that sends these chunks whatever it is asked for."""
     steps = [Step(gap * (index + 1), count) for index, count in enumerate(tokens)]
-    return GoldenEndpoint(lambda prompt, number, length: steps)
+    return GoldenEndpoint(lambda prompt, number, length: steps, **options)
 
 
 def chat(**fields: Any) -> dict[str, Any]:

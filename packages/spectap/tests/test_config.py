@@ -8,6 +8,7 @@ import pytest
 
 from spectap import config
 from spectap.errors import ConfigError
+from spectap.load_points import LoadPoint
 from tests import samples
 
 CASE = {"name": "x", "line": None, "structure": "structured"}
@@ -105,3 +106,6 @@ def test_beyond_the_batch_failures_are_what_the_load_does(batch: int | None, nee
     base = {"name": "Base", "endpoint": "http://h:1/v1", "batch": batch}
     configured = samples.config(variants=[base])
     assert configured.needed(configured.load.points[0]) == needed
+    # At rates a control is a full batch.
+    rates = samples.config(variants=[base], load=samples.loads({"rate": 20.0, "requests": 2}))
+    assert rates.wave == LoadPoint(concurrency=batch or 1, requests=batch or 1)

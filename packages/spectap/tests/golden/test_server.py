@@ -11,34 +11,28 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spectap.golden.answers import reply
 from spectap.golden.counted import Sent, page
-from spectap.golden.schedule import Step
 from spectap.golden.server import GoldenEndpoint
 from spectap.names import Engine
+from tests.tapped import golden
 
 USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 
 
-def in_steps(*tokens: int, gap: float = 0.002) -> GoldenEndpoint:
-    """An endpoint that sends these chunks whatever it is asked for."""
-    steps = [Step(gap * (index + 1), count) for index, count in enumerate(tokens)]
-    return GoldenEndpoint(lambda prompt, number, length: steps)
-
-
-async def post(golden: GoldenEndpoint, path: str, body: dict[str, Any]) -> Any:
+async def post(server: GoldenEndpoint, path: str, body: dict[str, Any]) -> Any:
     messages = {"messages": [{"role": "user", "content": "say it"}], "prompt": "say it"}
     async with (
         aiohttp.ClientSession() as session,
         session.post(
-            f"{golden.url}/{path}", json={"model": golden.model} | messages | body
+            f"{server.url}/{path}", json={"model": server.model} | messages | body
         ) as response,
     ):
         return response.status, await response.read()
 
 
-def ask(golden: GoldenEndpoint, path: str, body: dict[str, Any]) -> Any:
+def ask(server: GoldenEndpoint, path: str, body: dict[str, Any]) -> Any:
     async def scenario() -> Any:
-        async with golden:
-            return await post(golden, path, body)
+        async with server:
+            return await post(server, path, body)
 
     return asyncio.run(scenario())
 
@@ -47,9 +41,9 @@ def test_with_a_key_it_answers_those_who_send_it() -> None:
     """As vLLM does: whatever is not below /v1 stays open."""
 
     async def statuses(headers: dict[str, str]) -> list[int]:
-        golden = GoldenEndpoint(lambda prompt, number, length: [Step(0.002, 1)], api_key="sesame")
-        async with golden, aiohttp.ClientSession(headers=headers) as session:
-            root = golden.url.removesuffix("/v1")
+        server = golden(1, api_key="sesame")
+        async with server, aiohttp.ClientSession(headers=headers) as session:
+            root = server.url.removesuffix("/v1")
             paths = ("/v1/models", "/v1/nothing", "/health", "/metrics")
             return [(await session.get(f"{root}{path}")).status for path in paths]
 
@@ -65,8 +59,7 @@ def events(stream: bytes) -> list[Any]:
 
 
 def test_a_chat_stream_with_usage_is_vllm_s() -> None:
-    golden = in_steps(1, 4, 2)
-    status, stream = ask(golden, "chat/completions", {"stream": True} | USAGE)
+    status, stream = ask(golden(1, 4, 2), "chat/completions", {"stream": True} | USAGE)
     assert status == 200
     role, *chunks, usage_only = events(stream)
     assert list(role) == ["id", "object", "created", "model", "choices", "usage"]
@@ -89,7 +82,7 @@ def test_usage_only_comes_when_it_is_asked_for() -> None:
         ("chat/completions", asked, [0, 0, 0, 5]),
         ("completions", {"stream": True}, [None, None]),
     ):
-        _, stream = ask(in_steps(1, 4), path, body)
+        _, stream = ask(golden(1, 4), path, body)
         usages = [event.get("usage", {"completion_tokens": 0}) for event in events(stream)]
         assert [usage and usage["completion_tokens"] for usage in usages] == shown
     assert events(stream)[0]["object"] == "text_completion"
@@ -98,7 +91,7 @@ def test_usage_only_comes_when_it_is_asked_for() -> None:
 
 def test_a_streamed_call_is_vllm_s() -> None:
     body = {"stream": True, "tools": [TOOL]} | USAGE
-    _, stream = ask(in_steps(1, 4, 9), "chat/completions", body)
+    _, stream = ask(golden(1, 4, 9), "chat/completions", body)
     role, first, *argument_events, usage_only = events(stream)
     assert role["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     named, piece = first["choices"][0]["delta"]["tool_calls"]
@@ -118,11 +111,11 @@ def test_a_streamed_call_is_vllm_s() -> None:
 
 
 def test_an_answer_that_is_not_streamed() -> None:
-    golden = in_steps(1, 39)
-    status, body = ask(golden, "chat/completions", {"tools": [TOOL]})
+    server = golden(1, 39)
+    status, body = ask(server, "chat/completions", {"tools": [TOOL]})
     answer = json.loads(body)
     assert (status, answer["usage"]["completion_tokens"]) == (200, 40)
-    (sent,) = golden.sent
+    (sent,) = server.sent
     assert (sent.tokens, sent.whole) == (40, True)
     (choice,) = answer["choices"]
     assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
@@ -133,18 +126,18 @@ def test_an_answer_that_is_not_streamed() -> None:
 
 def test_it_counts_the_tokens_of_a_prompt_and_refuses_what_does_not_fit() -> None:
     async def scenario() -> None:
-        golden = GoldenEndpoint(lambda *_: [Step(0, 1)], max_model_len=100)
-        async with golden, aiohttp.ClientSession() as session:
-            tokenize = f"{golden.url.removesuffix('/v1')}/tokenize"
+        server = golden(1, gap=0, max_model_len=100)
+        async with server, aiohttp.ClientSession() as session:
+            tokenize = f"{server.url.removesuffix('/v1')}/tokenize"
             messages = [{"role": "user", "content": "x" * 240}]
-            body = {"model": golden.model, "messages": messages}
+            body = {"model": server.model, "messages": messages}
             async with session.post(tokenize, json=body) as response:
                 counted = await response.json()
             assert (counted["count"], counted["max_model_len"]) == (60, 100)
             async with session.post(tokenize, json=body | {"model": "x"}) as response:
                 assert response.status == 404
-            assert (await post(golden, "chat/completions", body | {"max_tokens": 40}))[0] == 200
-            status, answer = await post(golden, "chat/completions", body | {"max_tokens": 41})
+            assert (await post(server, "chat/completions", body | {"max_tokens": 40}))[0] == 200
+            status, answer = await post(server, "chat/completions", body | {"max_tokens": 41})
             assert status == 400
             message = json.loads(answer)["error"]["message"]
             assert "maximum context length is 100 tokens. However, you requested 101" in message
@@ -154,22 +147,18 @@ def test_it_counts_the_tokens_of_a_prompt_and_refuses_what_does_not_fit() -> Non
 
 def test_requests_beyond_the_batch_wait_their_turn() -> None:
     async def scenario() -> None:
-        steps = [Step(0.2, 1)]
-        async with (
-            GoldenEndpoint(lambda *_: steps, batch=2) as golden,
-            aiohttp.ClientSession() as session,
-        ):
+        async with golden(1, gap=0.2, batch=2) as server, aiohttp.ClientSession() as session:
             requests = [
-                asyncio.create_task(post(golden, "chat/completions", {"stream": True}))
+                asyncio.create_task(post(server, "chat/completions", {"stream": True}))
                 for _ in range(3)
             ]
             await asyncio.sleep(0.1)
-            async with session.get(f"{golden.url.removesuffix('/v1')}/metrics") as response:
+            async with session.get(f"{server.url.removesuffix('/v1')}/metrics") as response:
                 page = await response.text()
             assert 'num_requests_running{engine="0",model_name="Qwen/Qwen3-32B"} 2.0' in page
             assert 'num_requests_waiting{engine="0",model_name="Qwen/Qwen3-32B"} 1.0' in page
             await asyncio.gather(*requests)
-            assert max(sent.ttft for sent in golden.sent) > 0.38
+            assert max(sent.ttft for sent in server.sent) > 0.38
 
     asyncio.run(scenario())
 

@@ -27,13 +27,12 @@ from spectap.record import Record
 from spectap.run.run import Run
 from spectap.run.shipper import Shipper
 from spectap.run.taps import Patience
-from tests import samples
+from tests import samples, tapped
 from tests.standins import QUICK, Bucket, InProcess, Publisher
 
 
-def golden(gap: float = 0.001, engine: Engine = Engine.V1) -> GoldenEndpoint:
-    steps = [Step(gap * (index + 1), 1 + index % 4) for index in range(8)]
-    return GoldenEndpoint(lambda prompt, number, length: steps, engine=engine)
+def golden(gap: float = 0.001, **options: Any) -> GoldenEndpoint:
+    return tapped.golden(1, 2, 3, 4, 1, 2, 3, 4, gap=gap, **options)
 
 
 class Setup:
@@ -167,7 +166,10 @@ def launches(records: Sequence[Record]) -> list[tuple[int, int]]:
 
 
 async def test_servers_are_launched_again_between_blocks_of_rounds(tmp_path: Path) -> None:
+    """A launch that fails ends the run, and is tried again by the next."""
     async with Setup(tmp_path, load=LAUNCHES) as setup:
+        failed = await setup.run(relaunch="exit 7").execute()
+        assert failed == ["launch 2 of 3: 'exit 7' ended with status 7; 8 of 12 turns were not run"]
         noted = tmp_path / "launched"
         run = setup.run(relaunch=f"echo launched >> {noted}")
         assert await run.execute() == []
@@ -175,15 +177,8 @@ async def test_servers_are_launched_again_between_blocks_of_rounds(tmp_path: Pat
         assert noted.read_text().split() == ["launched"] * 2
         records = setup.records()
         assert launches(records) == [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3)]
-        assert sum(record.round == 0 for record in records) == 3 * 2 * 2, "each launch warms up"
-
-
-async def test_a_launch_that_fails_ends_the_run_and_is_tried_again(tmp_path: Path) -> None:
-    async with Setup(tmp_path, load=LAUNCHES) as setup:
-        failed = await setup.run(relaunch="exit 7").execute()
-        assert failed == ["launch 2 of 3: 'exit 7' ended with status 7; 8 of 12 turns were not run"]
-        assert await setup.run(relaunch="true").execute() == []
-        assert launches(setup.records())[2:] == [(3, 2), (4, 2), (5, 3), (6, 3)]
+        warm_ups = sum(record.round == 0 for record in records)
+        assert warm_ups == 4 * 2 * 2, "each run and each launch warms up"
 
 
 async def test_without_a_command_somebody_is_asked_for_each_launch(tmp_path: Path) -> None:
@@ -366,16 +361,14 @@ async def test_the_run_and_its_report_agree_on_when_a_case_has_enough(tmp_path: 
 
 
 class Alone(Setup):
-    """Only Base's endpoint is measured, in batches of ``batch``."""
+    """Only Base's endpoint is measured."""
 
-    def __init__(self, folder: Path, batch: int | None = None, **changes: Any) -> None:
-        super().__init__(folder, isolated=True, **changes)
-        self._batch = batch
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, isolated=True)
 
     def config(self) -> Config:
         config = super().config()
-        base = config.variants[0].model_copy(update={"batch": self._batch})
-        return config.model_copy(update={"variants": (base,)})
+        return config.model_copy(update={"variants": config.variants[:1]})
 
     def rounds(self) -> list[tuple[int, int, int]]:
         """Round, attempt and number of requests, as they follow each other in the ledger."""
@@ -409,15 +402,6 @@ async def test_it_begins_and_ends_with_a_control(tmp_path: Path) -> None:
         ]
         assert len(setup.published()) == 4
         assert not (setup.folder / greedy.DIVERGENCE).exists()
-
-
-async def test_at_rates_a_control_is_a_full_batch(tmp_path: Path) -> None:
-    load = samples.loads({"rate": 20.0, "requests": 2}, rounds=1)
-    async with Alone(tmp_path, batch=3, load=load) as setup:
-        assert await setup.execute() == []
-        controls = [record for record in setup.records() if record.round == CONTROL]
-        assert {record.load for record in controls} == {"concurrency-3"}
-        assert len(controls) == 2 * 3
 
 
 async def test_a_last_control_that_fails_is_done_again(tmp_path: Path) -> None:
