@@ -227,9 +227,9 @@ class Benchmark(Strict):
         0,
         ge=0,
         le=24 * 60,
-        description="From the first round to the last, at least: rounds wait, evenly, so that what "
-        "slows a service for minutes is in their scatter. With few test cases 10 minutes for each "
-        "round after the first. 0: no pause.",
+        description="From the first round to the last, at least: rounds wait, unevenly, so that "
+        "what slows a service for minutes is in their scatter. With few test cases 10 minutes for "
+        "each round after the first. 0: no pause.",
     )
     endpoint_type: EndpointType = Field(
         EndpointType.CHAT,

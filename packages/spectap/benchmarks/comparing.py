@@ -1,7 +1,9 @@
 """Two runs of the same thing, or of one whose acceptance fell: what ``compare`` says of them."""
 
+import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from benchmarks.harness import ANY, Bar, Group, Statement, stated
@@ -9,10 +11,14 @@ from spectap.analysis.changes import Run, compare
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
 from spectap.config import Config
+from spectap.record import Speculation
 from tests import generated_runs
 from tests.generated_runs import record
 
 GATE: Final = 0.95
+GATED: Final = f"gate of {GATE}"
+STEP: Final = 0.064
+"""Seconds."""
 RANGE: Final = {"at_least": 4, "at_most": 15, "half_width": 0.05}
 
 
@@ -53,7 +59,32 @@ class Pair:
             else:
                 yield stated(figure.value, change.ratio, 1.0, wrong=change.differs)
         failed = changes.failed
-        yield Statement(f"gate of {GATE}", wrong=failed and not self.lower, found=float(failed))
+        yield Statement(GATED, wrong=failed and not self.lower, found=float(failed))
+
+
+@dataclass(frozen=True)
+class SamePrompts(Pair):
+    """Both runs send the same prompts, one of which yields three times the tokens of another."""
+
+    tokens: int = 600
+
+    def run(self, number: int, *, lower: float = 0.0, slower: float = 1.0) -> Run:
+        """``lower``: the part of all tokens a step that is lost."""
+        plain, chance = super().run(number, slower=slower), random.Random(number)
+        records = []
+        for sent in plain.records:
+            prompt = f"{sent.case} {sent.round} {sent.request.rpartition('-')[2]}"
+            new = replace(sent, prompt=prompt)
+            if sent.variant != "Base":
+                yielded = random.Random(prompt).uniform(2, 6) * (1 - lower) * chance.gauss(1, 0.02)
+                ends = [min(self.tokens - 1, round(yielded * n)) for n in range(self.tokens)]
+                sizes = [after - before for before, after in pairwise(ends) if after > before]
+                chunks = ((STEP, 1), *((STEP * n, size) for n, size in enumerate(sizes, start=2)))
+                accepted, steps = sum(sizes) - len(sizes), len(sizes)
+                told = Speculation(drafts=7 * steps, accepted=accepted, steps=steps)
+                new = replace(new, chunks=chunks, end=chunks[-1][0], speculation=told)
+            records.append(new)
+        return Run(plain.name, plain.config, tuple(records), summarise(plain.config, records))
 
 
 SAME: Final = (
@@ -74,4 +105,11 @@ ALARMS: Final = Bar(None, wrong=0.05)
 GROUPS: Final = (
     Group("the same", SAME, {ANY: ALARMS}, 60),
     Group("lower acceptance", LOWER, count=30),
+    Group("same prompts", [SamePrompts("as many tokens a step")], {ANY: ALARMS}, 60),
+    Group(
+        "same prompts, fewer tokens",
+        [SamePrompts("10 % fewer tokens a step", lower=0.1)],
+        {GATED: Bar(None, found=0.95)},
+        60,
+    ),
 )

@@ -27,6 +27,7 @@ from spectap.record import STALLED, Record
 BASE, SD = SIDES
 GATE: Final = 0.95
 VERDICT: Final = "verdict"
+NOTE: Final = "note"
 
 HOLDS: Final = Bar(0.90)
 CLAIMS: Final = Bar(None, wrong=0.07)
@@ -127,6 +128,63 @@ class SlowRounds(Changed):
         mean = 1 + self.share * self.slowdown
         cost = (1 + self.slowdown) ** self.share / mean
         return {place: replace(t, cost=t.cost * cost) for place, t in super().truths().items()}
+
+
+@dataclass(frozen=True)
+class Job(Changed):
+    """A job that runs beside the variant every so often, for half of that time. Rounds are spread
+    as a run spreads them. Speed is centred."""
+
+    seconds: float = 300.0
+    slowdown: float = 0.10
+    gap: float = 600.0
+    """Between the begins of two rounds, on average."""
+
+    def records(self, number: int) -> list[Record]:
+        load = self.config().load
+        begins = load.model_copy(
+            update={"spread_minutes": self.gap / 60 * (self.world.most_rounds - 1)}
+        ).begins(f"run {number}")
+        plain, phase = super().records(number), self.chance(number).random()
+        first = {n: min(r.sent for r in plain if r.round == n) for n in {r.round for r in plain}}
+        half = math.log1p(self.slowdown) / 2
+
+        def moved(record: Record) -> Record:
+            at = record.sent - first[record.round] + begins[record.round - 1]
+            runs = ((at + record.end / 2) / self.seconds + phase) % 1 < 0.5
+            level = (half if runs else -half) if record.variant == SD else 0.0
+            return slower(replace(record, sent=at), level)
+
+        return [moved(record) for record in plain]
+
+
+@dataclass(frozen=True)
+class Throttled(Changed):
+    """The variant is slower after a round, to the end: whether a note says so."""
+
+    after: int = 5
+    slowdown: float = 0.5
+
+    def statements(self, number: int) -> Iterator[Statement]:
+        log = math.log1p(self.slowdown)
+        measured = [
+            slower(r, log) if r.variant == SD and r.round > self.after else r
+            for r in super().records(number)
+        ]
+        noted = summarise(self.config(), measured).halves
+        true = {SD} if self.after < self.world.most_rounds else set()
+        yield Statement(NOTE, wrong=bool(noted.keys() - true), found=float(SD in noted))
+
+
+@dataclass(frozen=True)
+class Watched(Changed):
+    """A run that its user looks at after each round, and ends when it shows something."""
+
+    def statements(self, number: int) -> Iterator[Statement]:
+        config, measured = self.config(), self.records(number)
+        for rounds in range(3, self.world.most_rounds + 1):
+            so_far = [record for record in measured if record.round <= rounds]
+            yield from verdicts.statements(summarise(config, so_far), self.truths())
 
 
 @dataclass(frozen=True)
@@ -336,6 +394,26 @@ GROUPS: Final = (
             SlowRounds("1 in 10, 2x as slow", replace(STEADY, rounds=RANGE), 0.1, 1.0),
         ),
         HELD,
+    ),
+    Group(
+        "periodic jobs",
+        tuple(
+            Job(f"every {seconds:g} s", replace(ONE_CASE, rounds=rounds), seconds)
+            for rounds in (6, 12)
+            for seconds in (300.0, 430.0, 600.0)
+        ),
+        HELD,
+    ),
+    Group(
+        "throttled",
+        (Throttled("after 5 of 6 rounds", STEADY), Throttled("after 3", STEADY, 3, 0.1)),
+        {NOTE: Bar(None, wrong=0.05, found=0.95)},
+    ),
+    Group("never throttled", (Throttled("a calm run", STEADY, 6),), {NOTE: Bar(None, wrong=0.05)}),
+    Group(
+        "looked at after each round",
+        (Watched("no difference", replace(STEADY, rounds=30, speedups=(1.0,) * 2)),),
+        {harness.ANY: CLAIMS},
     ),
     Group(
         "600 claims",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Collection, Mapping
+from itertools import accumulate
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -193,7 +195,7 @@ class Load(Model):
     spread_minutes: float = optional(
         0,
         "From the first turn of the first round to that of the last, at least: rounds wait, "
-        "evenly. 0: each follows the last at once.",
+        "unevenly. 0: each follows the last at once.",
         ge=0,
         le=10**6,
     )
@@ -234,10 +236,15 @@ class Load(Model):
             return 0
         return 1 + (round - 1) * self.launches // self.rounds.at_most
 
-    @property
-    def gap_seconds(self) -> float:
-        """From one round's begin to that of the next, at least."""
-        return 60 * self.spread_minutes / max(1, self.rounds.at_most - 1)
+    def begins(self, run: str) -> list[float]:
+        """When each round of a run is due, in seconds after the first.
+
+        Gaps are a quarter to seven quarters of their mean, other ones in each run: no period of
+        what else runs there, such as a job every five minutes, divides them.
+        """
+        chance = random.Random(run)
+        ends = [*accumulate(chance.uniform(0.25, 1.75) for _ in range(1, self.rounds.at_most))]
+        return [0.0, *(60 * self.spread_minutes * end / ends[-1] for end in ends)]
 
     def point(self, name: str) -> LoadPoint:
         """The load point of that name; the first, for an empty name. Raises KeyError."""

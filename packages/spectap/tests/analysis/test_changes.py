@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from benchmarks.comparing import SamePrompts
 from spectap.analysis.changes import Changes, Figure, Run, compare
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise
@@ -77,6 +78,18 @@ def test_ten_points_of_acceptance_are_found() -> None:
     assert changes.failed
     for _, _, change in changes.judged:
         assert not change.differs or change.ratio.point < 1
+
+
+def test_prompts_that_both_runs_sent_are_compared_with_themselves() -> None:
+    """Between prompts tokens a step differ by three times: 10 % fewer would be lost in that."""
+    same = SamePrompts("")
+    first, again, fewer = same.run(1), same.run(2), same.run(3, lower=0.1)
+    assert not compare([first], [again], 0.95).failed
+    assert compare([first], [fewer], 0.95).failed
+    assert reach(compare([first], [fewer]), Figure.TOKENS_PER_STEP) < 0.05
+    others = [dataclasses.replace(r, prompt=f"other {r.prompt}") for r in fewer.records]
+    unpaired = compare([first], [of("others", fewer.config, others)], 0.95)
+    assert reach(unpaired, Figure.TOKENS_PER_STEP) > 0.1
 
 
 def test_another_node_is_no_difference() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectap.analysis.estimates.estimate import ALPHA
+from spectap.analysis.estimates.estimate import ALPHA, ALPHA_EARLY
 from spectap.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
 from spectap.config import Config
 from spectap.load_points import Rounds
@@ -51,7 +51,7 @@ class TestLooks:
     def test_a_fixed_number_is_looked_at_once(self) -> None:
         fixed = Config.model_validate(generated.config(rounds=6)).load
         assert alpha(fixed) == ALPHA
-        assert alpha(None) == ALPHA
+        assert (alpha(None), alpha(fixed, early=True)) == (ALPHA, ALPHA_EARLY)
         assert alpha(measured()[0].load) == pytest.approx(ALPHA / len(looks(rounds(4, 12))))
 
 

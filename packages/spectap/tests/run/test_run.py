@@ -22,6 +22,7 @@ from spectap.golden.server import GoldenEndpoint
 from spectap.journal import Journal
 from spectap.ledger import last_attempts, read_ledger
 from spectap.load.driver import Driver
+from spectap.load_points import Load
 from spectap.names import CONTROL, LEDGER, PROGRESS, Engine
 from spectap.record import Record
 from spectap.run.run import Run
@@ -219,7 +220,11 @@ async def test_rounds_are_spread_but_a_resumed_run_does_not_wait_again(
     said = [line for line in capsys.readouterr().err.splitlines() if "rounds are spread" in line]
     assert [line.split("] ")[1][:15] for line in said] == ["round 2 begins ", "round 3 begins "]
     begins = [min(r.sent for r in setup.records() if r.round == number) for number in (1, 2, 3)]
-    assert min(after - before for before, after in pairwise(begins)) >= 0.4
+    due = Load.model_validate(load).begins(setup.folder.name)
+    gaps = [[after - before for before, after in pairwise(times)] for times in (begins, due)]
+    assert all(gap >= at_least for gap, at_least in zip(*gaps, strict=True))
+    assert due[-1] == pytest.approx(0.8)
+    assert gaps[1][0] != pytest.approx(gaps[1][1], rel=0.001)  # no period divides them
 
 
 ONE_TURN: Final[dict[str, Any]] = {

@@ -168,8 +168,13 @@ def _characters_per_token(records: Sequence[Record]) -> float | None:
 
 def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
     """Over all steps of rounds or blocks; None where they are too few, or show no steps."""
-    by_unit = [[n for record in unit for n in _step_sizes(record)] for unit in parts]
-    return contrasts.ratio_of_sums([(sum(n), len(n)) for n in by_unit])
+    return contrasts.ratio_of_sums([steps_of(unit) for unit in parts])
+
+
+def steps_of(records: Iterable[Record]) -> tuple[int, int]:
+    """The tokens of all steps that succeeded requests show, and how many steps there are."""
+    sizes = [n for record in records if record.succeeded for n in _step_sizes(record)]
+    return sum(sizes), len(sizes)
 
 
 def _step_sizes(record: Record) -> Iterable[int]:

@@ -183,7 +183,20 @@ def compare(
             "case and load point"
         )
     alpha = min(stopping.alpha(run.config.load) for run in (*old, *new))
-    changes = _changes(sides[0].estimates, sides[1].estimates, alpha, threshold)
+    ratios = {
+        key: sides[1].estimates[key].against(estimate)
+        for key, estimate in sides[0].estimates.items()
+        if key in common
+    }
+    if len(old) == len(new) == 1 and not any(side.launched for side in sides):
+        ratios |= {
+            key: ratio.widened(Component(math.sqrt(2 * key[1].servers) * launch_error, _STATED))
+            if key[1].servers
+            else ratio
+            for key, ratio in _paired(*(side.evidences[0] for side in sides)).items()
+            if key in common
+        }
+    changes = _changes(sides[0].estimates, sides[1].estimates, ratios, alpha, threshold)
     if differing:
         changes = {key: replace(change, differs=False) for key, change in changes.items()}
     plan = sides[0].evidences[0].plan
@@ -288,10 +301,45 @@ def _estimates(run: Evidence) -> _Estimates:
     return estimates
 
 
+def _paired(old: Evidence, new: Evidence) -> _Estimates:
+    """The ratios of what is judged, prompt by prompt in a round, where both sent the same there."""
+    ratios: dict[tuple[CellKey, Figure], Estimate] = {}
+    for key, baseline in old.plan.pairs:
+        if not (key in old.contrasts and key in new.contrasts):
+            continue
+        sides = [*new.sides(key, baseline.variant), *old.sides(key, baseline.variant)]
+        sent = contrasts.sendings(*sides, by=lambda record: ("", record.round))
+        rounds = {number for _, (_, number) in sent}
+        asked = {(r.prompt, r.round) for side in sides for r in side if r.round in rounds}
+        if not contrasts.names_prompts(*sides) or len(asked) > len(sent):
+            continue
+        for figure, value in (
+            (Figure.TOKENS_PER_STEP, _step_ratio),
+            (Figure.SPEED_UP, _speed_ratio),
+        ):
+            known = {sending: ratio for sending, unit in sent.items() if (ratio := value(unit))}
+            if paired := contrasts.mean_over_prompts(known):
+                ratios[key, figure] = paired
+    return ratios
+
+
+def _step_ratio(unit: grouping.Unit) -> float | None:
+    (tokens, steps), (old_tokens, old_steps) = (cells.steps_of(unit[side]) for side in (0, 2))
+    return tokens * old_steps / (steps * old_tokens) if steps and old_tokens else None
+
+
+def _speed_ratio(unit: grouping.Unit) -> float | None:
+    now, before = contrasts.speed_up(unit[:2]), contrasts.speed_up(unit[2:])
+    return now / before if now and before else None
+
+
 def _changes(
-    olds: _Estimates, news: _Estimates, alpha: float, threshold: float | None
+    olds: _Estimates,
+    news: _Estimates,
+    ratios: _Estimates,
+    alpha: float,
+    threshold: float | None,
 ) -> dict[tuple[CellKey, Figure], Change]:
-    ratios = {key: news[key].against(olds[key]) for key in olds if key in news}
     judged = {key: ratio for key, ratio in ratios.items() if key[1].judged}
     changed = claims.holm({key: ratio.p for key, ratio in judged.items()}, alpha, len(judged))
     bound = threshold or 1.0

@@ -269,10 +269,12 @@ def names_prompts(*sides: Sequence[Record]) -> bool:
     return all(side and all(record.prompt for record in side) for side in sides)
 
 
-def sendings(*sides: Sequence[Record]) -> dict[Sending, Unit]:
+def sendings(
+    *sides: Sequence[Record], by: Callable[[Record], tuple[str, int]] = grouping.unit_of
+) -> dict[Sending, Unit]:
     """Requests of each side for a prompt in a round, where all sides were asked it there."""
     units: dict[Sending, Unit] = {}
-    for round_, unit in grouping.rounds(*sides).items():
+    for round_, unit in grouping.rounds(*sides, by=by).items():
         by_prompt = [defaultdict[str, list[Record]](list) for _ in unit]
         for side, prompts in zip(unit, by_prompt, strict=True):
             for record in side:

@@ -159,6 +159,7 @@ def of_run(
         and not (ranged and record.round > rounds[point])
     ]
     begun = {(record.case, record.load) for record in measured}
+    not_run = sum(needed.values()) - sum(rounds[case_point] for case_point in begun)
     plan = Plan(
         cases={
             case.name: Kind(str(case.structure or ""), case.headline, case.prompts is not None)
@@ -167,12 +168,12 @@ def of_run(
         points={point.name: point for point in config.load.points},
         baselines={variant.name: variant.baseline for variant in config.variants},
         rounds=rounds,
-        alpha=stopping.alpha(config.load),
+        alpha=stopping.alpha(config.load, early=not_run > 0),
         batches={variant.name: variant.batch for variant in config.variants},
         objectives=config.objectives,
         cost=config.cost,
         known=True,
-        not_run=sum(needed.values()) - sum(rounds[case_point] for case_point in begun),
+        not_run=not_run,
         isolated=config.isolated,
         rehearsal=config.stand_in is not None,
         repeated=repeated,

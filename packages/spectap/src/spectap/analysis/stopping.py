@@ -11,7 +11,7 @@ from typing import Final
 
 from spectap.analysis import claims, contrasts, grouping
 from spectap.analysis.contrasts import Contrast, Question
-from spectap.analysis.estimates.estimate import ALPHA
+from spectap.analysis.estimates.estimate import ALPHA, ALPHA_EARLY
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
 from spectap.analysis.summary import TOLERATED_FAILURES
 from spectap.config import Config
@@ -30,9 +30,15 @@ def looks(rounds: Rounds) -> tuple[int, ...]:
     return tuple(dict.fromkeys(rounds_of_looks))
 
 
-def alpha(load: Load | None) -> float:
-    """The alpha that one look may spend, for every interval and test. Without a load: all of it."""
-    return ALPHA / len(looks(load.rounds)) if load else ALPHA
+def alpha(load: Load | None, *, early: bool = False) -> float:
+    """The alpha that one look may spend, for every interval and test. Without a load: all of it.
+
+    ``early``: whether the run ended before its last round. One of a fixed number may have been
+    looked at after each of them.
+    """
+    if load is None:
+        return ALPHA
+    return ALPHA_EARLY if early and load.rounds.fixed else ALPHA / len(looks(load.rounds))
 
 
 def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint, int]:

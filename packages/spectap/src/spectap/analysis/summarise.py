@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from spectap.analysis import claims, contrasts
+from spectap.analysis import claims, contrasts, halves
 from spectap.analysis.classes import of_classes, overall
 from spectap.analysis.comparison import comparison
 from spectap.analysis.contrasts import Contrast, Question
@@ -123,6 +123,7 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
         rehearsal=plan.rehearsal,
         not_run=plan.not_run,
         launches=plan.launches,
+        halves=halves.of_variants(evidence),
         drift=math.expm1(evidence.unsteadiness.change) if evidence.unsteadiness else None,
         repeated=len(plan.repeated),
         repeated_failures=sum(record.failed for record in plan.repeated),

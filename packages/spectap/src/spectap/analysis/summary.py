@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal
 
@@ -465,6 +465,9 @@ class Summary:
     windows: tuple[Windows, ...] = ()
     """One for each class at each load where more than one window was measured."""
     matched: tuple[Matched, ...] = ()
+    halves: Mapping[str, Interval] = field(default_factory=dict)
+    """The speed of a request in the last half of the rounds by that in the first, of each variant
+    that surely changed by more than matters."""
     drift: float | None = None
     """How much variants that were measured one after another changed meanwhile, by their control
     loads: 0.01 is 1 %. None where no control shows it."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from spectap import load_points, metrics, wording
+from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import MARGIN
 from spectap.analysis.summary import Case, Cell, Doubt, Matched, Summary
 from spectap.config import Config
@@ -122,6 +123,20 @@ def of_run(config: Config, summary: Summary) -> Iterator[str]:
     if len({*config.models.values()}) > 1:
         named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
         yield f"The variants were asked for models of different names ({named})."
+    if summary.not_run and config.load.rounds.fixed:
+        yield (
+            "A run that ended early may have been stopped for what it showed: its intervals and "
+            "claims allow one error in 1,000, not in 20."
+        )
+    if summary.halves:
+        parts = [
+            f"{name} {intervals.times(speed)} ({intervals.bounds(speed)})"
+            for name, speed in summary.halves.items()
+        ]
+        yield (
+            f"In the last half of the rounds requests were {wording.listed(parts)} as fast as in "
+            "the first: a verdict is on the mean of both."
+        )
     if config.isolated and summary.compares:
         measured = "The variants were measured one after another"
         if summary.drift is None:

@@ -72,7 +72,8 @@ def _verdict(changes: Changes) -> Iterator[str]:
         return
     chance = "chance"
     if changes.launch_error is not None:
-        chance += f" and a launch error of {wording.percent(changes.launch_error)} %"
+        error = wording.percent(changes.launch_error)
+        chance += f", launches of a server being {error} % apart (assumed, not measured)"
     differing = sum(change.differs for change in judged)
     yield f"{differing} of {len(judged)} tokens a step and speed-ups differ by more than {chance}."
     unseen = [change.detectable for change in judged if not change.differs]

@@ -111,4 +111,5 @@ def seconds(
             waves = -(-(fill(turn) + point.requests) // point.concurrency)
             lengths = [waves * answer for answer in answers]
         total += beyond + together(lengths)
-    return max(total, (rounds - 1) * config.load.gap_seconds + total / max(1, rounds))
+    gap = 60 * config.load.spread_minutes / max(1, config.load.rounds.at_most - 1)
+    return max(total, (rounds - 1) * gap + total / max(1, rounds))

@@ -201,11 +201,12 @@ class Run:
     async def _until_due(self, number: int) -> None:
         """Waits where rounds are spread, and less than a gap has passed since those before."""
         earlier = [record for record in self._records if 0 < record.round < number]
-        if not earlier or not self._config.load.gap_seconds:
+        if not earlier or not self._config.load.spread_minutes:
             return
         last = max(record.round for record in earlier)
         begun = min(record.sent for record in earlier if record.round == last)
-        due = begun + (number - last) * self._config.load.gap_seconds
+        begins = self._config.load.begins(self._folder.name)
+        due = begun + begins[number - 1] - begins[last - 1]
         if (wait := due - time.time()) > 0:
             at = f"{datetime.fromtimestamp(due, UTC):%H:%M:%S} UTC"
             minutes = f"{self._config.load.spread_minutes:g} minutes"

@@ -18,6 +18,10 @@ from spectap.load_points import FEWEST_ROUNDS
 
 ALPHA: Final = 0.05
 """The chance of an error that a report allows itself: 1 - 0.05 is its 95 %."""
+ALPHA_EARLY: Final = 0.001
+"""The same of a run that ended before its plan: so little that looks at it leave the last one its
+ALPHA (Haybittle, British Journal of Radiology 44, 1971; Peto, British Journal of Cancer 34, 1976).
+"""
 MARGIN: Final = 0.05  # a smaller difference changes nobody's decision
 POWER: Final = 0.8  # how likely "would have been seen" means
 _MOST_UNITS: Final = 200
