@@ -4,9 +4,13 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from spectap.endpoint import counters, health
 from tests.aws.embedded import Aws, Clock, make_bucket, serving
+
+settings.register_profile("any machine", deadline=None)  # one may be busy with something else
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -133,7 +133,6 @@ def test_what_cannot_be_true_is_named_by_its_place(
 @pytest.mark.parametrize("command", ["read", "report", "compare", "advise", "merge"])
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(seed=st.integers(0, 2**32))

@@ -9,6 +9,7 @@ import os
 import signal
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,43 +89,27 @@ async def closed_loop(
     )
 
 
-async def test_a_closed_loop_stays_full_until_the_last_that_counts_has_ended() -> None:
-    """The first takes as long as many others: these would otherwise leave it alone."""
-    in_flight, levels = 0, list[int]()
-
-    async def send(item: int, counts: bool) -> tuple[int, bool]:
-        nonlocal in_flight
-        in_flight += 1
-        for _ in range(20 if item == 0 else 2):
-            await asyncio.sleep(0.01)
-            if item == 0:
-                levels.append(in_flight)
-        in_flight -= 1
-        return item, counts
-
-    results = await closed_loop(send, 3, 3)
-    assert sorted(results) == [(0, True), (1, True), (2, True)]
-    # A slot may be empty for the moment between two of its items.
-    assert sum(number == 3 for number in levels) >= 17
-
-
-async def test_a_closed_loop_is_full_before_the_first_that_counts() -> None:
-    """Even where those that fill it end at different times, and one of them fails."""
-    in_flight, levels, sent = 0, dict[int, int](), list[bool]()
+async def test_a_closed_loop_is_full_from_the_first_that_counts_to_the_last() -> None:
+    """Even where those that fill it end at different times, one of them fails, and the first that
+    counts takes as long as many others."""
+    in_flight, levels, sent = 0, defaultdict[int, list[int]](list), list[bool]()
 
     async def send(item: int, counts: bool) -> bool:
         nonlocal in_flight
         in_flight += 1
-        levels[item] = in_flight
         sent.append(counts)
-        await asyncio.sleep(0.02 * (1 + item % 3))
+        for _ in range(30 if item == 3 else 2 + 2 * (item % 3)):
+            levels[item].append(in_flight)
+            await asyncio.sleep(0.01)
         in_flight -= 1
         return item != 1
 
     assert await closed_loop(send, 4, 3, fill=3) == [True] * 4
-    assert sent[:3] == [False] * 3
-    assert sent[3:7] == [True] * 4
-    assert [levels[item] for item in range(3, 7)] == [3] * 4
+    assert sent[:7] == [False] * 3 + [True] * 4
+    assert not any(sent[7:])
+    assert [levels[item][0] for item in range(3, 7)] == [3] * 4
+    # A slot may be empty for the moment between two of its items.
+    assert sum(level == 3 for level in levels[3]) >= 26
 
 
 async def test_a_closed_loop_stays_full_while_others_run() -> None:
