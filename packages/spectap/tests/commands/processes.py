@@ -29,6 +29,12 @@ class Ended(NamedTuple):
     out: str
     err: str
 
+    def refusal(self) -> str:
+        """The one line of a command that cannot do what it was asked to."""
+        assert (self.status, self.out) == (2, "")
+        (line,) = self.err.splitlines()
+        return line
+
 
 Benchmark = Callable[..., Ended]
 """Runs a command: its arguments, and by keyword what its environment has besides."""

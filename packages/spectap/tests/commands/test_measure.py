@@ -335,8 +335,6 @@ def test_a_launch_by_hand_is_asked_for(measure: Benchmark, cases: str) -> None:
     ],
 )
 def test_bad_input_is_refused_in_one_line(measure: Benchmark, arguments: str, message: str) -> None:
-    ended = measure(*arguments.split())
-    assert ended.status == 2
-    (line,) = ended.err.splitlines()
+    line = measure(*arguments.split()).refusal()
     assert message in line
     assert "hidden" not in line

@@ -115,36 +115,20 @@ def test_a_full_disk_does_not_stop_the_client_but_is_said(tmp_path: Path) -> Non
         ({"--upstream": "http://h/v1?key=1"}, "--upstream: 'http://h/v1?key=1': must be a base"),
         ({"--ledger": "/dev/zero"}, "/dev/zero: is not a file"),
         ({"--ledger": "README.md"}, "README.md:1: "),
+        ({"--ledger": "{note}"}, "{note}: is not a ledger: it has no complete line"),
+        ({"--port": "{taken}"}, "--port {taken}: cannot listen there: Address already in use"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(
-    benchmark: Benchmark, changes: dict[str, str], message: str
+    tmp_path: Path, benchmark: Benchmark, changes: dict[str, str], message: str
 ) -> None:
-    options = {"--upstream": "http://127.0.0.1:9", "--ledger": "/nowhere/l", "--port": "0"}
-    ended = benchmark(
-        "tap", *(argument for pair in (options | changes).items() for argument in pair)
-    )
-    assert ended.status == 2
-    assert ended.out == ""
-    (line,) = ended.err.splitlines()
-    assert message in line
-
-
-def test_a_file_that_is_no_ledger_is_left_as_it_is(tmp_path: Path, benchmark: Benchmark) -> None:
-    path = tmp_path / "note.txt"
-    path.write_text("one line without an end", encoding="utf-8")
-    ended = benchmark("tap", "--upstream", "http://127.0.0.1:9", "--ledger", str(path))
-    assert ended.status == 2
-    assert ended.err == f"spectap: {path}: is not a ledger: it has no complete line\n"
-    assert path.read_text(encoding="utf-8") == "one line without an end"
-
-
-def test_a_port_in_use_is_named(tmp_path: Path, benchmark: Benchmark) -> None:
+    """A file that is no ledger is left as it is."""
+    note = tmp_path / "note.txt"
+    note.write_text("one line without an end", encoding="utf-8")
+    options = {"--upstream": "http://127.0.0.1:9", "--ledger": str(tmp_path / "l"), "--port": "0"}
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        ended = benchmark(
-            *("tap", "--upstream", "http://127.0.0.1:9"),
-            *("--ledger", str(tmp_path / "l"), "--port", str(port)),
-        )
-    assert ended.status == 2
-    assert ended.err == (f"spectap: --port {port}: cannot listen there: Address already in use\n")
+        names = {"note": str(note), "taken": str(listener.getsockname()[1])}
+        changed = {option: value.format(**names) for option, value in changes.items()}
+        given = [argument for pair in (options | changed).items() for argument in pair]
+        assert message.format(**names) in benchmark("tap", *given).refusal()
+    assert note.read_text(encoding="utf-8") == "one line without an end"
