@@ -111,7 +111,10 @@ GROUPS: Final = (
             Waits("5 % four times slower", FAST, "p99 of", share=0.05, times=4),
             Waits("first token 0.9 s", FAST, "p50 of TTFT", first=0.6),
             Halves(
-                "half gain nothing", SET, "(42|50|58) % of its prompts gain nothing", never="never"
+                "half gain nothing",
+                SET,
+                "; (42|50|58) % of its prompts gain nothing",
+                never="never",
             ),
         ),
         {HEADLINE: Bar(None, found=0.95)},

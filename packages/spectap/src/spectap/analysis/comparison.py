@@ -7,7 +7,8 @@ from spectap.analysis.claims import Family
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.evidence import Plan
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Answer, Cell, Comparison, Finding, Spread, Verdict, Wait
+from spectap.analysis.spreads import Classes
+from spectap.analysis.summary import Answer, Cell, Comparison, Finding, Verdict, Wait
 
 
 def comparison(
@@ -19,11 +20,12 @@ def comparison(
     *,
     worse: bool,
     waits: tuple[Wait, ...],
-    spread: Spread | None,
+    spread: tuple[Classes, float],
 ) -> Comparison:
     """The cell ``key`` against its baseline's, by their ``contrast``, or why there is none.
 
-    ``worse``: whether its answers are. ``waits`` are those that got longer.
+    ``worse``: whether its answers are. ``waits`` are those that got longer, ``spread`` is that of
+    its prompts.
     """
     cell, baseline = cells[key], cells[key.for_variant(plan.compared[key.variant])]
     if isinstance(contrast, Verdict):
@@ -64,5 +66,6 @@ def comparison(
         *(baseline.variant, by_time, end_to_end, speed, cost, verdict, lengths, by_tokens),
         longer=contrast.longer,
         waits=waits,
-        spread=spread,
+        classes=spread[0],
+        idle=spread[1],
     )

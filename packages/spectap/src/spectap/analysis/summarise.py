@@ -71,14 +71,6 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
     possible = sum(len(contrasts.questions(plan.points[key.load])) for key, _ in plan.pairs)
     family = claims.decide(evidence.contrasts, plan.alpha, possible)
     waited = waits(evidence)
-    spread_of = {
-        key: spread(
-            *evidence.sides(key, plan.compared[key.variant]),
-            alpha=plan.alpha / len(evidence.contrasts),
-            longer=contrast.longer,
-        )
-        for key, contrast in evidence.contrasts.items()
-    }
     outcomes: dict[CellKey, Contrast | Verdict] = {**evidence.contrasts, **evidence.obstacles}
     cells = {
         key: replace(
@@ -89,7 +81,7 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
                     a.variant == key.variant and a.test_case in ("", key.case) for a in alarms
                 ),
                 waits=waited.get(key, ()),
-                spread=spread_of.get(key),
+                spread=spread(evidence, key),
             )
             if key in outcomes
             else None,

@@ -133,19 +133,6 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """How far the speed-ups of a set's prompts differ: by class where those do, or by prompt."""
-
-    classes: tuple[tuple[str, Interval], ...] = ()
-    idle: float = 0.0
-    """The share of prompts that gain less than matters."""
-    low: float = 1.0
-    """A tenth of the prompts gains less."""
-    high: float = 1.0
-    """A tenth of the prompts gains more."""
-
-
-@dataclass(frozen=True)
 class Comparison:
     """A cell against its baseline's. Each ratio is above 1 where the cell is better."""
 
@@ -167,8 +154,10 @@ class Comparison:
     """Whether answers are surely longer, or shorter."""
     waits: tuple[Wait, ...] = ()
     """Waits that are clearly longer, where it is not slower anyway."""
-    spread: Spread | None = None
-    """None where prompts do not surely differ."""
+    classes: tuple[tuple[str, Interval], ...] = ()
+    """Speed by class of a set's prompts, where these surely differ."""
+    idle: float = 0.0
+    """The share of a set's prompts that gain nothing, where others surely do."""
 
     @property
     def speedup(self) -> Interval | None:

@@ -7,7 +7,7 @@ counted, of all cells of a variant together, and they have to be of several roun
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from scipy.special import bdtrc
 
@@ -21,86 +21,71 @@ from spectap.load_points import FEWEST_ROUNDS
 from spectap.metrics import Metric
 from spectap.record import Record
 
-_CLEARLY: Final = 1.25
-"""How many times longer a wait has to be."""
-_NOTICEABLE: Final = 0.1
-"""And by how many seconds: less is no wait to a reader."""
-_FAR: Final = 1.5
-"""How many times the baseline's p90 a slow request takes."""
-_TESTS: Final = 3
-
-
-class _Waves(NamedTuple):
-    slow: int
-    every: int
-    rounds: frozenset[tuple[str, int]]
-    """Rounds with slow ones."""
+_CLEARLY: Final = 1.25  # times as long
+_NOTICEABLE: Final = 0.1  # and by so many seconds: less is no wait to a reader
+_FAR: Final = 1.5  # times the baseline's p90
 
 
 def waits(evidence: Evidence) -> dict[CellKey, tuple[Wait, ...]]:
-    """The waits of each cell that are clearly longer; in a report without any, with 5 % at most."""
-    found = defaultdict[CellKey, list[Wait]](list)
+    """The waits of each cell that are clearly longer: wrong in 5 % of reports at most."""
+    longer = defaultdict[CellKey, tuple[Wait, ...]](tuple)
     plan = evidence.plan
-    alpha = ALPHA / (_TESTS * max(1, len(plan.compared)))
+    tails = metrics.END_TO_END_LATENCY, metrics.TTFT
+    alpha = ALPHA / (1 + len(tails)) / max(1, len(plan.compared))
     for variant, baseline in plan.compared.items():
         keys = [key for key in evidence.contrasts if key.variant == variant]
         for key in keys:
-            if _later(evidence.sides(key, baseline), alpha / len(keys)):
-                found[key] += _wait(evidence, key, baseline, metrics.TTFT, "p50")
-        for metric in (metrics.END_TO_END_LATENCY, metrics.TTFT):
-            waves = {key: _of_sides(evidence, key, baseline, metric) for key in keys}
-            if _more([*waves.values()], alpha):
-                for key, (of_cell, of_baseline) in waves.items():
-                    if of_cell.slow > of_baseline.slow and not found[key]:
-                        found[key] += _wait(evidence, key, baseline, metric, "p99")
-    return {key: tuple(of_cell) for key, of_cell in found.items()}
+            units = grouping.rounds(*evidence.sides(key, baseline)).values()
+            ratios = [contrasts.ratio(metrics.TTFT.values, unit) for unit in units]
+            later = jackknife([ratio for ratio in ratios if ratio], geometric_mean)
+            if later and later.interval(2 * alpha / len(keys)).low > _CLEARLY:
+                longer[key] += _waits(evidence, key, baseline, metrics.TTFT, "p50")
+        for metric in tails:
+            slow = {key: _slow_waves(evidence, key, baseline, metric) for key in keys}
+            if _more([*slow.values()], alpha):
+                for key, (of_cell, of_baseline) in slow.items():
+                    if sum(map(sum, of_cell)) > sum(map(sum, of_baseline)) and not longer[key]:
+                        longer[key] += _waits(evidence, key, baseline, metric, "p99")
+    return longer
 
 
-def _wait(
+def _waits(
     evidence: Evidence, key: CellKey, baseline: str, metric: Metric, percentile: str
-) -> Iterator[Wait]:
+) -> tuple[Wait, ...]:
     sides = evidence.cells[key], evidence.cells[key.for_variant(baseline)]
     seconds, before = (getattr(side.measure(metric), percentile, 0.0) for side in sides)
-    if seconds > max(_CLEARLY * before, before + _NOTICEABLE):
-        yield Wait(metric.short, percentile, seconds, before)
+    clear = seconds > max(_CLEARLY * before, before + _NOTICEABLE)
+    return (Wait(metric.short, percentile, seconds, before),) if clear else ()
 
 
-def _later(sides: tuple[Sequence[Record], Sequence[Record]], alpha: float) -> bool:
-    """Whether the first token of a typical request comes clearly later."""
-    ratios = [
-        contrasts.ratio(metrics.TTFT.values, unit) for unit in grouping.rounds(*sides).values()
-    ]
-    estimate = jackknife([ratio for ratio in ratios if ratio], geometric_mean)
-    return estimate is not None and estimate.interval(2 * alpha).low > _CLEARLY
+_Waves = Sequence[Sequence[bool]]
+"""Whether each wave of each round has a slow request."""
 
 
-def _of_sides(
+def _slow_waves(
     evidence: Evidence, key: CellKey, baseline: str, metric: Metric
-) -> tuple[_Waves, _Waves]:
+) -> tuple[_Waves, ...]:
     usual = evidence.cells[key.for_variant(baseline)].measure(metric)
     limit = _FAR * usual.p90 if usual else 0.0
-    of_cell, of_baseline = (_waves(side, metric, limit) for side in evidence.sides(key, baseline))
-    return of_cell, of_baseline
+
+    def waves(records: Sequence[Record], size: int) -> Iterator[bool]:
+        ordered = sorted(records, key=lambda record: record.sent)
+        values = [value for r in ordered if r.succeeded for value in metric.values(r)]
+        return (max(values[at : at + size]) > limit for at in range(0, len(values), size))
+
+    return tuple(
+        [[*waves(of_round, grouping.in_flight(side))] for (of_round,) in rounds]
+        for side in evidence.sides(key, baseline)
+        for rounds in [grouping.rounds(side, by=grouping.round_of).values()]
+    )
 
 
-def _waves(records: Sequence[Record], metric: Metric, limit: float) -> _Waves:
-    size, slow, every, rounds = grouping.in_flight(records), 0, 0, set()
-    for number, (of_round,) in grouping.rounds(records, by=grouping.round_of).items():
-        ordered = sorted(of_round, key=lambda record: record.sent)
-        values = [v for record in ordered if record.succeeded for v in metric.values(record)]
-        waves = [max(values[at : at + size]) > limit for at in range(0, len(values), size)]
-        slow, every = slow + sum(waves), every + len(waves)
-        rounds |= {number} if any(waves) else set()
-    return _Waves(slow, every, frozenset(rounds))
-
-
-def _more(waves: Sequence[tuple[_Waves, _Waves]], alpha: float) -> bool:
+def _more(cells: Sequence[tuple[_Waves, ...]], alpha: float) -> bool:
     """Whether more waves are slow than chance makes so: the exact test of two shares, given how
     many of both sides are."""
-    slow, slow_before = (sum(each[side].slow for each in waves) for side in (0, 1))
-    every, every_before = (sum(each[side].every for each in waves) for side in (0, 1))
-    several = frozenset[tuple[str, int]]().union(*(each[0].rounds for each in waves))
-    if slow == 0 or len(several) < FEWEST_ROUNDS:
+    slow, before = (sum(sum(map(sum, cell[side])) for cell in cells) for side in (0, 1))
+    every, every_before = (sum(sum(map(len, cell[side])) for cell in cells) for side in (0, 1))
+    rounds = {number for cell in cells for number, waves in enumerate(cell[0]) if any(waves)}
+    if len(rounds) < FEWEST_ROUNDS:
         return False
-    share = every / (every + every_before)
-    return bool(bdtrc(slow - 1, slow + slow_before, share) <= alpha)
+    return bool(bdtrc(slow - 1, slow + before, every / (every + every_before)) <= alpha)

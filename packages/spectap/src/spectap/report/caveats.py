@@ -80,15 +80,6 @@ def _on_cell(cell: Cell, baseline: Cell | None, *, configured: bool) -> Iterator
             f"there are fewer than {FEWEST_ROUNDS} rounds, so the interval is made "
             "of blocks of time in them. What differs from round to round is not in it."
         )
-    lengths = comparison.lengths if comparison else None
-    differ = lengths is not None and abs(math.log(lengths.point)) > math.log1p(MARGIN)
-    if comparison and lengths and differ and not comparison.longer:  # the headline says that
-        of_answer = " Cost is that of an answer." if comparison.by_tokens else ""
-        yield (
-            f"answers are {lengths.point:.2f}x as long as {comparison.baseline}'s "
-            f"({lengths.low:.2f}-{lengths.high:.2f}): compare times per token, not end to end. A "
-            f"longer answer spreads its first token over more.{of_answer}"
-        )
     # Without a configuration nobody knows whether a variant speculates.
     if configured and comparison and cell.steps is not None and cell.steps.mean <= 1:
         yield "no step yielded more than one token, as if speculation were off."
@@ -226,10 +217,7 @@ def of_ending(summary: Summary) -> Iterator[str]:
 
 
 def of_cells(cells: Sequence[Cell]) -> Iterator[str]:
-    """Clauses that begin with a name or a number, and name the loads where there are several.
-
-    ``cells`` are those of variants that are compared, and of their baselines.
-    """
+    """Clauses that begin with a name or a number, and name the loads where there are several."""
     several = len({cell.load for cell in cells if cell.load}) > 1
     by_variant: dict[str, list[Cell]] = {}
     for cell in cells:

@@ -23,9 +23,7 @@ from spectap.analysis.summary import (
     Claim,
     Comparison,
     Overall,
-    Spread,
     Summary,
-    Wait,
 )
 from spectap.config import Config
 from spectap.load_points import LoadPoint
@@ -37,7 +35,6 @@ _SPREAD_SECONDS: Final = 600.0
 test case hold in 90 to 96 % where its rounds are so far apart, and in 89 to 30 % half a minute
 apart (benchmarks.servers). Of more test cases, each one's rounds are further apart by themselves.
 """
-_FEW_IDLE: Final = 0.1
 _SPEED: Final = {Answer.BETTER: "faster", Answer.WORSE: "slower"}
 _COST: Final = {Answer.BETTER: "lower", Answer.WORSE: "higher"}
 _NEITHER: Final = {Answer.NEGLIGIBLE: "no difference that matters", Answer.UNDECIDED: "undecided"}
@@ -76,7 +73,7 @@ class _Row:
             self._words([each.cost for each in self.comparisons], _COST),
             self._actions(),
             waits,
-            [(each.longer, each.spread) for each in self.comparisons],
+            [(each.longer, each.classes, each.idle) for each in self.comparisons],
         )
 
     def _words(self, judged: Sequence[Claim | None], words: dict[Answer, str]) -> str:
@@ -151,14 +148,14 @@ def _judged(cases: Sequence[Case]) -> list[list[Cell]]:
 def _differ(summary: Summary, cells: Sequence[Cell]) -> bool:
     """Whether no one number speaks for test cases of a class."""
     speeds = [cell.comparison.speed for cell in cells if cell.comparison and cell.comparison.speed]
-    surest = max(claim.interval.low for claim in speeds)
     mean = _mean(summary, cells)
     return len(cells) > 1 and (
         mean is None
         or mean.cases != len(cells)
         or mean.speed is None
         or {Answer.BETTER, Answer.WORSE} <= {claim.answer for claim in speeds}
-        or surest > (1 + MARGIN) * min(claim.interval.high for claim in speeds)
+        or max(claim.interval.low for claim in speeds)
+        > (1 + MARGIN) * min(claim.interval.high for claim in speeds)
     )
 
 
@@ -204,30 +201,18 @@ def _answer(rows: Sequence[_Row], place: str, summary: Summary) -> str:
 def _particulars(rows: Sequence[_Row]) -> Iterator[str]:
     """What the figures of a line hide: other lengths, prompts that differ, longer waits."""
     comparisons = [each for row in rows for each in row.comparisons]
-    for each in comparisons[:1]:
-        if each.longer and each.lengths:
-            yield f"its answers are {phrases.speed(each.lengths)} as long, and are timed as a whole"
-        if each.spread:
-            yield _spread(each.spread)
+    first = comparisons[0]
+    if first.longer and first.lengths:
+        yield f"its answers are {phrases.speed(first.lengths)} as long, and are timed as a whole"
+    yield from (f"{name} {phrases.speed(speed)}" for name, speed in first.classes)
+    if first.idle:
+        yield f"{wording.percent(first.idle)} % of its prompts gain nothing"
     if (sent := max(cell.sent_again for row in rows for cell in row.cells)) > 1:
         yield f"each prompt was sent {sent:.2g} times, and a cache may have answered"
-    longest: dict[tuple[str, str], Wait] = {}
-    for wait in (wait for each in comparisons for wait in each.waits):
-        kind = wait.metric, wait.percentile
-        if kind not in longest or wait.seconds > longest[kind].seconds:
-            longest[kind] = wait
-    for (metric, percentile), wait in longest.items():
+    waits = sorted((w for each in comparisons for w in each.waits), key=lambda w: w.seconds)
+    for wait in {(wait.metric, wait.percentile): wait for wait in waits}.values():
         seconds, before = map(wording.significant, (wait.seconds, wait.baseline_seconds))
-        yield f"{percentile} of {metric} {seconds} s instead of {before} s"
-
-
-def _spread(spread: Spread) -> str:
-    if spread.classes:
-        return ", ".join(f"{name} {phrases.speed(speed)}" for name, speed in spread.classes)
-    if spread.idle >= _FEW_IDLE:
-        share = wording.percent(spread.idle)
-        return f"{share} % of its prompts gain nothing, a tenth gains {spread.high:.1f}x or more"
-    return f"by prompt {spread.low:.2g}x to {spread.high:.2g}x (p10 to p90)"
+        yield f"{wait.percentile} of {wait.metric} {seconds} s instead of {before} s"
 
 
 def _sides(summary: Summary, row: _Row) -> Iterator[Cell]:
@@ -267,11 +252,10 @@ def _alone(summary: Summary) -> Iterator[str]:
 
 def _caveats(summary: Summary, config: Config | None) -> Iterator[str]:
     yield from caveats.of_ending(summary)
-    compared = [(cell, c) for case in summary.cases for cell, c in case.compared]
-    names = {name for cell, comparison in compared for name in (cell.variant, comparison.baseline)}
-    cells = [cell for case in summary.cases for cell in case.cells if cell.variant in names]
-    yield from (f"{clause}." for clause in caveats.of_cells(cells))
-    if any(comparison.speed for _, comparison in compared) and not summary.rehearsal:
+    if summary.compares:
+        cells = [cell for case in summary.cases for cell in case.cells]
+        yield from (f"{clause}." for clause in caveats.of_cells(cells))
+    if _judged(summary.cases) and not summary.rehearsal:
         yield from _uncovered(summary, config)
 
 

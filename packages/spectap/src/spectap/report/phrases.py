@@ -63,9 +63,8 @@ def load_unit(loads: Sequence[LoadPoint]) -> str:
 
 def heading(config: Config, summary: Summary) -> str:
     """``article: SD against Base, on Qwen/Qwen3-32B at concurrency 4``."""
-    rehearsal = "Rehearsal of " if summary.rehearsal else ""
     loads = load_points.listed(config.load.points)
-    return f"{rehearsal}{config.experiment}: {summary.subject}, on {config.model} at {loads}"
+    return f"{config.experiment}: {summary.subject}, on {config.model} at {loads}"
 
 
 def arrangement(config: Config) -> str:

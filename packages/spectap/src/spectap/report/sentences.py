@@ -40,22 +40,15 @@ def verdict(case: Case, cell: Cell, summary: Summary) -> str:
 
 def details(case: Case, cell: Cell, summary: Summary) -> str:
     """Why a compared cell has no verdict, or what its figures do not say; empty for nothing."""
-    comparison, priced = cell.comparison, phrases.priced(summary)
+    comparison = cell.comparison
     assert comparison is not None
     if comparison.speed is None:
         return f"No verdict: {_obstacle(cell, case.baseline_of(cell), summary)}"
-    parts, together = [], "cost" if priced else "throughput"
-    lengths, tokens = comparison.lengths, comparison.by_tokens
-    if lengths and tokens:
-        parts.append(
-            f"Its answers are {phrases.speed(lengths)} as long. {together.title()} is that of "
-            f"answers; of tokens it is {phrases.cost(tokens, priced=priced)}."
-        )
+    together = "cost" if phrases.priced(summary) else "throughput"
     for name, claim in (("speed", comparison.speed), (together, comparison.cost)):
         if claim and claim.answer is Answer.UNDECIDED and (power := _power(claim)):
-            parts.append(f"In {name}, {power}, four times in five.")
-            break
-    return " ".join(parts)
+            return f"In {name}, {power}, four times in five."
+    return ""
 
 
 def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
