@@ -25,8 +25,8 @@ from spectap.load.driver import Driver
 from spectap.load_points import Load
 from spectap.names import CONTROL, LEDGER, PROGRESS, Engine
 from spectap.record import Record
+from spectap.run.folder import Shipper
 from spectap.run.run import Run
-from spectap.run.shipper import Shipper
 from spectap.run.taps import Patience
 from tests import samples, tapped
 from tests.standins import QUICK, Bucket, InProcess, Publisher

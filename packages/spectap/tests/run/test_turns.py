@@ -15,8 +15,7 @@ from spectap.load_points import LoadPoint
 from spectap.names import COMPLETE
 from spectap.record import Record
 from spectap.run import progress
-from spectap.run.folder import prepare
-from spectap.run.shipper import Shipper
+from spectap.run.folder import Shipper, prepare
 from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Turn, orders, rotated
 from tests import samples
 from tests.standins import Publisher

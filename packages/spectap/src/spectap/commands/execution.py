@@ -24,8 +24,8 @@ from spectap.errors import RunError, ShippingError
 from spectap.load import llmperf
 from spectap.load.driver import Driver
 from spectap.names import COMPLETE, RUN_ID
+from spectap.run.folder import Shipper, make_shipper
 from spectap.run.run import Run
-from spectap.run.shipper import Shipper, make_shipper
 from spectap.run.taps import Patience
 from spectap.wording import printable
 

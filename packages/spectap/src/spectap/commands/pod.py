@@ -20,8 +20,7 @@ from spectap.config import Config
 from spectap.errors import JournalError, RunError, ShippingError, SpectapError
 from spectap.journal import write_whole
 from spectap.names import INFERENCE_DEMO, SWEEP, VARIANTS, variant_run
-from spectap.run.folder import prepare, writing
-from spectap.run.shipper import Shipper, make_shipper
+from spectap.run.folder import Shipper, make_shipper, prepare, writing
 from spectap.run.taps import Patience
 from spectap.wording import printable
 

@@ -23,9 +23,8 @@ from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run import progress
 from spectap.run import prompts as prompt_sets
-from spectap.run.folder import Observations, prepare, writing
+from spectap.run.folder import Observations, Shipper, prepare, writing
 from spectap.run.progress import Progress
-from spectap.run.shipper import Shipper
 from spectap.run.taps import UNREADY, Patience, Taps, refused
 from spectap.run.turns import Attempts, Turn
 from spectap.text import PATHS
