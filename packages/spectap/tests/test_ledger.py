@@ -44,6 +44,32 @@ def test_a_line_of_another_version_is_refused_by_its_place(tmp_path: Path) -> No
         read_ledger(path)
 
 
+@pytest.mark.parametrize(
+    ("chunks", "message"),
+    [
+        ("[[0.1, 1], [1, 2]]", ""),
+        ("[[1e11, 1], [1e11, 2]]", ""),
+        ("[]", ""),
+        ("[[-0.1, 1]]", "chunks.0.0: Input should be greater than or equal to 0"),
+        ("[[1e12, 1]]", "chunks.0.0: Input should be less than or equal to"),
+        ("[[0.1, 1], [NaN, 1]]", "chunks.1.0: Input should be a finite number"),
+        ("[[0.1, -1], [0.2, 2]]", "chunks.0.1: Input should be greater than or equal to 0"),
+        ("[[0.1, 1.5]]", "chunks.0.1: Input should be a valid integer"),
+        ("[[0.1, 1], [0.2]]", "chunks.1.1: Field required"),
+        ("7", "chunks: Input should be a valid "),
+    ],
+)
+def test_chunks_are_packed_and_each_is_validated(tmp_path: Path, chunks: str, message: str) -> None:
+    path = tmp_path / "ledger.jsonl"
+    line = json.dumps(asdict(samples.record(chunks=())))
+    path.write_text(line.replace('"chunks": []', f'"chunks": {chunks}') + "\n", encoding="utf-8")
+    if message:
+        with pytest.raises(JournalError, match=rf"^{path}:1: {message}"):
+            read_ledger(path)
+    else:
+        assert read_ledger(path)[0].chunks == tuple(map(tuple, json.loads(chunks)))
+
+
 def test_the_published_schema_is_that_of_the_lines() -> None:
     published = json.loads((Path(ledger.__file__).parent / "ledger.schema.json").read_text("utf-8"))
     assert published == ledger.schema()

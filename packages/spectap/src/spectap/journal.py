@@ -27,14 +27,17 @@ def read(path: Path, kind: type[T]) -> Iterator[T]:
     JournalError for a line of another kind.
     """
     adapter = TypeAdapter(kind)
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield adapter.validate_json(line)
-        except ValidationError as error:
-            raise JournalError(
-                f"{printable(str(path))}:{number}: {next(problems(error))}"
-            ) from None
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield adapter.validate_json(line)
+            except ValidationError as error:
+                place = f"{printable(str(path))}:{number}"
+                raise JournalError(f"{place}: {next(problems(error))}") from None
 
 
 def refuse_links(folder: Path) -> None:

@@ -12,7 +12,7 @@ and OutputTokens are the published sample's
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import sub
 from typing import Final
 
 from spectap.record import Record
@@ -83,7 +83,7 @@ def time_per_output_token(record: Record) -> float | None:
     """
     tokens = 0 if record.hidden_tokens else (record.output_tokens or 0) - 1
     if record.per_chunk:
-        tokens = sum(tokens for _, tokens in record.chunks[1:])
+        tokens = sum(record.counts[1:])
     if tokens <= 0 or len(record.chunks) < 2 or record.choices > 1:
         return None
     return (record.chunks[-1][0] - record.chunks[0][0]) / tokens
@@ -91,15 +91,15 @@ def time_per_output_token(record: Record) -> float | None:
 
 def inter_chunk_latencies(record: Record) -> tuple[float, ...]:
     """t_i - t_{i-1} for i = 1..m-1; empty where there are fewer than two chunks."""
-    times = [time for time, _ in record.chunks]
-    return tuple(later - earlier for earlier, later in pairwise(times))
+    times = record.times
+    return tuple(map(sub, times[1:], times))
 
 
 def tokens_per_step(record: Record) -> float | None:
     """(n - c_0) / (m - 1), in tokens. Only where each chunk is a step whose tokens are known."""
     if not record.shows_steps or len(record.chunks) < 2:
         return None
-    return sum(tokens for _, tokens in record.chunks[1:]) / (len(record.chunks) - 1)
+    return sum(record.counts[1:]) / (len(record.chunks) - 1)
 
 
 def end_to_end(record: Record) -> float | None:

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from statistics import fmean, variance
 from typing import Final
 
@@ -67,7 +68,7 @@ def cell(
             measures[metric.name] = Percentiles(len(values), p50, p90, p99, typical)
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
     steps = None
-    if sizes := Counter(size for record in good for size in _step_sizes(record)):
+    if sizes := Counter(chain.from_iterable(map(_step_sizes, good))):
         mean = sum(size * count for size, count in sizes.items()) / sizes.total()
         interval, histogram = _interval(tokens_per_step(parts), alpha), tuple(sorted(sizes.items()))
         steps = Steps(mean, interval, histogram, _doubt(confirmed, sizes))
@@ -173,12 +174,12 @@ def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
 
 def steps_of(records: Iterable[Record]) -> tuple[int, int]:
     """The tokens of all steps that succeeded requests show, and how many steps there are."""
-    sizes = [n for record in records if record.succeeded for n in _step_sizes(record)]
-    return sum(sizes), len(sizes)
+    sizes = [_step_sizes(record) for record in records if record.succeeded]
+    return sum(map(sum, sizes)), sum(map(len, sizes))
 
 
-def _step_sizes(record: Record) -> Iterable[int]:
-    return (tokens for _, tokens in record.chunks[1:]) if record.shows_steps else ()
+def _step_sizes(record: Record) -> Sequence[int]:
+    return record.counts[1:] if record.shows_steps else ()
 
 
 def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:

@@ -9,9 +9,10 @@
   Accepted drafts are those of the events; all of them add up to what the server counts of a load.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from spectap.endpoint.counters import Count, Counters, Obstacle
@@ -120,8 +121,8 @@ def _figures(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator
 
 def _accepted(name: str, records: Sequence[Record], accepted: int, widest: int) -> Figure:
     # A step yields one token more than it accepts drafts.
-    cut = sum(max(0, widest + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
-    arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
+    cut = sum(max(0, widest + 1 - r.counts[-1]) for r in records if len(r.chunks) > 1)
+    arrived = sum(sum(record.counts[1:]) - max(0, len(record.chunks) - 1) for record in records)
     return Figure(name, arrived, accepted, cut)
 
 
@@ -131,7 +132,7 @@ def _by_answers(records: Sequence[Record], counted: Sequence[Counters]) -> Itera
         return
     accepted = sum(each.accepted for each in told)
     if all(record.shows_steps for record in records):
-        widest = max((n for record in records for _, n in record.chunks[1:]), default=1) - 1
+        widest = max((max(record.counts[1:], default=1) for record in records), default=1) - 1
         yield _accepted("accepted drafts, by answers", records, accepted, widest)
     # What an answer has of each, and all of them together.
     if any(c.drafts for c in counted):
@@ -146,7 +147,7 @@ def _by_answers(records: Sequence[Record], counted: Sequence[Counters]) -> Itera
 
 def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
     """None where a side does not count steps; of several counts the one furthest off."""
-    yields = [tokens for record in records for _, tokens in record.chunks[1:]]
+    yields = Counter(chain.from_iterable(record.counts[1:] for record in records))
     gaps, drafts = _gaps(counted), sum(c.drafts for c in counted)
     by_server = [] if gaps is None else [gaps]
     generated = sum(c.generation_tokens for c in counted)
@@ -155,10 +156,10 @@ def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[F
         by_server.append(generated - sum(c.finished for c in counted))
     without_drafts = 0 if gaps is None else gaps - drafts
     # Each step without drafts yielded a single token.
-    if drafts and not 0 < without_drafts <= yields.count(1):
+    if drafts and not 0 < without_drafts <= yields[1]:
         by_server.append(drafts)
     if by_server and all(record.shows_steps for record in records):
-        steps = len(yields)
+        steps = yields.total()
         yield Figure("steps", steps, max(by_server, key=lambda count: abs(count - steps)))
 
 

@@ -5,10 +5,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain
 from statistics import fmean, median
 from typing import Final
 
+from spectap import metrics
 from spectap.analysis import claims, crosscheck, grouping, stopping
 from spectap.analysis.cells import cell
 from spectap.analysis.contrasts import Contrast, contrast, pooled_over_cases
@@ -318,7 +319,7 @@ def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:
     for attempts in controls.values():
         # Not means: a client that stalls once reads several steps as one long one.
         times = [
-            median(b - a for record in attempt for (a, _), (b, _) in pairwise(record.chunks))
+            median(chain.from_iterable(map(metrics.inter_chunk_latencies, attempt)))
             for attempt in attempts.values()
         ]
         sent = [min(record.sent for record in attempt) for attempt in attempts.values()]

@@ -69,7 +69,7 @@ def _acceptance(records: Sequence[Record], position: int, alpha: float) -> Inter
     """
     pairs = []
     for (of_round,) in grouping.rounds(record for record in records if record.succeeded).values():
-        sizes = [n for record in of_round if record.shows_steps for _, n in record.chunks[1:-1]]
+        sizes = [n for record in of_round if record.shows_steps for n in record.counts[1:-1]]
         pairs.append((sum(size > position for size in sizes), len(sizes)))
     accepted, steps = map(sum, zip(*pairs, strict=True)) if pairs else (0, 0)
     estimate = contrasts.ratio_of_sums(pairs)
