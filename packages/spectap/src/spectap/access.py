@@ -5,10 +5,12 @@ a secret.
 """
 
 import functools
+import os
 import ssl
 from pathlib import Path
 from typing import Final
 
+from spectap import wording
 from spectap.errors import ConfigError
 
 HEADERS: Final[dict[str, str]] = {}
@@ -31,6 +33,13 @@ def trust(authority: Path | None, *, anyone: bool) -> None:
     if anyone:
         tls().check_hostname = False
         tls().verify_mode = ssl.CERT_NONE
+
+
+def masked(text: str) -> str:
+    """The text without what a server may repeat of the key and the headers."""
+    for secret in " ".join((os.environ.get("OPENAI_API_KEY", ""), *HEADERS.values())).split():
+        text = wording.masked(text, secret)
+    return text
 
 
 def distrust(error: Exception) -> str:

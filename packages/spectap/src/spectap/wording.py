@@ -114,7 +114,7 @@ def masked(text: str, secret: str) -> str:
     """The text without a secret that a server repeats in it, whole or cut off."""
     if len(secret) < _SECRET:
         return text
-    return re.sub(re.escape(secret[:_SECRET]) + r"[^\s\"'<>,;]*", "***", text)
+    return re.sub(re.escape(secret[:_SECRET]) + r"[^\s\\\"'<>,;]*", "***", text)
 
 
 def printable_lines(text: str) -> str:

@@ -190,8 +190,17 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
         assert (config.model, config.alternate) == (MODEL, True)
 
 
-def test_a_server_without_health_and_with_a_key(
-    tmp_path: Path, measure: Benchmark, cases: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [(500, ""), (404, "; does it serve that API? --endpoint-type names another")],
+)
+def test_a_server_without_health_that_repeats_the_key_and_a_header(
+    tmp_path: Path,
+    measure: Benchmark,
+    cases: str,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    hint: str,
 ) -> None:
     monkeypatch.setattr(execution, "Driver", Driver)  # which has to send the key
     monkeypatch.setattr(access, "HEADERS", {})
@@ -202,20 +211,25 @@ def test_a_server_without_health_and_with_a_key(
             keys.append((request.headers.get("Authorization"), request.headers.get("X-Team")))
         if request.path == "/v1/models":
             return web.json_response({"data": [{"id": "m"}]})
-        status = 405 if request.path == "/health" else 500
-        return web.json_response({"error": {"message": "out of\x1b[2J\nmemory"}}, status=status)
+        if request.path == "/health":
+            return web.json_response({}, status=405)
+        repeated = " ".join(map(str, keys[-1]))
+        text = f'out of\x1b[2J\nmemory: "{repeated}"'
+        return web.json_response({"error": {"message": text}}, status=status)
 
     with serving(server(answer)) as (url,):
-        options = ("--wait", "0", "--header", "X-Team: a b", "--cases", cases, *SMALL)
-        ended = measure(f"Base={url}", *options, OPENAI_API_KEY="sesame")
+        options = ("--wait", "0", "--header", "X-Team: a team-01234", "--cases", cases, *SMALL)
+        ended = measure(f"Base={url}", *options, OPENAI_API_KEY="sk-01234567")
     assert ended.status == 2
     assert ended.err.splitlines()[-1] == (
-        f"spectap: Base: no request to {url}/chat/completions succeeded: HTTP 500: out of\ufffd[2J "
-        "memory"
+        f"spectap: Base: no request to {url}/chat/completions succeeded: HTTP {status}: out of"
+        f'\ufffd[2J memory: "Bearer *** a ***"{hint}'
     )
-    assert set(keys) == {("Bearer sesame", "a b")}  # whatever is under /v1
-    kept = [path.read_text("utf-8") for path in (tmp_path / "run-1").rglob("*") if path.is_file()]
-    assert not any("X-Team" in text or "a b" in text for text in kept)
+    assert set(keys) == {("Bearer sk-01234567", "a team-01234")}  # whatever is under /v1
+    files = [path for path in (tmp_path / "run-1").rglob("*") if path.is_file()]
+    assert any("individual_responses" in path.name for path in files)
+    kept = [path.read_text("utf-8") for path in files]
+    assert not any("X-Team" in text or "01234" in text for text in kept)
 
 
 def test_a_server_without_usage_is_named_before_a_run_is_spent_on_it(

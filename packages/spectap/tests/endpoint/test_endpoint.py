@@ -97,9 +97,10 @@ async def test_https_before_a_server_without_it_is_named() -> None:
     ("answer", "message"), [(401, "HTTP 401"), ('["a"]', "the answer is not a list of models")]
 )
 async def test_models(answer: int | str, message: str) -> None:
-    listed = {"data": [{"id": "target"}, {"id": "a\x1b[2J\nb"}]}
-    async with server(answering(models=json.dumps(listed))) as url:
-        assert await health.models(url) == ["target", "a\ufffd[2J\ufffdb"]
+    listed = [{"id": "target"}, {"id": "a\x1b[2J\nb"}]
+    for body in ({"data": listed}, listed):  # Together's is the list itself
+        async with server(answering(models=json.dumps(body))) as url:
+            assert await health.models(url) == ["target", "a\ufffd[2J\ufffdb"]
     async with server(answering(models=answer)) as url:
         with pytest.raises(EndpointError) as refusal:
             await health.models(url)
@@ -439,7 +440,7 @@ class Answering:
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append(await request.json())
-        refuses = self.strict and "return_token_ids" in self.asked[-1]
+        refuses = self.strict and {"return_token_ids", "max_tokens"} & {*self.asked[-1]}
         return web.json_response({"choices": [self.choice]}, status=400 if refuses else 200)
 
 

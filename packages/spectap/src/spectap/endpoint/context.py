@@ -7,19 +7,17 @@ vLLM since v2.23.0 (``vllm/entrypoints/openai/protocol.py``) and in vLLM 0.32
 """
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import aiohttp
 import orjson
 
-from spectap import events
+from spectap import access, events
 from spectap.endpoint.health import content, open_session, root
 from spectap.load_points import Load
 from spectap.prompt import Prompt
 from spectap.text import EndpointType, prompt_fields
-from spectap.wording import masked
 
 _ONE_TRY_SECONDS: Final = 60
 _CONCURRENCY: Final = 8
@@ -87,7 +85,7 @@ async def _count(
             text = await content(response)
         if response.status == 400:
             reason = events.message(events.parsed(text) or text.decode("utf-8", "replace"))
-            reason = events.clean(masked(reason, os.environ.get("OPENAI_API_KEY", "")))
+            reason = events.clean(access.masked(reason))
             return Refused(reason or "no reason given")
         if response.status != 200:
             return None

@@ -127,11 +127,11 @@ async def _ask(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
     """None where there is no answer, or none of the shape of OpenAI's.
 
     vLLM says an answer's tokens if it is asked for them (``return_token_ids``, vLLM 0.10.2 and
-    later). Servers that refuse the field are asked again without it.
+    later). Servers that refuse the field, or ``max_tokens``, are asked again without it.
     """
+    renamed = {"max_completion_tokens" if n == "max_tokens" else n: v for n, v in body.items()}
     try:
-        for more in ({"return_token_ids": True}, {}):
-            asked = {**body, **more}
+        for asked in ({**body, "return_token_ids": True}, body, renamed):
             async with session.post(url, json=asked, allow_redirects=False) as response:
                 if response.status == 200:
                     choice = orjson.loads(await content(response))["choices"][0]

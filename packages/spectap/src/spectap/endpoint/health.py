@@ -155,8 +155,10 @@ async def models(endpoint: str) -> list[str]:
 def _names(answer: bytes) -> list[str] | None:
     """The names in a list of models; None where it is not one."""
     try:
-        # Ollama's is null where there are none.
-        return [printable(str(model["id"])) for model in orjson.loads(answer)["data"] or ()]
+        models = orjson.loads(answer)
+        # Together's is the list itself; Ollama's is null where there are none.
+        models = models if isinstance(models, list) else models["data"] or ()
+        return [printable(str(model["id"])) for model in models]
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -6,7 +6,6 @@ No pydantic here: the driver starts for each turn, and importing pydantic takes 
 import argparse
 import itertools
 import json
-import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,6 @@ from spectap.text import (
     filling_lines,
     prompt_fields,
 )
-from spectap.wording import masked
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ class Reply:
         tokens = estimated_tokens(self._thoughts + self._text + calls)
         return {
             "error_code": code,
-            "error_msg": masked(text, os.environ.get("OPENAI_API_KEY", "")),
+            "error_msg": text,
             "inter_token_latency_s": self._last / self._count if tokens else 0,
             "ttft_s": self._ttft,
             "end_to_end_latency_s": seconds,

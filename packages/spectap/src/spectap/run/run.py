@@ -266,7 +266,7 @@ class Run:
                 path = PATHS[self._config.load.endpoint_type]
                 raise RunError(
                     "\n".join(
-                        f"{name}: no request to {url}/{path} succeeded: {refusals[name].error}"
+                        f"{name}: no request to {url}/{path} succeeded: {_refusal(refusals[name])}"
                         for name, url in self._config.endpoints.items()
                         if name in refusals
                     )
@@ -367,6 +367,8 @@ class Run:
             return
         self._say("comparing the answers")
         divergences = await greedy.compare(self._config, self._prompts)
+        if not divergences and len(self._config.variants) > 1:
+            self._say("no answers could be compared: a server gave none to what it was asked")
         with writing(self._folder):
             greedy.write(self._folder, divergences)
 
@@ -423,6 +425,13 @@ class Run:
         self._records.append(record)
         if record.round > WARM_UP:
             self._progress.advance()
+
+
+def _refusal(record: Record) -> str:
+    error = record.error or ""
+    # Of a base model, vLLM says that it has no chat template.
+    wrong = record.status in (404, 405) or "chat template" in error
+    return f"{error}; does it serve that API? --endpoint-type names another" if wrong else error
 
 
 async def _status(command: str) -> int:

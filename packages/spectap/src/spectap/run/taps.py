@@ -22,9 +22,9 @@ from spectap.record import Record
 from spectap.run.turns import Turn, rotated
 from spectap.tap.tap import STALL_SECONDS, Tap, collect_garbage
 
-UNREADY: Final = (404, 429, *range(500, 600))
+UNREADY: Final = (200, 404, 429, *range(500, 600))
 """Answers of a front end whose workers are not there yet, though its ``/health`` says so
-(ai-dynamo/dynamo#2296)."""
+(ai-dynamo/dynamo#2296): 200 where it says in the stream what is wrong."""
 _OTHER_FILES: Final = 64  # what is open besides requests
 
 
@@ -216,9 +216,9 @@ class Taps:
 
 
 def refused(records: Sequence[Record]) -> dict[str, Record]:
-    """The last refusal by HTTP of each variant none of whose requests was answered well."""
-    refusals = {r.variant: r for r in records if r.status not in (None, 200)}
-    answered = {r.variant for r in records if r.status == 200}
+    """The last answer of each variant that answers, but none of its requests well."""
+    refusals = {r.variant: r for r in records if r.status is not None and not r.stalled}
+    answered = {r.variant for r in records if r.succeeded}
     return {name: refusal for name, refusal in refusals.items() if name not in answered}
 
 

@@ -209,6 +209,7 @@ class Completion(Exchange):
         if error is not None:
             for name in _SECRET_HEADERS:
                 error = masked(error, _text(self.request.headers, name).rpartition(" ")[2])
+            error = access.masked(error)
         elif meter.chunks:
             # Gateways hold back usage and [DONE]; a user has the answer with its last token.
             at = self.last_token
@@ -225,8 +226,8 @@ class Completion(Exchange):
                 per_chunk=per_chunk,
                 chunks=tuple(
                     (round(offset, 6), tokens)
-                    for offset, tokens in meter.chunks
-                    if tokens or not per_chunk
+                    for number, (offset, tokens) in enumerate(meter.chunks)
+                    if tokens or not (per_chunk and number)
                 ),
                 end=round(at - self._start, 6),
                 prompt=self._prompt,
