@@ -62,6 +62,7 @@ FIELDS: Final = {
     "vllm_prefix_cache_hits_total": "cache_hits",
     "vllm_prefix_cache_queries_total": "cache_queries",
     "sglang_generation_tokens_total": "generation_tokens",
+    "sglang_num_requests_total": "finished",
     "sglang_cached_tokens_total": "cache_hits",
     "sglang_prompt_tokens_total": "cache_queries",
     "llamacpp_tokens_predicted_total": "generation_tokens",
@@ -75,6 +76,7 @@ class Obstacle(StrEnum):
     PROCESS = "another process"
     FELL = "fell"
     NUMBER = "not a count"
+    OTHERS = "other answers"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ _OBSTACLES: Final = {
     "started anew, or replicas behind one URL",
     Obstacle.FELL: "they fell, as where a server starts anew or replicas behind one URL take turns",
     Obstacle.NUMBER: "they have values that are not counts",
+    Obstacle.OTHERS: "they count more or fewer answers: another client's, or another process's",
 }
 
 

@@ -112,7 +112,7 @@ def read(folder: Path) -> Results:
         scores=read_scores(folder),
         checks=checks,
     )
-    disagreements = (failure for check in checks for failure in check.failures)
+    disagreements = (line for check in checks for line in check.disagreements.values())
     cached = caveats.of_caches(caching.shares(records, counts), config.names)
     notes = (*_missing(folder, config), *caveats.of_run(config, summary), *cached, *disagreements)
     run = Results(
