@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +48,15 @@ def test_what_misses_a_limit() -> None:
     assert share([samples.record()] * 8 + [failed] * 2, GENEROUS) == (0.8, False)
     # An answer of one token has no time per token.
     assert share([replace(single, output_tokens=1)], Objectives(tpot_p90_ms=1)) == (1.0, True)
+
+
+@pytest.mark.parametrize("changes", [{"output_tokens": None}, {"choices": 2}])
+def test_an_answer_without_its_time_per_token_is_in_no_share_of_it(changes: dict[str, Any]) -> None:
+    unknown = samples.record(per_chunk=False, **changes)
+    bad = samples.record(end=9.0, chunks=((0.2, 1), (9.0, 7)))
+    assert share([unknown, bad], Objectives(tpot_p90_ms=30)) == (0.0, False)
+    assert share([unknown, bad], Objectives(e2e_p90_ms=600)) == (0.5, False)
+    assert goodput([unknown], Objectives(tpot_p90_ms=30), ALPHA) is None
 
 
 def test_the_interval_of_a_share() -> None:

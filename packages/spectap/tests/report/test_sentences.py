@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from spectap.analysis.claims import judge
+from spectap.analysis.claims import judge, obstacle
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise, summarise_ledgers
 from spectap.analysis.summary import Case, Cell, Claim, Comparison, Finding, Summary, Verdict
@@ -71,6 +71,15 @@ def test_a_report_of_launches_counts_launches(comparison: Results) -> None:
     assert said(replace(comparison.summary, launches=3), SD, few) == folded(
         "No verdict: of 2 launches, fewer than 3 could be timed on both sides. An interval needs 3 "
         "launches."
+    )
+
+
+def test_a_side_whose_tokens_nobody_counts_is_named(comparison: Results) -> None:
+    nobodys = replace(SD, uncounted=SD.requests - SD.errors)
+    verdict = obstacle(nobodys, BASE)
+    assert verdict
+    assert said(comparison.summary, nobodys, compared(None, None, verdict)).startswith(
+        "No verdict: no answer of SD has a count of tokens"
     )
 
 

@@ -189,9 +189,13 @@ def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:
 def goodput(records: Sequence[Record], objectives: Objectives, alpha: float) -> Goodput | None:
     """The share of all requests that succeeded within every limit; None without requests.
 
-    A limit holds where the request has no such figure: an answer of one token has no time per
-    output token. ``alpha`` is the level of the interval.
+    A limit holds where the request has no such figure: an answer that came at once has no time per
+    output token. One in parts, whose tokens nobody knows, kept it or not: it is left out.
+    ``alpha`` is the level of the interval.
     """
+    if objectives.tpot_p90_ms is not None:
+        per_token = metrics.TIME_PER_OUTPUT_TOKEN.values
+        records = [r for r in records if not r.succeeded or len(r.chunks) < 2 or per_token(r)]
     if not records:
         return None
     limits = [

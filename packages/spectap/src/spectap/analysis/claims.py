@@ -110,6 +110,7 @@ def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
         Finding.UNFINISHED: not all(side.complete for side in sides),
         Finding.FAILED: any(side.unreliable for side in sides),
         Finding.CLIENT: any(side.slowed for side in sides),
+        Finding.UNCOUNTED: any(side.countless for side in sides),
     }
     return next((Verdict(finding) for finding, applies in reasons.items() if applies), None)
 

@@ -90,6 +90,7 @@ class Finding(Enum):
     UNCONTROLLED = "no controls"
     SEQUENTIAL = "at different times"
     CLIENT = "slow client"
+    UNCOUNTED = "no counts of tokens"
 
     @property
     def decided(self) -> bool:
@@ -234,6 +235,11 @@ class Cell:
     def unreliable(self) -> bool:
         """Whether too many requests failed."""
         return self.errors > TOLERATED_FAILURES * self.requests
+
+    @property
+    def countless(self) -> bool:
+        """Whether it has answers, and nobody knows the tokens of any."""
+        return 0 < self.uncounted == self.requests - self.errors
 
     @property
     def slowed(self) -> bool:

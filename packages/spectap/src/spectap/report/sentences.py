@@ -81,6 +81,12 @@ def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
                 for side in sides
                 if side.slowed
             ]
+        case Finding.UNCOUNTED:
+            of_sides = [
+                f"no answer of {side.variant} has a count of tokens, and speed is that of tokens"
+                for side in sides
+                if side.countless
+            ]
         case Finding.UNCONTROLLED:
             of_sides = [
                 "the variants were measured one after another, and no control load shows what "
