@@ -31,12 +31,13 @@ _ENDS: Final = frozenset(
 )
 """The reasons to finish for which an answer is whole, in lower case."""
 
+# vLLM renamed the field; servers in between send both. The others are of gateways.
+THOUGHTS: Final = ("reasoning", "reasoning_content", "reasoning_details", "thinking")
 _CONTENT: Final = (
-    # vLLM renamed the field of thoughts; servers in between send both.
-    *("content", "reasoning", "reasoning_content"),
+    *("content", *THOUGHTS),
     *("tool_calls", "function_call", "refusal", "audio"),
 )
-_ERROR_FIELDS: Final = ("detail", "message", "errors")
+_ERROR_FIELDS: Final = ("detail", "message", "errors", "msg", "error_msg")
 """Where a body without choices has its error, besides OpenAI's ``error``."""
 _LONGEST_ERROR: Final = 200
 

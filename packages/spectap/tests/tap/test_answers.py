@@ -53,6 +53,7 @@ def problem(stream: bytes, size: int = 7) -> str | None:
         (TOKEN + event(chunk("", "error", error={"message": "gone"})) + DONE, "gone"),
         (TOKEN + event({"object": "error", "message": "no memory", "code": 5}) + DONE, "no memory"),
         (TOKEN + event({"detail": "engine died"}) + DONE, "engine died"),
+        (TOKEN + event({"error_code": 18, "error_msg": "limit"}) + DONE, "limit"),  # Baidu's
         (TOKEN + event({"error": {"message": "x"}, "choices": []}) + DONE, "x"),
         (TOKEN + event({"message": "at once"}, kind="error") + DONE, "at once"),
         (TOKEN + event("overloaded", kind="error") + DONE, "overloaded"),
@@ -192,3 +193,16 @@ async def test_another_model_than_the_one_asked_for_is_said(
 ) -> None:
     record, _ = await recorded(tmp_path, parts(event(chunk("a", "stop") | {"model": model}), DONE))
     assert (record.error, record.model) == (None, named)
+
+
+@pytest.mark.anyio
+async def test_a_first_event_that_is_counted_with_the_next_is_the_first_token(
+    tmp_path: Path,
+) -> None:
+    """A count may lag by a step; and DeepSeek names what was cached in its own way."""
+    more = {"prompt_cache_hit_tokens": 16}
+    late = [event(chunk("a") | {"usage": {"completion_tokens": n} | more}) for n in range(3)]
+    end = event(chunk("", "stop") | {"usage": {"completion_tokens": 3} | more})
+    record, _ = await recorded(tmp_path, parts(*late, end + DONE))
+    assert (record.per_chunk, [tokens for _, tokens in record.chunks]) == (True, [0, 1, 1, 1])
+    assert record.cached_tokens == 16

@@ -152,7 +152,12 @@ def test_what_one_step_yields_in_two_events_is_counted_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "hidden"), [({"content": "a"}, 18), ({"reasoning_content": "a"}, 0)]
+    ("first", "hidden"),
+    [
+        ({"content": "a"}, 18),
+        ({"reasoning_content": "a"}, 0),
+        ({"content": "", "reasoning_details": [{"text": "a"}]}, 0),
+    ],
 )
 @pytest.mark.parametrize("place", ["completion_tokens_details", ""])
 def test_thoughts_that_are_counted_and_not_sent_are_hidden(

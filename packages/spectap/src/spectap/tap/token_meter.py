@@ -6,17 +6,8 @@ from typing import Any, Final
 
 import orjson
 
-from spectap import limits
-from spectap.events import (
-    DONE,
-    Ending,
-    Events,
-    choices_of,
-    has_content,
-    message_of,
-    read,
-    text_of,
-)
+from spectap import events, limits
+from spectap.events import DONE, Ending, Events, choices_of, has_content, message_of, read, text_of
 from spectap.limits import whole
 
 _USAGE: Final = b'"usage":'
@@ -82,7 +73,8 @@ class Meter:
     def cached_tokens(self) -> int | None:
         """Tokens of the prompt that the server had in its cache, by the last usage."""
         details = self._usage.get("prompt_tokens_details")
-        return whole(details.get("cached_tokens")) if isinstance(details, dict) else None
+        stated = details if isinstance(details, dict) else {}
+        return whole(stated.get("cached_tokens", self._usage.get("prompt_cache_hit_tokens")))
 
     @property
     def hidden_tokens(self) -> int:
@@ -191,7 +183,7 @@ class Meter:
             self._counts[index] = total
         if not self.chunks:
             message = message_of(choices[0])
-            self.thinks = bool(message.get("reasoning") or message.get("reasoning_content"))
+            self.thinks = any(map(message.get, events.THOUGHTS))
         self.chunks.append((at, max(0, new or 0)))
 
 
