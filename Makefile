@@ -83,7 +83,7 @@ $(READY_REHEARSE): $(LOCKS)/rehearse.lock $(READY) $(SETS)
 	@touch $@
 
 $(READY_DEV): $(LOCKS)/dev.lock $(READY_REHEARSE)
-	@echo "Installing the tools of tests and checks into .venv, once: 0.7 GB, a minute or more"
+	@echo "Installing the tools of tests and checks into .venv, once: 0.9 GB, a minute or more"
 	@$(PIP_INSTALL) --requirement $<
 	@touch $@
 

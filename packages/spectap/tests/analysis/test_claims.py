@@ -35,12 +35,6 @@ OPEN = claim_of(1.02, 0.03, decided=False)
 ALONE = claim_of(1.1, 0.03, decided=False)
 
 
-def test_the_textbook() -> None:
-    decisions = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}, 0.05, 4)
-    assert decisions.decided == {"a", "d"}
-    assert decisions.level == pytest.approx(0.05 / 2)
-
-
 @given(P_VALUES, st.integers(0, 5))
 def test_claims_that_could_not_be_made_count(p_values: dict[int, float], more: int) -> None:
     fewer = holm(p_values, 0.05, len(p_values)).decided
