@@ -89,7 +89,7 @@ class Journal:
         """Writes one object. Raises OSError, for instance when the disk is full."""
         # orjson is fast: no stream is served while a line of a thousand chunks is written.
         try:
-            data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+            data = orjson.dumps(line, default=list, option=orjson.OPT_APPEND_NEWLINE)
         except orjson.JSONEncodeError:  # a number of more than 64 bits, or half a character
             text = json.dumps(line, default=dataclasses.asdict, ensure_ascii=False)
             data = text.encode("utf-8", "replace") + b"\n"

@@ -192,4 +192,6 @@ def _records(folder: Path, config: Config, variant: str) -> Iterator[Record]:
 
 
 def _journal(path: Path, lines: Iterable[object]) -> None:
-    write_whole(path, (orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
+    option = orjson.OPT_APPEND_NEWLINE
+    # Chunks that were read are in columns.
+    write_whole(path, (orjson.dumps(line, default=list, option=option) for line in lines))
