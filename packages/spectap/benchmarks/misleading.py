@@ -4,6 +4,7 @@ What is found is whether the headline says so, and does not advise to keep the v
 were not.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Final
 
 from benchmarks.harness import Bar, Group, Statement
 from benchmarks.servers import SD, Changed
-from benchmarks.simulation import World
+from benchmarks.simulation import World, slower
 from spectap.analysis.summarise import summarise
 from spectap.record import Record
 from spectap.report.headline import headline
@@ -34,6 +35,18 @@ class Misleading(Changed):
         yield Statement(HEADLINE, wrong=not self.says and bool(re.search(self.never, text)))
         if self.says:
             yield Statement(HEADLINE, found=float(said))
+
+
+@dataclass(frozen=True)
+class SlowRounds(Misleading):
+    """One round in ten of either side takes twice as long."""
+
+    def records(self, number: int) -> list[Record]:
+        plain, chance = super().records(number), self.chance(number)
+        turns = sorted({(r.case, r.round, r.variant) for r in plain})
+        slow = dict(zip(turns, chance.random(len(turns)) < 0.1, strict=True))
+        level = math.log(2)
+        return [slower(r, level * slow[r.case, r.round, r.variant]) for r in plain]
 
 
 @dataclass(frozen=True)
@@ -101,6 +114,8 @@ EQUAL: Final = tuple(
     )
 )
 
+_SAID: Final = "p99|p50|as long|prompts gain"
+
 GROUPS: Final = (
     Group(
         "misleading",
@@ -122,8 +137,9 @@ GROUPS: Final = (
     ),
     Group(
         "not misleading",
-        tuple(
-            Misleading(world.name, world, never="p99|p50|as long|prompts gain") for world in EQUAL
+        (
+            *(Misleading(world.name, world, never=_SAID) for world in EQUAL),
+            SlowRounds("equal, slow rounds of each side", EQUAL[0], never=_SAID),
         ),
         {HEADLINE: Bar(None, wrong=0.05)},
         100,

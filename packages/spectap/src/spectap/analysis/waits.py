@@ -2,14 +2,16 @@
 
 No interval from few rounds holds for a p99. So its cause is tested: whether more requests are far
 slower than the baseline's usual ones. Those of one wave share what slows them, so waves are
-counted, of all cells of a variant together, and they have to be of several rounds.
+counted, of all cells of a variant together, and by round.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from statistics import fmean, stdev
 from typing import Final
 
-from scipy.special import bdtrc
+from scipy.special import bdtrc, stdtr
 
 from spectap import metrics
 from spectap.analysis import contrasts, grouping
@@ -23,7 +25,7 @@ from spectap.record import Record
 
 _CLEARLY: Final = 1.25  # times as long
 _NOTICEABLE: Final = 0.1  # and by so many seconds: less is no wait to a reader
-_FAR: Final = 1.5  # times the baseline's p90
+_FAR: Final = 1.5  # times the baseline's median
 
 
 def waits(evidence: Evidence) -> dict[CellKey, tuple[Wait, ...]]:
@@ -66,7 +68,7 @@ def _slow_waves(
     evidence: Evidence, key: CellKey, baseline: str, metric: Metric
 ) -> tuple[_Waves, ...]:
     usual = evidence.cells[key.for_variant(baseline)].measure(metric)
-    limit = _FAR * usual.p90 if usual else 0.0
+    limit = _FAR * usual.p50 if usual else 0.0  # p90 may be a slow one's itself
 
     def waves(records: Sequence[Record], size: int) -> Iterator[bool]:
         ordered = sorted(records, key=lambda record: record.sent)
@@ -82,10 +84,13 @@ def _slow_waves(
 
 def _more(cells: Sequence[tuple[_Waves, ...]], alpha: float) -> bool:
     """Whether more waves are slow than chance makes so: the exact test of two shares, given how
-    many of both sides are."""
+    many of both sides are; and Student's over rounds, for what slows whole rounds of either."""
     slow, before = (sum(sum(map(sum, cell[side])) for cell in cells) for side in (0, 1))
     every, every_before = (sum(sum(map(len, cell[side])) for cell in cells) for side in (0, 1))
-    rounds = {number for cell in cells for number, waves in enumerate(cell[0]) if any(waves)}
-    if len(rounds) < FEWEST_ROUNDS:
+    excess = [sum(of) - sum(base) for cell in cells for of, base in zip(*cell, strict=False)]
+    if slow <= before or len(excess) < FEWEST_ROUNDS:
         return False
-    return bool(bdtrc(slow - 1, slow + before, every / (every + every_before)) <= alpha)
+    error = stdev(excess) / math.sqrt(len(excess))
+    by_rounds = stdtr(len(excess) - 1, -fmean(excess) / error) if error else 0.0
+    by_waves = bdtrc(slow - 1, slow + before, every / (every + every_before))
+    return bool(max(by_rounds, by_waves) <= alpha)
