@@ -53,6 +53,12 @@ class Changed:
         """The requests of one of its runs."""
         return simulation.records(self.world, number)
 
+    def begins(self, number: int, gap: float) -> list[float]:
+        """When its rounds begin, where they are spread, this long apart on average."""
+        minutes = gap / 60 * (self.world.most_rounds - 1)
+        load = self.config().load.model_copy(update={"spread_minutes": minutes})
+        return load.begins(f"run {number}")
+
     def truths(self) -> Mapping[CasePoint, Truth]:
         """What is true of each test case at each load."""
         return simulation.truths(self.world)
@@ -75,9 +81,8 @@ class Neighbour(Changed):
     """Between two rounds, in seconds: rounds are spread."""
 
     def records(self, number: int) -> list[Record]:
-        plain = [
-            replace(r, sent=r.sent + self.pause * (r.round - 1)) for r in super().records(number)
-        ]
+        begins = self.begins(number, self.pause)
+        plain = [replace(r, sent=r.sent + begins[r.round - 1]) for r in super().records(number)]
         ends = max(record.sent + record.end for record in plain)
         chance = self.chance(number)
         gaps = chance.exponential(self.seconds, size=10 + int(4 * ends / self.seconds))
@@ -141,10 +146,7 @@ class Job(Changed):
     """Between the begins of two rounds, on average."""
 
     def records(self, number: int) -> list[Record]:
-        load = self.config().load
-        begins = load.model_copy(
-            update={"spread_minutes": self.gap / 60 * (self.world.most_rounds - 1)}
-        ).begins(f"run {number}")
+        begins = self.begins(number, self.gap)
         plain, phase = super().records(number), self.chance(number).random()
         first = {n: min(r.sent for r in plain if r.round == n) for n in {r.round for r in plain}}
         half = math.log1p(self.slowdown) / 2
