@@ -64,7 +64,11 @@ def new() -> Run:
 
 def only(source: Run, **fields: str) -> Run:
     """The run with the requests alone that have these values."""
-    selected = [record for record in source.records if vars(record).items() >= fields.items()]
+    selected = [
+        record
+        for record in source.records
+        if all(getattr(record, name) == value for name, value in fields.items())
+    ]
     return of(source.name, source.config, selected)
 
 
