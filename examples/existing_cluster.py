@@ -15,8 +15,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 
-from stacks.constructs.neuron_dra_driver import NeuronDraDriver
-from stacks.constructs.neuron_node_group import NeuronNodeGroup
+from stacks.constructs.neuron import NeuronDraDriver, NeuronNodeGroup
 from stacks.constructs.scale_to_zero import ScaleToZero
 
 app = cdk.App()

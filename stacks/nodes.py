@@ -11,7 +11,7 @@ from constructs import Construct
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, node_label, taint_value
 from experiment.hardware import SYSTEM_INSTANCE, SYSTEM_NODES
 from experiment.schema import Experiment
-from stacks.constructs.neuron_node_group import user_data
+from stacks.constructs.neuron import user_data
 from stacks.roles import node_role
 
 VOLUME_GIB: Final = 1024

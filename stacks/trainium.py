@@ -19,8 +19,7 @@ from charts.names import (
 from experiment.fields import Origin
 from experiment.schema import CompileNode, Experiment, Purchase
 from stacks.cluster import KUBERNETES_VERSION
-from stacks.constructs.neuron_dra_driver import CHART_VERSION, NeuronDraDriver
-from stacks.constructs.neuron_node_group import NeuronNodeGroup
+from stacks.constructs.neuron import CHART_VERSION, NeuronDraDriver, NeuronNodeGroup
 from stacks.constructs.scale_to_zero import ScaleToZero
 from stacks.nodes import compile_node_group
 

@@ -13,7 +13,7 @@ from experiment.schema import Experiment
 from operations.account import Deployment
 from operations.cluster import NoCluster, connected, kubernetes_errors
 from operations.preflight.check import Check, Finding, ok, refused, warning
-from stacks.constructs.neuron_dra_driver import DRIVER_VERSION
+from stacks.constructs.neuron import DRIVER_VERSION
 from stacks.trainium import DRIVER_OUTPUT
 
 _TIMEOUT: Final = {"_request_timeout": 5}

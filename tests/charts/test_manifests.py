@@ -53,7 +53,9 @@ def test_pods_have_neither_a_token_for_the_api_nor_a_key(each: Synthesised) -> N
             names = {variable["name"] for variable in container.get("env", [])}
             assert not names & {"VLLM_API_KEY", "OPENAI_API_KEY", "HF_TOKEN"}
             assert "--api-key" not in container.get("command", [])
-    assert list(each.objects("Secret")) == []
+    # Nor has an account any rights there.
+    kinds = ("Secret", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
+    assert [o for kind in kinds for o in each.objects(kind)] == []
 
 
 def test_pods_reach_what_they_need_and_nothing_else(each: Synthesised) -> None:

@@ -1,4 +1,4 @@
-"""What the namespace lets in, what its service accounts may do, and who reaches whom."""
+"""What the namespace lets in."""
 
 import copy
 import json
@@ -7,16 +7,8 @@ from pathlib import Path
 import pytest
 from kubernetes.client import ApiException
 
-from charts.names import ServiceAccount
 from tests.cluster.api import NAMESPACE, Cluster, Manifest
 from tests.cluster.deployment import objects
-
-EVERYONES = [
-    "selfsubjectaccessreviews.authorization.k8s.io",
-    "selfsubjectreviews.authentication.k8s.io",
-    "selfsubjectrulesreviews.authorization.k8s.io",
-]
-"""What Kubernetes lets whoever has logged in create: questions about himself."""
 
 
 def _dry_run(cluster: Cluster, template: Manifest) -> None:
@@ -45,20 +37,3 @@ def test_every_pod_is_let_in_and_none_as_root(cluster: Cluster, deployment: Path
         message = json.loads(refusal.value.body)["message"]
         assert 'violates PodSecurity "restricted:latest"' in message, name
         assert "runAsNonRoot" in message, name
-
-
-@pytest.mark.parametrize("account", [*ServiceAccount, "default"])
-def test_an_account_may_do_what_everyone_may(
-    account: str, cluster: Cluster, deployment: Path
-) -> None:
-    """Its pods ask the API for nothing, so it has no rights of its own."""
-    user = f"system:serviceaccount:{NAMESPACE}:{account}"
-    for namespace in (NAMESPACE, "kube-system"):
-        listed = cluster.kubectl(
-            *("auth", "can-i", "--list", "--no-headers", "--as", user, "--namespace", namespace)
-        )
-        rules = [line.split()[0] for line in listed.splitlines() if line.endswith("[create]")]
-        assert sorted(rules) == EVERYONES
-        assert {line.rpartition(" ")[2] for line in listed.splitlines()} == {"[create]", "[get]"}
-        # What is only read is no resource, but a page of the server's own.
-        assert all(line.startswith(" ") for line in listed.splitlines() if line.endswith("[get]"))

@@ -9,7 +9,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 
-from stacks.constructs.neuron_node_group import NeuronNodeGroup
+from stacks.constructs.neuron import NeuronNodeGroup
 
 
 def imported() -> tuple[cdk.Stack, eks.ICluster]:

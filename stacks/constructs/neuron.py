@@ -1,4 +1,4 @@
-"""A managed node group of Trainium or Inferentia instances, without nodes until one asks for them.
+"""Trainium or Inferentia nodes, a group without any until one asks for them, and their DRA driver.
 
 Sources: EKS User Guide, "Use Capacity Blocks for ML with managed node groups" and "Run machine
 learning training with Elastic Fabric Adapter"; Amazon EC2 User Guide, "Elastic Fabric Adapter".
@@ -7,16 +7,20 @@ learning training with Elastic Fabric Adapter"; Amazon EC2 User Guide, "Elastic 
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from aws_cdk import CfnTag, Fn
+from aws_cdk import CfnTag, Duration, Fn
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from stacks.roles import node_role
 
 VOLUME_GIB: Final = 100
 """Root volume. Images, pods and their logs are on the instance's own disks
 (amazon-eks-ami 81fec2e8, ``setup-local-disks``)."""
+CHART: Final = "public.ecr.aws/neuron/neuron-helm-chart"
+CHART_VERSION: Final = "1.10.0"
+DRIVER_VERSION: Final = "1.2"
+"""Version in the chart. It serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
 _FRAME: Final = """\
 MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="BOUNDARY"
@@ -224,3 +228,37 @@ class NeuronNodeGroup(Construct):
             self, "FabricEgress", destination_security_group_id=own_id, **rule
         )
         return group
+
+
+class NeuronDraDriver(Construct):
+    """The driver without the device plugin, which would hand the same devices out twice.
+
+    The cluster has Kubernetes 1.34 or newer and no other Neuron device plugin. Its kubectl provider
+    installs the chart and does not wait for the driver, which becomes ready only with a node. The
+    driver is removed before ``nodes``, so that it can clean up after itself.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, cluster: eks.ICluster, nodes: IDependable
+    ) -> None:
+        super().__init__(scope, construct_id)
+        eks.HelmChart(
+            self,
+            "Chart",
+            cluster=cluster,
+            release="neuron",
+            repository=f"oci://{CHART}",
+            chart="neuron-helm-chart",
+            version=CHART_VERSION,
+            namespace="kube-system",
+            create_namespace=False,
+            wait=False,
+            timeout=Duration.minutes(10),
+            values={
+                "draDriver": {"enabled": True},
+                "devicePlugin": {"enabled": False},
+                # EKS repairs nodes itself (eks-node-monitoring-agent).
+                "npd": {"enabled": False},
+            },
+        )
+        self.node.add_dependency(nodes)
