@@ -70,16 +70,15 @@ def _verdict(changes: Changes) -> Iterator[str]:
     if not judged:
         yield "No figure that a verdict rests on is in both runs: tokens a step or a speed-up."
         return
-    chance = "chance"
+    differing = sum(change.differs for change in judged)
+    yield f"{differing} of {len(judged)} tokens a step and speed-ups differ by more than chance."
     if changes.launch_error is not None:
         error = wording.percent(changes.launch_error)
-        chance += f", launches of a server being {error} % apart (assumed, not measured)"
-    differing = sum(change.differs for change in judged)
-    yield f"{differing} of {len(judged)} tokens a step and speed-ups differ by more than {chance}."
+        yield f"This assumes that launches of a server are {error} % apart, which was not measured."
     unseen = [change.detectable for change in judged if not change.differs]
     if unseen:
         most = wording.percent(max(unseen))
-        yield f'Where there is a "?", a change of {most} % would probably have been seen.'
+        yield f'Where there is a "?", a change of {most} % would be seen four times in five.'
 
 
 def _gate(changes: Changes) -> Iterator[str]:
@@ -98,8 +97,8 @@ def _gate(changes: Changes) -> Iterator[str]:
     seen = [change.seen_below for *_, change in changes.judged if not change.below]
     if noticed := [ratio for ratio in seen if ratio is not None]:
         yield (
-            f"In the least precise row, {min(noticed):.2f} of what it was would probably have been "
-            f"noticed."
+            f"In the least precise row, {min(noticed):.2f} of what it was would be noticed four "
+            "times in five."
         )
 
 
@@ -120,9 +119,8 @@ def _notes(changes: Changes) -> Iterator[str]:
     yield from changes.notes
     if changes.launch_error is not None:
         yield (
-            "Each launch of a server has a level of its own, and fewer than three on a side do not "
-            f"show it. {wording.percent(changes.launch_error)} % are assumed (--launch-error), in "
-            "each server's times, and none in tokens a step, where acceptance that differs between "
-            "launches shows as a difference. Three runs a side, each of a launch of its own, show "
-            "all of it: --old RUN ... --new RUN ..."
+            "Each launch of a server has a level of its own, and fewer than three a side do not "
+            "show it. What is assumed (--launch-error) is of each server's times, not of tokens a "
+            "step: acceptance that differs between launches shows as a difference. Three runs a "
+            "side, each of a launch of its own, show all of it: --old RUN ... --new RUN ..."
         )
