@@ -17,7 +17,10 @@ from spectap.wording import printable
 
 
 class Progress:
-    """Counts requests of ``total``, from ``done`` on: a bar on a terminal, plain lines in a log."""
+    """Counts requests of ``total``, from ``done`` on: a bar on a terminal, plain lines in a log.
+
+    By tqdm: rich takes ten milliseconds to draw a bar, in the loop that reads the streams.
+    """
 
     def __init__(self, total: int, done: int = 0, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -27,6 +30,13 @@ class Progress:
                 total=total, initial=done, unit="request", file=self._stream, dynamic_ncols=True
             )
         self._total, self._done = total, done
+
+    def begin(self, turn: str) -> None:
+        """Names the turn that begins: at the bar, or in a line of the log."""
+        if self._bar is not None:
+            self._bar.set_description_str(printable(turn))
+        else:
+            self.say(turn)
 
     def advance(self) -> None:
         # llmperf may send a few more requests than it was asked for.

@@ -382,7 +382,7 @@ class Run:
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
         rounds, label = self._at_most(self._config.load.rounds.at_most), self._label(turn)
-        self._say(f"round {turn.round} of {rounds}: {label}")
+        self._progress.begin(f"round {turn.round} of {rounds}: {label}")
         point = self._point(turn)
         prompts = self._sent(turn, point)
         before = await self._observations.scrape()
