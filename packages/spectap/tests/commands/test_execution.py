@@ -61,7 +61,7 @@ def test_a_run_ends_the_nodes_once_all_is_well(
     stopped: list[str] = []
     measured = execution.Measured(create_autospec(Run), failures, None, None)
     monkeypatch.setattr(execution, "measure", lambda *_, **__: measured)
-    monkeypatch.setattr(recorded, "draw", lambda folder: None)
+    monkeypatch.setattr(recorded, "draw", lambda folder, **_: None)
     results = create_autospec(bucket.Bucket)
     results.return_value.fetch_evaluation.return_value = None
     monkeypatch.setattr(bucket, "Bucket", results)

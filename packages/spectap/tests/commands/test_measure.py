@@ -52,7 +52,7 @@ def measure(
     Requests are sent from this process, and nothing is drawn: both take longer than the rest.
     """
     monkeypatch.setattr(execution, "Driver", InProcess)
-    monkeypatch.setattr(recorded, "draw", lambda _: None)
+    monkeypatch.setattr(recorded, "draw", lambda *_, **__: None)
     return partial(benchmark, "measure", RESULTS_DIR=str(tmp_path), RUN_ID="run-1")
 
 
@@ -304,7 +304,7 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, cases: str) -> None:
 def test_json_alone_goes_to_the_output(
     measure: Benchmark, cases: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded, "draw", lambda run: (run / SUMMARY).write_text("{}\n"))
+    monkeypatch.setattr(recorded, "draw", lambda run, **_: (run / SUMMARY).write_text("{}\n"))
     with serving(golden()) as (base,):
         ended = measure(f"Base={base.url}", "--cases", cases, *SMALL, "--json")
     assert (ended.status, ended.out) == (Exit.DONE, "{}\n")

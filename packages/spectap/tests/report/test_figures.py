@@ -1,4 +1,4 @@
-"""The seven figures: drawn, legible on either page, left out where there is nothing to draw."""
+"""The figures: drawn, legible on either page, left out where there is nothing to draw."""
 
 import itertools
 import re
@@ -19,8 +19,7 @@ from spectap.report.view import Figure
 from tests import generated_runs as generated
 from tests.report import runs
 
-OVER_LOADS = ("request-speed", "decoding-speed", "latency", "pareto")
-RATIOS = (over_loads.SPEED, over_loads.TOGETHER)
+OVER_LOADS = ("ratios", "latency", "pareto")
 SD = "#b34700"
 
 
@@ -32,7 +31,7 @@ def _styled() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def drawings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
-    """All seven, really drawn: of one test case at two load points."""
+    """All of them, really drawn: of one test case at two load points."""
     folder = tmp_path_factory.mktemp("drawn")
     run = runs.ladder(folder, {1: 0.8, 8: 4.0}, {}, cases=1)
     return {drawing.name: drawing for drawing in page.draw(run)}
@@ -77,9 +76,9 @@ def marks(axes: Axes, colour: str, marker: str) -> list[tuple[float, float]]:
 
 
 def test_a_figure_for_each_test_case_and_each_load_point(drawings: dict[str, Figure]) -> None:
-    at = [f"{name}-concurrency-{load}" for load in (1, 8) for name in ("gains", "over-time")]
-    assert [*drawings] == [*(f"{name}-repetition" for name in OVER_LOADS), *at]
-    assert drawings["gains-concurrency-8"].title == "Speed-up at concurrency 8"
+    at = [f"over-time-concurrency-{load}" for load in (1, 8)]
+    assert [*drawings] == ["answer", *(f"{name}-repetition" for name in OVER_LOADS), *at]
+    assert drawings[at[1]].title == "Latency over the run at concurrency 8"
 
 
 def test_svg_takes_every_colour_from_the_page_and_nothing_from_outside(
@@ -106,23 +105,39 @@ def test_what_cannot_be_drawn_is_left_out(tmp_path: Path) -> None:
 def test_ratios_mark_where_the_variants_meet(ladder: Results) -> None:
     case = ladder.summary.cases[1]
     (crossed,) = case.ladders
-    (closed, *_), texts = painted(over_loads.paint_ratios(ladder.summary, case, RATIOS))
+    panels, texts = painted(over_loads.paint_ratios(ladder.summary, over_loads.of_case(case)))
+    closed, *_, decoding, decoding_at_rates = panels
     assert {"1", "2", "4", "8", "0.5", "requests at once", "requests a second"} <= texts
-    assert {"speed of one request", "throughput of all together", "SD"} <= texts
+    assert {"speed of a request", "throughput of all together", "speed of decoding", "SD"} <= texts
     (band,) = [patch for patch in closed.patches if patch.get_alpha()]
     low, high = band.get_extents().transformed(closed.transData.inverted()).intervalx
     assert (low, high) == pytest.approx((crossed.speed.better_up_to, crossed.speed.worse_from))
     assert marks(closed, SD, "X") == [(crossed.speed.point, 1)]
     hollow = [line for line in closed.lines if line.get_markerfacecolor() == canvas.PAPER]
     assert [line.get_xdata()[0] for line in hollow] == [pytest.approx(8)]  # type: ignore[index]  # a list
-    drawing = over_loads.paint_ratios(ladder.summary, case, (over_loads.DECODING,))
-    (closed, rates), _ = painted(drawing)
     expected = {
         cell.load.amount: comparison.by_time_per_output_token.point
         for cell, comparison in case.compared
         if cell.load and comparison.by_time_per_output_token
     }
-    assert dict(marks(closed, SD, "o") + marks(rates, SD, "o")) == pytest.approx(expected)
+    drawn = marks(decoding, SD, "o") + marks(decoding_at_rates, SD, "o")
+    assert dict(drawn) == pytest.approx(expected)
+
+
+def test_the_answer_has_each_class_and_the_test_cases_of_none(
+    comparison: Results, ladder: Results
+) -> None:
+    (axes,), texts = painted(at_load.paint_gains(comparison.summary))
+    assert {"2 structured test cases", "1 open-ended test case", "1x"} <= texts
+    (mean,) = comparison.summary.overall
+    ((_, alone),) = comparison.summary.cases[2].compared
+    expected = [each.point for each in (mean.speed, alone.speedup) if each]
+    assert [x for x, _ in marks(axes, SD, "o")] == expected
+    rows = over_loads.of_classes(ladder.summary)
+    (closed, *_), texts = painted(over_loads.paint_ratios(ladder.summary, rows))
+    assert {"2 structured test cases", "1 open-ended test case", "requests at once"} <= texts
+    means = {mean.load: mean.speed.point for mean in ladder.summary.overall if mean.speed}
+    assert sorted(y for _, y in marks(closed, SD, "o")) == sorted([*means.values()][:4])
 
 
 def test_latencies_and_throughput_stand_beside_their_objectives(ladder: Results) -> None:
@@ -144,21 +159,9 @@ def test_latencies_and_throughput_stand_beside_their_objectives(ladder: Results)
     assert point in marks(drawing.axes[0], SD, "o")
 
 
-def test_gains_have_the_intervals_of_the_verdicts(tmp_path: Path) -> None:
-    run = runs.read(tmp_path, generated.config(variants=generated.TWO_BASELINES, rounds=3))
-    (axes,), texts = painted(at_load.paint_gains(run.summary))
-    assert {"k7", "k7-b8", "decoding", "repetition", "1x"} <= texts
-    expected = [
-        comparison.speedup.point
-        for case in run.summary.cases
-        for cell, comparison in case.compared
-        if comparison.speedup and cell.variant == "k7"
-    ]
-    assert [x for x, _ in marks(axes, SD, "o")] == expected
-
-
 def test_a_line_joins_the_medians_of_the_rounds(comparison: Results) -> None:
-    (*_, ttft), texts = painted(at_load.paint_over_time(comparison))
+    (load,) = comparison.config.load.points
+    (*_, ttft), texts = painted(at_load.paint_over_time(comparison, load))
     assert {"E2E, s", "TPOT, ms", "TTFT, ms", "Base", "SD", "structured", "open-ended"} <= texts
     assert "minutes since the first request" in texts
     values = [

@@ -79,11 +79,11 @@ def test_it_stands_in_both_forms_and_decides_nothing(tmp_path: Path) -> None:
     rehearsed = published.explanation(replace(run.summary, rehearsal=True))
     assert "measured figures are those of the stand-ins" in rehearsed
     view = run_view.of_run(run)
-    assert [table.title for table, _ in view.tables][-1] == "Published: repetition at concurrency 4"
+    assert "Published: repetition at concurrency 4" in [table.title for table, _ in view.details]
     assert published.explanation(run.summary) in view.remarks
-    assert SOURCE in terminal.text(view, terminal.NARROW)
+    assert SOURCE in terminal.text(view, terminal.NARROW, verbose=True)
     html = page.html(run)
     assert "100.25" in runs.section(html, "published")
-    assert html.index('id="verdicts"') < html.index('id="published"') < html.index('id="tables"')
+    assert html.index('id="cases"') < html.index('id="published"') < html.index('id="tables"')
     assert f'<a href="{LINK}">{LINK}</a>' in html
     assert not runs.section(page.html(plain), "published")

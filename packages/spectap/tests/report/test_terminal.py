@@ -7,6 +7,7 @@ import sys
 import termios
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 
@@ -16,11 +17,12 @@ from spectap.report import run_view, terminal
 from spectap.report.results import Results
 from spectap.report.view import Columns, Row, Table, View
 from tests import generated_runs as generated
+from tests.report import runs
 
 
 def rows(text: str) -> list[list[str]]:
-    """The words of the lines of cells, in all tables one after the other."""
-    cell = re.compile(r"(?:\s*[\w./-]+)?\s+(Base|SD) {2}")
+    """The words of the lines of test cases, in all tables one after the other."""
+    cell = re.compile("(repetition|counting|open-ended) {2}")
     return [line.split() for line in text.splitlines() if cell.match(line)]
 
 
@@ -38,7 +40,9 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_where_there_is_no_terminal_nothing_is_wrapped_coloured_or_cut(failing: Path) -> None:
     printed = terminal.render(failing)
-    assert printed.index("SD requests failed") < printed.index("TPOT ms") < printed.index("is torn")
+    assert (
+        printed.index("SD requests failed") < printed.index("TPOT p50") < printed.index("is torn")
+    )
     assert "\x1b" not in printed
     [answer] = [line for line in printed.splitlines() if "SD answers 1.96x as fast" in line]
     assert len(answer) > terminal.WIDTH
@@ -54,10 +58,22 @@ def test_it_fits_into_a_terminal(failing: Path, columns: int) -> None:
 def test_a_narrow_terminal_gets_all_of_it_in_several_tables(comparison: Results) -> None:
     view = run_view.of_run(comparison)
     wide, narrow = (rows(terminal.text(view, columns)) for columns in (120, 80))
-    assert len(narrow) == 2 * len(wide)
-    for cells, first, second in zip(wide, narrow[:6], narrow[6:], strict=True):
-        labels = cells[: cells[:2].index("Base" if "Base" in cells else "SD") + 1]
-        assert Counter(first) + Counter(second) == Counter(cells) + Counter(labels)
+    assert 2 * len(wide) == len(narrow) == 6
+    for cells, first, second in zip(wide, narrow[:3], narrow[3:], strict=True):
+        assert Counter(first) + Counter(second) == Counter(cells) + Counter(cells[:1])
+
+
+def test_the_article_fits_a_screen_and_more_is_shown_where_it_is_asked_for(tmp_path: Path) -> None:
+    """Ten test cases, with five of the notes."""
+    cases = [(f"case-{number}", "structured", True) for number in range(10)]
+    run = runs.read(tmp_path, generated.config(cases) | {"stand_in": "golden endpoints"})
+    view = run_view.of_run(replace(run, notes=tuple(f"note {number}." for number in range(7))))
+    text, verbose = (terminal.text(view, 120, verbose=verbose) for verbose in (False, True))
+    assert len(text.splitlines()) < 38
+    assert len(text.split()) < 600
+    assert [f"note {number}." in text for number in range(7)] == [True] * 5 + [False] * 2
+    assert "note 6." in verbose
+    assert ["Speed-ups, 95 %" in each for each in (text, verbose)] == [False, True]
 
 
 def test_groups_are_apart_unless_each_is_one_row() -> None:

@@ -91,7 +91,8 @@ def test_a_lagging_load_and_a_missing_verdict(tmp_path: Path, snapshot: Snapshot
         for line in runs.ladder_lines(content, {4: 1.0, 8: 4.0})
         if (line["case"], line["load"], line["round"]) != ("counting", "concurrency-4", 5)
     ]
-    assert terminal.text(run_view.of_run(runs.read(tmp_path, content, lines)), 120) == snapshot
+    view = run_view.of_run(runs.read(tmp_path, content, lines))
+    assert terminal.text(view, 120, verbose=True) == snapshot
 
 
 def test_ledgers_without_a_configuration(comparison: Results, snapshot: SnapshotAssertion) -> None:
@@ -129,12 +130,14 @@ def of_page(html: str) -> str:
 
 
 def test_a_page(comparison: Results, snapshot: SnapshotAssertion) -> None:
-    assert terminal.text(run_view.of_run(comparison), 120) == snapshot(name="terminal")
+    assert terminal.text(run_view.of_run(comparison), 120, verbose=True) == snapshot(
+        name="terminal"
+    )
     assert of_page(page.html(comparison)) == snapshot(name="page")
 
 
 def test_a_page_over_loads(ladder: Results, snapshot: SnapshotAssertion) -> None:
     """Its tables are those of a load point and of the terminal."""
-    assert terminal.text(run_view.of_run(ladder), 120) == snapshot(name="terminal")
+    assert terminal.text(run_view.of_run(ladder), 120, verbose=True) == snapshot(name="terminal")
     html = re.sub(r"<table.*?</table>", "", page.html(ladder), flags=re.DOTALL)
     assert of_page(html) == snapshot(name="page")

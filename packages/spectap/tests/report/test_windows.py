@@ -22,7 +22,7 @@ def by_variant(table: Windows) -> dict[str, Window]:
 
 
 def test_it_stands_in_both_forms_and_in_a_command_of_its_own(sweep: Results) -> None:
-    (table,) = (table for table, _ in run_view.of_run(sweep).tables if "windows" in table.title)
+    (table,) = (table for table, _ in run_view.of_run(sweep).details if "windows" in table.title)
     fastest = sweep.summary.windows[0].measured[0]
     assert table.groups[0][0].labels[2] == fastest.variant
     html = section(page.html(sweep), "windows")

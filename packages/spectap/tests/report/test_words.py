@@ -83,16 +83,6 @@ def test_a_crossover_is_named_where_rows_turn_once(
     assert sentence == (f"{text} requests at once." if text else "")
 
 
-def test_a_reply_has_the_colour_of_the_better_variant(comparison: Results) -> None:
-    summary = comparison.summary
-    colours = [
-        [reply.colour for reply in verdicts.replies(case.cell("SD"), summary)]
-        for case in summary.cases
-    ]
-    assert colours == [["variant-2", "muted", "variant-2"]] * 2 + [["muted"] * 3]
-    assert verdicts.replies(summary.cases[0].cell("Base"), summary) == []
-
-
 def test_what_was_sent_refused_and_not_counted_is_said(tmp_path: Path) -> None:
     lines = [line | {"prompt": f"p{number % 8}"} for number, line in enumerate(LINES)]
     run = runs.read(tmp_path, CONFIG, lines)

@@ -71,6 +71,11 @@ def add_json(add: Callable[..., object]) -> None:
     add("--json", action="store_true", help="prints JSON in place of the table")
 
 
+def add_verbose(add: Callable[..., object]) -> None:
+    """Adds ``--verbose``."""
+    add("--verbose", action="store_true", help="prints every figure, and what the columns mean")
+
+
 def results_folder() -> Path:
     """Where runs are: RESULTS_DIR, or ``results``."""
     return Path(os.environ.get("RESULTS_DIR") or "results")

@@ -91,7 +91,13 @@ def inputs(path: Path) -> Iterator[tuple[Config, Path]]:
 
 
 def execute(
-    config: Config, folder: Path, patience: Patience, *, files: Path, relaunch: str | None = None
+    config: Config,
+    folder: Path,
+    patience: Patience,
+    *,
+    files: Path,
+    relaunch: str | None = None,
+    verbose: bool = False,
 ) -> int:
     """Measures, draws, ships what the configuration ships; returns the exit status.
 
@@ -107,7 +113,7 @@ def execute(
             print(f"spectap: {printable(line)}", file=sys.stderr)
         return Exit.RESTART
     failed = measured.failed + _fetch_evaluation(config, folder)
-    recorded.draw(folder)
+    recorded.draw(folder, verbose=verbose)
     if measured.shipper is not None:
         try:
             if failed:

@@ -19,6 +19,7 @@ from spectap.commands.arguments import (
     Exit,
     add_json,
     add_trust,
+    add_verbose,
     base_url,
     header,
     json_object,
@@ -97,10 +98,15 @@ def measure(arguments: argparse.Namespace) -> int:
     with contextlib.redirect_stdout(out):
         with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C
             status = execution.execute(
-                config, folder, patience, files=files, relaunch=arguments.relaunch
+                config,
+                folder,
+                patience,
+                files=files,
+                relaunch=arguments.relaunch,
+                verbose=arguments.verbose,
             )
             if status > Exit.SIGNAL and read_attempts(folder):
-                recorded.draw(folder)
+                recorded.draw(folder, verbose=arguments.verbose)
         if status > Exit.SIGNAL:
             print(f"spectap: the same command with RUN_ID={folder.name} continues this run")
         else:
@@ -117,6 +123,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--model", help="of endpoints that name none after a #; default: the one that all serve")
     add("--wait", type=whole_number(0), default=60, help="seconds to wait for the endpoints")
     add_json(add)
+    add_verbose(add)
     add(
         "--timeout",
         type=positive,

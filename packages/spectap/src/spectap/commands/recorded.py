@@ -18,6 +18,7 @@ from spectap.commands.arguments import (
     Command,
     Exit,
     add_json,
+    add_verbose,
     launch_error,
     recorded_path,
     results_folder,
@@ -61,7 +62,7 @@ def read(arguments: argparse.Namespace) -> int:
         return Exit.DONE
     views = [*map(run_view.of_run, runs), *([run_view.of_ledgers(records)] if records else [])]
     for view in views:
-        terminal.show(view)
+        terminal.show(view, verbose=arguments.verbose)
         print()
     return Exit.DONE
 
@@ -75,7 +76,8 @@ def report(arguments: argparse.Namespace) -> int:
     if arguments.run_dir is None and not runs:
         raise RunError(f"{results}/: there is no run")
     # By default the run that was begun or downloaded last.
-    draw(arguments.run_dir or max(runs, key=lambda path: path.stat().st_mtime))
+    newest = arguments.run_dir or max(runs, key=lambda path: path.stat().st_mtime)
+    draw(newest, verbose=arguments.verbose)
     return 0
 
 
@@ -176,6 +178,7 @@ def _add_merge_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_read_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    add_verbose(parser.add_argument)
     form = parser.add_mutually_exclusive_group()
     add_json(form.add_argument)
     subject = "prints the requests, or the cells, as CSV in place of the table"
@@ -185,6 +188,7 @@ def _add_read_options(parser: argparse.ArgumentParser) -> None:
 def _add_report_options(parser: argparse.ArgumentParser) -> None:
     subject = "a folder, or its name in results/ (default: the newest there)"
     parser.add_argument("run_dir", type=recorded_path, nargs="?", metavar="RUN_DIR", help=subject)
+    add_verbose(parser.add_argument)
 
 
 COMMANDS: Final = {
@@ -196,7 +200,7 @@ COMMANDS: Final = {
 }
 
 
-def draw(folder: Path) -> None:
+def draw(folder: Path, *, verbose: bool = False) -> None:
     """Prints the table of the run in ``folder`` and writes its report.
 
     Raises RunError, and what reading the folder raises.
@@ -213,7 +217,7 @@ def draw(folder: Path) -> None:
     else:
         run = results.read(folder)
         view = run_view.of_run(run)
-    terminal.show(view)
+    terminal.show(view, verbose=verbose)
     if not jobs:
         write_whole(folder / SUMMARY, [to_json(run.summary).encode()])
     try:

@@ -1,82 +1,132 @@
 """The tables of cells: what each variant measured in each test case, and at each load point."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from spectap import metrics, palette, wording
 from spectap.analysis.estimates import intervals
-from spectap.analysis.summary import Answer, Case, Cell, Claim, Summary
+from spectap.analysis.summary import Answer, Cell, Claim, Overall, Summary
 from spectap.metrics import Metric
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table, grouped
 
+_PERCENTILES: Final = ("p50", "p90", "p99")
+
 
 @dataclass(frozen=True)
 class Measure:
-    """Columns of a table of cells, and their texts for one cell."""
+    """Columns of a table of cells, and their texts for the cells of one line."""
 
     title: str
     names: tuple[str, ...]
-    texts: Callable[[Cell], Iterable[str]]
+    texts: Callable[..., Iterable[str]]
 
 
-def tables(summary: Summary) -> Iterator[Table]:
-    """The page's tables of one load point: single requests, all together, the comparisons."""
-    latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
-    rates_and_counts = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
-    every = [cell for case in summary.cases for cell in case.cells]
-    groups: list[tuple[str, list[Measure], list[Cell]]] = [
-        ("Latency", [*map(_distribution, latencies)], every),
-        ("Throughput and tokens of a request", [*map(_distribution, rates_and_counts)], every),
-        ("All requests together", [_together(summary, every), *_promised(every)], every),
-        ("Speed-ups, 95 % intervals", [_SPEEDUPS], [cell for cell in every if cell.comparison]),
-    ]
-    for title, measures, cells in groups:
-        rows = [((cell.test_case, cell.variant), cell) for cell in cells]
-        yield _table(title, "test case", measures, rows, summary)
-
-
-def overview(cells: Sequence[Cell], summary: Summary, title: str = "") -> Table:
-    """The answers, then what each variant measured: a line for each test case or load point."""
-    several = len(summary.loads) > 1
+def by_class(summary: Summary) -> list[tuple[str, Overall]]:
+    """Each class's mean, and each test case of which there is none, by what they are called."""
     rows = [
-        (
-            phrases.short_load(cell.load) if several else wording.short(cell.test_case),
-            wording.short(cell.variant),
-        )
-        for cell in cells
+        (wording.count(mean.cases, f"{mean.structure} test case".lstrip()), mean)
+        for mean in summary.overall
     ]
-    measures = [*_answers(cells, summary), *_measured(cells, summary)]
-    head = "load" if several else "test case"
-    return _table(title, head, measures, zip(rows, cells, strict=True), summary)
+    known = {(mean.structure, mean.load, mean.variant) for mean in summary.overall}
+    sizes = Counter(case.structure for case in summary.cases if case.structure)
+    for case in summary.cases:
+        kind = case.structure
+        name = f"1 {kind} test case" if sizes[kind] == 1 else wording.short(case.name)
+        for cell, comparison in case.compared:
+            if comparison.speedup and (kind, cell.load, cell.variant) not in known:
+                cost = comparison.cost.interval if comparison.cost else None
+                of_cell = kind, cell.load, cell.variant, comparison.baseline
+                rows.append((name, Overall(*of_cell, 1, comparison.speedup, cost)))
+    return rows
 
 
-def over_loads(case: Case, summary: Summary) -> Table:
-    """The overview of one test case at all its load points."""
-    title = f"{case.name}, {case.structure}" if case.structure else case.name
-    return overview([cell for load in case.loads for cell in case.at(load)], summary, title)
+def classes(summary: Summary, title: str = "") -> Table:
+    """One speed-up and one cost for each class, variant and load."""
+    colours, priced = palette.of(summary.variants), phrases.priced(summary)
+    rows = by_class(summary)
+    loads = len(summary.loads) > 1
+    variants = len({mean.variant for _, mean in rows}) > 1
 
-
-def _table(
-    title: str,
-    head: str,
-    measures: Sequence[Measure],
-    rows: Iterable[tuple[tuple[str, str], Cell]],
-    summary: Summary,
-) -> Table:
-    """A line for each cell; each test case is a group. The second label is the variant."""
-    colours = palette.of(summary.variants)
-
-    def row(labels: tuple[str, str], cell: Cell) -> Row:
-        texts = tuple(tuple(measure.texts(cell)) for measure in measures)
-        return Row(labels, texts, colours[cell.variant].role)
+    def row(name: str, mean: Overall) -> Row:
+        estimates = phrases.speed(mean.speed), phrases.cost(mean.cost, priced=priced)
+        load = phrases.short_load(mean.load)
+        return Row(
+            (name, *([load] * loads), *([mean.variant] * variants)),
+            tuple((estimate.figure, estimate.bounds) for estimate in estimates),
+            colours[mean.variant].role if variants else "",
+        )
 
     return Table(
         title,
-        (head, "variant"),
+        ("prompts", *(["load"] * loads), *(["variant"] * variants)),
+        (
+            Columns("speed of a request", ("", "95 %")),
+            Columns("cost" if priced else "throughput", ("", "95 %")),
+        ),
+        grouped((name, row(name, mean)) for name, mean in rows),
+    )
+
+
+def tables(summary: Summary) -> Iterator[Table]:
+    """Every figure: of single requests, of all together, of the comparisons; a line for a cell."""
+    latencies = [metric for metric in metrics.METRICS if metric.percentiles]
+    others = [metric for metric in metrics.METRICS if metric not in latencies]
+    by_chunk = [metric for metric in others if metric.unit == "Seconds"]
+    rates_and_counts = [metric for metric in others if metric not in by_chunk]
+    every = [cell for case in summary.cases for cell in case.cells]
+    groups: list[tuple[str, list[Measure], list[Cell]]] = [
+        ("Latency", [*map(_distribution, latencies)], every),
+        ("Latency, by chunk", [*map(_distribution, by_chunk)], every),
+        ("Throughput and tokens of a request", [*map(_distribution, rates_and_counts)], every),
+        ("All requests together", [_together(summary, every)], every),
+        ("Objectives and load", [*_promised(every)], every if any(_promised(every)) else []),
+        ("Speed-ups, 95 % intervals", [_SPEEDUPS], [cell for cell in every if cell.comparison]),
+    ]
+    for title, measures, cells in groups:
+        yield _table(title, measures, [(cell,) for cell in cells], summary)
+
+
+def overview(summary: Summary) -> Table:
+    """What decides: a line for each comparison of two variants, for each cell of more or of one."""
+    cells = [(case, cell) for case in summary.cases for cell in case.cells]
+    names: tuple[str, ...] = ("",)
+    lines: list[tuple[Cell, ...]] = [(cell,) for _, cell in cells]
+    if summary.compares and len(summary.variants) == 2:
+        names = tuple(map(wording.short, summary.variants))
+        lines = [(case.baseline_of(cell), cell) for case, cell in cells if cell.comparison]
+    every = [cell for _, cell in cells]
+    measures = [*_answers(every, summary), *_measured(every, names, summary)]
+    return _table("", measures, lines, summary)
+
+
+def _table(
+    title: str, measures: Sequence[Measure], lines: Sequence[tuple[Cell, ...]], summary: Summary
+) -> Table:
+    """A line for each cell, or for a baseline and what is compared with it."""
+    colours = palette.of(summary.variants)
+    paired = any(len(cells) > 1 for cells in lines)
+    loads = len(summary.loads) > 1 or any(phrases.load_mark(c) for cells in lines for c in cells)
+
+    def row(*cells: Cell) -> Row:
+        cell = cells[-1]
+        marks = dict.fromkeys(filter(None, map(phrases.load_mark, cells)))
+        load = ", ".join((phrases.short_load(cell.load), *marks))
+        labels = *([load] * loads), *([wording.short(cell.variant)] * (not paired))
+        return Row(
+            (wording.short(cell.test_case), *labels),
+            tuple(tuple(measure.texts(*cells)) for measure in measures),
+            "" if paired else colours[cell.variant].role,
+        )
+
+    return Table(
+        title,
+        ("test case", *(["load"] * loads), *(["variant"] * (not paired))),
         tuple(Columns(measure.title, measure.names) for measure in measures),
-        grouped((cell.test_case, row(labels, cell)) for labels, cell in rows),
+        grouped((cells[-1].test_case, row(*cells)) for cells in lines),
     )
 
 
@@ -84,18 +134,17 @@ def _answers(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
     """Ratios of each compared cell to its baseline; none for a baseline."""
     priced = phrases.priced(summary)
 
-    def texts(cell: Cell) -> tuple[str, ...]:
-        if cell.comparison is None:
-            return "", "", "", ""
-        speed, cost = cell.comparison.speed, cell.comparison.cost
-        request = phrases.speed(cell.comparison.speedup)
-        decoding = phrases.speed(cell.comparison.by_time_per_output_token)
+    def texts(*cells: Cell) -> tuple[str, str, str]:
+        if (comparison := cells[-1].comparison) is None:
+            return "", "", ""
+        speed, cost = comparison.speed, comparison.cost
+        request = phrases.speed(comparison.speedup)
         together = phrases.cost(cost.interval if cost else None, priced=priced)
         figure = request.figure + _doubt(speed) if speed else "no verdict"
-        return figure, request.bounds, decoding.figure, together.figure + _doubt(cost)
+        return figure, request.bounds, together.figure + _doubt(cost)
 
     if any(cell.comparison for cell in cells):
-        names = ("speed", "95 %", "decoding", "cost" if priced else "throughput")
+        names = ("speed", "95 %", "cost" if priced else "throughput")
         yield Measure("against the baseline", names, texts)
 
 
@@ -104,28 +153,25 @@ def _doubt(claim: Claim | None) -> str:
     return "?" if claim and claim.answer is Answer.UNDECIDED else ""
 
 
-def _measured(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
+def _measured(cells: Sequence[Cell], names: tuple[str, ...], summary: Summary) -> Iterator[Measure]:
     """Latencies, tokens, the cost; then objectives, errors and a marked load, where any is."""
+
+    def each(title: str, text: Callable[[Cell], str]) -> Measure:
+        return Measure(title, names, lambda *cells: map(text, cells))
+
     for metric in metrics.METRICS:
         if metric.percentiles:
-            title = f"{metric.short} {metric.printed}".strip()
-            yield _percentiles(metric, metric.percentiles, title)
-    yield _column("tokens/s", "together", lambda cell: wording.significant(cell.tokens_per_second))
-    yield _column("tokens", _share(cells), _steps)
-    if phrases.priced(summary) and len(summary.loads) == 1:
-        yield _column(
-            "USD per", "M tokens", lambda cell: wording.dollars(cell.usd_per_million_output_tokens)
-        )
+            p50 = partial(_value, metric, "p50")
+            yield each(f"{metric.short} p50, {metric.printed}", p50)
     if any(cell.goodput for cell in cells):
-        yield _column("", "goodput", _good)
+        yield each("goodput", _good)
+    elif phrases.priced(summary) and len(summary.loads) == 1:
+        yield each("USD a M tokens", lambda c: wording.dollars(c.usd_per_million_output_tokens))
+    else:
+        yield each("tokens/s", lambda cell: wording.significant(cell.tokens_per_second))
+    yield Measure("tokens", (_share(cells),), lambda *cells: [_steps(cells[-1])])
     if any(cell.errors for cell in cells):
-        yield _column("", "errors", lambda cell: f"{cell.errors}/{cell.requests}")
-    if any(map(phrases.load_mark, cells)):
-        yield _column("", "", phrases.load_mark)
-
-
-def _column(title: str, name: str, text: Callable[[Cell], str]) -> Measure:
-    return Measure(title, (name,), lambda cell: [text(cell)])
+        yield each("errors", lambda cell: f"{cell.errors}/{cell.requests}")
 
 
 def _share(cells: Iterable[Cell]) -> str:
@@ -149,7 +195,7 @@ def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
         names = ("share of requests", "objectives")
         yield Measure("Goodput, 95 % interval", names, _goodput)
     if any(cell.queued or cell.schedule for cell in cells):
-        yield Measure("Load", ("in flight", "sent late, p99", "mark"), _load)
+        yield Measure("Load", ("in flight", "sent late, p99"), _load)
 
 
 def _goodput(cell: Cell) -> tuple[str, str]:
@@ -159,39 +205,33 @@ def _goodput(cell: Cell) -> tuple[str, str]:
     return share, "kept" if cell.goodput.met else "missed"
 
 
-def _load(cell: Cell) -> tuple[str, ...]:
+def _load(cell: Cell) -> tuple[str, str]:
     late = f"{wording.milliseconds(cell.schedule.p99)} ms" if cell.schedule else wording.MISSING
-    return wording.significant(cell.in_flight), late, phrases.load_mark(cell) or wording.MISSING
-
-
-def _percentiles(metric: Metric, percentiles: tuple[str, ...], title: str) -> Measure:
-    def texts(cell: Cell) -> list[str]:
-        sample = cell.measure(metric)
-        return [
-            wording.MISSING if sample is None else _value(metric, getattr(sample, percentile))
-            for percentile in percentiles
-        ]
-
-    return Measure(title, percentiles, texts)
+    return wording.significant(cell.in_flight), late
 
 
 def _distribution(metric: Metric) -> Measure:
     """All percentiles, and the interval of the median of a typical round where there is one."""
-    percentiles = _percentiles(metric, ("p50", "p90", "p99"), metric.heading)
-    if not metric.percentiles:
-        return percentiles
 
     def texts(cell: Cell) -> list[str]:
+        percentiles = [_value(metric, name, cell) for name in _PERCENTILES]
+        if not metric.percentiles:
+            return percentiles
         sample = cell.measure(metric)
         typical = sample.typical if sample else None
         ends = (typical.low, typical.high) if typical else ()
-        bounds = "-".join(_value(metric, end) for end in ends) or wording.MISSING
-        return [*percentiles.texts(cell), bounds]
+        return [*percentiles, "-".join(_text(metric, end) for end in ends) or wording.MISSING]
 
-    return Measure(metric.heading, (*percentiles.names, "median, 95 %"), texts)
+    interval = ("median, 95 %",) if metric.percentiles else ()
+    return Measure(metric.heading, (*_PERCENTILES, *interval), texts)
 
 
-def _value(metric: Metric, value: float) -> str:
+def _value(metric: Metric, percentile: str, cell: Cell) -> str:
+    sample = cell.measure(metric)
+    return _text(metric, getattr(sample, percentile)) if sample else wording.MISSING
+
+
+def _text(metric: Metric, value: float) -> str:
     # A number of tokens is whole, unless it lies between two requests' numbers.
     if metric.unit == "Count" and value == int(value):
         return f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing but itself, and which of seven figures it has."""
+"""The report: one HTML file that needs nothing but itself, and which figures it has."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from spectap.analysis.crosscheck import TOLERANCE
 from spectap.analysis.summary import Case
 from spectap.config import Config
 from spectap.journal import write_whole
-from spectap.load_points import FEWEST_ROUNDS, LoadPoint
+from spectap.load_points import FEWEST_ROUNDS
 from spectap.names import REPORT
 from spectap.report import (
     caveats,
@@ -24,7 +24,6 @@ from spectap.report import (
     published,
     quality,
     run_view,
-    sentences,
     verdicts,
     windows,
 )
@@ -38,10 +37,7 @@ _FIGURE: Final = re.compile(r"\b\d(?:[\d.,-]*\d)?\b(?: %)?")
 
 _Drawings = Iterator[tuple[Figure, Drawing | None]]
 
-_RATIOS: Final = (
-    "How many times better than the baseline, with 95 % intervals, on logarithmic scales; above "
-    "the line at 1 is better. "
-)
+_RATIOS: Final = "How many times the baseline's, with 95 % intervals; at 1 there is no difference."
 _HOLLOW: Final = "Hollow: a queue is measured there, or requests were not sent at their times."
 
 
@@ -62,7 +58,6 @@ def html(run: Results, drawings: Sequence[Figure] = ()) -> str:
         view=run_view.of_run(run),
         run=run,
         drawings=drawings,
-        colours=palette.of(run.summary.variants),
         metrics=metrics.METRICS,
         tolerance=100 * TOLERANCE,
         fewest_rounds=FEWEST_ROUNDS,
@@ -87,7 +82,6 @@ def _rendered(template: str, **values: Any) -> str:
         "published": published,
         "quality": quality,
         "run_view": run_view,
-        "sentences": sentences,
         "verdict": verdicts,
         "windows": windows,
         "wording": wording,
@@ -133,34 +127,39 @@ def draw(run: Results) -> tuple[Figure, ...]:
 
 
 def _figures(run: Results) -> _Drawings:
-    points = run.config.load.points
-    if len(points) == 1:
-        yield from _at(run, points[0])
-        return
-    for case in run.summary.cases:
-        for figure, drawing in _over_loads(run, case):
-            yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name), drawing
+    """The first is the answer: by class at one load, over the load where there are several."""
+    summary, points = run.summary, run.config.load.points
+    several = len(points) > 1
+    if several:
+        ratios = over_loads.paint_ratios(summary, over_loads.of_classes(summary))
+        yield Figure("answer", "Speed of a request over the load", f"{_RATIOS} {_HOLLOW}"), ratios
+        for case in summary.cases:
+            for figure, drawing in _over_loads(run, case):
+                yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name), drawing
+    else:
+        gains = at_load.paint_gains(summary)
+        yield Figure("answer", f"Speed of a request at {points[0]}", _RATIOS), gains
+    cases = wording.listed([case.name for case in summary.cases if case.headline])
+    caption = (
+        f"The article's Figures 3 to 5, for {cases}. A dot is a request; a line joins the medians "
+        "of the rounds. Speculation does not change the prefill, so the curves of TTFT should lie "
+        "together; none should drift."
+    )
     for point in points:
-        for figure, drawing in _at(run.at(point), point):
-            yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name), drawing
+        name = f"over-time-{point.name}" if several else "over-time"
+        latencies = at_load.paint_over_time(run, point)
+        yield Figure(name, f"Latency over the run at {point}", caption, load=point.name), latencies
 
 
 def _over_loads(run: Results, case: Case) -> _Drawings:
     """Draws a test case that ran at several load points."""
     summary = run.summary
-    if case.compared:
-        caption = (
-            f"{_RATIOS}A band is the 95 % interval of the load at which it turns, a cross the "
-            f"estimate. {_HOLLOW}"
-        )
-        speeds = over_loads.paint_ratios(summary, case, (over_loads.SPEED, over_loads.TOGETHER))
-        yield Figure("request-speed", "Speed-up over the load", caption), speeds
-        caption = (
-            f"{_RATIOS}By the time per output token, without the first token and the queue: it "
-            f"explains the speed of a request. {_HOLLOW}"
-        )
-        decoding = over_loads.paint_ratios(summary, case, (over_loads.DECODING,))
-        yield Figure("decoding-speed", "Speed of decoding over the load", caption), decoding
+    caption = (
+        f"{_RATIOS} A band is the 95 % interval of the load at which it turns, a cross the "
+        f"estimate. Decoding, by the time per output token, explains the speed. {_HOLLOW}"
+    )
+    ratios = over_loads.paint_ratios(summary, over_loads.of_case(case))
+    yield Figure("ratios", "Speed-up over the load", caption), ratios
     dotted = " Dotted: the objective, which is for p90." if summary.objectives else ""
     caption = f"The medians, and p90 dashed.{dotted}"
     latency = over_loads.paint_latency(summary, case)
@@ -173,19 +172,3 @@ def _over_loads(run: Results, case: Case) -> _Drawings:
     caption += " Hollow: not every objective is kept." if summary.objectives else ""
     pareto = over_loads.paint_pareto(summary, case)
     yield Figure("pareto", "Throughput against decoding speed", caption), pareto
-
-
-def _at(run: Results, point: LoadPoint) -> _Drawings:
-    """Draws one load point."""
-    if run.summary.compares:
-        gains = at_load.paint_gains(run.summary)
-        caption = "With 95 % intervals, on a logarithmic scale."
-        yield Figure("gains", f"Speed-up at {point}", caption), gains
-    cases = wording.listed([case.name for case in run.summary.cases if case.headline])
-    caption = (
-        f"The article's Figures 3 to 5, for {cases}. A dot is a request; a line joins the medians "
-        "of the rounds. Speculation does not change the prefill, so the curves of TTFT should lie "
-        "together; none should drift."
-    )
-    latencies = at_load.paint_over_time(run)
-    yield Figure("over-time", f"Latency over the run at {point}", caption), latencies

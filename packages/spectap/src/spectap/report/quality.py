@@ -11,6 +11,7 @@ from spectap.analysis.summary import Correctness, Summary
 from spectap.endpoint.counters import Obstacle
 from spectap.names import WARM_UP
 from spectap.prompt import LeftOut, UsedSet
+from spectap.report import phrases
 from spectap.report.results import Results
 from spectap.report.view import Columns, Row, Table, grouped
 
@@ -103,21 +104,22 @@ def crosscheck(run: Results) -> Table:
     """Counts of ledger and server, and how far the two are apart."""
     order = [(case.name, cell.variant) for case in run.summary.cases for cell in case.cells]
     checks = sorted(run.checks, key=lambda check: order.index((check.case, check.variant)))
-    colours = palette.of(run.summary.variants)
+    colours, several = palette.of(run.summary.variants), len(run.config.load.points) > 1
 
     def row(check: Check, figure: Figure) -> Row:
         cut = f" to {figure.ledger + figure.cut:,.0f}" if figure.cut else ""
         values = f"{figure.ledger:,.0f}{cut}", f"{figure.server:,.0f}", f"{figure.disagreement:.2%}"
-        labels = (check.case, check.variant, figure.name)
+        load = [phrases.short_load(run.config.load.point(check.load))] * several
+        labels = (check.case, *load, check.variant, figure.name)
         role = colours[check.variant].role
         return Row(labels, (values,), role, alarming=not figure.agrees)
 
     return Table(
         "",
-        ("test case", "variant", "counted"),
+        ("test case", *(["load"] * several), "variant", "counted"),
         (Columns("", ("ledger", "server", "apart")),),
         grouped((check.case, row(check, figure)) for check in checks for figure in check.figures),
-        coloured=1,
+        coloured=1 + several,
     )
 
 

@@ -21,7 +21,6 @@ from spectap.endpoint import counters, greedy
 from spectap.endpoint.counters import COUNTERS
 from spectap.endpoint.greedy import Divergence
 from spectap.ledger import last_attempts, read_ledger, uninterrupted
-from spectap.load_points import LoadPoint
 from spectap.names import ANSWERS, CONFIG, LEDGER, LLMPERF
 from spectap.record import Record
 from spectap.report import caveats
@@ -33,7 +32,7 @@ _RESPONSES: Final = "_individual_responses.json"
 
 @dataclass(frozen=True)
 class Results:
-    """One run, or what it found at one load point."""
+    """One run."""
 
     folder: Path
     config: Config
@@ -60,25 +59,6 @@ class Results:
             builtin = "the built-in driver where prompts have names or requests have times"
             return f"llmperf, and {builtin}"
         return "llmperf"
-
-    def at(self, point: LoadPoint) -> Results:
-        """The results at one load point."""
-        name = point.name
-        summary = replace(
-            self.summary,
-            loads=(point,),
-            cases=tuple(
-                replace(case, cells=case.at(point), ladders=()) for case in self.summary.cases
-            ),
-            overall=tuple(mean for mean in self.summary.overall if mean.load == point),
-            windows=tuple(each for each in self.summary.windows if each.load == point),
-        )
-        return replace(
-            self,
-            records=tuple(record for record in self.records if record.load == name),
-            summary=summary,
-            checks=tuple(check for check in self.checks if check.load == name),
-        )
 
 
 def read(folder: Path) -> Results:

@@ -7,7 +7,7 @@ from typing import Final
 
 from spectap import wording
 from spectap.analysis.summarise import summarise_ledgers
-from spectap.analysis.summary import Answer, Summary
+from spectap.analysis.summary import Summary
 from spectap.record import Record
 from spectap.report import caveats, cells, phrases, published, quality, verdicts, windows
 from spectap.report.headline import headline
@@ -15,21 +15,27 @@ from spectap.report.results import Results
 from spectap.report.view import Table, View
 from spectap.text import EndpointType
 
-ALONE: Final = "for this load alone, among all claims of the report"
+_NOTES: Final = 5
+"""Notes that a terminal shows unasked."""
+_UNPROVEN: Final = (
+    '"?": not proven among all claims of the report, though its own interval may exclude 1x.'
+)
 
 
 def of_run(run: Results) -> View:
     """The view of a run that has been read."""
     said = headline(run.summary, run.config)
+    notes = (*run.notes, *case_notes(run.summary))
     return View(
         title=phrases.heading(run.config, run.summary),
         lead=tuple(_lead(run)),
         answers=said.answers,
         caveats=said.caveats,
         alarms=tuple(_checks(run.summary, worse=True)),
-        tables=tuple(_tables(run.summary)),
-        notes=run.notes,
-        remarks=tuple(_remarks(run)),
+        tables=_answers(run.summary),
+        notes=notes[:_NOTES],
+        details=tuple(_details(run.summary)),
+        remarks=(*notes[_NOTES:], *_remarks(run)),
     )
 
 
@@ -39,15 +45,17 @@ def of_ledgers(records: Iterable[Record]) -> View:
     if summary.started is None or summary.ended is None:
         return View("There is no request that counts: a warm-up does not.")
     requests = sum(cell.requests for case in summary.cases for cell in case.cells)
+    notes = (*caveats.of_repetitions(summary), *case_notes(summary))
     period = wording.period(summary.started, summary.ended)
     said = headline(summary)
     return View(
         title=f"{summary.subject}: {wording.count(requests, 'request')}, {period}",
         answers=said.answers if summary.compares else (),
         caveats=said.caveats,
-        tables=tuple(_tables(summary)),
-        notes=tuple(caveats.of_repetitions(summary)),
-        remarks=(*case_notes(summary), *_explanations(summary)),
+        tables=_answers(summary),
+        notes=notes[:_NOTES],
+        details=tuple(_details(summary)),
+        remarks=(*notes[_NOTES:], *_explanations(summary)),
     )
 
 
@@ -75,26 +83,32 @@ def _lead(run: Results) -> Iterator[str]:
         yield "Each variant was measured by itself, at a time and on devices of its own."
 
 
-def _tables(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
-    several = len(summary.loads) > 1
-    verdict = {case.name: verdicts.sentences(case, summary) for case in summary.cases}
-    if several:
-        for case in summary.cases:
-            yield cells.over_loads(case, summary), verdict[case.name]
-    else:
-        every = [cell for case in summary.cases for cell in case.cells]
-        yield cells.overview(every, summary), tuple(chain(*verdict.values()))
-    if means := verdicts.means(summary, "By class of test case"):
-        yield means, ()
+def _answers(summary: Summary) -> tuple[tuple[Table, tuple[str, ...]]]:
+    """The table of what decides, and what its marks say."""
+    table = cells.overview(summary)
+    texts = {text for group in table.groups for row in group for text in chain(*row.values)}
+    doubtful = any(text.endswith("?") for text in texts)
+    return ((table, (_UNPROVEN,) if doubtful else ()),)
+
+
+def _details(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
+    """Means, windows and published figures, then every figure, and what is said of each case."""
+    if summary.overall:
+        yield cells.classes(summary, "By class of test case"), ()
     if summary.windows:
         yield windows.table(summary), tuple(windows.sentences(summary))
     for table, conditions, source in published.tables(summary):
         yield table, (f"{conditions} {source}",)
+    for table in cells.tables(summary):
+        yield table, ()
+    for case in summary.cases:
+        # At one load, a sentence begins with the test case.
+        if texts := verdicts.sentences(case, summary):
+            yield Table(case.name * (len(summary.loads) > 1), (), (), ()), texts
 
 
 def _remarks(run: Results) -> Iterator[str]:
-    """Remarks of a terminal below its tables."""
-    yield from case_notes(run.summary)
+    """Remarks of a terminal below its details."""
     # The alarms say it of those that are worse.
     yield from _checks(run.summary, worse=False)
     yield from (f"{used.case}: {quality.prompt_set(used, run)}" for used in run.summary.sets)
@@ -127,7 +141,6 @@ def case_notes(summary: Summary) -> Iterator[str]:
 def _explanations(summary: Summary) -> Iterator[str]:
     compared = [comparison for case in summary.cases for _, comparison in case.compared]
     all_cells = [cell for case in summary.cases for cell in case.cells]
-    claims = [claim for each in compared for claim in (each.speed, each.cost) if claim]
     yield "TPOT is the true time per output token."
     if summary.published:
         yield published.explanation(summary)
@@ -138,8 +151,6 @@ def _explanations(summary: Summary) -> Iterator[str]:
             "first token and its queue included; decoding is that of TPOT alone, "
             f"{together} that of all requests together."
         )
-    if any(claim.answer is Answer.UNDECIDED for claim in claims):
-        yield f'"?": no difference is proven {ALONE}, though an interval may exclude it.'
     if summary.objectives and any(cell.goodput for cell in all_cells):
         promised = phrases.objectives(summary.objectives)
         yield (
@@ -156,7 +167,7 @@ def _explanations(summary: Summary) -> Iterator[str]:
             "lagged: requests were sent late, so the load was another than it says. The waiting "
             "before a request was sent is in no figure."
         )
-    if verdicts.means(summary):
+    if summary.overall:
         yield (
             "Over several test cases: the geometric mean with its 95 % interval, of these test "
             "cases, not of prompts in general."

@@ -35,7 +35,7 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else None
 
 
-def render(run_dir: Path, columns: int | None = None) -> str:
+def render(run_dir: Path, columns: int | None = None, *, verbose: bool = False) -> str:
     """The text of the run in ``run_dir``, of services or of jobs.
 
     Raises what ``results.read`` and ``offline.read`` raise.
@@ -44,27 +44,27 @@ def render(run_dir: Path, columns: int | None = None) -> str:
         view, _ = offline.read(run_dir)
     else:
         view = run_view.of_run(results.read(run_dir))
-    return text(view, columns)
+    return text(view, columns, verbose=verbose)
 
 
-def text(view: View, columns: int | None = None) -> str:
+def text(view: View, columns: int | None = None, *, verbose: bool = False) -> str:
     """The view as plain text, which ends with a newline."""
-    return "".join(f"{line.plain}\n" for line in _lines(view, columns))
+    return "".join(f"{line.plain}\n" for line in _lines(view, columns, verbose=verbose))
 
 
-def show(view: View) -> None:
+def show(view: View, *, verbose: bool = False) -> None:
     """Prints a view, in colour where the output is a terminal."""
     columns = terminal_width()
     if columns is None:
-        print(text(view), end="")
+        print(text(view, verbose=verbose), end="")
         return
     console = Console(file=sys.stdout, width=_UNLIMITED)
-    for line in _lines(view, columns):
+    for line in _lines(view, columns, verbose=verbose):
         console.print(line, soft_wrap=True)
 
 
-def _lines(view: View, columns: int | None) -> Iterator[Text]:
-    """From the title to the last note."""
+def _lines(view: View, columns: int | None, *, verbose: bool) -> Iterator[Text]:
+    """From the title to the last note; ``verbose``: with the details."""
     width = None if columns is None else max(NARROW, min(columns, WIDTH))
     yield from _sentences([view.title, *view.lead], width)
     if view.answers:
@@ -75,7 +75,7 @@ def _lines(view: View, columns: int | None) -> Iterator[Text]:
         yield Text()
         yield Text("ANSWERS GOT WORSE", "bold red")
         yield from _sentences(view.alarms, width, bullet="! ", style="red")
-    for table, sentences in view.tables:
+    for table, sentences in (*view.tables, *(view.details if verbose else ())):
         yield Text()
         if table.title:
             yield Text(printable(table.title), "bold")
@@ -84,9 +84,12 @@ def _lines(view: View, columns: int | None) -> Iterator[Text]:
         if table and sentences:
             yield Text()
         yield from _sentences(sentences, width)
-    if notes := (*view.notes, *view.remarks):
+    if notes := (*view.notes, *(view.remarks if verbose else ())):
         yield Text()
         yield from _sentences(notes, width, bullet="* ")
+    if view.details and not verbose:
+        yield Text()
+        yield Text("More figures, and what columns mean: spectap report or read, with --verbose")
 
 
 def _sentences(

@@ -70,8 +70,10 @@ class View:
     tables: tuple[tuple[Table, tuple[str, ...]], ...] = ()
     """The terminal's tables, each with the sentences below it."""
     notes: tuple[str, ...] = ()
+    details: tuple[tuple[Table, tuple[str, ...]], ...] = ()
+    """Further tables of a terminal, which it shows where it is asked to."""
     remarks: tuple[str, ...] = ()
-    """Remarks of a terminal on its figures, after the notes."""
+    """Further notes, which a terminal shows with the details."""
 
 
 def grouped(rows: Iterable[tuple[object, Row]]) -> tuple[tuple[Row, ...], ...]:

@@ -9,18 +9,21 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spectap import metrics, palette, wording
+from spectap import metrics, palette
+from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Case, Summary
 from spectap.config import Structure
+from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.palette import Colour
+from spectap.report import cells
 from spectap.report.plots import canvas
 from spectap.report.results import Results
 
 _LINE: Final = 25  # points of height for a variant
+_LEAST: Final = 120  # points of height
 _GAP: Final = 0.5  # lines between two test cases
 _PANEL: Final = 150  # points of height
-_DECODING: Final = Colour("muted", canvas.MUTED, canvas.MUTED, "s")
 _LATENCIES: Final = (metrics.END_TO_END_LATENCY, metrics.TIME_PER_OUTPUT_TOKEN, metrics.TTFT)
 _DOTS: Final = 250  # of a curve: more cannot be told apart, but make the page heavy
 
@@ -28,49 +31,41 @@ Point = tuple[float, float]
 
 
 def paint_gains(summary: Summary) -> Figure | None:
-    """The gain of whole requests and of decoding alone, with their intervals.
+    """The gain of whole requests in each class of test cases, with its interval.
 
-    A line for each variant of each test case; None where no interval is known.
+    A line for each variant of each class; None where no interval is known.
     """
-    cases = [
-        (case.name, compared)
-        for case in summary.cases
-        if (compared := [pair for pair in case.compared if pair[1].speedup])
-    ]
-    if not cases:
+    groups: dict[str, list[tuple[str, Interval]]] = {}
+    for name, mean in cells.by_class(summary):
+        if mean.speed:
+            groups.setdefault(name, []).append((mean.variant, mean.speed))
+    if not groups:
         return None
     colours = palette.of(summary.variants)
-    lines = sum(len(compared) + _GAP for _, compared in cases)
-    figure, [[axes]] = canvas.panels(1, 1, _LINE * lines)
-    middles, ratios, height = [], [], 0.0
-    for _, compared in cases:
-        middles.append(height + (len(compared) - 1) / 2)
-        for cell, comparison in compared:
-            for ratio, colour, offset in (
-                (comparison.speedup, colours[cell.variant], -0.14),
-                (comparison.by_time_per_output_token, _DECODING, 0.2),
-            ):
-                if ratio:
-                    at = height + offset
-                    canvas.paint_point(axes, ratio.point, at, colour)
-                    axes.hlines(at, ratio.low, ratio.high, color=colour.light, linewidth=2)
-                    ratios.append(ratio)
+    lines = sum(len(gains) + _GAP for gains in groups.values())
+    figure, [[axes]] = canvas.panels(1, 1, max(_LEAST, _LINE * lines))
+    middles, height = [], 0.0
+    for gains in groups.values():
+        middles.append(height + (len(gains) - 1) / 2)
+        for variant, ratio in gains:
+            canvas.paint_point(axes, ratio.point, height, colours[variant])
+            axes.hlines(height, ratio.low, ratio.high, color=colours[variant].light, linewidth=2)
             height += 1
         height += _GAP
-    canvas.scale_ratios(axes, ratios)
+    drawn = [gain for gains in groups.values() for gain in gains]
+    canvas.scale_ratios(axes, [ratio for _, ratio in drawn])
     axes.axvline(1, color=canvas.INK, linewidth=1)
     axes.set_ylim(height - 0.5, -0.75)
-    axes.set_yticks(middles, [wording.short(name) for name, _ in cases], color=canvas.INK)
+    axes.set_yticks(middles, [*groups], color=canvas.INK)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("times as fast as the baseline")
-    drawn = {cell.variant for _, compared in cases for cell, _ in compared}
-    named = {name: colours[name] for name in colours if name in drawn}
-    canvas.legend(figure, named | {"decoding": _DECODING})
+    named = {variant for variant, _ in drawn}
+    canvas.legend(figure, {name: colours[name] for name in colours if name in named})
     return figure
 
 
-def paint_over_time(run: Results) -> Figure | None:
-    """The headline cases' latencies against the time of sending, at the run's one load point.
+def paint_over_time(run: Results, load: LoadPoint) -> Figure | None:
+    """The headline cases' latencies against the time of sending, at one load point.
 
     After the article's Figures 3 to 5: drift is seen here. None where no request has a latency.
     """
@@ -81,7 +76,7 @@ def paint_over_time(run: Results) -> Figure | None:
             for case in run.summary.cases
             if case.headline
             for variant, colour in colours.items()
-            if any(points := _rounds(run, case, variant, metric))
+            if any(points := _rounds(run, load, case, variant, metric))
         ]
         for metric in _LATENCIES
     }
@@ -104,15 +99,18 @@ def paint_over_time(run: Results) -> Figure | None:
     return figure
 
 
-def _rounds(run: Results, case: Case, variant: str, metric: Metric) -> list[list[Point]]:
+def _rounds(
+    run: Results, load: LoadPoint, case: Case, variant: str, metric: Metric
+) -> list[list[Point]]:
     """The requests of each round: when each was sent, in minutes, and its value."""
     start = run.summary.started or 0.0
     rounds: dict[int, list[Point]] = {
         number: [] for number in range(1, run.config.load.rounds.at_most + 1)
     }
+    of_cell = case.name, variant, load.name
     for record in sorted(run.records, key=lambda record: record.sent):
         counts = record.round in rounds and record.succeeded
-        if counts and (record.case, record.variant) == (case.name, variant):
+        if counts and (record.case, record.variant, record.load) == of_cell:
             values = metric.values(record)
             at = (record.sent - start) / 60
             rounds[record.round] += [(at, value * metric.scale) for value in values]

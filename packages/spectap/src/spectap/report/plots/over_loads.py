@@ -1,4 +1,4 @@
-"""One test case over its loads: ratios to the baseline, latencies, throughput against speed."""
+"""Over the loads: ratios to the baseline, latencies, throughput against speed."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from spectap import metrics, palette
 from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.summary import Case, Cell, Comparison, Crossover, Ladder, Summary
+from spectap.analysis.summary import Case, Cell, Comparison, Crossover, Summary
 from spectap.load_points import LoadPoint
 from spectap.palette import Colour
-from spectap.report import phrases
+from spectap.report import cells, phrases
 from spectap.report.plots import canvas
 
-_RATIO_PANEL: Final = 175  # points of height
+_RATIO_PANEL: Final = 150  # points of height
 _LATENCY_PANEL: Final = 130
 _PARETO: Final = 260
 _SHIFT: Final = 0.03  # of the axis, between variants at the same load
@@ -25,58 +25,95 @@ _LATENCIES: Final = (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN, metrics.END_TO
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """One row of panels."""
+class Ratios:
+    """One row of panels: ratios to the baseline over the load."""
 
     label: str
-    interval: Callable[[Comparison], Interval | None]
-    crossover: Callable[[Ladder], Crossover | None] = lambda _: None
+    points: Sequence[tuple[str, LoadPoint, Interval, bool]]
+    """A variant, the load, its ratio, and whether the load is marked."""
+    crossovers: Sequence[tuple[str, bool, Crossover]] = ()
+    """A variant, whether the loads are open, and where it turns."""
 
 
-SPEED: Final = Ratio(
-    "speed of one request", lambda comparison: comparison.speedup, lambda ladder: ladder.speed
-)
-TOGETHER: Final = Ratio(
-    "throughput of all together",
-    lambda comparison: comparison.cost.interval if comparison.cost else None,
-    lambda ladder: ladder.cost,
-)
-DECODING: Final = Ratio("speed of decoding", lambda comparison: comparison.by_time_per_output_token)
+def of_classes(summary: Summary) -> list[Ratios]:
+    """The speed of each class of test cases."""
+    marked = {
+        (cell.variant, cell.load)
+        for case in summary.cases
+        for cell in case.cells
+        if phrases.load_mark(cell)
+    }
+    rows: dict[str, list[tuple[str, LoadPoint, Interval, bool]]] = {}
+    for name, row in cells.by_class(summary):
+        if row.speed and row.load:
+            point = row.variant, row.load, row.speed, (row.variant, row.load) in marked
+            rows.setdefault(name, []).append(point)
+    return [Ratios(label, points) for label, points in rows.items()]
 
 
-def paint_ratios(summary: Summary, case: Case, ratios: Iterable[Ratio]) -> Figure | None:
-    """A row of panels for each ratio, a panel for each kind of load; None without any ratio."""
-    kinds = _kinds(case)
-    rows = [(ratio, [_points(summary, case, ratio, kind) for kind in kinds]) for ratio in ratios]
-    rows = [(ratio, panels) for ratio, panels in rows if any(panels)]
-    if not rows:
+def of_case(case: Case) -> list[Ratios]:
+    """The speed of a test case, its throughput, and the decoding that explains its speed."""
+
+    def points(
+        interval: Callable[[Comparison], Interval | None],
+    ) -> list[tuple[str, LoadPoint, Interval, bool]]:
+        return [
+            (cell.variant, cell.load, ratio, bool(phrases.load_mark(cell)))
+            for cell, comparison in case.compared
+            if cell.load and (ratio := interval(comparison))
+        ]
+
+    speeds, costs = (
+        [(ladder.variant, ladder.open, getattr(ladder, field)) for ladder in case.ladders]
+        for field in ("speed", "cost")
+    )
+    return [
+        Ratios("speed of a request", points(lambda each: each.speedup), speeds),
+        Ratios(
+            "throughput of all together",
+            points(lambda each: each.cost.interval if each.cost else None),
+            costs,
+        ),
+        Ratios("speed of decoding", points(lambda each: each.by_time_per_output_token)),
+    ]
+
+
+def paint_ratios(summary: Summary, rows: Iterable[Ratios]) -> Figure | None:
+    """Rows of panels, a panel for each kind of load; None without any ratio."""
+    if not (rows := [row for row in rows if row.points]):
         return None
-    figure, grid = _grid([ratio.label for ratio, _ in rows], kinds, _RATIO_PANEL)
+    compared = {name for row in rows for name, *_ in row.points}
+    kinds = _kinds({load for row in rows for _, load, *_ in row.points})
+    figure, grid = _grid([row.label for row in rows], kinds, _RATIO_PANEL)
     colours = palette.of(summary.variants)
-    for row, (ratio, panels) in zip(grid, rows, strict=True):
-        intervals = [interval for of in panels for points in of.values() for _, interval in points]
-        canvas.scale_ratios(row[0], intervals, along="y")
-        for axes, of, kind in zip(row, panels, kinds, strict=True):
+    variants = [name for name in summary.variants if name in compared]
+    for panels, row in zip(grid, rows, strict=True):
+        canvas.scale_ratios(panels[0], [ratio for _, _, ratio, _ in row.points], along="y")
+        for axes, kind in zip(panels, kinds, strict=True):
             axes.axhline(1, color=canvas.INK, linewidth=1)
-            for number, (variant, points) in enumerate(of.items()):
-                # Intervals at one load stand side by side.
-                shift = 1 + _SHIFT * (number - (len(of) - 1) / 2)
-                at = [shift * cell.load.amount for cell, _ in points if cell.load]
-                hollow = [bool(phrases.load_mark(cell)) for cell, _ in points]
-                curve = [interval for _, interval in points]
-                canvas.paint_curve(axes, at, curve, colours[variant], hollow)
-            for ladder in case.ladders:
-                crossover = ratio.crossover(ladder)
-                if ladder.open is kind[0].open and crossover:
-                    _paint_crossover(axes, crossover, colours[ladder.variant])
-    compared = {cell.variant for cell, _ in case.compared}
-    canvas.legend(figure, {name: colours[name] for name in colours if name in compared})
+            for number, variant in enumerate(variants):
+                points = sorted(
+                    (load.amount, ratio, hollow)
+                    for name, load, ratio, hollow in row.points
+                    if name == variant and load in kind
+                )
+                if points:
+                    # Intervals at one load stand side by side.
+                    shift = 1 + _SHIFT * (number - (len(variants) - 1) / 2)
+                    at, curve, hollow = zip(*points, strict=True)
+                    canvas.paint_curve(
+                        axes, [shift * amount for amount in at], curve, colours[variant], hollow
+                    )
+            for variant, is_open, crossover in row.crossovers:
+                if is_open is kind[0].open and crossover:
+                    _paint_crossover(axes, crossover, colours[variant])
+    canvas.legend(figure, {name: colours[name] for name in variants})
     return figure
 
 
 def paint_latency(summary: Summary, case: Case) -> Figure | None:
     """A row of panels for each latency, a panel for each kind of load; None without any."""
-    kinds = _kinds(case)
+    kinds = _kinds(case.loads)
     drawn = [metric for metric in _LATENCIES if any(cell.measure(metric) for cell in case.cells)]
     if not drawn or not kinds:
         return None
@@ -111,9 +148,9 @@ def paint_pareto(summary: Summary, case: Case) -> Figure | None:
     colours = palette.of(summary.variants)
     drawn: dict[str, Colour] = {}
     for variant, colour in colours.items():
-        for kind in _kinds(case):
-            cells = [case.cell(variant, load) for load in kind]
-            points = [(cell, point) for cell in cells if (point := _speeds(cell))]
+        for kind in _kinds(case.loads):
+            of_kind = [case.cell(variant, load) for load in kind]
+            points = [(cell, point) for cell in of_kind if (point := _speeds(cell))]
             if not points:
                 continue
             drawn[variant] = colour
@@ -146,27 +183,11 @@ def paint_pareto(summary: Summary, case: Case) -> Figure | None:
     return figure
 
 
-def _kinds(case: Case) -> list[list[LoadPoint]]:
+def _kinds(loads: Iterable[LoadPoint | None]) -> list[list[LoadPoint]]:
     """The load points of each kind there is, closed loops first, lowest first."""
-    loads = sorted(filter(None, case.loads), key=lambda load: load.amount)
-    kinds = ([load for load in loads if load.open is is_open] for is_open in (False, True))
+    ordered = sorted(filter(None, loads), key=lambda load: load.amount)
+    kinds = ([load for load in ordered if load.open is is_open] for is_open in (False, True))
     return [kind for kind in kinds if kind]
-
-
-def _points(
-    summary: Summary, case: Case, ratio: Ratio, kind: Sequence[LoadPoint]
-) -> dict[str, list[tuple[Cell, Interval]]]:
-    """Each variant's cells with their ratio, at the loads of one kind, if it has any."""
-    points = {
-        variant: [
-            (cell, interval)
-            for load in kind
-            if (cell := case.cell(variant, load)).comparison
-            and (interval := ratio.interval(cell.comparison))
-        ]
-        for variant in summary.variants
-    }
-    return {variant: of for variant, of in points.items() if of}
 
 
 def _speeds(cell: Cell) -> tuple[float, float] | None:
