@@ -63,4 +63,3 @@ def test_windows_stand_beside_each_other_for_each_class(swept: Rehearsed) -> Non
         assert {window.variant for window in table.measured} == {"Base", "k3", "k5", "k7"}
         assert table.measured[0].near
     assert tables["structured"].measured[-1].variant == "Base"
-    assert "Measured windows, in this rehearsal" in swept.output

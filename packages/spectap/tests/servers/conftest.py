@@ -95,5 +95,6 @@ def measure(
     return call
 
 
-def _show(folder: Path) -> None:
-    terminal.show(run_view.of_run(results.read(folder)))
+def _show(folder: Path, *, verbose: bool) -> None:
+    """Shows every figure and note, however a user asks."""
+    terminal.show(run_view.of_run(results.read(folder)), verbose=True)
