@@ -20,7 +20,6 @@ SECONDS = 1800
 
 class Rehearsed(NamedTuple):
     run: Results
-    output: str
 
     @property
     def stand_ins(self) -> str:
@@ -55,7 +54,7 @@ def rehearse(experiment: Path, *, vllm: bool = True) -> Rehearsed:
     assert process.returncode == 0, output
     print(output)
     (folder,) = _runs() - before
-    return Rehearsed(results.read(folder), output)
+    return Rehearsed(results.read(folder))
 
 
 def _runs() -> set[Path]:
