@@ -61,7 +61,8 @@ every_workflow = pytest.mark.parametrize("path", FILES, ids=lambda path: path.na
 
 def test_actions_are_pinned() -> None:
     assert not list(FOLDER.glob("*.yaml"))  # all are looked at
-    uses = {use for path in FILES for use in re.findall(r"\buses:.*", path.read_text())}
+    action = ROOT / "packages/spectap/action.yml"
+    uses = {use for path in (*FILES, action) for use in re.findall(r"\buses:.*", path.read_text())}
     for use in uses:
         allowed = f"{CREDENTIALS}|aquasecurity/trivy-action|pypa/gh-action-pypi-publish"
         pinned = rf"uses: (actions/[a-z-]+|{allowed})@[0-9a-f]{{40}} # v\d+\.\d+\.\d+"

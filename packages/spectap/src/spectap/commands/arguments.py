@@ -71,6 +71,11 @@ def add_json(add: Callable[..., object]) -> None:
     add("--json", action="store_true", help="prints JSON in place of the table")
 
 
+def add_markdown(add: Callable[..., object]) -> None:
+    """Adds ``--markdown``."""
+    add("--markdown", action="store_true", help="prints Markdown, as a job's summary shows it")
+
+
 def add_verbose(add: Callable[..., object]) -> None:
     """Adds ``--verbose``."""
     add("--verbose", action="store_true", help="prints every figure, and what the columns mean")

@@ -18,6 +18,7 @@ from spectap.commands.arguments import (
     Command,
     Exit,
     add_json,
+    add_markdown,
     add_verbose,
     launch_error,
     recorded_path,
@@ -46,7 +47,7 @@ def read(arguments: argparse.Namespace) -> int:
     """
     from spectap.analysis.summarise import summarise_ledgers
     from spectap.analysis.summary import to_json
-    from spectap.report import csv_rows, run_view, terminal
+    from spectap.report import csv_rows, markdown, run_view, terminal
 
     runs, records = _gather(arguments.files)
     if arguments.csv == "requests":
@@ -62,6 +63,9 @@ def read(arguments: argparse.Namespace) -> int:
         return Exit.DONE
     views = [*map(run_view.of_run, runs), *([run_view.of_ledgers(records)] if records else [])]
     for view in views:
+        if arguments.markdown:
+            print(markdown.text(view), end="")
+            continue
         terminal.show(view, verbose=arguments.verbose)
         print()
     return Exit.DONE
@@ -123,7 +127,7 @@ def compare(arguments: argparse.Namespace) -> int:
             raise RunError(f"{path}: is compared with itself")
     from spectap.analysis import changes
     from spectap.analysis.summary import to_json
-    from spectap.report import terminal
+    from spectap.report import markdown, terminal
     from spectap.report.changes import of_changes
 
     old, new = ([*map(_run, side)] for side in sides)
@@ -133,6 +137,8 @@ def compare(arguments: argparse.Namespace) -> int:
     )
     if arguments.json:
         print(to_json(compared), end="")
+    elif arguments.markdown:
+        print(markdown.text(of_changes(compared)), end="")
     else:
         terminal.show(of_changes(compared))
     return Exit.GATE_FAILED if compared.failed else Exit.DONE
@@ -169,7 +175,9 @@ def _add_compare_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--launch-error", type=launch_error, metavar="PART", help=subject)
     subject = "new to old, such as 0.95: of tokens per step and of speed-ups"
     parser.add_argument("--fail-below", type=threshold, metavar="RATIO", help=subject)
-    add_json(parser.add_argument)
+    form = parser.add_mutually_exclusive_group()
+    add_json(form.add_argument)
+    add_markdown(form.add_argument)
 
 
 def _add_merge_options(parser: argparse.ArgumentParser) -> None:
@@ -181,6 +189,7 @@ def _add_read_options(parser: argparse.ArgumentParser) -> None:
     add_verbose(parser.add_argument)
     form = parser.add_mutually_exclusive_group()
     add_json(form.add_argument)
+    add_markdown(form.add_argument)
     subject = "prints the requests, or the cells, as CSV in place of the table"
     form.add_argument("--csv", choices=("requests", "cells"), help=subject)
 
