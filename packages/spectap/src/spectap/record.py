@@ -56,7 +56,7 @@ class Chunks(Sequence[Chunk]):
     def __eq__(self, other: object) -> bool:
         return tuple(self) == (tuple(other) if isinstance(other, Chunks) else other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # typeshed gives every object one
 
 
 def _packed(content: Any, validate: ValidatorFunctionWrapHandler) -> Chunks:

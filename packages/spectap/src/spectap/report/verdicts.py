@@ -1,4 +1,4 @@
-"""What is said of each comparison below the headline, and means by class."""
+"""Sentences on each comparison below the headline."""
 
 from itertools import pairwise
 from typing import Final
@@ -19,7 +19,7 @@ def crossovers(case: Case, ladder: Ladder, summary: Summary) -> str:
         rows = [case.cell(ladder.variant, load).comparison for load in ladder.judged]
         claims = [getattr(row, field) for row in rows]
         sides = [claim.answer for claim in claims if claim and claim.answer in _SIDES]
-        if crossover.bounded and sum(one is not next for one, next in pairwise(sides)) == 1:
+        if crossover.bounded and sum(side is not after for side, after in pairwise(sides)) == 1:
             # To two digits: it is an estimate between two loads.
             at, bounds = crossover.point, (crossover.better_up_to, crossover.worse_from)
             parts.append(f"{name} at about {float(f'{at:.2g}'):g} ({bounds[0]:g} to {bounds[1]:g})")
