@@ -12,6 +12,7 @@ of it, for the comment on a pull request.
 
 import argparse
 import contextlib
+import difflib
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from experiment import DEFAULT_FILE, ExperimentError, load
 from experiment.cost import cost
@@ -41,14 +42,14 @@ _NO_CODE: Final = (
 """Folders that no template depends on, but for experiments' own files."""
 _EXPERIMENT: Final = re.compile(r"^(aws|benchmark|capacity|models|serving):", re.MULTILINE)
 """The mark of an experiment file, also of one that is refused, among other YAML."""
-_NAME: Final = re.compile(r"^name: *[\"']?([\w-]+)", re.MULTILINE)
 
 
 class DiffError(Exception):
     """There is nothing to compare."""
 
 
-class Section(NamedTuple):
+@dataclass(frozen=True)
+class Section:
     """The difference in one stack, in the manifests or in the file."""
 
     title: str
@@ -67,14 +68,20 @@ class Comparison:
     pods: Sequence[Effect] = ()
     sections: Sequence[Section] = ()
 
-    @property
-    def lines(self) -> list[str]:
-        """The lines that a person reads first."""
-        return [
+    def print(self, *, verbose: bool) -> None:
+        lines = [
             f"{self.file}: {self.status}{f', {self.summary}' if self.summary else ''}",
-            *(f"  Warning: {TITLES[kind]}: {detail}" for kind, detail in self.warnings),
-            *(f"  {kind:10} {name}: {effect}" for kind, name, effect in self.pods),
+            *(f"  Warning: {TITLES[warning.kind]}: {warning.detail}" for warning in self.warnings),
+            *(f"  {pod.kind:10} {pod.name}: {pod.effect}" for pod in self.pods),
         ]
+        print("\n".join(lines), file=sys.stderr if self.status == "failed" else sys.stdout)
+        if verbose:
+            for section in self.sections:
+                print(f"\n{section.title}:\n{section.text}")
+        elif self.sections:
+            titles = ", ".join(section.title for section in self.sections)
+            print(f"  Differs: {titles} (VERBOSE=1 shows how)")
+        print(flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -87,44 +94,25 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     comparisons = []
     with TemporaryDirectory(prefix="diff-") as directory:
-        scratch = Path(directory)
+        tree = Path(directory, "base")
         try:
             commit = _commit(options.base)
-            _extract(commit, scratch / "base")
-            files = options.experiments or touched(commit, scratch / "base")
-            old = _renamed(scratch / "base")
-            new = {name: file for file, name in old.items()}
-            for number, file in enumerate(dict.fromkeys(new.get(file, file) for file in files)):
-                sides = old.get(file, file), file
-                comparison = compare(options.base, *sides, scratch / "base", scratch / str(number))
+            _extract(commit, tree)
+            for number, file in enumerate(options.experiments or touched(commit, tree)):
+                comparison = compare(options.base, file, tree, Path(directory, str(number)))
                 comparisons.append(comparison)
-                _print(comparison, verbose=options.verbose)
+                comparison.print(verbose=options.verbose)
         except DiffError as error:
             print(error, file=sys.stderr)
             return 1
     if not comparisons:
         print(f"{options.base}: no experiment is touched, and no code")
     if options.json:
-        written = {"base": options.base, "files": [asdict(each) for each in comparisons]}
-        for each in written["files"]:
-            for key in ("warnings", "pods", "sections"):
-                each[key] = [item._asdict() for item in each[key]]
-            for section in each["sections"]:
-                section["text"] = section["text"][:LONGEST]
-        options.json.write_text(json.dumps(written), encoding="utf-8")
-    return int(any(each.status == "failed" for each in comparisons))
-
-
-def _print(comparison: Comparison, *, verbose: bool) -> None:
-    stream = sys.stderr if comparison.status == "failed" else sys.stdout
-    print("\n".join(comparison.lines), file=stream)
-    if verbose:
-        for title, text in comparison.sections:
-            print(f"\n{title}:\n{text}")
-    elif comparison.sections:
-        titles = ", ".join(section.title for section in comparison.sections)
-        print(f"  Differs: {titles} (VERBOSE=1 shows how)")
-    print(flush=True)
+        files = [asdict(comparison) for comparison in comparisons]
+        for section in (section for file in files for section in file["sections"]):
+            section["text"] = section["text"][:LONGEST]
+        options.json.write_text(json.dumps({"base": options.base, "files": files}), "utf-8")
+    return int(any(comparison.status == "failed" for comparison in comparisons))
 
 
 def touched(commit: str, base: Path) -> list[str]:
@@ -132,8 +120,8 @@ def touched(commit: str, base: Path) -> list[str]:
 
     A file of prompts belongs to the experiments beside it that name it.
     """
-    options = ("--name-only", "--no-renames")
-    changed = {*_git("diff", *options, commit), *_git("ls-files", "--others", "--exclude-standard")}
+    differing = ("diff", "--name-only", "--no-renames", commit)
+    changed = {*_git(*differing), *_git("ls-files", "--others", "--exclude-standard")}
     texts = _experiments(ROOT)
     names = {*texts, *_experiments(base)}
     files = names & changed
@@ -142,54 +130,33 @@ def touched(commit: str, base: Path) -> list[str]:
         if any(re.search(rf"file: *[\"']?{re.escape(prompts)}", text) for prompts in beside):
             files.add(name)
     if any(not name.startswith(_NO_CODE) and not name.endswith(".md") for name in changed):
-        files |= {*(re.split(r"[\s,]+", os.environ.get("EXPERIMENTS", "").strip()) or [])} - {""}
+        files |= {*re.findall(r"[^\s,]+", os.environ.get("EXPERIMENTS", ""))}
         files = files or {str(DEFAULT_FILE)}
     return sorted(files)
 
 
-def _renamed(base: Path) -> dict[str, str]:
-    """Files that are new, each with the one of the same ``name:`` that only ``base`` has."""
-    before, after = _experiments(base), _experiments(ROOT)
-    gone = {_name(before[file]): file for file in before.keys() - after.keys()}
-    return {
-        file: gone[name]
-        for file in after.keys() - before.keys()
-        if (name := _name(after[file])) in gone
-    }
-
-
 def _experiments(folder: Path) -> dict[str, str]:
     """The texts of the experiments in ``folder``, by name of their files."""
-    files = [*(folder / "experiments").glob("*.yaml")]
     return {
         f"experiments/{file.name}": text
-        for file in files
+        for file in (folder / "experiments").glob("*.yaml")
         if not file.name.endswith("-smoke.yaml")
         and _EXPERIMENT.search(text := file.read_text(encoding="utf-8", errors="replace"))
     }
 
 
-def _name(text: str) -> str:
-    match = _NAME.search(text)
-    return match[1] if match else ""
-
-
-def compare(base: str, old: str, new: str, tree: Path, scratch: Path) -> Comparison:
-    """Compares ``old`` in ``tree`` with ``new``; a side that does not synthesise fails it.
-
-    Where nothing is renamed, ``new`` is ``old``.
-    """
-    scratch.mkdir()
-    was, is_there = (tree / old).is_file(), (ROOT / new).is_file()
-    if not was and not is_there:
-        return Comparison(new, "failed", f"neither {base} nor the working tree has it")
-    if not is_there:
+def compare(base: str, file: str, tree: Path, scratch: Path) -> Comparison:
+    """Compares ``file`` with that of ``tree``; a side that does not synthesise fails it."""
+    old, new = tree / file, ROOT / file
+    if not new.is_file():
+        if not old.is_file():
+            return Comparison(file, "failed", f"neither {base} nor the working tree has it")
         why = f"no deploy deletes its stacks: make destroy does, with the file of {base}"
-        return Comparison(old, "removed", why)
+        return Comparison(file, "removed", why)
     try:
-        return _changed(old, new, tree, scratch) if was else _added(new, scratch)
+        return _changed(file, tree, scratch) if old.is_file() else _added(file, scratch)
     except DiffError as error:
-        return Comparison(new, "failed", str(error))
+        return Comparison(file, "failed", str(error))
 
 
 def _added(file: str, scratch: Path) -> Comparison:
@@ -197,9 +164,8 @@ def _added(file: str, scratch: Path) -> Comparison:
         amount = cost(load(ROOT / file)).amount
     except ExperimentError as error:
         raise DiffError(str(error).replace(f"{ROOT}/", "")) from None
-    after = scratch / "after"
-    _synthesise(ROOT, file, after)
-    templates = _templates(after)
+    _synthesise(ROOT, file, scratch)
+    templates = _templates(scratch)
     return Comparison(
         file,
         "added",
@@ -208,46 +174,40 @@ def _added(file: str, scratch: Path) -> Comparison:
             *effects.of_templates([], _read(templates)),
             *effects.of_files(None, ROOT / file),
         ),
-        pods=tuple(effects.on_pods({}, effects.read(after / "cdk.out/dist"))),
+        pods=tuple(effects.on_pods({}, effects.read(scratch / "dist"))),
     )
 
 
-def _changed(old_file: str, new_file: str, tree: Path, scratch: Path) -> Comparison:
+def _changed(file: str, tree: Path, scratch: Path) -> Comparison:
     before, after = scratch / "before", scratch / "after"
     with ThreadPoolExecutor() as pool:
-        [*pool.map(_synthesise, (tree, ROOT), (old_file, new_file), (before, after))]
+        [*pool.map(_synthesise, (tree, ROOT), (file, file), (before, after))]
         old, new = _templates(before), _templates(after)
         none = scratch / "none.json"
         none.write_text('{"Resources": {}}')
         stacks = [*pool.map(_stack, new, [old.get(name, none) for name in new], new.values())]
     stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
-    for side, file in (before, tree / old_file), (after, ROOT / new_file):
-        (side / "file.yaml").write_bytes(file.read_bytes())
-        (side / "cdk.out/dist").rename(side / "manifests")
     sections = [
-        Section("The experiment file", _git_diff(scratch, "file.yaml")),
+        Section("The experiment file", _text_diff(tree / file, ROOT / file)),
         *stacks,
-        Section("Manifests", _git_diff(scratch, "manifests")),
+        Section("Manifests", _manifests_diff(before / "dist", after / "dist")),
     ]
     differing = tuple(section for section in sections if section.text)
     return Comparison(
-        new_file,
+        file,
         "changed" if differing else "unchanged",
-        f"renamed from {old_file}; its stacks are the same" if old_file != new_file else "",
         warnings=(
             *effects.of_templates(_read(old), _read(new)),
-            *effects.of_differences(stacks),
-            *effects.of_files(tree / old_file, ROOT / new_file),
+            *effects.of_differences((stack.title, stack.text) for stack in stacks),
+            *effects.of_files(tree / file, ROOT / file),
         ),
-        pods=tuple(
-            effects.on_pods(effects.read(before / "manifests"), effects.read(after / "manifests"))
-        ),
+        pods=tuple(effects.on_pods(effects.read(before / "dist"), effects.read(after / "dist"))),
         sections=differing,
     )
 
 
 def _git(*arguments: str) -> list[str]:
-    return _run("git", *arguments, cwd=ROOT).stdout.splitlines()
+    return _run("git", *arguments).stdout.splitlines()
 
 
 def _commit(base: str) -> str:
@@ -266,14 +226,12 @@ def _extract(commit: str, tree: Path) -> None:
     subprocess.run(["tar", "--extract"], cwd=tree, input=archive.stdout, check=True)
 
 
-def _synthesise(tree: Path, file: str, output: Path) -> None:
-    """Writes ``cdk.out`` below ``output``. Raises DiffError."""
+def _synthesise(tree: Path, file: str, assembly: Path) -> None:
+    """Writes the cloud assembly of ``file`` by the code of ``tree``. Raises DiffError."""
     context = ("--context", f"experiment={file}", "--context", "account=none")
     # The environment has the working tree's spectap installed; each side reads its own.
     spectap = {"PYTHONPATH": str(tree / "packages" / "spectap" / "src")}
-    result = _cdk(
-        *context, "--output", output / "cdk.out", "synth", "--quiet", cwd=tree, variables=spectap
-    )
+    result = _cdk(*context, "--output", assembly, "synth", "--quiet", cwd=tree, variables=spectap)
     if result.returncode:
         # What the app printed, unless something ended it before it could.
         usual = "Subprocess exited with error 1"
@@ -283,8 +241,7 @@ def _synthesise(tree: Path, file: str, output: Path) -> None:
         raise DiffError(f"{side} does not synthesise: {reason}")
 
 
-def _templates(output: Path) -> dict[str, Path]:
-    assembly = output / "cdk.out"
+def _templates(assembly: Path) -> dict[str, Path]:
     artifacts = json.loads((assembly / "manifest.json").read_text())["artifacts"]
     files = {
         name: assembly / artifact["properties"]["templateFile"]
@@ -332,34 +289,38 @@ def _stack(name: str, old: Path, new: Path) -> Section:
     if "There were no differences" in result.stdout:
         return Section(name, "")
     # The CLI's own first and last line name and count the stacks.
-    return Section(
-        name, re.sub(r"\A(.*\n)*?.*Stack .*\n|\n.*✨ .*\s*\Z", "", result.stdout).strip("\n")
+    text = re.sub(r"\A(.*\n)*?.*Stack .*\n|\n.*✨ .*\s*\Z", "", result.stdout)
+    return Section(name, text.strip("\n"))
+
+
+def _text_diff(old: Path, new: Path) -> str:
+    before, after = (
+        path.read_text("utf-8").splitlines() if path.is_file() else [] for path in (old, new)
     )
+    names = (f"before/{old.name}", f"after/{new.name}")
+    return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
 
 
-def _git_diff(scratch: Path, name: str) -> str:
-    options = ("--no-index", "--no-ext-diff", "--no-prefix", "--no-color")
-    return _run(
-        "git", "diff", *options, f"before/{name}", f"after/{name}", cwd=scratch
-    ).stdout.strip("\n")
+def _manifests_diff(old: Path, new: Path) -> str:
+    names = sorted({file.name for side in (old, new) for file in side.glob("*.yaml")})
+    return "\n".join(filter(None, (_text_diff(old / name, new / name) for name in names)))
+
+
+def _cdk(
+    *arguments: str | Path, cwd: Path | None = None, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs the CDK CLI. Standard error holds what the app prints."""
+    return _run("cdk", "--no-lookups", "--no-notices", *arguments, cwd=cwd, variables=variables)
 
 
 def _run(
-    *command: str | Path, cwd: Path = ROOT, variables: Mapping[str, str] | None = None
+    *command: str | Path, cwd: Path | None = None, variables: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs ``command`` without AWS credentials, and with more ``variables``."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     quiet = {"AWS_EC2_METADATA_DISABLED": "true", "CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}
     environment = {**clean, **quiet, **(variables or {})}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
-
-
-def _cdk(
-    *arguments: str | Path, cwd: Path = ROOT, variables: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Runs the CDK CLI. Standard error holds what the app prints."""
-    command = ("cdk", "--no-lookups", "--no-notices", *arguments)
-    return _run(*command, cwd=cwd, variables=variables)
+    return subprocess.run(command, cwd=cwd or ROOT, env=environment, capture_output=True, text=True)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ import ipaddress
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ruamel.yaml import YAML
 
@@ -49,7 +50,8 @@ Objects = Mapping[tuple[str, str], Manifest]
 """By kind and name, of Jobs and Pods without their digest."""
 
 
-class DiffWarning(NamedTuple):
+@dataclass(frozen=True)
+class DiffWarning:
     """Something to look at first."""
 
     kind: str
@@ -57,7 +59,8 @@ class DiffWarning(NamedTuple):
     detail: str
 
 
-class Effect(NamedTuple):
+@dataclass(frozen=True)
+class Effect:
     """The effect of a deploy on a pod, or on what makes pods."""
 
     kind: str
@@ -65,57 +68,47 @@ class Effect(NamedTuple):
     effect: str
 
 
-def of_templates(old: Iterable[Template], new: Iterable[Template]) -> Iterator[DiffWarning]:
+def of_templates(old: Iterable[Template], new: Sequence[Template]) -> Iterator[DiffWarning]:
     """Warnings on the cluster: who reaches its API, and which version its nodes have."""
-    resources = [*_resources(new)]
-    before, after = _cluster(_resources(old)), _cluster(resources)
+    before, after = (
+        next((cluster for _, cluster in _of_type(side, "AWS::EKS::Cluster")), None)
+        for side in (old, new)
+    )
     if after is None:
         return
-    was_open = _open_to(before) if before else set()
-    opened = [block for block in sorted(_open_to(after)) if not _is_within(block, was_open)]
+    was_open = _open_to(before) if before else []
+    opened = [str(block) for block in _open_to(after) if not any(map(block.subnet_of, was_open))]
     if opened:
         yield DiffWarning("api", f"to {', '.join(opened)}")
     if before and before["Version"] != after["Version"]:
         behind = [
             f"{name} ({version})"
-            for name, version in _node_versions(resources)
+            for name, version in _node_versions(new)
             if version != after["Version"]
         ]
         stay = f"nodes that stay behind: {', '.join(behind)}" if behind else "all nodes follow"
         yield DiffWarning("kubernetes", f"{before['Version']} -> {after['Version']}; {stay}")
 
 
-def _resources(templates: Iterable[Template]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _of_type(templates: Iterable[Template], kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for template in templates:
         for name, resource in template["Resources"].items():
-            yield resource["Type"], name, resource.get("Properties", {})
+            if resource["Type"] == kind:
+                yield name, resource.get("Properties", {})
 
 
-def _cluster(
-    resources: Iterable[tuple[str, str, Mapping[str, Any]]],
-) -> Mapping[str, Any] | None:
-    return next((each for kind, _, each in resources if kind == "AWS::EKS::Cluster"), None)
-
-
-def _open_to(cluster: Mapping[str, Any]) -> set[str]:
+def _open_to(cluster: Mapping[str, Any]) -> list[ipaddress.IPv4Network]:
     """Blocks that reach the API from outside its VPC; EKS's default is everybody."""
     access = cluster.get("ResourcesVpcConfig", {})
     is_public = str(access.get("EndpointPublicAccess", True)).lower() == "true"
-    return {*(access.get("PublicAccessCidrs") or ["0.0.0.0/0"])} if is_public else set()
+    blocks = (access.get("PublicAccessCidrs") or ["0.0.0.0/0"]) if is_public else []
+    return [ipaddress.IPv4Network(block) for block in sorted(blocks)]
 
 
-def _is_within(block: str, blocks: Iterable[str]) -> bool:
-    narrow = ipaddress.IPv4Network(block)
-    return any(narrow.subnet_of(ipaddress.IPv4Network(wide)) for wide in blocks)
-
-
-def _node_versions(
-    resources: Iterable[tuple[str, str, Mapping[str, Any]]],
-) -> Iterator[tuple[str, str]]:
-    for kind, name, group in resources:
-        if kind == "AWS::EKS::Nodegroup":
-            release = str(group.get("ReleaseVersion", "")).rpartition(".")[0]
-            yield name, str(group.get("Version") or release or "as at its creation")
+def _node_versions(templates: Iterable[Template]) -> Iterator[tuple[str, str]]:
+    for name, group in _of_type(templates, "AWS::EKS::Nodegroup"):
+        release = str(group.get("ReleaseVersion", "")).rpartition(".")[0]
+        yield name, str(group.get("Version") or release or "as at its creation")
 
 
 def of_differences(differences: Iterable[tuple[str, str]]) -> Iterator[DiffWarning]:
