@@ -63,11 +63,7 @@ def as_process(
         raise RehearsalError(f"variables from the pod's fields: {', '.join(pod.fields)}")
     variables = {**(variables or {}), "RUN_ID": setting.run_id}
     before = {**pod.environment, **pod.fields}
-    lines += [
-        f"{name}: {value} in place of {before[name]}"
-        for name, value in variables.items()
-        if name in before
-    ]
+    lines += differences(before, before | variables)
     lines += [f"folder: {folder} in place of {path}" for path, folder in mounts.items()]
     lines.append(f"AWS: {setting.aws.url} in place of AWS")
     outside = {

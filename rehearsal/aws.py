@@ -8,8 +8,8 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,16 +25,13 @@ _KEY: Final = "rehearsal"
 _NAMED: Final = 3
 """How many problems the one line of a failure names."""
 
-Dimension = tuple[str, str]
-"""Its name and a value."""
-
 
 class Metric(NamedTuple):
     """The identity of a CloudWatch metric."""
 
     namespace: str
     name: str
-    dimensions: frozenset[Dimension]
+    dimensions: frozenset[tuple[str, str]]
 
     def __str__(self) -> str:
         return f"{self.name} of {' '.join(value for _, value in sorted(self.dimensions))}"
@@ -52,7 +49,13 @@ class Aws:
 
     def client(self, service: str) -> Any:
         """A boto3 client, whatever the environment of this process says."""
-        return _client(self.url, self.region, service)
+        return boto3.client(
+            service,
+            endpoint_url=self.url,
+            region_name=self.region,
+            aws_access_key_id=_KEY,
+            aws_secret_access_key=_KEY,
+        )
 
 
 @contextlib.contextmanager
@@ -61,8 +64,8 @@ def embedded_aws(region: str, log: Path) -> Iterator[Aws]:
     command = [sys.executable, "-m", "rehearsal.aws"]
     with running(command, environment("http://127.0.0.1", region), log) as process:
         url = await_line(process, log, r"http://127\.0\.0\.1:\d+", START_SECONDS)
-        account = _client(url, region, "sts").get_caller_identity()["Account"]
-        yield Aws(url, region, account, environment(url, region))
+        aws = Aws(url, region, "", environment(url, region))
+        yield replace(aws, account=aws.client("sts").get_caller_identity()["Account"])
 
 
 def environment(url: str, region: str) -> dict[str, str]:
@@ -83,16 +86,6 @@ def environment(url: str, region: str) -> dict[str, str]:
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
-
-
-def _client(url: str, region: str, service: str) -> Any:
-    return boto3.client(
-        service,
-        endpoint_url=url,
-        region_name=region,
-        aws_access_key_id=_KEY,
-        aws_secret_access_key=_KEY,
-    )
 
 
 def download_run(aws: Aws, bucket: str, run_dir: Path) -> str:
@@ -125,14 +118,14 @@ def has_records(aws: Aws, bucket: str, run_id: str, folder: str) -> bool:
     return any(json.loads(line)["round"] > WARM_UP for line in progress.splitlines())
 
 
-def dashboards_show(aws: Aws, template: Path, without: Collection[Dimension] = ()) -> str:
+def dashboards_show(aws: Aws, template: Path, without: Collection[tuple[str, str]] = ()) -> str:
     """Checks the dashboards of a stack's template against the published metrics.
 
     Each of the benchmark's metrics that a dashboard draws must be published, unless it is of what
     was not measured, ``without``; and each published one must be drawn. Returns the result in
     words. Raises RehearsalError.
     """
-    resources = json.loads(template.read_text(encoding="utf-8"))["Resources"]
+    resources = json.loads(template.read_text(encoding="utf-8"))["Resources"].values()
     pages = aws.client("cloudwatch").get_paginator("list_metrics").paginate()
     everything = (
         Metric(
@@ -158,11 +151,9 @@ def dashboards_show(aws: Aws, template: Path, without: Collection[Dimension] = (
     return f"they draw the {len(published)} published metrics"
 
 
-def _drawn(resources: Mapping[str, Any]) -> Iterator[Metric]:
+def _drawn(resources: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
     """The CDK writes all rows in full: namespace, name, dimensions, and options at the end."""
-    for resource in resources.values():
-        if resource["Type"] != "AWS::CloudWatch::Dashboard":
-            continue
+    for resource in (r for r in resources if r["Type"] == "AWS::CloudWatch::Dashboard"):
         _, parts = resource["Properties"]["DashboardBody"]["Fn::Join"]
         # The only reference is the region.
         body = "".join(part if isinstance(part, str) else "region" for part in parts)

@@ -79,15 +79,10 @@ class Event(NamedTuple):
 
     attempt: Attempt
     process: Process
-    """The pod's main process."""
+    """The pod's main process, whose ``returncode`` is -n if signal n killed it."""
     started: bool = False
     retried: bool = False
     """Whether it has failed and is tried again."""
-
-    @property
-    def status(self) -> int | None:
-        """The exit status of a pod that has ended; -n if signal n killed it."""
-        return self.process.returncode
 
 
 def control(
@@ -144,14 +139,13 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
     pods = _Pods(setting, job, servers, faults)
     given_up = pods.run()
     failed = tuple(f"{pods.name(index)}: {why}" for index, why in sorted(given_up.items()))
-    given_up_variants = {job.variant_of(index) for index in given_up}
     first = pods.benchmark(Attempt(0))
     with setting.console.stage("bring the merged run from the bucket") as stage:
         try:
             stage.result = download_run(setting.aws, first.bucket, setting.run_dir)
         except RehearsalError as error:
             raise RehearsalError("; ".join((str(error), *failed))) from None
-    absent = {(VARIANT_DIMENSION, name) for name in given_up_variants}
+    absent = {(VARIANT_DIMENSION, job.variant_of(index)) for index in given_up}
     absent |= {(LOAD_DIMENSION, name) for name in first.left_out}
     return Outcome(
         setting.run_dir,
@@ -187,7 +181,7 @@ class _Pods:
     def run(self) -> dict[int, str]:
         """Runs all indexes; returns why some failed for good. Prints a line for each event."""
         job, console = self.job, self.setting.console
-        since: dict[Attempt, float] = {}
+        begun: dict[Attempt, float] = {}
         given_up: dict[int, str] = {}
         complete, seconds = 0, BENCHMARK_SECONDS * job.indexes
         events = control(job.indexes, job.retries, self.at_once, self._start, seconds, job.final)
@@ -196,32 +190,28 @@ class _Pods:
             contextlib.closing(events),
         ):
             for event in events:
-                attempt, status = event.attempt, event.status
+                attempt, status = event.attempt, event.process.returncode
                 if event.started:
-                    since[attempt] = time.monotonic()
+                    begun[attempt] = time.monotonic()
                     again = f" again, attempt {attempt.number}" if attempt.number > 1 else ""
-                    event_text = f"started{again}"
+                    line = f"started{again}"
                 elif status is None:
                     if self._is_to_be_killed(attempt):
                         event.process.kill()
                     continue
                 elif status == 0:
                     complete += 1
-                    event_text = f"complete, {time.monotonic() - since.pop(attempt):.1f} s"
+                    line = f"complete, {time.monotonic() - begun[attempt]:.1f} s"
                 else:
-                    del since[attempt]
                     why = self._ends.get(attempt) or _last_words(self._log(attempt))
                     if status < 0:
                         why = f"killed ({signal.Signals(-status).name})"
                     if not event.retried:
                         given_up[attempt.index] = why
-                    event_text = (
-                        f"{why}; {'will be retried' if event.retried else 'failed for good'}"
-                    )
-                console.say(f"{self.name(attempt.index)}: {event_text}")
-                ended = f"{complete} of {job.indexes} complete, {len(given_up)} failed"
-                stage.progress = f"{ended}, {len(since)} running"
-            stage.result = f"{complete} of {job.indexes} complete"
+                    line = f"{why}; {'will be retried' if event.retried else 'failed for good'}"
+                console.say(f"{self.name(attempt.index)}: {line}")
+                stage.result = f"{complete} of {job.indexes} complete"
+                stage.progress = f"{stage.result}, {len(given_up)} failed"
         return given_up
 
     def benchmark(self, attempt: Attempt) -> BenchmarkProcess:
@@ -245,14 +235,13 @@ class _Pods:
         server: Process | None = None
         log = self.setting.layout.logs / f"server-{attempt.index}-{attempt.number}.log"
         with contextlib.ExitStack() as stack:
-            if attempt.index in self.faults.broken:
-                pass
-            elif self.servers:
+            is_broken = attempt.index in self.faults.broken
+            if self.servers and not is_broken:
                 stand_in = self.servers.by_variant[self.job.variant_of(attempt.index)]
                 server = stack.enter_context(running(stand_in.command, stand_in.environment, log))
                 with contextlib.suppress(ProcessError):
                     await_health(stand_in.url, server, stand_in.url, log, _HEALTHY_SECONDS)
-            else:
+            elif not is_broken:
                 mode = variants(self.setting.experiment)[attempt.index].mode or "baseline"
                 run = folder / "results" / self.setting.run_id
                 output = run / VARIANTS / self.job.folder_of(attempt.index)

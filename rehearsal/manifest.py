@@ -71,17 +71,12 @@ def read_pod(directory: Path, kind: str, app: str) -> Pod:
     A Deployment's as it is once its init containers have ended. Raises RehearsalError.
     """
     objects = _objects(directory)
-    labelled = (
-        manifest["spec"]
-        for (of, _), manifest in objects.items()
-        if of == kind and manifest["metadata"].get("labels", {}).get("app") == app
-    )
-    spec = next(labelled, None)
-    if spec is None:
-        raise RehearsalError(f"{directory}: no {kind} {app}")
-    spec = spec if kind == "Pod" else spec["template"]["spec"]
-    (container,) = spec["containers"]
-    return _container(spec, container, objects)
+    for (of, _), manifest in objects.items():
+        if of == kind and manifest["metadata"].get("labels", {}).get("app") == app:
+            spec = manifest["spec"] if kind == "Pod" else manifest["spec"]["template"]["spec"]
+            (container,) = spec["containers"]
+            return _container(spec, container, objects)
+    raise RehearsalError(f"{directory}: no {kind} {app}")
 
 
 def read_indexed_job(directory: Path) -> IndexedJob:
@@ -94,10 +89,8 @@ def read_indexed_job(directory: Path) -> IndexedJob:
     )
     template = spec["template"]["spec"]
     (container,) = template["containers"]
-    (server, *_) = [
-        *(c for c in template.get("initContainers", ()) if c.get("restartPolicy") == "Always"),
-        None,
-    ]
+    sidecars = (c for c in template.get("initContainers", ()) if c.get("restartPolicy") == "Always")
+    server = next(sidecars, None)
     return IndexedJob(
         pod=_container(template, container, objects),
         server=_container(template, server, objects) if server else None,
@@ -108,9 +101,8 @@ def read_indexed_job(directory: Path) -> IndexedJob:
             status
             for rule in spec.get("podFailurePolicy", {"rules": []})["rules"]
             if rule["action"] == "FailIndex"
-            and (codes := rule["onExitCodes"])["operator"] == "In"
-            and codes.get("containerName") in (None, container["name"])
-            for status in codes["values"]
+            and rule["onExitCodes"].get("containerName") in (None, container["name"])
+            for status in rule["onExitCodes"]["values"]
         ),
     )
 

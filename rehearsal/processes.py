@@ -9,12 +9,11 @@ import signal
 import socket
 import subprocess
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 START_SECONDS: Final = 300.0
 """How long a server may take to start."""
@@ -150,8 +149,9 @@ def run(
     """Runs ``command`` and waits until it ends. Raises ProcessError."""
     # SIGINT, as from a terminal: the wheel starts node from a script that waits for node on this
     # signal only. After another signal, the lock of the CDK CLI can outlive the script.
-    options: dict[str, Any] = {"errors_on_terminal": errors_on_terminal, "end_by": end_by}
-    with running(command, environment, log, **options) as process:
+    with running(
+        command, environment, log, errors_on_terminal=errors_on_terminal, end_by=end_by
+    ) as process:
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -181,11 +181,11 @@ def await_health(
     """
 
     def healthy() -> bool | None:
-        if process.poll() is not None:
-            return None  # whatever answers there, it is another one
-        with contextlib.suppress(urllib.error.URLError, OSError):
-            urllib.request.urlopen(f"{url.removesuffix('/v1')}/health", timeout=5).close()
-            return True
+        # Where the process has ended, whatever answers there is another one.
+        with contextlib.suppress(OSError):
+            if process.poll() is None:
+                urllib.request.urlopen(f"{url.removesuffix('/v1')}/health", timeout=5).close()
+                return True
         return None
 
     _awaited(healthy, f"the server for {name} ", process, log, seconds)

@@ -128,7 +128,7 @@ def compared(setting: Setting) -> Outcome:
     console, layout = setting.console, setting.layout
     servers = setting.endpoints.servers(setting, None)
     with contextlib.ExitStack() as stack:
-        with console.stage(f"start {len(servers.urls)} {setting.endpoints.kind}") as stage:
+        with console.stage(f"start {len(servers.urls)} servers") as stage:
             logs = {name: layout.logs / f"endpoint-{name}.log" for name in servers.urls}
             processes = {
                 name: stack.enter_context(running(server.command, server.environment, logs[name]))

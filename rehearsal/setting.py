@@ -38,9 +38,6 @@ class Layout:
         self.logs: Final = self.work / "logs"
         self.pods: Final = self.work / "pods"
         """A folder for each pod of an Indexed Job, with one for each path that it mounts."""
-        self.pairs: Final = root / ".cache" / "pairs"
-        """Model pairs for vLLM on the CPU, which later rehearsals use again."""
-        self.vllm: Final = root / ".venv-vllm" / "bin" / "python"
         self.mounts: Final = {
             "/etc/benchmark": self.work / "etc-benchmark",
             "/results": root / "results",
@@ -96,8 +93,7 @@ class Caps:
         rounds, launches = load.rounds, _least(load.launches, self.launches)
         if self.rounds is not None and rounds.at_most > self.rounds:
             # As many in each launch.
-            most = max(1, self.rounds // launches) * launches
-            rounds = Rounds.model_validate(most)
+            rounds = Rounds.model_validate(max(1, self.rounds // launches) * launches)
         changes = {
             "rounds": rounds,
             "launches": launches,
@@ -141,8 +137,6 @@ class Endpoints:
     """A kind of stand-ins for the vLLM services."""
 
     name: str
-    kind: str
-    """The name of several of them."""
     servers: Callable[[Setting, IndexedJob | None], Servers]
     """Makes servers for the services, or a Job's indexes. Raises RehearsalError or ProcessError."""
     caps: Caps

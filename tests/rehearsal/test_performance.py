@@ -9,17 +9,20 @@ import pytest
 from experiment import Experiment, load
 from experiment.loader import parse
 from experiment.variants import variants
+from operations.console import Console
+from rehearsal.aws import Aws
 from rehearsal.endpoints import (
+    GOLDEN,
     OF_CLASS,
     OF_STRUCTURE,
     by_text,
     decoding,
     description,
     draft_of,
-    golden_servers,
     of_class,
     prompts_of,
 )
+from rehearsal.setting import Layout, Setting
 from spectap.config import Structure
 from spectap.golden.schedule import Decoding
 from spectap.golden.server import Acceptance
@@ -121,10 +124,11 @@ def test_they_have_the_runtime_s_face(
     runtime: str, head: dict[str, Any], face: set[str], tmp_path: Path
 ) -> None:
     experiment = parse(edited(EAGLE | {"runtime": runtime} | head), "mine.yaml")
-    servers = golden_servers(experiment, 10, {"A": "1"}, tmp_path)
-    server = servers["SD"]
+    aws = Aws("", "", "", {"A": "1"})
+    setting = Setting(experiment, "", Layout(tmp_path), aws, GOLDEN, Console(1))
+    server = GOLDEN.servers(setting, None).by_variant["SD"]
     assert {f"--model={experiment.models.target.id}", "--speed=10", *face} <= {*server.command}
     assert ("--counts-drafts" in server.command) == ("--counts-drafts" in face)
     assert server.environment == {"A": "1"}
     assert f"--port={server.url.rpartition(':')[2].removesuffix('/v1')}" in server.command
-    assert json.loads((tmp_path / "acceptance-SD.json").read_bytes())
+    assert json.loads((setting.layout.logs / "acceptance-SD.json").read_bytes())

@@ -31,6 +31,7 @@ from tests.vllm.corpus import Case, Turns
 from tests.vllm.server_command import NO_SUCH_DRAFT, Served, server_command
 
 BUILD_SECONDS: Final = 900.0
+PYTHON: Final = ".venv-vllm/bin/python"
 
 _PREDICTABLE: Final = 0.7
 """Classes that golden endpoints accept so many drafts of are answered with what is predictable."""
@@ -67,15 +68,16 @@ def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
             else read_pod(layout.manifests, "Deployment", variant.service)
         )
         # vLLM does not report its port if it is told to take any.
-        served = Served(layout.vllm, pair / "target", pair / "draft", lasting_port(), core, home)
+        models = (pair / "target", pair / "draft")
+        served = Served(layout.root / PYTHON, *models, lasting_port(), core, home)
         server, differences[variant.name] = server_command(pod, served)
         servers[variant.name] = replace(
             server,
             command=("taskset", "--cpu-list", str(core), *server.command),
             environment={**outside, **server.environment},
         )
-    if not layout.vllm.exists():
-        raise RehearsalError(f"{layout.vllm}: is missing; make rehearse-vllm sets it up")
+    if not (layout.root / PYTHON).exists():
+        raise RehearsalError(f"{PYTHON}: is missing; make rehearse-vllm sets it up")
     known = pair.is_dir()
     with setting.console.stage("make the model pair", shows_itself=not known) as stage:
         if not known:
@@ -120,7 +122,7 @@ def folder(experiment: Experiment, layout: Layout) -> Path:
     digest = hashlib.sha256(cases(experiment).encode())
     for name in _INPUTS:
         digest.update(hashlib.sha256((layout.root / name).read_bytes()).digest())
-    return layout.pairs / digest.hexdigest()[:16]
+    return layout.root / ".cache" / "pairs" / digest.hexdigest()[:16]
 
 
 def _make(experiment: Experiment, layout: Layout) -> None:
@@ -131,7 +133,7 @@ def _make(experiment: Experiment, layout: Layout) -> None:
     trained_on.write_text(cases(experiment), encoding="utf-8")
     try:
         run(
-            [str(layout.vllm), "-m", "tests.vllm.build", str(unfinished), str(trained_on)],
+            [str(layout.root / PYTHON), "-m", "tests.vllm.build", str(unfinished), str(trained_on)],
             {
                 **os.environ,
                 "PYTHONPATH": f"{layout.root}:{layout.root}/packages/spectap/src",
@@ -149,7 +151,6 @@ def _make(experiment: Experiment, layout: Layout) -> None:
 
 VLLM: Final = Endpoints(
     name="vLLM on the CPU with a pair of tiny models",
-    kind="vLLM servers",
     servers=_servers,
     # The servers have one core: with more sequences at once, a turn takes minutes.
     caps=Caps(concurrency=4, rate_seconds=8, prompts=12, launches=1),
