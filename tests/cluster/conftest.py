@@ -1,16 +1,19 @@
 """One control plane for all tests of this folder, with the article's nodes in it."""
 
+import contextlib
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiment import Experiment
 from experiment.hardware import TRN2_48XLARGE, InstanceType
 from rehearsal.processes import interruptible
-from tests.cluster.api import Cluster
+from tests.cluster.api import Cluster, Manifest
 from tests.cluster.deployment import deployed
 from tests.cluster.hardware import (
     compile_nodes,
@@ -23,6 +26,7 @@ from tests.cluster.hardware import (
 from tests.cluster.kubelets import Kubelets
 from tests.control_plane.programs import ControlPlaneError, NoPrograms, programs
 from tests.control_plane.servers import ControlPlane, control_plane
+from tests.experiment.files import PUBLISHED
 from tests.rehearsal.conftest import write_deployed
 from tests.synthesis import ACCOUNT, Synthesised
 
@@ -67,39 +71,62 @@ def kubelets(cluster: Cluster, synthesised: Synthesised) -> Iterator[Kubelets]:
     with Kubelets(cluster) as kubelets:
         for node in (*system_nodes(synthesised), *compile_nodes(synthesised)):
             kubelets.add(node)
-        add_trainium(cluster, kubelets, synthesised, 0)
+        add_trainium(cluster, kubelets, trainium_node(synthesised, 0, TRN2_48XLARGE), TRN2_48XLARGE)
         yield kubelets
 
 
 def add_trainium(
-    cluster: Cluster,
-    kubelets: Kubelets,
-    synthesised: Synthesised,
-    number: int,
-    instance: InstanceType = TRN2_48XLARGE,
+    cluster: Cluster, kubelets: Kubelets, node: Manifest, instance: InstanceType
 ) -> str:
-    node = trainium_node(synthesised, number, instance)
     name: str = node["metadata"]["name"]
     kubelets.add(node)
     cluster.create(resource_slice(name, instance))
     return name
 
 
-@pytest.fixture(scope="session")
-def rendered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Experiment], Path]:
-    """Renders an experiment, as ``app.py`` does for an account, into a ``dist/`` of its own."""
+MoreNodes = Callable[..., contextlib.AbstractContextManager[list[str]]]
 
-    def render(experiment: Experiment) -> Path:
+
+@pytest.fixture(scope="session")
+def more_nodes(cluster: Cluster, kubelets: Kubelets, synthesised: Synthesised) -> MoreNodes:
+    """So many Trainium nodes more, of the article's experiment or of another, for a while."""
+    numbers = itertools.count(1)
+
+    @contextlib.contextmanager
+    def add(
+        count: int = 1, instance: InstanceType = TRN2_48XLARGE, of: Synthesised = synthesised
+    ) -> Iterator[list[str]]:
+        nodes = [trainium_node(of, next(numbers), instance) for _ in range(count)]
+        names = [add_trainium(cluster, kubelets, node, instance) for node in nodes]
+        try:
+            yield names
+        finally:
+            for name in names:
+                kubelets.remove(name)
+
+    return add
+
+
+Rendered = Callable[[dict[str, Any]], Path]
+
+
+@pytest.fixture(scope="session")
+def rendered(
+    variation: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory
+) -> Rendered:
+    """Renders the article's experiment with changes, as for an account, into its own folder."""
+
+    def render(changes: dict[str, Any]) -> Path:
         folder = tmp_path_factory.mktemp("dist")
-        write_deployed(experiment, ACCOUNT, folder)
+        write_deployed(variation(changes), ACCOUNT, folder)
         return folder
 
     return render
 
 
 @pytest.fixture(scope="session")
-def manifests(article: Experiment, rendered: Callable[[Experiment], Path]) -> Path:
-    return rendered(article)
+def manifests(rendered: Rendered) -> Path:
+    return rendered(PUBLISHED)
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ from kubernetes.client import CoreV1Api
 from operations.pods import reason as reason_of
 from stacks.limits import ANNOTATIONS, annotations
 from tests.cluster.api import NAMESPACE, Cluster, Manifest, Refused
-from tests.cluster.deployment import deployed, node_with_label, objects, typed
+from tests.cluster.deployment import deployed, node_with_label, objects, pods, typed
 from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def by_the_handler(cluster: Cluster, kubelets: Kubelets, manifests: Path) -> Iterator[Path]:
     """The article's manifests, applied as the CDK's handler applies them."""
     with deployed(cluster, manifests, server_side=False):
@@ -34,9 +34,8 @@ def test_another_run_is_another_pod(
     cluster: Cluster, by_the_handler: Path, synthesised: Synthesised
 ) -> None:
     node_with_label(cluster, "app", "qwen-llmperf")
-    outputs = synthesised.template("serving")["Outputs"]
     before = _benchmark(cluster)
-    typed(cluster, outputs["Command5Again"]["Value"])
+    typed(cluster, synthesised.template("serving")["Outputs"]["Command5Again"]["Value"])
     node_with_label(cluster, "app", "qwen-llmperf")
     after = _benchmark(cluster)
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
@@ -78,20 +77,14 @@ def test_an_object_is_applied_up_to_the_size_that_synthesis_allows(
 def test_quality_is_started(
     cluster: Cluster, by_the_handler: Path, synthesised: Synthesised
 ) -> None:
-    assert not cluster.kubectl(
-        *("--namespace", NAMESPACE, "get", "pods", "--selector=app=qwen-lmeval", "--output=name")
-    )
+    assert not pods(cluster, "app", "qwen-lmeval")
     typed(cluster, synthesised.template("serving")["Outputs"]["Command6Quality"]["Value"])
     assert node_with_label(cluster, "app", "qwen-lmeval").startswith("system-")
 
 
 def _benchmark(cluster: Cluster) -> Manifest:
-    selected = ("--selector=app=qwen-llmperf", "--output=json")
-    listed = json.loads(cluster.kubectl("--namespace", NAMESPACE, "get", "pods", *selected))[
-        "items"
-    ]
-    (pod,) = (each for each in listed if "deletionTimestamp" not in each["metadata"])
-    return dict(pod)
+    (pod,) = pods(cluster, "app", "qwen-llmperf")
+    return pod
 
 
 TRAINIUM = {
@@ -112,7 +105,7 @@ def _restricted(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def reason(cluster: Cluster, deployment: Path) -> Iterator[Any]:
+def reason(cluster: Cluster, by_the_handler: Path) -> Iterator[Any]:
     created: list[Manifest] = []
 
     def ask(spec: dict[str, Any], word: str) -> str:

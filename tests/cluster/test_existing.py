@@ -7,12 +7,10 @@ from typing import Final
 
 import pytest
 
-from experiment import Experiment
 from tests.cluster.api import SECONDS, Cluster, Manifest
-from tests.cluster.conftest import add_trainium
+from tests.cluster.conftest import MoreNodes, Rendered
 from tests.cluster.deployment import deployed, node_with_label, objects, pods, refusal
-from tests.cluster.kubelets import Kubelets
-from tests.matrix import IN_A_CLUSTER
+from tests.matrix import IN_A_CLUSTER, MATRIX
 from tests.synthesis import Synthesised
 
 THEIRS: Final[list[Manifest]] = [
@@ -55,15 +53,15 @@ def present(cluster: Cluster) -> set[str]:
 
 def test_it_comes_and_goes_beside_what_is_there(
     cluster: Cluster,
-    kubelets: Kubelets,
     theirs: None,
     deployment: Path,
     of_matrix: Callable[[str], Synthesised],
-    rendered: Callable[[Experiment], Path],
+    rendered: Rendered,
+    more_nodes: MoreNodes,
 ) -> None:
     """The article's experiment runs there, on nodes of its own."""
     guest = of_matrix(IN_A_CLUSTER)
-    manifests = rendered(guest.experiment)
+    manifests = rendered(MATRIX[IN_A_CLUSTER])
     cluster_scoped = {
         (o["kind"], o["metadata"]["name"])
         for o in objects(manifests)
@@ -84,11 +82,8 @@ def test_it_comes_and_goes_beside_what_is_there(
         added = {row.split()[2] for row in present(cluster) - before}
         assert added == {GUEST, "guest-models"}
         cluster.until(kept_away, "no place on the article's nodes")
-        node = add_trainium(cluster, kubelets, guest, 5)
-        try:
+        with more_nodes(of=guest) as (node,):
             for service in SERVICES:
                 assert node_with_label(cluster, "app", service, GUEST) == node
-        finally:
-            kubelets.remove(node)
     cluster.kubectl("delete", "--filename", str(manifests), "--ignore-not-found", "--wait=false")
     cluster.until(lambda: present(cluster) == before, "an end without a trace")

@@ -1,6 +1,7 @@
 """A changed window, or another launch: never more claims than the node has devices for."""
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,20 +13,15 @@ from ruamel.yaml import YAML
 
 from charts.names import ServiceAccount
 from charts.scripts.relaunch import Deployments, relaunch
-from experiment import Experiment
 from tests.cluster.api import NAMESPACE, Cluster, Manifest
-from tests.cluster.deployment import (
-    deployed,
-    devices,
-    node_with_label,
-    pods,
-    uid,
-)
+from tests.cluster.conftest import Rendered
+from tests.cluster.deployment import deployed, devices, node_with_label, pods, uid
 from tests.cluster.kubelets import Kubelets
 
 BASE, SPECULATIVE = "qwen-vllm", "qwen-sd-vllm"
 SERVICES = (BASE, SPECULATIVE)
 NODE = "trainium-0"
+POLICY: Final = "may restart a Deployment, and change noth"
 
 
 class Most(NamedTuple):
@@ -65,87 +61,48 @@ def _count(Pod: dict[str, Manifest], ResourceClaim: dict[str, Manifest]) -> Most
     return Most(len(requested), sum(bool(devices(c)) for c in claims))
 
 
-@pytest.fixture
-def serving(cluster: Cluster, kubelets: Kubelets, manifests: Path) -> Iterator[Path]:
-    """The article's manifests, with both services placed and ready."""
+@contextlib.contextmanager
+def _serving(cluster: Cluster, manifests: Path) -> Iterator[None]:
+    """Both services are placed and ready."""
     with deployed(cluster, manifests):
         for service in SERVICES:
             _ready(cluster, service)
-        yield manifests
+        yield
 
 
 def test_a_changed_window_replaces_both_pods_without_a_third_claim(
-    cluster: Cluster,
-    serving: Path,
-    variation: Callable[..., Experiment],
-    rendered: Callable[[Experiment], Path],
+    cluster: Cluster, kubelets: Kubelets, manifests: Path, rendered: Rendered
 ) -> None:
-    before, timeline = _uids(cluster), Timeline(cluster)
-    changed = rendered(variation({"speculation.num_speculative_tokens": 9}))
-    cluster.apply(changed)
-    for service in SERVICES:
-        until = partial(_another, cluster, service, before[service])
-        cluster.until(until, f"another pod of {service}")
-        _ready(cluster, service)
-    # The baseline's as well: both take a window less than is compiled.
-    assert not set(before.values()) & set(_uids(cluster).values())
-    assert timeline.most() == Most(requested=2, allocated=2)
-    (pod,) = pods(cluster, "app", SPECULATIVE)
+    with _serving(cluster, manifests):
+        before, timeline = _uids(cluster), Timeline(cluster)
+        cluster.apply(rendered({"speculation.num_speculative_tokens": 9}))
+        for service in SERVICES:
+            until = partial(_another, cluster, service, before[service])
+            cluster.until(until, f"another pod of {service}")
+            _ready(cluster, service)
+        # The baseline's as well: both take a window less than is compiled.
+        assert not set(before.values()) & set(_uids(cluster).values())
+        assert timeline.most() == Most(requested=2, allocated=2)
+        (pod,) = pods(cluster, "app", SPECULATIVE)
     assert '"num_speculative_tokens":9' in " ".join(pod["spec"]["containers"][0]["command"])
 
 
-def test_the_benchmarks_account_may_launch_the_services_again_and_no_more(
-    cluster: Cluster,
-    kubelets: Kubelets,
-    variation: Callable[..., Experiment],
-    rendered: Callable[[Experiment], Path],
-    tmp_path: Path,
-) -> None:
-    with deployed(cluster, rendered(variation({"benchmark.launches": 3}))):
-        for service in SERVICES:
-            _ready(cluster, service)
-        before, timeline = _uids(cluster), Timeline(cluster)
-        deployments = Deployments(*_identity(cluster, ServiceAccount.BENCHMARK, tmp_path))
-        assert relaunch(SERVICES, deployments, limit_seconds=60, poll_seconds=0.2) == []
-        # Both pods are new, ready, and have the devices of the old ones.
-        assert not set(before.values()) & set(_uids(cluster).values())
-        assert timeline.most() == Most(requested=2, allocated=2)
-        user = f"system:serviceaccount:{NAMESPACE}:{ServiceAccount.BENCHMARK}"
-        listed = cluster.kubectl("auth", "can-i", "--list", "--as", user, "--namespace", NAMESPACE)
-        rights = [" ".join(line.split()) for line in listed.splitlines() if "deployments" in line]
-        assert sorted(rights) == sorted(
-            f"deployments.apps [] [{service}] [get patch]" for service in SERVICES
-        )
-        assert relaunch(["another"], deployments) == [
-            "another was not restarted: HTTP Error 403: Forbidden"
-        ]
-
-
-WHOLE: Final = "deployments.apps,deployments.apps/scale,deployments.apps/status"
-RESTART: Final = {"kubectl.kubernetes.io/restartedAt": "2026-11-28T02:00:00Z"}
-CREATED: Final[Manifest] = {"apiVersion": "apps/v1", "metadata": {"name": "mine"}}
-VLLM: Final[Manifest] = {"name": "vllm", "image": "evil:1"}
-
-
-def template(**fields: Any) -> Manifest:
-    return {"spec": {"template": fields}}
-
-
+RESTART: Final = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-11-28"}}}
+CONTAINERS: Final = {"containers": [{"name": "vllm", "image": "evil:1"}]}
+SECRET: Final = {"volumes": [{"name": "t", "secret": {"secretName": "hugging-face"}}]}
+REFUSED_IN_PODS: Final[dict[str, Manifest]] = {
+    "an image": {"spec": CONTAINERS},
+    "an image with a restart": {**RESTART, "spec": CONTAINERS},
+    "another account": {"spec": {"serviceAccountName": "prepare"}},
+    "a volume": {"spec": SECRET},
+    "a toleration": {"spec": {"tolerations": [{"operator": "Exists"}]}},
+    "another annotation": {"metadata": {"annotations": {"a": "b"}}},
+    "an annotation taken away": {
+        "metadata": {"annotations": {"karpenter.sh/do-not-disrupt": None}}
+    },
+    "a label": {"metadata": {"labels": {"component": "quality"}}},
+}
 REFUSED: Final[dict[str, Manifest]] = {
-    "an image": template(spec={"containers": [VLLM]}),
-    "an image with a restart": template(
-        metadata={"annotations": RESTART}, spec={"containers": [VLLM]}
-    ),
-    "another account": template(spec={"serviceAccountName": "prepare"}),
-    "a volume": template(
-        spec={"volumes": [{"name": "t", "secret": {"secretName": "hugging-face"}}]}
-    ),
-    "a toleration": template(spec={"tolerations": [{"operator": "Exists"}]}),
-    "another annotation of the pods": template(metadata={"annotations": {"a": "b"}}),
-    "an annotation taken away": template(
-        metadata={"annotations": {"karpenter.sh/do-not-disrupt": None}}
-    ),
-    "a label of the pods": template(metadata={"labels": {"component": "quality"}}),
     "replicas": {"spec": {"replicas": 0}},
     "a pause": {"spec": {"paused": True}},
     "a field taken away": {"spec": {"progressDeadlineSeconds": None}},
@@ -155,48 +112,57 @@ REFUSED: Final[dict[str, Manifest]] = {
 }
 
 
-def test_the_benchmarks_account_may_change_nothing_but_the_restart(
-    cluster: Cluster,
-    kubelets: Kubelets,
-    variation: Callable[..., Experiment],
-    rendered: Callable[[Experiment], Path],
+def test_the_benchmarks_account_may_launch_the_services_again_and_change_nothing_else(
+    cluster: Cluster, kubelets: Kubelets, rendered: Rendered, tmp_path: Path
 ) -> None:
-    """Also with a right to all of a Deployment: so it is the policy that refuses."""
     here = ("--namespace", NAMESPACE)
-    users = [f"system:serviceaccount:{NAMESPACE}:{ServiceAccount.BENCHMARK}", "another"]
-    subjects = [f"--user={user}" for user in users]
-    with deployed(cluster, rendered(variation({"benchmark.launches": 3}))):
-        cluster.kubectl("create", "role", "whole", "--verb=*", f"--resource={WHOLE}", *here)
+    user = f"system:serviceaccount:{NAMESPACE}:{ServiceAccount.BENCHMARK}"
+    with _serving(cluster, rendered({"benchmark.launches": 3})):
+        before, timeline = _uids(cluster), Timeline(cluster)
+        deployments = Deployments(*_identity(cluster, ServiceAccount.BENCHMARK, tmp_path))
+        assert relaunch(SERVICES, deployments, limit_seconds=60, poll_seconds=0.2) == []
+        # Both pods are new, ready, and have the devices of the old ones.
+        assert not set(before.values()) & set(_uids(cluster).values())
+        assert timeline.most() == Most(requested=2, allocated=2)
+        listed = cluster.kubectl("auth", "can-i", "--list", "--as", user, *here)
+        rights = [" ".join(line.split()) for line in listed.splitlines() if "deployments" in line]
+        assert sorted(rights) == sorted(
+            f"deployments.apps [] [{service}] [get patch]" for service in SERVICES
+        )
+        assert relaunch(["another"], deployments) == [
+            "another was not restarted: HTTP Error 403: Forbidden"
+        ]
+        # Also with a right to all of a Deployment: so it is the policy that refuses.
+        resources = ",".join(f"deployments.apps{part}" for part in ("", "/scale", "/status"))
+        cluster.kubectl("create", "role", "whole", "--verb=*", f"--resource={resources}", *here)
+        subjects = (f"--user={user}", "--user=another")
         cluster.kubectl("create", "rolebinding", "whole", "--role=whole", *subjects, *here)
         try:
-            benchmark, another = (_impersonated(cluster, user) for user in users)
-            body = cluster.get("Deployment", BASE) or {}
-            tries: dict[str, Callable[[AppsV1Api], object]] = {
-                **{name: partial(_patch, change) for name, change in REFUSED.items()},
-                "scale": lambda apps: apps.patch_namespaced_deployment_scale(
-                    BASE, NAMESPACE, {"spec": {"replicas": 0}}, dry_run="All"
-                ),
-                "status": lambda apps: apps.patch_namespaced_deployment_status(
-                    BASE, NAMESPACE, {"status": {"replicas": 9}}, dry_run="All"
-                ),
-                "delete": lambda apps: apps.delete_namespaced_deployment(
-                    BASE, NAMESPACE, dry_run="All"
-                ),
-                "create": lambda apps: apps.create_namespaced_deployment(
-                    NAMESPACE, {**CREATED, "spec": body["spec"]}, dry_run="All"
-                ),
-            }
-            _patch(template(metadata={"annotations": RESTART}), benchmark)
-            for attempt in tries.values():
-                attempt(another)
-                with pytest.raises(ApiException, match="may restart a Deployment, and change noth"):
-                    attempt(benchmark)
+            _check_refusals(cluster, *(_impersonated(cluster, u) for u in (user, "another")))
         finally:
             cluster.kubectl("delete", "role/whole", "rolebinding/whole", *here)
 
 
-def _patch(change: Manifest, apps: AppsV1Api) -> None:
-    apps.patch_namespaced_deployment(BASE, NAMESPACE, change, dry_run="All")
+def _check_refusals(cluster: Cluster, benchmark: AppsV1Api, another: AppsV1Api) -> None:
+    """What the account asks for is refused, and would not be another."""
+    whole = cluster.get("Deployment", BASE) or {}
+    mine = {"apiVersion": "apps/v1", "metadata": {"name": "mine"}, "spec": whole["spec"]}
+    changes = [{"spec": {"template": change}} for change in REFUSED_IN_PODS.values()]
+    attempts: list[tuple[str, tuple[Any, ...]]] = [
+        *(("patch_namespaced_deployment", (change,)) for change in (*changes, *REFUSED.values())),
+        ("patch_namespaced_deployment_scale", ({"spec": {"replicas": 0}},)),
+        ("patch_namespaced_deployment_status", ({"status": {"replicas": 9}},)),
+        ("delete_namespaced_deployment", ()),
+    ]
+    restart = {"spec": {"template": RESTART}}
+    benchmark.patch_namespaced_deployment(BASE, NAMESPACE, restart, dry_run="All")
+    for name, arguments in attempts:
+        getattr(another, name)(BASE, NAMESPACE, *arguments, dry_run="All")
+        with pytest.raises(ApiException, match=POLICY):
+            getattr(benchmark, name)(BASE, NAMESPACE, *arguments, dry_run="All")
+    another.create_namespaced_deployment(NAMESPACE, mine, dry_run="All")
+    with pytest.raises(ApiException, match=POLICY):
+        benchmark.create_namespaced_deployment(NAMESPACE, mine, dry_run="All")
 
 
 def _impersonated(cluster: Cluster, user: str) -> AppsV1Api:

@@ -1,6 +1,5 @@
 """A sweep's Indexed Job: which indexes run, on which devices, and what follows when one ends."""
 
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,9 +9,8 @@ from ruamel.yaml import YAML
 
 from charts.names import namespace
 from charts.sweep_job import EXIT_PERMANENT, EXIT_RETRY
-from experiment import Experiment
 from tests.cluster.api import NAMESPACE, Cluster, Manifest
-from tests.cluster.conftest import add_trainium
+from tests.cluster.conftest import MoreNodes, Rendered
 from tests.cluster.deployment import (
     claim,
     deployed,
@@ -33,54 +31,37 @@ from tests.synthesis import Synthesised
 JOB: Final = "batch.kubernetes.io"
 _APP: Final = "qwen-sweep"
 INDEXES: Final = 6
-_NUMBERS: Final = itertools.count(100)
-"""Of nodes, each of which has another name."""
-
-
-@pytest.fixture(scope="module")
-def manifests_of_a_sweep(
-    variation: Callable[..., Experiment], rendered: Callable[[Experiment], Path]
-) -> Path:
-    """A baseline and five windows, under the name that the cluster's volume has."""
-    return rendered(variation(swept(windows=[3, 5, 7, 11, 15])))
 
 
 @pytest.fixture
 def sweep(
-    cluster: Cluster, kubelets: Kubelets, manifests_of_a_sweep: Path, tmp_path: Path
-) -> Iterator[Path]:
-    """Applied as the CDK's handler applies it. All graphs are compiled, and their Jobs are over."""
-    compiled = compile_jobs(manifests_of_a_sweep)
-    remaining = [o for o in objects(manifests_of_a_sweep) if o["metadata"]["name"] not in compiled]
+    cluster: Cluster, kubelets: Kubelets, rendered: Rendered, tmp_path: Path
+) -> Iterator[None]:
+    """A baseline and five windows, under the name that the cluster's volume has.
+
+    Applied as the CDK's handler applies it. All graphs are compiled, and their Jobs are over.
+    """
+    manifests = rendered(swept(windows=[3, 5, 7, 11, 15]))
+    compiled = compile_jobs(manifests)
+    remaining = [o for o in objects(manifests) if o["metadata"]["name"] not in compiled]
     YAML(typ="safe", pure=True).dump_all(remaining, tmp_path / "dist.yaml")
     with deployed(cluster, tmp_path / "dist.yaml", server_side=False):
-        yield manifests_of_a_sweep
-
-
-@pytest.fixture
-def room_for_all(cluster: Cluster, kubelets: Kubelets, synthesised: Synthesised) -> Iterator[None]:
-    """Two nodes more, so that all six indexes run at once."""
-    more = [add_trainium(cluster, kubelets, synthesised, next(_NUMBERS)) for _ in range(2)]
-    try:
         yield
-    finally:
-        for node in more:
-            kubelets.remove(node)
 
 
 def test_a_node_measures_nothing_while_it_compiles(
-    cluster: Cluster,
-    kubelets: Kubelets,
-    variation: Callable[..., Experiment],
-    rendered: Callable[[Experiment], Path],
+    cluster: Cluster, kubelets: Kubelets, rendered: Rendered
 ) -> None:
     """One compile after another. The last one fails for good, which stops no index."""
     changes = swept(windows=[3, 5]) | {**ON_TRAINIUM, "serving.length": 2048}
-    manifests, jobs = rendered(variation(changes)), set[str]()
+    manifests, jobs = rendered(changes), set[str]()
     with deployed(cluster, manifests, server_side=False):
-        cluster.until(lambda: len(pods(cluster, "app", "qwen-sweep")) == 3, "the indexes")
+        cluster.until(lambda: len(pods(cluster, "app", _APP)) == 3, "the indexes")
         for _ in range(3):
-            compiler = _let_one_compile(cluster)
+            # Indexes that are played look without a pause between, and would keep the node.
+            cluster.patch(job_of(cluster), {"spec": {"suspend": True}})
+            (compiler,) = cluster.until(lambda: as_many(1, _compilers(cluster)), "a compile")
+            cluster.patch(job_of(cluster), {"spec": {"suspend": False}})
             cluster.until(lambda: len(refused(cluster)) == 3, "a word about all indexes")
             assert all("anti-affinity" in reason for reason in refused(cluster))
             assert not running(cluster)
@@ -96,23 +77,25 @@ def test_a_node_measures_nothing_while_it_compiles(
         until_running(cluster, 2)
 
 
-def test_two_run_on_one_node_and_four_on_two(
-    cluster: Cluster, kubelets: Kubelets, sweep: Path, synthesised: Synthesised
+def test_two_run_on_each_node_and_a_node_that_is_taken_away_is_no_failure(
+    cluster: Cluster, sweep: None, more_nodes: MoreNodes
 ) -> None:
     until_running(cluster, 2)
     cluster.until(lambda: len(refused(cluster)) == INDEXES - 2, "a word about the other four")
-    check_devices(cluster, nodes={"trainium-0"}, count=16)
-    second = add_trainium(cluster, kubelets, synthesised, next(_NUMBERS))
-    try:
-        until_running(cluster, 4)
+    check_devices(cluster, nodes={"trainium-0"})
+    with more_nodes() as (second,):
+        before = until_running(cluster, 4)
         cluster.until(lambda: len(refused(cluster)) == INDEXES - 4, "a word about the other two")
-        check_devices(cluster, nodes={"trainium-0", second}, count=32)
-    finally:
-        kubelets.remove(second)
+        check_devices(cluster, nodes={"trainium-0", second})
+        lost = {index(pod) for pod in before if pod["spec"]["nodeName"] == second}
+        assert len(lost) == 2
+        cluster.kubectl("drain", second, "--delete-emptydir-data", "--timeout=30s")
+        cluster.until(lambda: {index(p) for p in unfinished(cluster)} >= lost, "their next pods")
+        assert not job_of(cluster)["status"].get("failed")
 
 
-def test_an_index_that_ends_makes_room_for_the_next(
-    cluster: Cluster, kubelets: Kubelets, sweep: Path
+def test_an_index_that_ends_makes_room_for_the_next_and_all_run_again_by_command(
+    cluster: Cluster, kubelets: Kubelets, sweep: None, of_matrix: Callable[[str], Synthesised]
 ) -> None:
     timeline, ended = Timeline(cluster), set[str]()
     while len(ended) < INDEXES:
@@ -120,34 +103,51 @@ def test_an_index_that_ends_makes_room_for_the_next(
         ended.add(index(ending))
         kubelets.end(ending, "benchmark", 0)
         until_without_devices(cluster, ending)
-    complete = until_ended(cluster, "Complete")
-    assert complete["status"]["completedIndexes"] == f"0-{INDEXES - 1}"
-    assert not complete["status"].get("failed")
+    before = until_ended(cluster, "Complete")
+    assert before["status"]["completedIndexes"] == f"0-{INDEXES - 1}"
+    assert not before["status"].get("failed")
     assert timeline.most().allocated == 2
+
+    outputs = of_matrix(SWEEP).template("serving")["Outputs"]
+    listed, again = (
+        # In the namespace of the sweep here, which has the article's name.
+        outputs[name]["Value"].replace(namespace(of_matrix(SWEEP).experiment), NAMESPACE)
+        for name in ("Command4Indexes", "Command7Again")
+    )
+    heads, row = typed(cluster, listed).splitlines()
+    assert heads.split() == ["NAME", "ALL", "COMPLETE", "FAILED"]
+    assert row.split()[1:] == [str(INDEXES), f"0-{INDEXES - 1}"]
+    typed(cluster, again)
+    after = job_of(cluster)
+    assert after["metadata"]["name"] == before["metadata"]["name"]
+    assert uid(after) != uid(before)
+    assert "completedIndexes" not in after["status"]
+    until_running(cluster, 2)
 
 
 def test_a_failed_index_is_tried_again_alone_and_the_others_go_on(
-    cluster: Cluster, kubelets: Kubelets, sweep: Path, room_for_all: None
+    cluster: Cluster, kubelets: Kubelets, sweep: None, more_nodes: MoreNodes
 ) -> None:
-    survivors = {index(pod): uid(pod) for pod in until_running(cluster, INDEXES)}
-    del survivors["2"]
-    for tries in range(1, 4):
-        (pod,) = (p for p in until_running(cluster, INDEXES) if index(p) == "2")
-        kubelets.end(pod, "benchmark", 1)
-        until_status(cluster, "failed", tries)
-    assert "Failed" not in conditions(until_status(cluster, "failedIndexes", "2"))
-    others = until_running(cluster, INDEXES - 1)
-    assert {index(pod): uid(pod) for pod in others} == survivors
-    for pod in others:
-        kubelets.end(pod, "benchmark", 0)
-    ended = until_ended(cluster, "Failed")
+    with more_nodes(2):
+        survivors = {index(pod): uid(pod) for pod in until_running(cluster, INDEXES)}
+        del survivors["2"]
+        for tries in range(1, 4):
+            (pod,) = (p for p in until_running(cluster, INDEXES) if index(p) == "2")
+            kubelets.end(pod, "benchmark", 1)
+            until_status(cluster, "failed", tries)
+        assert "Failed" not in conditions(until_status(cluster, "failedIndexes", "2"))
+        others = until_running(cluster, INDEXES - 1)
+        assert {index(pod): uid(pod) for pod in others} == survivors
+        for pod in others:
+            kubelets.end(pod, "benchmark", 0)
+        ended = until_ended(cluster, "Failed")
     assert conditions(ended)["Failed"]["reason"] == "FailedIndexes"
     assert ended["status"]["completedIndexes"] == "0,1,3-5"
     assert ended["status"]["failed"] == 3
 
 
 def test_an_index_without_a_graph_has_not_failed_and_gives_its_devices_to_another(
-    cluster: Cluster, kubelets: Kubelets, sweep: Path, request: pytest.FixtureRequest
+    cluster: Cluster, kubelets: Kubelets, sweep: None, more_nodes: MoreNodes
 ) -> None:
     """It is made again more often than it may fail, and its containers know how often."""
     before = until_running(cluster, 2)
@@ -156,68 +156,29 @@ def test_an_index_without_a_graph_has_not_failed_and_gives_its_devices_to_anothe
     for pod in before:
         until_without_devices(cluster, pod)
     assert not {*map(index, before)} & {*map(index, until_running(cluster, 2))}
-    request.getfixturevalue("room_for_all")
     begun = 1 if "2" in map(index, before) else 0
-    for times in range(begun, 5):
-        (pod,) = (p for p in until_running(cluster, INDEXES) if index(p) == "2")
-        annotations = pod["metadata"]["annotations"]
-        assert annotations[f"{JOB}/job-index-failure-count"] == "0"
-        assert int(annotations.get(f"{JOB}/job-index-ignored-failure-count", 0)) == times
-        kubelets.end(pod, "fetch", EXIT_RETRY)
-        _until_gone(cluster, pod, unfinished)
-    status = job_of(cluster)["status"]
+    with more_nodes(2):
+        for times in range(begun, 5):
+            (pod,) = (p for p in until_running(cluster, INDEXES) if index(p) == "2")
+            annotations = pod["metadata"]["annotations"]
+            assert annotations[f"{JOB}/job-index-failure-count"] == "0"
+            assert int(annotations.get(f"{JOB}/job-index-ignored-failure-count", 0)) == times
+            kubelets.end(pod, "fetch", EXIT_RETRY)
+            _until_gone(cluster, pod, unfinished)
+        status = job_of(cluster)["status"]
     assert not status.get("failed")
     assert not status.get("failedIndexes")
 
 
-@pytest.mark.parametrize("container", ["fetch", "benchmark"])
 def test_an_index_that_another_try_would_not_help_fails_at_once(
-    cluster: Cluster, kubelets: Kubelets, sweep: Path, container: str
+    cluster: Cluster, kubelets: Kubelets, sweep: None
 ) -> None:
-    (pod, _) = until_running(cluster, 2)
-    kubelets.end(pod, container, EXIT_PERMANENT)
-    until_status(cluster, "failedIndexes", index(pod))
-    until_status(cluster, "failed", 1)  # counted a moment later
-    assert index(pod) not in map(index, until_running(cluster, 2))
-
-
-def test_a_node_that_is_taken_away_is_no_failure(
-    cluster: Cluster, kubelets: Kubelets, sweep: Path, synthesised: Synthesised
-) -> None:
-    second = add_trainium(cluster, kubelets, synthesised, next(_NUMBERS))
-    try:
-        before = until_running(cluster, 4)
-        lost = {index(pod) for pod in before if pod["spec"]["nodeName"] == second}
-        cluster.kubectl("drain", second, "--delete-emptydir-data", "--timeout=30s")
-        cluster.until(lambda: {index(p) for p in unfinished(cluster)} >= lost, "their next pods")
-        assert len(lost) == 2
-        assert not job_of(cluster)["status"].get("failed")
-    finally:
-        kubelets.remove(second)
-
-
-def test_the_commands_that_the_stack_puts_out(
-    cluster: Cluster, kubelets: Kubelets, sweep: Path, of_matrix: Callable[[str], Synthesised]
-) -> None:
-    synthesised = of_matrix(SWEEP)
-
-    def command(name: str) -> str:
-        """In the namespace of the sweep here, which has the article's name."""
-        line: str = synthesised.template("serving")["Outputs"][name]["Value"]
-        return line.replace(namespace(synthesised.experiment), NAMESPACE)
-
-    for pod in until_running(cluster, 2):
-        kubelets.end(pod, "benchmark", 0)
-    before = until_status(cluster, "succeeded", 2)
-    heads, row = typed(cluster, command("Command4Indexes")).splitlines()
-    assert heads.split() == ["NAME", "ALL", "COMPLETE", "FAILED"]
-    assert row.split()[1:] == [str(INDEXES), before["status"]["completedIndexes"]]
-    typed(cluster, command("Command7Again"))
-    after = job_of(cluster)
-    assert after["metadata"]["name"] == before["metadata"]["name"]
-    assert uid(after) != uid(before)
-    assert "completedIndexes" not in after["status"]
-    until_running(cluster, 2)
+    ended = until_running(cluster, 2)
+    for pod, container in zip(ended, ("fetch", "benchmark"), strict=True):
+        kubelets.end(pod, container, EXIT_PERMANENT)
+    until_status(cluster, "failedIndexes", ",".join(sorted(map(index, ended))))
+    until_status(cluster, "failed", 2)  # counted a moment later
+    assert not {*map(index, until_running(cluster, 2))} & {*map(index, ended)}
 
 
 def compile_jobs(manifests: Path) -> set[str]:
@@ -235,14 +196,6 @@ def _compilers(cluster: Cluster) -> list[Manifest]:
 
 def _until_gone(cluster: Cluster, pod: Manifest, of: Callable[[Cluster], list[Manifest]]) -> None:
     cluster.until(lambda: uid(pod) not in map(uid, of(cluster)), "the end of the pod")
-
-
-def _let_one_compile(cluster: Cluster) -> Manifest:
-    """Indexes that are played look without a pause between, and would keep the node."""
-    cluster.patch(job_of(cluster), {"spec": {"suspend": True}})
-    (compiler,) = cluster.until(lambda: as_many(1, _compilers(cluster)), "a compile on the node")
-    cluster.patch(job_of(cluster), {"spec": {"suspend": False}})
-    return compiler
 
 
 def job_of(cluster: Cluster) -> Manifest:
@@ -281,10 +234,10 @@ def until_ended(cluster: Cluster, how: str) -> Manifest:
     return job_of(cluster)
 
 
-def check_devices(cluster: Cluster, nodes: set[str], count: int) -> None:
-    """Each index has eight connected devices on its own node, which no other has; in all ``count``.
+def check_devices(cluster: Cluster, nodes: set[str]) -> None:
+    """Each index that has a node has eight connected devices there, which no other has.
 
-    Indexes without a node are passed over.
+    Together they have all of ``nodes``.
     """
     allocated = []
     for pod in unfinished(cluster):
@@ -296,7 +249,7 @@ def check_devices(cluster: Cluster, nodes: set[str], count: int) -> None:
             assert len({group(cluster, device) for device in allocation}) == 1
             allocated += allocation
     assert {pool for pool, _ in allocated} == nodes
-    assert len(set(allocated)) == len(allocated) == count
+    assert len(set(allocated)) == len(allocated) == 16 * len(nodes)
 
 
 def until_without_devices(cluster: Cluster, pod: Manifest) -> None:

@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 
 from botocore import xform_name
 from ruamel.yaml import YAML
-from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
 MOMENT: Final = 0.3
@@ -34,13 +34,6 @@ _XMLNS: Final = "http://cloudformation.amazonaws.com/doc/2010-05-15/"
 Fields = dict[str, Any]
 
 
-class Quiet(WSGIRequestHandler):
-    """Logs no requests."""
-
-    def log(self, type: str, message: str, *args: Any) -> None:
-        pass
-
-
 class Refused(Exception):
     """The code and the words of an error."""
 
@@ -50,9 +43,7 @@ class Stack:
     name: str
     id: str
     status: str = "REVIEW_IN_PROGRESS"
-    reason: str = ""
     body: str = "{}"
-    parameters: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
     events: list[Fields] = field(default_factory=list)
@@ -63,15 +54,13 @@ class Stack:
     def template(self) -> Fields:
         return _parsed(self.body)
 
-    def go(self, status: str, reason: str = "") -> None:
-        """An event, as the stack's own or on its way to it."""
-        self.status, self.reason, now = status, reason, time.time()
+    def go(self, status: str) -> None:
+        self.status, now = status, time.time()
         self.done_at = now + MOMENT
         moment = time.strftime("%Y-%m-%dT%H:%M:%S.999Z", time.gmtime(now))
         event = {"EventId": f"{self.id}/{len(self.events)}", "Timestamp": moment}
         event |= {"LogicalResourceId": self.name, "PhysicalResourceId": self.id}
         event |= {"ResourceType": "AWS::CloudFormation::Stack", "ResourceStatus": status}
-        event |= {"ResourceStatusReason": reason} if reason else {}
         self.events.insert(0, {**event, "StackId": self.id, "StackName": self.name})
 
 
@@ -103,28 +92,17 @@ class CloudFormation:
     def describe_stacks(self, region: str, request: Fields) -> Fields:
         stack = self._stack(region, request["StackName"])
         outputs = [{"OutputKey": k, "OutputValue": v} for k, v in stack.outputs.items()]
-        parameters = [{"ParameterKey": k, "ParameterValue": v} for k, v in stack.parameters.items()]
-        described: Fields = {
-            "StackName": stack.name,
-            "StackId": stack.id,
-            "StackStatus": stack.status,
-            "StackStatusReason": stack.reason,
-        }
-        described |= {"CreationTime": "2026-01-01T00:00:00Z", "Outputs": outputs}
+        described: Fields = {"StackName": stack.name, "StackId": stack.id}
+        described |= {"StackStatus": stack.status, "Outputs": outputs}
+        described |= {"CreationTime": "2026-01-01T00:00:00Z"}
         tags = [{"Key": k, "Value": v} for k, v in stack.tags.items()]
-        return {"Stacks": [{**described, "Parameters": parameters, "Tags": tags}]}
+        return {"Stacks": [{**described, "Parameters": [], "Tags": tags}]}
 
     def get_template(self, region: str, request: Fields) -> Fields:
         return {"TemplateBody": self._stack(region, request["StackName"]).body}
 
     def describe_stack_events(self, region: str, request: Fields) -> Fields:
         return {"StackEvents": self._stack(region, request["StackName"]).events}
-
-    def describe_events(self, region: str, request: Fields) -> Fields:
-        return {"OperationEvents": []}
-
-    def list_stack_resources(self, region: str, request: Fields) -> Fields:
-        return {"StackResourceSummaries": []}
 
     def create_change_set(self, region: str, request: Fields) -> Fields:
         name = request["StackName"]
@@ -135,21 +113,8 @@ class CloudFormation:
             self.stacks[region, name] = stack = Stack(name, arn)
         body = request.get("TemplateBody") or self._fetch(request["TemplateURL"])
         after = Stack(name, stack.id, body=body, tags=_pairs(request, "Tags", "Key", "Value"))
-        declared = after.template.get("Parameters", {})
-        given = _pairs(request, "Parameters", "ParameterKey", "ParameterValue")
-        known = {k: str(v["Default"]) for k, v in declared.items() if "Default" in v}
-        known |= {k: v for k, v in stack.parameters.items() if k in declared}
-        after.parameters = known | {k: v for k, v in given.items() if v is not None}
-        if missing := declared.keys() - after.parameters.keys():
-            raise Refused("ValidationError", f"Parameters: {missing} must have values")
-        old, new = stack.template.get("Resources", {}), after.template["Resources"]
-        changes = [
-            {"Type": "Resource", "ResourceChange": {**_change(k, old, new), "Details": []}}
-            for k in sorted(old.keys() | new.keys())
-            if old.get(k) != new.get(k)
-        ]
-        same = (stack.template, stack.parameters) == (after.template, after.parameters)
-        reason = SAME if same and stack.tags == after.tags else ""
+        same = (stack.template, stack.tags) == (after.template, after.tags)
+        reason = SAME if same else ""
         if stack.status == "REVIEW_IN_PROGRESS":
             taken = self.retained & {*_retained(after.template)}
             # It takes back what has a name without a function in it.
@@ -158,7 +123,7 @@ class CloudFormation:
             reason = f"already exists: {', '.join(taken)}" if taken else reason
         arn = stack.id.replace(":stack/", f":changeSet/{request['ChangeSetName']}/")
         described = {"ChangeSetName": request["ChangeSetName"], "ChangeSetId": arn}
-        described |= {"StackId": stack.id, "StackName": name, "Changes": changes}
+        described |= {"StackId": stack.id, "StackName": name, "Changes": []}
         described |= {"Status": "CREATE_PENDING", "CreationTime": "2026-01-01T00:00:00Z"}
         change_set = {"described": described, "after": after, "reason": reason}
         stack.change_sets[request["ChangeSetName"]] = change_set
@@ -176,7 +141,7 @@ class CloudFormation:
         stack = self._stack(region, request["StackName"])
         after = self._change_set(region, request)["after"]
         stack.change_sets.clear()
-        stack.body, stack.parameters, stack.tags = after.body, after.parameters, after.tags
+        stack.body, stack.tags = after.body, after.tags
         values = {k: v["Value"] for k, v in after.template.get("Outputs", {}).items()}
         made_up = {k: f"{stack.name}-{k}" for k, v in values.items() if not isinstance(v, str)}
         stack.outputs = values | made_up
@@ -236,13 +201,8 @@ class CloudFormation:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[str]:
-        server = make_server(
-            "127.0.0.1",
-            0,
-            Request.application(self._answer),
-            threaded=True,
-            request_handler=Quiet,
-        )
+        application = Request.application(self._answer)
+        server = make_server("127.0.0.1", 0, application, threaded=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.port}"
@@ -274,13 +234,6 @@ def _pairs(request: Fields, name: str, key: str, value: str) -> dict[str, Any]:
     """``Tags.member.1.Key`` and its like."""
     prefixes = [k.removesuffix(f".{key}") for k in request if re.match(rf"{name}\..*\.{key}$", k)]
     return {request[f"{prefix}.{key}"]: request.get(f"{prefix}.{value}") for prefix in prefixes}
-
-
-def _change(logical_id: str, old: Fields, new: Fields) -> Fields:
-    is_there = logical_id in old, logical_id in new
-    action = {(True, True): "Modify", (True, False): "Remove", (False, True): "Add"}[is_there]
-    kind = (new.get(logical_id) or old[logical_id])["Type"]
-    return {"Action": action, "LogicalResourceId": logical_id, "ResourceType": kind}
 
 
 def _retained(template: Fields) -> Iterator[str]:
