@@ -4,7 +4,6 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 import orjson
@@ -37,19 +36,15 @@ from spectap.record import Record
 from spectap.run import prompts
 
 
-def isolated(config: Config, variant: str) -> Config:
+def isolated(config: Config, variant: Variant) -> Config:
     """The configuration that measures this variant alone: there is nothing to compare it with."""
-    alone = _variant(config, variant).model_copy(update={"baseline": None})
+    alone = variant.model_copy(update={"baseline": None})
     return config.model_copy(update={"variants": (alone,)})
 
 
-def variant_folder(root: Path, config: Config, variant: str) -> Path:
+def variant_folder(root: Path, variant: Variant) -> Path:
     """Where the results of this variant are, in the folder of the run."""
-    return root / VARIANTS / _variant(config, variant).folder
-
-
-def _variant(config: Config, name: str) -> Variant:
-    return next(variant for variant in config.variants if variant.name == name)
+    return root / VARIANTS / variant.folder
 
 
 @dataclass(frozen=True)
@@ -104,36 +99,36 @@ def merge(folder: Path) -> Merged:
 
 def _missing(folder: Path, sweep: Config) -> dict[str, str]:
     """Why a variant cannot be in the run, for each that cannot."""
-    complete = {
-        name for name in sweep.names if (variant_folder(folder, sweep, name) / COMPLETE).exists()
-    }
+    complete = {v.name for v in sweep.variants if (variant_folder(folder, v) / COMPLETE).exists()}
     reasons = {}
-    for name, baseline in ((variant.name, variant.baseline) for variant in sweep.variants):
-        if name not in complete:
-            reasons[name] = "its results are not complete"
-        elif baseline not in (None, *complete):
-            reason = f"the results of {baseline}, which it is compared with, are not complete"
-            reasons[name] = reason
+    for variant in sweep.variants:
+        if variant.name not in complete:
+            reasons[variant.name] = "its results are not complete"
+        elif variant.baseline not in (None, *complete):
+            reasons[variant.name] = (
+                f"the results of {variant.baseline}, which it is compared with, are not complete"
+            )
     return reasons
 
 
 def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
     """Where variants were not sent the same prompts of a set. Raises RunError for another set."""
-    first, *others = config.names
-    expected = {used.case: used for used in prompts.read(variant_folder(folder, config, first))}
-    for name in others:
-        sets = {used.case: used for used in prompts.read(variant_folder(folder, config, name))}
-        if {case: s.digest for case, s in sets.items()} != {
-            case: s.digest for case, s in expected.items()
+    first, *others = config.variants
+    expected = {used.case: used for used in prompts.read(variant_folder(folder, first))}
+    for variant in others:
+        path = variant_folder(folder, variant)
+        sets = {used.case: used for used in prompts.read(path)}
+        if {case: used.digest for case, used in sets.items()} != {
+            case: used.digest for case, used in expected.items()
         }:
             raise RunError(
-                f"{variant_folder(folder, config, name) / PROMPTS}: other prompts than {first} was "
-                "sent, so that it cannot be compared with the others"
+                f"{path / PROMPTS}: other prompts than {first.name} was sent, so that it cannot be "
+                "compared with the others"
             )
         for case, used in sets.items():
             if {p.name for p in used.left_out} != {p.name for p in expected[case].left_out}:
                 yield (
-                    f"{name} was sent {used.used} prompts of {case}, {first} "
+                    f"{variant.name} was sent {used.used} prompts of {case}, {first.name} "
                     f"{expected[case].used}: the services took different ones."
                 )
 
@@ -145,8 +140,8 @@ def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
     decides nothing of what is measured may differ.
     """
     deviating: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for variant in config.names:
-        path = variant_folder(folder, config, variant) / CONFIG
+    for variant in config.variants:
+        path = variant_folder(folder, variant) / CONFIG
         measured = configuration.read(path)
         if changed := configuration.differences(measured, isolated(config, variant)):
             raise RunError(
@@ -155,18 +150,18 @@ def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
             )
         for setting, reported in config.settings.items():
             if measured.settings.get(setting, reported) != reported:
-                deviating[setting, measured.settings[setting]].append(variant)
-    for (setting, value), variants in deviating.items():
-        yield f"{wording.listed(variants)} had another {setting} than this run says: {value}."
+                deviating[setting, measured.settings[setting]].append(variant.name)
+    for (setting, value), names in deviating.items():
+        yield f"{wording.listed(names)} had another {setting} than this run says: {value}."
 
 
 def _write(folder: Path, config: Config) -> None:
-    folders = {name: variant_folder(folder, config, name) for name in config.names}
-    _journal(folder / LEDGER, (r for name in folders for r in _records(folder, config, name)))
+    folders = {variant.name: variant_folder(folder, variant) for variant in config.variants}
+    _journal(folder / LEDGER, (r for v in config.variants for r in _records(folder, config, v)))
     counts = (count for path in folders.values() for count in counters.read(path / COUNTERS))
     _journal(folder / COUNTERS, counts)
-    of_variants = (journal.read(path / ANSWERS, CheckedAnswer) for path in folders.values())
-    _journal(folder / ANSWERS, chain.from_iterable(of_variants))
+    answers = (a for path in folders.values() for a in journal.read(path / ANSWERS, CheckedAnswer))
+    _journal(folder / ANSWERS, answers)
     if (used := folders[config.names[0]] / PROMPTS).exists():
         write_whole(folder / PROMPTS, [used.read_bytes()])
     for copies in (LLMPERF, INFERENCE_DEMOS):
@@ -182,9 +177,9 @@ def _write(folder: Path, config: Config) -> None:
     write_whole(folder / CONFIG, [configuration.dump(config).encode()])
 
 
-def _records(folder: Path, config: Config, variant: str) -> Iterator[Record]:
+def _records(folder: Path, config: Config, variant: Variant) -> Iterator[Record]:
     """A variant's requests, as those of the run; of controls, only whole ones."""
-    records = read_ledger(variant_folder(folder, config, variant) / LEDGER)
+    records = read_ledger(variant_folder(folder, variant) / LEDGER)
     controls = whole_controls(records, isolated(config, variant))
     for record in records:
         if record.round != CONTROL or record.attempt in controls:

@@ -59,7 +59,8 @@ def test_a_run_ends_the_nodes_once_all_is_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[str]
 ) -> None:
     stopped: list[str] = []
-    measured = execution.Measured(create_autospec(Run), failures, None, None)
+    ended = create_autospec(Run, request=None, shipper=None)
+    measured = execution.Measured(ended, failures, None)
     monkeypatch.setattr(execution, "measure", lambda *_, **__: measured)
     monkeypatch.setattr(recorded, "draw", lambda folder, **_: None)
     results = create_autospec(bucket.Bucket)

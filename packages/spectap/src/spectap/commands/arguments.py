@@ -36,7 +36,6 @@ class Exit(IntEnum):
     meaning: str
 
     def __new__(cls, status: int, meaning: str) -> Self:
-        """A number with what it means."""
         member = int.__new__(cls, status)
         member._value_, member.meaning = status, meaning
         return member
@@ -67,23 +66,20 @@ def add_trust(add: Callable[..., object]) -> None:
 
 
 def add_json(add: Callable[..., object]) -> None:
-    """Adds ``--json``."""
     add("--json", action="store_true", help="prints JSON in place of the table")
 
 
 def add_markdown(add: Callable[..., object]) -> None:
-    """Adds ``--markdown``."""
     add("--markdown", action="store_true", help="prints Markdown, as a job's summary shows it")
 
 
 def add_verbose(add: Callable[..., object]) -> None:
-    """Adds ``--verbose``."""
     add("--verbose", action="store_true", help="prints every figure, and what the columns mean")
 
 
-def results_folder() -> Path:
-    """Where runs are: RESULTS_DIR, or ``results``."""
-    return Path(os.environ.get("RESULTS_DIR") or "results")
+def results_folder(otherwise: str = "results") -> Path:
+    """Where runs are: RESULTS_DIR, or else ``otherwise``."""
+    return Path(os.environ.get("RESULTS_DIR") or otherwise)
 
 
 def recorded_path(text: str) -> Path:
@@ -130,7 +126,6 @@ def header(text: str) -> tuple[str, str]:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """A JSON object."""
     with contextlib.suppress(ValueError):
         if isinstance(value := orjson.loads(text), dict):
             return value
@@ -138,14 +133,12 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def name(text: str) -> str:
-    """The name of a variant or a test case."""
     if not NAME.fullmatch(text):
         raise ArgumentTypeError(f"{text!r}: a name must match {NAME.pattern}")
     return text
 
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """A type of whole numbers."""
     allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def number(text: str) -> int:
@@ -185,7 +178,10 @@ def _type(allowed: str, accepts: Callable[[float], bool]) -> Callable[[str], flo
     """A type of numbers; ``allowed`` says in a refusal which they are."""
 
     def number(text: str) -> float:
-        value = _number(text)
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
         if not accepts(value):
             raise ArgumentTypeError(f"{text!r}: must be a number {allowed}")
         return value
@@ -200,10 +196,3 @@ launch_error: Final = _type("from 0 to 1", lambda value: 0 <= value <= 1)
 temperature: Final = _type("from 0 to 2", lambda value: 0 <= value <= 2)
 rate: Final = _type("of more than 0 and at most 1000", lambda value: 0 < value <= 1000)
 """Requests a second."""
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan

@@ -3,6 +3,8 @@
 What needs AWS is imported where it is used: a run that ships nothing needs no AWS SDK.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import os
@@ -14,11 +16,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spectap import config as configuration
 from spectap.commands import recorded
-from spectap.commands.arguments import Exit
+from spectap.commands.arguments import Exit, results_folder
 from spectap.config import Config
 from spectap.errors import RunError, ShippingError
 from spectap.load import llmperf
@@ -28,6 +30,9 @@ from spectap.run.folder import Shipper, make_shipper
 from spectap.run.run import Run
 from spectap.run.taps import Patience
 from spectap.wording import printable
+
+if TYPE_CHECKING:
+    from spectap.aws.bucket import Bucket
 
 _LONG_PAUSE_SECONDS: Final = 5.0
 
@@ -58,10 +63,6 @@ class Measured(NamedTuple):
     """A line for each thing that failed."""
     by: signal.Signals | None
     """The signal that ended it."""
-    shipper: Shipper | None
-    """None where results stay on this machine."""
-    request: str | None = None
-    """The request to a person who must act before the run can go on."""
 
 
 def run_folder(results: str) -> Path:
@@ -69,7 +70,16 @@ def run_folder(results: str) -> Path:
     name = os.environ.get("RUN_ID") or time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     if not RUN_ID.fullmatch(name):
         raise RunError(f"RUN_ID = {name!r}: must match {RUN_ID.pattern}")
-    return Path(os.environ.get("RESULTS_DIR") or results) / name
+    return results_folder(results) / name
+
+
+def bucket_of(config: Config) -> Bucket | None:
+    """The bucket that takes the results; None where they stay on this machine."""
+    if config.bucket is None or config.region is None:
+        return None
+    from spectap.aws.bucket import Bucket
+
+    return Bucket(config.bucket, config.region, Pause())
 
 
 @contextlib.contextmanager
@@ -105,21 +115,21 @@ def execute(
     the user's prompts are in; ``relaunch`` is as in Run. The status is 75 where somebody is asked
     to restart the servers.
     """
-    measured = measure(config, folder, folder.name, patience, files=files, relaunch=relaunch)
-    if measured.by is not None:
-        return say_ended(measured.by, folder)
-    if measured.request is not None:
-        for line in (*measured.failed, measured.request):
+    run, failed, by = measure(config, folder, folder.name, patience, files=files, relaunch=relaunch)
+    if by is not None:
+        return say_ended(by, folder)
+    if run.request is not None:
+        for line in (*failed, run.request):
             print(f"spectap: {printable(line)}", file=sys.stderr)
         return Exit.RESTART
-    failed = measured.failed + _fetch_evaluation(config, folder)
+    failed += _fetch_evaluation(config, folder)
     recorded.draw(folder, verbose=verbose)
-    if measured.shipper is not None:
+    if run.shipper is not None:
         try:
             if failed:
-                measured.shipper.upload()
+                run.shipper.upload()
             else:
-                mark_complete(folder, measured.shipper)
+                mark_complete(folder, run.shipper)
         except (ShippingError, OSError) as error:
             failed.append(str(error))
     for failure in dict.fromkeys(failed):
@@ -152,20 +162,18 @@ def measure(
         from spectap.aws.calls import read_secret
 
         os.environ["OPENAI_API_KEY"] = read_secret(config.api_key_secret, config.region, pause)
-    shipper = make_shipper(config, folder, run_id, pause)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
         run = Run(
             config,
             folder,
             driver=Driver(llmperf.find(os.environ), Path(scratch)),
             files=files,
-            shipper=shipper,
+            shipper=make_shipper(config, folder, run_id, pause),
             patience=patience,
             window=window,
             relaunch=relaunch,
         )
-        failed, by = asyncio.run(_until_ended(run, pause))
-    return Measured(run, failed, by, shipper, run.request)
+        return Measured(run, *asyncio.run(_until_ended(run, pause)))
 
 
 async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signals | None]:
@@ -227,12 +235,10 @@ def ending_at_once() -> Iterator[None]:
 
 def _fetch_evaluation(config: Config, folder: Path) -> list[str]:
     """Brings the newest results of lm-eval into the folder; returns what went wrong."""
-    if config.bucket is None or config.region is None:
+    bucket = bucket_of(config)
+    if bucket is None:
         return []
-    from spectap.aws.bucket import Bucket
-
     try:
-        bucket = Bucket(config.bucket, config.region, Pause())
         evaluation = bucket.fetch_evaluation(folder, config.names)
     except (ShippingError, OSError) as error:
         return [f"lm-eval's results: {error}"]

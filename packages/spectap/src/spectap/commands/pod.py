@@ -9,13 +9,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from spectap import config as configuration
 from spectap import sweep
 from spectap.commands import execution, recorded
-from spectap.commands.arguments import Command, Exit
-from spectap.commands.execution import Ended, Pause
+from spectap.commands.arguments import Command, Exit, whole_number
+from spectap.commands.execution import Ended
 from spectap.config import Config
 from spectap.errors import JournalError, RunError, ShippingError, SpectapError
 from spectap.journal import write_whole
@@ -23,9 +23,6 @@ from spectap.names import INFERENCE_DEMO, SWEEP, VARIANTS, variant_run
 from spectap.run.folder import Shipper, make_shipper, prepare, writing
 from spectap.run.taps import Patience
 from spectap.wording import printable
-
-if TYPE_CHECKING:
-    from spectap.aws.bucket import Bucket
 
 _START_SECONDS: Final = "2700"
 
@@ -57,29 +54,24 @@ def index(_: argparse.Namespace) -> int:
     What the bucket has of the variant is not measured again. The exit status is 69 where the server
     was waited for in vain and nothing was ever measured.
     """
-    start = os.environ.get("START_SECONDS") or _START_SECONDS
-    if not (start.isascii() and start.isdecimal() and int(start)):
-        raise RunError(f"START_SECONDS = {start!r}: must be a whole number of at least 1")
+    start = _number("START_SECONDS", 1, otherwise=_START_SECONDS)
     # A server that ends in between has as long to come back.
-    patience = Patience(start=int(start), recovery=int(start))
+    patience = Patience(start=start, recovery=start)
     with execution.inputs(_config_path()) as (sweep_config, files):
         isolated = _IsolatedVariant(sweep_config, offline=False)
         window = max(variant.window or 0 for variant in sweep_config.variants)
         isolated.begin()
-        measured = execution.measure(
+        run, failed, by = execution.measure(
             isolated.config, isolated.folder, isolated.run_id, patience, files=files, window=window
         )
     with execution.ending_at_once():
-        if measured.by is not None:
-            if measured.shipper is not None:
+        if by is not None:
+            if run.shipper is not None:
                 # What there is since the last turn, if that goes at once.
                 with contextlib.suppress(ShippingError, Ended):
-                    measured.shipper.upload()
-            return execution.say_ended(measured.by, isolated.folder)
-        run = measured.run
-        status = isolated.conclude(
-            measured.failed, measured.shipper, complete=run.complete, shipped=run.shipped
-        )
+                    run.shipper.upload()
+            return execution.say_ended(by, isolated.folder)
+        status = isolated.conclude(failed, run.shipper, complete=run.complete, shipped=run.shipped)
     return Exit.NEVER_SERVED if run.never_served else status
 
 
@@ -114,6 +106,14 @@ def _config_path() -> Path:
     return Path(os.environ.get("BENCHMARK_CONFIG", "/etc/benchmark/config.json"))
 
 
+def _number(variable: str, least: int, most: int | None = None, otherwise: str = "") -> int:
+    """A whole number in the environment. Raises RunError."""
+    try:
+        return whole_number(least, most)(os.environ.get(variable) or otherwise)
+    except argparse.ArgumentTypeError as error:
+        raise RunError(f"{variable} = {error}") from None
+
+
 class _IsolatedVariant:
     """The variant that an index of a Job measures alone, and where its results are."""
 
@@ -123,33 +123,27 @@ class _IsolatedVariant:
         Raises RunError.
         """
         path = _config_path()
-        self.sweep = config
-        if not self.sweep.isolated:
+        if not config.isolated:
             raise RunError(
                 f"{path}: isolated = false: must be true, since a variant is measured alone"
             )
-        if self.sweep.offline != offline:
+        if config.offline != offline:
             allowed = "must have none, since they run as jobs" if offline else "must have one each"
             raise RunError(f"{path}: variants: endpoint: {allowed}")
-        number, last = os.environ.get("JOB_COMPLETION_INDEX", ""), len(self.sweep.variants) - 1
-        if not (number.isascii() and number.isdecimal() and int(number) <= last):
-            raise RunError(
-                f"JOB_COMPLETION_INDEX = {number!r}: must be a whole number from 0 to {last}, the "
-                "number of a variant"
-            )
-        variant = self.sweep.variants[int(number)]
+        number = _number("JOB_COMPLETION_INDEX", 0, len(config.variants) - 1)
+        variant = config.variants[number]
         self._name, self._root = variant.name, execution.run_folder("/results")
-        self.config = sweep.isolated(self.sweep, variant.name)
-        self.folder = sweep.variant_folder(self._root, self.sweep, variant.name)
+        self._sweep = config
+        self.config = sweep.isolated(config, variant)
+        self.folder = sweep.variant_folder(self._root, variant)
         self.run_id = variant_run(self._root.name, variant.folder)
 
     def begin(self) -> None:
         """Brings what the bucket has of the variant. Raises RunError and ShippingError."""
         with writing(self._root):
             self._root.mkdir(parents=True, exist_ok=True)
-            write_whole(self._root / SWEEP, [configuration.dump(self.sweep).encode()])
-        bucket = self._bucket()
-        if bucket is not None:
+            write_whole(self._root / SWEEP, [configuration.dump(self._sweep).encode()])
+        if (bucket := execution.bucket_of(self._sweep)) is not None:
             with execution.ending_at_once():
                 bucket.fetch(self.run_id, self.folder)
 
@@ -172,17 +166,9 @@ class _IsolatedVariant:
         if complete:
             print(f"spectap: {self._name} is complete")
             merged = self._merge()
-            if shipped and merged == len(self.sweep.variants):
-                execution.stop_nodes(self.sweep)
+            if shipped and merged == len(self._sweep.variants):
+                execution.stop_nodes(self._sweep)
         return 0 if complete and shipped else 1
-
-    def _bucket(self) -> Bucket | None:
-        """None where results stay on this machine."""
-        if self.sweep.bucket is None or self.sweep.region is None:
-            return None
-        from spectap.aws.bucket import Bucket
-
-        return Bucket(self.sweep.bucket, self.sweep.region, Pause())
 
     def _merge(self) -> int:
         """Merges what is complete, until nothing has become complete meanwhile.
@@ -191,11 +177,11 @@ class _IsolatedVariant:
         the variant stays complete: a later index, and ``merge``, can make the report.
         """
         try:
-            bucket = self._bucket()
+            bucket = execution.bucket_of(self._sweep)
             if bucket is None:
                 self._draw()
                 return 0
-            folders = {variant.folder for variant in self.sweep.variants}
+            folders = {variant.folder for variant in self._sweep.variants}
             merged: set[str] = set()
             # Of two that end together, each may miss the other, and overwrite its report. The last
             # to look finds both, and writes after both.

@@ -25,18 +25,16 @@ from spectap.run import progress
 from spectap.run import prompts as prompt_sets
 from spectap.run.folder import Observations, Shipper, prepare, writing
 from spectap.run.progress import Progress
-from spectap.run.taps import UNREADY, Patience, Taps, refused
+from spectap.run.taps import Patience, Taps
 from spectap.run.turns import Attempts, Turn
-from spectap.text import PATHS
+from spectap.run.warm_up import check_usage, warm_up
 
 _CONTROL_TRIES: Final = 2
 """A variant without an opening control cannot complete."""
 
-_SEND_USAGE: Final = (
-    'its tokens cannot be counted. Make it honour stream_options {"include_usage": true}, which is '
-    "sent with each request, or send usage always (vLLM: --enable-force-include-usage; LiteLLM: "
-    "general_settings: always_include_stream_usage: true)"
-)
+
+class _Stopped(Exception):
+    """The rest of the turns cannot be run. Its text says why, unless a person must act first."""
 
 
 class Run:
@@ -68,10 +66,11 @@ class Run:
         self.request: str | None = None
         """The request to a person who must act before the run can go on."""
         self._prompts: Mapping[str, Sequence[Prompt]] = {}
-        self._shipper, self._patience = shipper, patience or Patience()
-        self._not_serving: str | None = None
+        self.shipper, self._patience = shipper, patience or Patience()
+        self.never_served = False
+        """Whether a variant did not serve, and nothing was ever measured."""
+        self._stopped = ""
         self._not_shipped: str | None = None
-        self._control_failed: str | None = None
         prepare(folder, config)
         try:
             self._records = [*at_load_points(config.load, read_ledger(folder / LEDGER))]
@@ -95,7 +94,10 @@ class Run:
         """
         try:
             if self._attempts.pending or self._control_is_due:
-                await self._measure()
+                try:
+                    await self._measure()
+                except _Stopped as reason:
+                    self._stopped = str(reason)
             else:
                 if not self._attempts.failures:
                     self._say("every case is complete")
@@ -120,11 +122,6 @@ class Run:
         return self._not_shipped is None
 
     @property
-    def never_served(self) -> bool:
-        """Whether a variant did not serve, and nothing was ever measured."""
-        return self._not_serving is not None and not self._records
-
-    @property
     def _control_is_due(self) -> bool:
         """A variant that is measured alone ends with a control."""
         return self._config.isolated and not self._attempts.controlled
@@ -135,11 +132,8 @@ class Run:
             yield f"{self._label(turn)}, round {turn.round}: {failure}"
         not_run = sum(turn not in failures for turn in self._attempts.pending)
         turns = self._at_most(len(self._attempts.turns))
-        missing = f"; {not_run} of {turns} turns were not run"
-        if self._control_failed is not None and self._control_is_due:
-            yield f"control load: {self._control_failed}{missing if not_run else ''}"
-        if self._not_serving is not None:
-            yield f"{self._not_serving}{missing}"
+        if self._stopped:
+            yield self._stopped + (f"; {not_run} of {turns} turns were not run" if not_run else "")
         for check in crosscheck.check(last_attempts(self._records), self._observations.counts):
             yield from check.failures
         if self._not_shipped is not None:
@@ -147,8 +141,7 @@ class Run:
 
     async def _measure(self) -> None:
         prompt_sets.loaded(self._config, self._files)  # nobody should wait to learn of a bad one
-        if not await self._serving(self._patience.start):
-            return
+        await self._wait(self._patience.start)
         self._prompts = await prompt_sets.prepare(
             self._config, self._files, self._folder, self._window
         )
@@ -164,38 +157,40 @@ class Run:
             taps.launch = self._attempts.launch
             await self._warm_up(taps)
             silent = taps.silent
-            if self._config.isolated and self._attempts.pending and not await self._control(taps):
-                return
-            # Each turn once: what fails now probably fails again at once, but not after a restart.
+            if self._config.isolated and self._attempts.pending:
+                await self._control(taps)
             for number in range(1, self._config.load.rounds.at_most + 1):
-                turns = [turn for turn in self._attempts.pending if turn.round == number]
-                if turns and not await self._launched(number, taps):
-                    return
-                if turns:
+                if turns := [turn for turn in self._attempts.pending if turn.round == number]:
+                    await self._launch(number, taps)
                     await self._until_due(number)
-                for turn in turns:
-                    if not await self._serving(self._patience.recovery):
-                        return
-                    await self._attempt(turn, taps)
-                    if again := taps.silent & silent:
-                        names = wording.listed(sorted(again))
-                        self._not_serving = f"{names} answered nothing in two turns on end"
-                        return
-                    silent = taps.silent
-                    # After a failure only once more, at the end: while the run waits for a bucket,
-                    # the node costs as much as while it measures.
-                    if self._not_shipped is None:
-                        await self._ship()
-                if turns:
-                    for (case, load), rounds in self._end_cases().items():
-                        label = self._label(Turn(rounds, case, load))
-                        self._say(f"{label}: has enough after {wording.count(rounds, 'round')}")
-                    self._progress.expect(self._requests(self._attempts.turns))
+                    silent = await self._round(turns, taps, silent)
             while self._control_is_due:  # twice where the folder has lost the first
-                if not await self._control(taps):
-                    break
+                await self._control(taps)
         if not silent:
             await self._compare_answers()
+
+    async def _round(self, turns: Sequence[Turn], taps: Taps, silent: set[str]) -> set[str]:
+        """Each turn once: what fails now probably fails again at once, but not after a restart.
+
+        ``silent`` are the variants that answered nothing in the last turn; returns those of the
+        last turn now.
+        """
+        for turn in turns:
+            await self._wait(self._patience.recovery)
+            await self._attempt(turn, taps)
+            if again := taps.silent & silent:
+                names = wording.listed(sorted(again))
+                raise _Stopped(f"{names} answered nothing in two turns on end")
+            silent = taps.silent
+            # After a failure only once more, at the end: while the run waits for a bucket,
+            # the node costs as much as while it measures.
+            if self._not_shipped is None:
+                await self._ship()
+        for (case, load), rounds in self._end_cases().items():
+            label = self._label(Turn(rounds, case, load))
+            self._say(f"{label}: has enough after {wording.count(rounds, 'round')}")
+        self._progress.expect(self._requests(self._attempts.turns))
+        return silent
 
     async def _until_due(self, number: int) -> None:
         """Waits where rounds are spread, and less than a gap has passed since those before."""
@@ -214,11 +209,7 @@ class Run:
             await asyncio.sleep(wait)
 
     async def _warm_up(self, taps: Taps) -> None:
-        """Sends the servers' first requests, which take many times as long as others.
-
-        Says what is to come before it, and how long that takes after it. Raises RunError where a
-        server answers no request, or sends no usage: without tokens there is nothing to compare.
-        """
+        """Warms up, and says what is to come before it, and how long that takes after it."""
         pending = self._attempts.pending
         requests, tokens_in, tokens_out = progress.amounts(
             self._config, pending, self._prompts, self._fill
@@ -231,68 +222,39 @@ class Run:
             f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out{full}"
         )
         records, elapsed = await self._warmed_up(taps)
-        uncounted = []
-        for name, url in self._config.endpoints.items():
-            counts = [r.output_tokens for r in records if r.variant == name and r.succeeded]
-            if counts and set(counts) == {None}:
-                uncounted.append(f"{name} ({url}) streams answers without usage: {_SEND_USAGE}")
-        if uncounted:
-            raise RunError("\n".join(uncounted))
+        check_usage(self._config, records)
         expected = progress.seconds(self._config, pending, records, elapsed, self._fill)
         if expected is not None:
             bound = "" if self._config.load.rounds.fixed else "at most "
             self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
 
     async def _warmed_up(self, taps: Taps) -> tuple[Sequence[Record], float]:
-        """Sends one wave, and again while a server that says it is ready answers none of it.
-
-        Returns its records and how long it took. Raises RunError where a server refuses, or is not
-        ready in time.
-        """
-        self._say("warming up")
-        deadline, before = time.monotonic() + self._patience.recovery, None
-        while True:
-            start = time.monotonic()
+        async def wave() -> tuple[Sequence[Record], str | None]:
             _, records, failure = await self._wave(WARM_UP, taps)
-            end = time.monotonic()
-            if failure is not None and failure != before:
-                self._say(f"warm-up: {failure}")
-            refusals = refused(records)
-            if not refusals:
-                for name, lost in taps.lost.items():
-                    self._say(f"{name} refuses {lost}")
-                return records, end - start
-            if end >= deadline or any(r.status not in UNREADY for r in refusals.values()):
-                path = PATHS[self._config.load.endpoint_type]
-                raise RunError(
-                    "\n".join(
-                        f"{name}: no request to {url}/{path} succeeded: {_refusal(refusals[name])}"
-                        for name, url in self._config.endpoints.items()
-                        if name in refusals
-                    )
-                )
-            before = failure
-            await asyncio.sleep(health.POLL_SECONDS)
+            return records, failure
 
-    async def _launched(self, round: int, taps: Taps) -> bool:
-        """Restarts the servers where the round is in another launch. Returns whether it may begin.
+        warm = await warm_up(self._config, wave, self._patience.recovery, self._say)
+        for name, lost in taps.lost.items():
+            self._say(f"{name} refuses {lost}")
+        return warm
+
+    async def _launch(self, round: int, taps: Taps) -> None:
+        """Restarts the servers where the round is in another launch.
 
         A launch is noted once the servers have warmed up, so a run that is killed before restarts
         them again.
         """
         launch = self._config.load.launch(round)
         if launch <= self._attempts.launch:
-            return True
+            return
         of = f"of {self._config.load.launches}"
         if self._relaunch is not None:
             self._say(f"launch {launch} {of}: {self._relaunch}")
             if status := await _status(self._relaunch):
-                self._not_serving = (
+                raise _Stopped(
                     f"launch {launch} {of}: {self._relaunch!r} ended with status {status}"
                 )
-                return False
-            if not await self._serving(self._patience.start):
-                return False
+            await self._wait(self._patience.start)
             await self._warmed_up(taps)
         elif self._attempts.asked < launch:
             self.request = (
@@ -301,28 +263,23 @@ class Run:
             )
             with writing(self._folder):
                 self._attempts.note_launch(launch, asked=True)
-            return False
+            raise _Stopped
         with writing(self._folder):
             self._attempts.note_launch(launch)
         taps.launch = launch
-        return True
 
-    async def _control(self, taps: Taps) -> bool:
-        """Sends the same load each time, which shows what changes; once more where it fails.
-
-        Returns whether it succeeded.
-        """
+    async def _control(self, taps: Taps) -> None:
+        """Sends the same load each time, which shows what changes; once more where it fails."""
         for _ in range(_CONTROL_TRIES):
             self._say("control load")
             turn, _, failure = await self._wave(CONTROL, taps)
             with writing(self._folder):
                 await taps.flush()
                 self._attempts.note(turn, failure)
-            self._control_failed = failure
             if failure is None:
-                return True
+                return
             self._say(f"failed: control load: {failure}")
-        return False
+        raise _Stopped(f"control load: {failure}")
 
     async def _wave(self, round: int, taps: Taps) -> tuple[Turn, Sequence[Record], str | None]:
         """A load that is in no figure: one wave of the first test case."""
@@ -372,13 +329,13 @@ class Run:
         with writing(self._folder):
             greedy.write(self._folder, divergences)
 
-    async def _serving(self, patience_seconds: float) -> bool:
-        """Waits until all variants serve. Returns whether they do; if not, remembers which."""
+    async def _wait(self, patience_seconds: float) -> None:
+        """Waits until all variants serve."""
         endpoints = self._config.endpoints
         problems = await health.wait(endpoints, patience_seconds=patience_seconds, say=self._say)
         if problems:
-            self._not_serving = "; ".join(problems)
-        return not problems
+            self.never_served = not self._records
+            raise _Stopped("; ".join(problems))
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
         rounds, label = self._at_most(self._config.load.rounds.at_most), self._label(turn)
@@ -415,9 +372,9 @@ class Run:
         return 0 if self._driver.uses_llmperf(load, point, named=named) else point.fill
 
     async def _ship(self) -> None:
-        if self._shipper is None:
+        if self.shipper is None:
             return
-        self._not_shipped = await self._shipper.ship(self._attempts.settled, self._records)
+        self._not_shipped = await self.shipper.ship(self._attempts.settled, self._records)
         if self._not_shipped is not None:
             self._say(self._not_shipped)
 
@@ -425,13 +382,6 @@ class Run:
         self._records.append(record)
         if record.round > WARM_UP:
             self._progress.advance()
-
-
-def _refusal(record: Record) -> str:
-    error = record.error or ""
-    # Of a base model, vLLM says that it has no chat template.
-    wrong = record.status in (404, 405) or "chat template" in error
-    return f"{error}; does it serve that API? --endpoint-type names another" if wrong else error
 
 
 async def _status(command: str) -> int:

@@ -22,9 +22,6 @@ from spectap.record import Record
 from spectap.run.turns import Turn, rotated
 from spectap.tap.tap import STALL_SECONDS, Tap, collect_garbage
 
-UNREADY: Final = (200, 404, 429, *range(500, 600))
-"""Answers of a front end whose workers are not there yet, though its ``/health`` says so
-(ai-dynamo/dynamo#2296): 200 where it says in the stream what is wrong."""
 _OTHER_FILES: Final = 64  # what is open besides requests
 
 
@@ -213,13 +210,6 @@ class Taps:
             self.silent.add(record.variant)
             tap.give_up(record.error or "")
             self._drives[record.variant].cancel()
-
-
-def refused(records: Sequence[Record]) -> dict[str, Record]:
-    """The last answer of each variant that answers, but none of its requests well."""
-    refusals = {r.variant: r for r in records if r.status is not None and not r.stalled}
-    answered = {r.variant for r in records if r.succeeded}
-    return {name: refusal for name, refusal in refusals.items() if name not in answered}
 
 
 def _shortfall(records: Sequence[Record], requests: int, needed: int) -> str | None:

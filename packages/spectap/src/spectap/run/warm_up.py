@@ -1,0 +1,82 @@
+"""The servers' first requests, which take many times as long as others, and what they show."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from spectap.config import Config
+from spectap.endpoint import health
+from spectap.errors import RunError
+from spectap.record import Record
+from spectap.text import PATHS
+
+_UNREADY: Final = (200, 404, 429, *range(500, 600))
+"""Answers of a front end whose workers are not there yet, though its ``/health`` says so
+(ai-dynamo/dynamo#2296): 200 where it says in the stream what is wrong."""
+
+_SEND_USAGE: Final = (
+    'its tokens cannot be counted. Make it honour stream_options {"include_usage": true}, which is '
+    "sent with each request, or send usage always (vLLM: --enable-force-include-usage; LiteLLM: "
+    "general_settings: always_include_stream_usage: true)"
+)
+
+
+async def warm_up(
+    config: Config,
+    wave: Callable[[], Awaitable[tuple[Sequence[Record], str | None]]],
+    patience_seconds: float,
+    say: Callable[[str], None],
+) -> tuple[Sequence[Record], float]:
+    """Sends one wave, and again while a server that says it is ready answers none of it.
+
+    Returns its records and how long it took. Raises RunError where a server refuses, or is not
+    ready in time.
+    """
+    say("warming up")
+    deadline, before = time.monotonic() + patience_seconds, None
+    while True:
+        start = time.monotonic()
+        records, failure = await wave()
+        end = time.monotonic()
+        if failure is not None and failure != before:
+            say(f"warm-up: {failure}")
+        refusals = _refusals(records)
+        if not refusals:
+            return records, end - start
+        if end >= deadline or any(r.status not in _UNREADY for r in refusals.values()):
+            path = PATHS[config.load.endpoint_type]
+            raise RunError(
+                "\n".join(
+                    f"{name}: no request to {url}/{path} succeeded: {_reason(refusals[name])}"
+                    for name, url in config.endpoints.items()
+                    if name in refusals
+                )
+            )
+        before = failure
+        await asyncio.sleep(health.POLL_SECONDS)
+
+
+def check_usage(config: Config, records: Sequence[Record]) -> None:
+    """Raises RunError where a server sends no usage: without tokens there is nothing to compare."""
+    uncounted = []
+    for name, url in config.endpoints.items():
+        counts = [r.output_tokens for r in records if r.variant == name and r.succeeded]
+        if counts and set(counts) == {None}:
+            uncounted.append(f"{name} ({url}) streams answers without usage: {_SEND_USAGE}")
+    if uncounted:
+        raise RunError("\n".join(uncounted))
+
+
+def _refusals(records: Sequence[Record]) -> dict[str, Record]:
+    """The last answer of each variant that answers, but none of its requests well."""
+    refusals = {r.variant: r for r in records if r.status is not None and not r.stalled}
+    answered = {r.variant for r in records if r.succeeded}
+    return {name: refusal for name, refusal in refusals.items() if name not in answered}
+
+
+def _reason(refusal: Record) -> str:
+    error = refusal.error or ""
+    # Of a base model, vLLM says that it has no chat template.
+    wrong = refusal.status in (404, 405) or "chat template" in error
+    return f"{error}; does it serve that API? --endpoint-type names another" if wrong else error
