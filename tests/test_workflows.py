@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.run_make import ROOT, make
+from tools.diff import Comparison
 from tools.effects import TITLES
 
 FOLDER = ROOT / ".github" / "workflows"
@@ -176,17 +178,12 @@ HARNESS = """
 const { script, pulls, comments, run } = JSON.parse(require('fs').readFileSync(0, 'utf8'));
 const calls = [];
 const record = (name) => async (given) => { calls.push({ name, ...given }); };
-const github = {
-  paginate: async (list) => list(),
-  rest: {
-    pulls: { list: () => pulls },
-    issues: {
-      listComments: () => comments,
-      createComment: record('create'),
-      updateComment: record('update'),
-    },
-  },
+const issues = {
+  listComments: () => comments,
+  createComment: record('create'),
+  updateComment: record('update'),
 };
+const github = { paginate: async (list) => list(), rest: { pulls: { list: () => pulls }, issues } };
 const repo = { owner: 'us', repo: 'here' };
 const payload = { workflow_run: run };
 const context = { repo, payload, runId: 5, serverUrl: 'https://example.com' };
@@ -203,20 +200,16 @@ RUN = {
     "html_url": "https://example.com/run",
 }
 PULL = {"number": 12, "head": {"sha": "abc", "repo": {"id": 7}}}
+ENVIRONMENT = {"EXPERIMENT": "experiments/x.yaml", "PULL_REQUEST": "12", "RESULT": "failure"}
+NO_DIFF = "There is no diff: the log says why."
 
 
 def calls_of(runner: Path, path: str = COMMENTING, **given: Any) -> list[dict[str, Any]]:
     """What the last script of the commenting job asks of GitHub, with ``runner`` as its folder."""
     script = load(FOLDER / path)["jobs"]["comment"]["steps"][-1]["with"]["script"]
-    environment = {
-        "RUNNER_TEMP": str(runner),
-        "EXPERIMENT": "experiments/x.yaml",
-        "PULL_REQUEST": "12",
-        "RESULT": "failure",
-    }
     result = subprocess.run(
         ["node", "--eval", HARNESS],
-        env={"PATH": os.environ["PATH"]} | environment,
+        env={"PATH": os.environ["PATH"], "RUNNER_TEMP": str(runner)} | ENVIRONMENT,
         input=json.dumps({"script": script, "run": RUN, "pulls": [PULL], "comments": []} | given),
         capture_output=True,
         text=True,
@@ -236,35 +229,35 @@ def artifact(folder: Path, name: str, text: str) -> Path:
 
 def compared(**given: Any) -> dict[str, Any]:
     """One experiment of ``make diff``, as its JSON has it."""
-    empty = {"file": "experiments/a.yaml", "status": "changed", "summary": ""}
-    return empty | {"warnings": [], "pods": [], "sections": []} | given
+    return asdict(Comparison("experiments/a.yaml", "changed")) | given
 
 
-def comment_on(folder: Path, *files: dict[str, Any]) -> str:
-    """The body of the comment on a pull request that changes ``files``."""
+def comment_on(folder: Path, *files: dict[str, Any], **changes: str) -> str:
+    """The body of the comment on a pull request that changes ``files``, and an account."""
     artifact(folder, "diff/diff.json", json.dumps({"base": "main", "files": files}))
+    if changes:
+        artifact(folder, "changes/changes.json", json.dumps(changes))
     (call,) = calls_of(folder)
     return str(call["body"])
 
 
 def test_a_comment_is_made_once_and_then_updated(tmp_path: Path) -> None:
-    artifact(tmp_path, "diff/diff.json", json.dumps({"base": "main", "files": [compared()]}))
-    (call,) = calls_of(tmp_path)
-    assert (call["name"], call["issue_number"]) == ("create", 12)
-    assert call["body"].startswith(f"{MARKER}\n\n<h3><code>experiments/a.yaml</code>: changed</h3>")
-    assert call["body"].endswith('abc (<a href="https://example.com/run">log</a>)</p>\n')
-    comments = [
-        {"id": 1, "user": {"login": "github-actions[bot]"}, "body": "something else"},
-        {"id": 2, "user": {"login": "them"}, "body": f"{MARKER} forged"},
-        {"id": 3, "user": {"login": "github-actions[bot]"}, "body": f"{MARKER}\nold"},
+    body = comment_on(tmp_path, compared())
+    assert body.startswith(f"{MARKER}\n\n<h3><code>experiments/a.yaml</code>: changed</h3>")
+    assert body.endswith('abc (<a href="https://example.com/run">log</a>)</p>\n')
+    bot, them = ({"login": login} for login in ("github-actions[bot]", "them"))
+    comments: list[dict[str, Any]] = [
+        {"id": 1, "user": bot, "body": "something else"},
+        {"id": 2, "user": them, "body": f"{MARKER} forged"},
     ]
     (call,) = calls_of(tmp_path, comments=comments)
+    assert (call["name"], call["issue_number"]) == ("create", 12)
+    (call,) = calls_of(tmp_path, comments=[*comments, {"id": 3, "user": bot, "body": MARKER}])
     assert (call["name"], call["comment_id"]) == ("update", 3)
     for head in ({"sha": "later", "repo": {"id": 7}}, {"sha": "abc", "repo": {"id": 8}}):
         assert calls_of(tmp_path, pulls=[{"number": 12, "head": head}]) == []
 
 
-STATUSES = ("changed", "unchanged", "added", "removed", "failed")
 FOREIGN = """Approved</code></pre></details> <!-- by --> <img src=x>
 ![i](https://a.b) @team #1 `a|b`
 
@@ -272,20 +265,14 @@ FOREIGN = """Approved</code></pre></details> <!-- by --> <img src=x>
 
 
 def test_a_comment_speaks_for_the_project_alone(tmp_path: Path) -> None:
-    pod = {"kind": FOREIGN, "name": FOREIGN, "effect": FOREIGN}
     experiment = compared(
         file=FOREIGN,
         summary=FOREIGN,
         warnings=[{"kind": "api", "detail": FOREIGN}],
-        pods=[pod],
+        pods=[{"kind": FOREIGN, "name": FOREIGN, "effect": FOREIGN}],
         sections=[{"title": FOREIGN, "text": FOREIGN}],
     )
-    artifact(
-        tmp_path,
-        "changes/changes.json",
-        json.dumps({"experiment": FOREIGN, "region": FOREIGN, "text": FOREIGN}),
-    )
-    body = comment_on(tmp_path, experiment)
+    body = comment_on(tmp_path, experiment, experiment=FOREIGN, region=FOREIGN, text=FOREIGN)
     # A line of HTML ends at a blank one, text in <pre> at </pre> alone: nothing is Markdown.
     pre = r'<pre lang="diff">\n[^<>]*</pre>'
     assert len(re.findall(pre, body)) == 2
@@ -294,7 +281,6 @@ def test_a_comment_speaks_for_the_project_alone(tmp_path: Path) -> None:
         assert foreign not in own
     assert all(line.startswith("<") for line in own.splitlines() if line)
     assert not re.search("[\u200b\u202e\r]", body)
-    assert TITLES["api"] in own
     assert own.index(TITLES["api"]) < own.index("Pods of") < own.index("<details>")
 
 
@@ -302,41 +288,34 @@ def test_a_comment_fits_and_takes_only_what_make_diff_writes(tmp_path: Path) -> 
     sections = [{"title": "a", "text": "&\n" * 25_000}, {"title": "b", "text": "b\n"}] * 5
     warned = [{"kind": kind, "detail": "a"} for kind in TITLES]
     experiments = [
-        compared(status=status, sections=sections, warnings=warned) for status in STATUSES
+        compared(status=status, sections=sections, warnings=warned)
+        for status in ("changed", "unchanged", "added", "removed", "failed")
     ]
-    artifact(
-        tmp_path,
-        "changes/changes.json",
-        json.dumps({"experiment": "a", "region": "a", "text": "&" * 60_000}),
-    )
-    body = comment_on(tmp_path, *experiments)
+    body = comment_on(tmp_path, *experiments, experiment="a", region="a", text="&" * 60_000)
     assert 30_000 < len(body) < 65_536
     assert all(f"<b>{title}</b>" in body for title in TITLES.values())
     assert "cut to fit here" in body
-    assert "There is no diff: the log says why." not in body
+    assert NO_DIFF not in body
     assert len(comment_on(tmp_path, *[compared(summary="a" * 200)] * 400)) < 65_536
     for wrong in (
-        compared(status="approved"),
-        compared(warnings=[{"kind": "Approved by CI", "detail": ""}]),
-        compared(summary=5),
-        compared(more=""),
-        compared(pods=[[]]),
+        {"status": "approved"},
+        {"warnings": [{"kind": "Approved by CI", "detail": ""}]},
+        {"summary": 5},
+        {"more": ""},
+        {"pods": [[]]},
     ):
-        assert "There is no diff: the log says why." in comment_on(tmp_path, wrong)
+        assert NO_DIFF in comment_on(tmp_path, compared(**wrong))
     for text in ("{", "null", "[]", '{"base": "main", "files": {}}'):
         artifact(tmp_path, "diff/diff.json", text)
-        (call,) = calls_of(tmp_path)
-        assert "There is no diff: the log says why." in call["body"]
-
-
-def test_artifact_cannot_point_elsewhere(tmp_path: Path) -> None:
+        assert NO_DIFF in calls_of(tmp_path)[0]["body"]
+    # Nor does it follow a link.
     text = json.dumps({"base": "main", "files": [compared(summary="token")]})
     path = artifact(tmp_path, "diff/diff.json", text)
     path.rename(tmp_path / "token")
     path.symlink_to(tmp_path / "token")
-    (call,) = calls_of(tmp_path)
-    assert "token" not in call["body"]
-    assert "There is no diff: the log says why." in call["body"]
+    body = calls_of(tmp_path)[0]["body"]
+    assert "token" not in body
+    assert NO_DIFF in body
 
 
 def test_table_of_a_run_is_a_comment(tmp_path: Path) -> None:

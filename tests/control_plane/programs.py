@@ -28,8 +28,6 @@ MODULE: Final = Path(__file__).parent / "go"
 INSTALLED: Final = "/usr/local/go/bin"
 """Where Go's instructions install it. A non-interactive PATH often lacks this folder."""
 
-# The build names a program after its folder, and that of etcd is called server.
-_BUILT_AS: Final = {"server": "etcd"}
 _VERSION_PACKAGE: Final = "k8s.io/component-base/version"
 
 
@@ -60,7 +58,10 @@ def programs(environment: Mapping[str, str], stream: TextIO | None = None) -> Pa
     in_module = [go, "-C", str(MODULE)]
     # Asked inside the module: go may switch to the version that go.mod names.
     go_version = _output([*in_module, "env", "GOVERSION", "GOOS", "GOARCH"], environment)
-    folder = _cache(environment) / _key(go_version)
+    parts = [(MODULE / name).read_bytes() for name in ("go.mod", "go.sum")]
+    digest = hashlib.sha256(b"\0".join([*parts, go_version.encode()])).hexdigest()[:16]
+    root = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~"), ".cache")
+    folder = Path(root, "speculative-decoding", "control-plane", digest).expanduser()
     if not folder.exists():
         _build(in_module, environment, folder, stream or sys.stderr)
     return folder
@@ -77,55 +78,34 @@ def _ready(assets: Path) -> Path:
     return assets
 
 
-def _cache(environment: Mapping[str, str]) -> Path:
-    root = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~"), ".cache")
-    return Path(root, "speculative-decoding", "control-plane").expanduser()
-
-
-def _key(go_version: str) -> str:
-    """Sixteen hex digits of a hash over everything the programs are built from."""
-    parts = [(MODULE / name).read_bytes() for name in ("go.mod", "go.sum")]
-    return hashlib.sha256(b"\0".join([*parts, go_version.encode()])).hexdigest()[:16]
-
-
 def _build(
     in_module: list[str], environment: Mapping[str, str], folder: Path, stream: TextIO
 ) -> None:
     version = kubernetes_version()
     line = f"control plane: building Kubernetes {version} in {folder}, once: 5 to 15 minutes"
     print(line, file=stream, flush=True)
+    # Leaves out symbols, and sets the reported version: a plain build reports v0.0.0.
+    major, minor, _ = version.split(".")
+    values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
+    link = " ".join(["-s -w", *(f"-X {_VERSION_PACKAGE}.{k}={v}" for k, v in values.items())])
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as scratch:
         built, log = Path(scratch, "bin"), folder.with_suffix(".log")
-        flags = ["-v", "-trimpath", "-ldflags", _link_flags(version), "-o", f"{built}{os.sep}"]
+        flags = ["-v", "-trimpath", "-ldflags", link, "-o", f"{built}{os.sep}"]
         command = [*in_module, "build", *flags, "tool"]
         with running(command, {**environment, "CGO_ENABLED": "0"}, log) as process:
             if process.wait():
                 words = reason(text(log)).removeprefix("go: ")
                 raise ControlPlaneError(f"go build: {words}; see {log}")
-        for name, program in _BUILT_AS.items():
-            (built / name).rename(built / program)
+        # The build names a program after its folder.
+        (built / "server").rename(built / "etcd")
         # One rename, so that no other run finds half of them.
         if not folder.exists():
             built.rename(folder)
 
 
-def _link_flags(version: str) -> str:
-    """Leaves out symbols, and sets the reported version: a plain build reports v0.0.0."""
-    major, minor, _ = version.split(".")
-    values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
-    return " ".join(["-s -w", *(f"-X {_VERSION_PACKAGE}.{k}={v}" for k, v in values.items())])
-
-
 def _output(command: list[str], environment: Mapping[str, str]) -> str:
-    completed = subprocess.run(
-        command,
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    completed = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
     if completed.returncode != 0:
         name = Path(command[0]).name
         raise ControlPlaneError(f"{name}: {reason(completed.stderr).removeprefix(f'{name}: ')}")

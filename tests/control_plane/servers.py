@@ -1,7 +1,5 @@
 """Starts and stops the control plane's programs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import secrets
@@ -23,14 +21,8 @@ from tests.run_make import free_port
 ADDRESS: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.1
-_ADMINISTRATOR: Final = "administrator"
-_USERS: Final = {
-    _ADMINISTRATOR: "system:masters",
-    "system:kube-controller-manager": "",
-    "system:kube-scheduler": "",
-}
-"""Users and their groups. Kubernetes' own roles name the two programs."""
-_ISSUER: Final = "https://kubernetes.default.svc"
+_USER: Final = "administrator"
+"""A person's and the programs' own."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +46,15 @@ def control_plane(programs: Path, directory: Path) -> Iterator[ControlPlane]:
 
     Raises ControlPlaneError if one does not start.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    port = free_port(ADDRESS)
-    files = _Files(directory, f"https://{ADDRESS}:{port}")
-    kubeconfig = files.kubeconfig(_ADMINISTRATOR)
+    port, token = free_port(ADDRESS), secrets.token_hex()
+    server = f"https://{ADDRESS}:{port}"
+    kubeconfig = _written(directory / "kubeconfig", _kubeconfig(directory, server, token))
+    tokens = _written(directory / "tokens.csv", f'{token},{_USER},{_USER},"system:masters"')
+    key = ec.generate_private_key(ec.SECP256R1())
+    encoded = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    accounts = _written(directory / "service-accounts.key", encoded.decode())
     processes: dict[str, tuple[Process, Path]] = {}
-    running_plane = ControlPlane(programs / "kubectl", kubeconfig, processes)
+    plane = ControlPlane(programs / "kubectl", kubeconfig, processes)
     with contextlib.ExitStack() as stack:
 
         def start(name: str, *flags: str) -> None:
@@ -72,105 +67,72 @@ def control_plane(programs: Path, directory: Path) -> Iterator[ControlPlane]:
         # Unix sockets instead of ports, because this etcd authenticates nobody. They lie in a
         # folder of their own because the path of a socket must be short.
         sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="etcd-"))
-        etcd = f"unix://{sockets}/clients"
-        start("etcd", *_etcd(f"{directory}/etcd", etcd, f"unix://{sockets}/peers"))
-        start("kube-apiserver", *_api_server(files, etcd, port))
-        _await_ready(running_plane)
-        start("kube-controller-manager", *_controller_manager(files))
-        start("kube-scheduler", *_scheduler(files))
-        yield running_plane
+        start(
+            "etcd",
+            f"--data-dir={directory}/etcd",
+            f"--listen-client-urls=unix://{sockets}/clients",
+            f"--listen-peer-urls=unix://{sockets}/peers",
+            # It demands an address for other members, which must not be a socket. There are none.
+            f"--advertise-client-urls=http://{ADDRESS}:2379",
+            # The data is thrown away with the run.
+            "--unsafe-no-fsync",
+        )
+        start(
+            "kube-apiserver",
+            f"--etcd-servers=unix://{sockets}/clients",
+            f"--bind-address={ADDRESS}",
+            f"--secure-port={port}",
+            f"--cert-dir={directory}",
+            f"--token-auth-file={tokens}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={accounts}",
+            f"--service-account-signing-key-file={accounts}",
+            # EKS's own choice for a VPC outside 10.0.0.0/8.
+            "--service-cluster-ip-range=10.100.0.0/16",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            # As on EKS. Otherwise this flag would refuse privileged pods before the namespace's Pod
+            # Security could.
+            "--allow-privileged=true",
+            # The service `kubernetes` is not used, and its endpoint must not be on loopback.
+            "--endpoint-reconciler-type=none",
+        )
+        _await_ready(plane)
+        with_server = (f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0")
+        start(
+            "kube-controller-manager",
+            *with_server,
+            f"--service-account-private-key-file={accounts}",
+            f"--root-ca-file={directory}/apiserver.crt",
+            "--use-service-account-credentials=true",
+            # The kubelets that are played here renew no lease.
+            "--node-monitor-grace-period=24h",
+            # It creates this folder, by default outside of this run's directory.
+            f"--flex-volume-plugin-dir={directory}/volume-plugins",
+        )
+        start("kube-scheduler", *with_server)
+        yield plane
 
 
-def _etcd(data: str, clients: str, peers: str) -> list[str]:
-    return [
-        f"--data-dir={data}",
-        f"--listen-client-urls={clients}",
-        f"--listen-peer-urls={peers}",
-        # etcd demands an address for other members, which must not be a socket. There are none.
-        f"--advertise-client-urls=http://{ADDRESS}:2379",
-        # The data is thrown away with the run.
-        "--unsafe-no-fsync",
-    ]
+def _kubeconfig(directory: Path, server: str, token: str) -> str:
+    # The API server makes its certificate itself, when it starts.
+    cluster = {"server": server, "certificate-authority": str(directory / "apiserver.crt")}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "control-plane", "cluster": cluster}],
+        "users": [{"name": _USER, "user": {"token": token}}],
+        "contexts": [{"name": _USER, "context": {"cluster": "control-plane", "user": _USER}}],
+        "current-context": _USER,
+    }
+    return json.dumps(config)  # which is YAML
 
 
-def _api_server(files: _Files, etcd: str, port: int) -> list[str]:
-    return [
-        f"--etcd-servers={etcd}",
-        f"--bind-address={ADDRESS}",
-        f"--secure-port={port}",
-        f"--cert-dir={files.directory}",
-        f"--token-auth-file={files.tokens}",
-        f"--service-account-issuer={_ISSUER}",
-        f"--service-account-key-file={files.service_accounts}",
-        f"--service-account-signing-key-file={files.service_accounts}",
-        # EKS's own choice for a VPC outside 10.0.0.0/8.
-        "--service-cluster-ip-range=10.100.0.0/16",
-        "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
-        # As on EKS. Otherwise this flag would refuse privileged pods before the namespace's Pod
-        # Security could.
-        "--allow-privileged=true",
-        # The service `kubernetes` is not used, and its endpoint must not be on loopback.
-        "--endpoint-reconciler-type=none",
-    ]
-
-
-def _controller_manager(files: _Files) -> list[str]:
-    return [
-        f"--kubeconfig={files.kubeconfig('system:kube-controller-manager')}",
-        f"--service-account-private-key-file={files.service_accounts}",
-        f"--root-ca-file={files.directory}/apiserver.crt",
-        "--use-service-account-credentials=true",
-        # The kubelets that are played here renew no lease.
-        "--node-monitor-grace-period=24h",
-        # It creates this folder, by default outside of this run's directory.
-        f"--flex-volume-plugin-dir={files.directory}/volume-plugins",
-        "--leader-elect=false",
-        "--secure-port=0",
-    ]
-
-
-def _scheduler(files: _Files) -> list[str]:
-    return [
-        f"--kubeconfig={files.kubeconfig('system:kube-scheduler')}",
-        "--leader-elect=false",
-        "--secure-port=0",
-    ]
-
-
-class _Files:
-    """The files that the programs read. Only this user can read them."""
-
-    def __init__(self, directory: Path, server: str) -> None:
-        self.directory, self._server = directory, server
-        self._tokens = {user: secrets.token_hex() for user in _USERS}
-        users = [f'{token},{user},{user},"{_USERS[user]}"' for user, token in self._tokens.items()]
-        self.tokens = self._write("tokens.csv", "\n".join(users))
-        key = ec.generate_private_key(ec.SECP256R1())
-        encoded = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
-        self.service_accounts = self._write("service-accounts.key", encoded.decode())
-
-    def kubeconfig(self, user: str) -> Path:
-        name = user.removeprefix("system:")
-        # The API server makes its certificate itself, when it starts.
-        authority = str(self.directory / "apiserver.crt")
-        cluster = {"server": self._server, "certificate-authority": authority}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "control-plane", "cluster": cluster}],
-            "users": [{"name": name, "user": {"token": self._tokens[user]}}],
-            "contexts": [{"name": name, "context": {"cluster": "control-plane", "user": name}}],
-            "current-context": name,
-        }
-        # JSON is YAML.
-        return self._write(f"{name}.kubeconfig", json.dumps(config))
-
-    def _write(self, name: str, content: str) -> Path:
-        path = self.directory / name
-        path.touch(mode=0o600)
-        path.write_text(content)
-        return path
+def _written(path: Path, content: str) -> Path:
+    """A file that only this user can read."""
+    path.touch(mode=0o600)
+    path.write_text(content)
+    return path
 
 
 def _await_ready(plane: ControlPlane) -> None:
@@ -178,8 +140,7 @@ def _await_ready(plane: ControlPlane) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         plane.check()
-        probe = subprocess.run(command, capture_output=True, check=False, timeout=START_SECONDS)
-        if probe.returncode == 0:
+        if subprocess.run(command, capture_output=True, timeout=START_SECONDS).returncode == 0:
             return
         time.sleep(_POLL_SECONDS)
     _, log = plane.processes["kube-apiserver"]
