@@ -297,13 +297,14 @@ def test_a_comment_fits_and_takes_only_what_make_diff_writes(tmp_path: Path) -> 
     assert "cut to fit here" in body
     assert NO_DIFF not in body
     assert len(comment_on(tmp_path, *[compared(summary="a" * 200)] * 400)) < 65_536
-    for wrong in (
+    wrongs: list[dict[str, Any]] = [
         {"status": "approved"},
         {"warnings": [{"kind": "Approved by CI", "detail": ""}]},
         {"summary": 5},
         {"more": ""},
         {"pods": [[]]},
-    ):
+    ]
+    for wrong in wrongs:
         assert NO_DIFF in comment_on(tmp_path, compared(**wrong))
     for text in ("{", "null", "[]", '{"base": "main", "files": {}}'):
         artifact(tmp_path, "diff/diff.json", text)
