@@ -7,24 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 from ruamel.yaml import YAML
 
-from tests import generated_runs
+from tests.commands.test_recorded import results  # noqa: F401
 
 ACTION: Final = Path(__file__).parents[1] / "action.yml"
 DESCRIBED: Final[dict[str, Any]] = YAML(typ="safe", pure=True).load(ACTION)
-LOWER: Final = {kind: 0.6 * part for kind, part in generated_runs.ACCEPTANCE.items()}
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs")
-    settings = generated_runs.config(cases=generated_runs.CASES[:1])
-    for name, acceptance in (("old", generated_runs.ACCEPTANCE), ("new", LOWER)):
-        lines = generated_runs.ledger(settings, 1, acceptance)
-        generated_runs.write(folder / name, settings, lines)
-    return folder
 
 
 def run(folder: Path, **inputs: str) -> tuple[int, str, str]:
@@ -55,9 +43,12 @@ def run(folder: Path, **inputs: str) -> tuple[int, str, str]:
     return ended.returncode, text, outputs.read_text(encoding="utf-8")
 
 
-def test_a_fall_fails_the_job_and_is_in_its_summary(runs: Path, tmp_path: Path) -> None:
+def test_a_fall_fails_the_job_and_is_in_its_summary(
+    results: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
     status, summary, outputs = run(
-        tmp_path, run=str(runs / "new"), against=str(runs / "old"), fail_below="0.95"
+        tmp_path, run=str(results / "less"), against=str(results / "old"), fail_below="0.95"
     )
     assert (status, outputs) == (3, "status=3\n")
     assert re.search(r"^\*\*SD answers [\d.]+x as fast as Base", summary, re.M)

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Annotated, Final
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from spectap.errors import ConfigError, problems
-from spectap.load_points import Load, LoadPoint, Model, optional
+from spectap.load_points import Load, LoadPoint, Model, optional, repeated
 from spectap.published import Publication
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -244,9 +243,8 @@ class Config(Model):
     @model_validator(mode="after")
     def _consistent(self) -> Config:
         for field in ("variants", "test_cases"):
-            counts = Counter(item.name for item in getattr(self, field))
-            if repeated := [name for name, count in counts.items() if count > 1]:
-                raise ValueError(f"{field}: {', '.join(repeated)} is duplicated")
+            if names := repeated(item.name for item in getattr(self, field)):
+                raise ValueError(f"{field}: {', '.join(names)} is duplicated")
         baselines = {variant.name for variant in self.variants if variant.baseline is None}
         for variant in self.variants:
             if variant.baseline is not None and variant.baseline not in baselines:
@@ -289,7 +287,6 @@ class Config(Model):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the variants, in their order."""
         return tuple(variant.name for variant in self.variants)
 
     @property

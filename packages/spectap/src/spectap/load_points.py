@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import accumulate
 from typing import Annotated, Any, Final
 
@@ -36,6 +36,10 @@ def optional(default: Any, description: str, **rules: Any) -> Any:
     return Field(
         default, description=description, exclude_if=lambda value: value == default, **rules
     )
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 class Model(BaseModel):
@@ -176,7 +180,7 @@ class Rounds(Model):
 
     def __str__(self) -> str:
         if self.fixed:
-            return f"{self.at_most} round" + ("" if self.at_most == 1 else "s")
+            return wording.count(self.at_most, "round")
         return f"{self.at_least} to {self.at_most} rounds"
 
 
@@ -224,9 +228,8 @@ class Load(Model):
                 )
             if not self.rounds.fixed or self.rounds.at_most % self.launches:
                 raise ValueError(f"launches: rounds must be a multiple of {self.launches}")
-        counts = Counter(point.name for point in self.points)
-        if repeated := [name for name, count in counts.items() if count > 1]:
-            raise ValueError(f"points: {', '.join(repeated)} is duplicated")
+        if names := repeated(point.name for point in self.points):
+            raise ValueError(f"points: {', '.join(names)} is duplicated")
         return self
 
     def launch(self, round: int) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from spectap.load_points import Loop, Model
+from spectap.load_points import Loop, Model, repeated
 
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -75,7 +74,6 @@ class Publication(Loop):
     @field_validator("figures")
     @classmethod
     def _each_once(cls, figures: tuple[PublishedFigure, ...]) -> tuple[PublishedFigure, ...]:
-        counts = Counter((each.title, each.variant) for each in figures)
-        if repeated := [f"{title} of {name}" for (title, name), n in counts.items() if n > 1]:
-            raise ValueError(f"{repeated[0]} has two values; allowed is one")
+        if names := repeated(f"{each.title} of {each.variant}" for each in figures):
+            raise ValueError(f"{names[0]} has two values; allowed is one")
         return figures

@@ -70,9 +70,14 @@ class Bucket:
             run_dir.rglob("*"), key=lambda path: (_UPLOAD_ORDER.get(path.name, 1), path)
         ):
             name = path.relative_to(run_dir)
-            data = None if name.parts[0] == VARIANTS else _read(path)
-            if data is None:
+            if name.parts[0] == VARIANTS:
                 continue
+            try:
+                data = path.read_bytes()
+            except (IsADirectoryError, FileNotFoundError):
+                continue
+            except OSError as error:
+                raise ShippingError(f"{path}: cannot be read: {error.strerror}") from None
             key = results_key(run_id, name.as_posix())
             # The ETag of an object is its MD5 if it was put in one piece into a bucket with S3's
             # own encryption. Otherwise every file is put again, which is only slower.
@@ -147,7 +152,6 @@ class Bucket:
 
     def _objects(self, prefix: str) -> Mapping[str, Mapping[str, Any]]:
         """S3's metadata of each object below the prefix, by key."""
-
         paginator = self._s3.client.get_paginator("list_objects_v2")
 
         def listed() -> dict[str, Mapping[str, Any]]:
@@ -187,13 +191,3 @@ def _get(service: Service, bucket: str, key: str) -> bytes:
         return content
 
     return service.call(get)
-
-
-def _read(path: Path) -> bytes | None:
-    """The content of a file; None for a folder, or for a file that is gone."""
-    try:
-        return path.read_bytes()
-    except (IsADirectoryError, FileNotFoundError):
-        return None
-    except OSError as error:
-        raise ShippingError(f"{path}: cannot be read: {error.strerror}") from None

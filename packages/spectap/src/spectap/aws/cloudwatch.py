@@ -65,7 +65,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Call:
-    """A line of the journal: what became of a call."""
+    """What became of a call: a line of the journal."""
 
     state: Literal["begun", "refused", "taken"]
     parts: tuple[str, ...]
@@ -114,8 +114,7 @@ class Publisher:
             if not self._gaps_known:
                 _warn_of_gap([name for name, taken in begun.items() if not taken])
                 self._gaps_known = True
-            items = [*map(of_request, (r for r in records if r.succeeded)), *totals(records)]
-            new = [item for item in items if item.name not in begun]
+            new = (item for item in items(records) if item.name not in begun)
             with Journal(self._path) as published:
                 for call in calls(new):
                     self._cloudwatch.call(partial(self._attempt, call, published))
@@ -169,36 +168,30 @@ def _warn_of_gap(names: Sequence[str]) -> None:
         )
 
 
-def of_request(record: Record) -> Item:
-    """A request's values."""
-    # The ledger has microseconds. The digits that a subtraction adds would only keep equal values
-    # apart.
-    values = tuple(
-        (metric, round(float(value), 9))
-        for metric in metrics.METRICS
-        for value in metric.values(record)
-    )
-    minute = _minute([record])
-    return Item(record.request, minute, record.variant, record.case, record.load, values)
+def items(records: Iterable[Record]) -> Iterator[Item]:
+    """Each request's values, and the totals of each turn and variant together in one item.
 
-
-def totals(records: Iterable[Record]) -> Iterator[Item]:
-    """The totals of each turn and variant, together in one item.
-
-    So they have one timestamp and are lost together if at all: whatever of a run is in CloudWatch,
-    the quotient of their sums is the throughput of whole turns.
+    So totals have one timestamp and are lost together if at all: whatever of a run is in
+    CloudWatch, the quotient of their sums is the throughput of whole turns.
     """
     turns: dict[tuple[int, str, str, str], list[Record]] = defaultdict(list)
     for record in records:
         turns[record.round, record.case, record.load, record.variant].append(record)
+        if record.succeeded:
+            values = ((m, value) for m in metrics.METRICS for value in m.values(record))
+            yield _item(record.request, [record], values)
     for (number, case, load, variant), requests in turns.items():
         name = "/".join(filter(None, (str(number), case, load, variant)))
-        values = tuple((total, round(float(total.value(requests)), 9)) for total in metrics.TOTALS)
-        yield Item(name, _minute(requests), variant, case, load, values)
+        yield _item(name, requests, ((total, total.value(requests)) for total in metrics.TOTALS))
 
 
-def _minute(records: Iterable[Record]) -> int:
-    return int(max(record.sent + record.end for record in records) // 60) * 60
+def _item(name: str, records: Sequence[Record], values: Iterable[tuple[Published, float]]) -> Item:
+    # The ledger has microseconds. The digits that a subtraction adds would only keep equal values
+    # apart.
+    rounded = tuple((metric, round(float(value), 9)) for metric, value in values)
+    minute = int(max(record.sent + record.end for record in records) // 60) * 60
+    first = records[0]
+    return Item(name, minute, first.variant, first.case, first.load, rounded)
 
 
 def calls(items: Iterable[Item]) -> Iterator[list[Item]]:
