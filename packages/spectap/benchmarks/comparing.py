@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from benchmarks.harness import ANY, Bar, Group, Statement, stated
 from spectap.analysis.changes import Run, compare
+from spectap.analysis.grouping import at_load_points
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
 from spectap.config import Config
@@ -43,10 +44,10 @@ class Pair:
         config = Config.model_validate(content)
         acceptance = {name: share - lower for name, share in generated_runs.ACCEPTANCE.items()}
         lines = generated_runs.ledger(content, number, acceptance)
-        records = [record(generated_runs.slowed(line, slower)) for line in lines]
+        slowed = (record(generated_runs.slowed(line, slower)) for line in lines)
+        records = at_load_points(config.load, slowed)
         last = last_rounds(config, records)
-        load = config.load.points[0].name
-        needed = tuple(r for r in records if r.round <= last[r.case, load])
+        needed = tuple(r for r in records if r.round <= last[r.case, r.load])
         return Run(f"run-{number}", config, needed, summarise(config, needed))
 
     def statements(self, number: int) -> Iterator[Statement]:

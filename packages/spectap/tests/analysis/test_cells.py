@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks.queueing import Server, recognised
-from spectap.analysis.cells import cell, goodput, schedule, share_interval
+from spectap.analysis.cells import goodput, schedule, share_interval
 from spectap.analysis.claims import obstacle
 from spectap.analysis.estimates.estimate import ALPHA
-from spectap.analysis.grouping import CellKey
+from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Finding
 from spectap.config import Objectives
 from spectap.record import Record
@@ -124,9 +124,9 @@ def test_a_queue_is_seen_without_the_batch(server: Server) -> None:
 @pytest.mark.parametrize(("lag", "finding"), [(0.02, None), (0.03, Finding.CLIENT)])
 def test_a_slow_client_is_an_obstacle(lag: float, finding: Finding | None) -> None:
     """Of requests of half a second, 5 % are 25 ms."""
-    key = CellKey("counting", "", "SD")
     fine, slowed = (
-        cell(key, [samples.record(lag=seconds)] * 3, alpha=ALPHA) for seconds in (0.0, lag)
+        summarise_ledgers([samples.record(lag=seconds)] * 3).cases[0].cells[0]
+        for seconds in (0.0, lag)
     )
     verdict = obstacle(slowed, fine)
     assert (verdict and verdict.finding) == finding

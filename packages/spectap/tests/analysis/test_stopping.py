@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectap.analysis.estimates.estimate import ALPHA, ALPHA_EARLY
+from spectap.analysis.grouping import at_load_points
 from spectap.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
 from spectap.config import Config
 from spectap.load_points import Rounds
@@ -30,7 +31,8 @@ def measured(at_least: int = 4, at_most: int = 12, **load: Any) -> tuple[Config,
     lines = generated.ledger(configuration)
     span = {"at_least": at_least, "at_most": at_most, "half_width": 0.05} | load
     configuration["load"]["rounds"] = span
-    return Config.model_validate(configuration), [generated.record(line) for line in lines]
+    config = Config.model_validate(configuration)
+    return config, at_load_points(config.load, map(generated.record, lines))
 
 
 def rounds_of(structured: int, open_ended: int) -> dict[tuple[str, str], int]:

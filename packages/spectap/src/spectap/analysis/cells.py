@@ -17,8 +17,9 @@ from spectap.analysis.estimates.estimate import Estimate
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import clopper_pearson
 from spectap.analysis.grouping import CellKey
+from spectap.analysis.plan import Plan
 from spectap.analysis.summary import Cell, Doubt, Goodput, Percentiles, Schedule, Steps
-from spectap.config import Cost, Objectives
+from spectap.config import Objectives
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.metrics import Metric
 from spectap.record import Record
@@ -39,32 +40,26 @@ _AFTER: Final = 0.05  # median services; at a beginning, the tap may see a slot'
 
 def cell(
     key: CellKey,
+    plan: Plan,
     records: Sequence[Record],
+    billed: Sequence[Record],
     *,
-    alpha: float,
-    billed: Sequence[Record] = (),
-    point: LoadPoint | None = None,
-    batch: int | None = None,
-    objectives: Objectives | None = None,
-    cost: Cost | None = None,
-    rounds: int = 0,
     repeated_errors: int = 0,
     confirmed: bool | None = None,
 ) -> Cell:
-    """The cell of these records. ``rounds`` is how many a complete one has, 0 if nobody knows.
-
-    ``batch`` is how many sequences the variant decodes together. ``billed`` are the records with
-    those of attempts that failed and were measured again: of them is what is said of all together.
-    ``confirmed``: whether an event is a step by the server's own counts, None where it has none.
-    """
-    billed = billed or records
+    """The cell of these records. ``billed`` are they with those of attempts that failed and were
+    measured again: of them is what is said of all together. ``confirmed``: whether an event is a
+    step by the server's own counts, None where it has none."""
+    point, rounds, alpha = plan.points[key.load], plan.rounds[key.point], plan.alpha
     good = [record for record in records if record.succeeded]
-    parts = [of_unit for (of_unit,) in grouping.units(good, planned=rounds > 0)]
+    # Too few for an interval are one part, of which there is none either.
+    parts = [of_unit for (of_unit,) in grouping.units(good, planned=rounds > 0)] or [good]
     measures = {}
     for metric in metrics.METRICS:
-        if values := [value for record in good for value in metric.values(record)]:
+        by_part = [[*chain.from_iterable(map(metric.values, part))] for part in parts]
+        if values := [*chain.from_iterable(by_part)]:
             p50, p90, p99 = (float(value) for value in np.percentile(values, (50, 90, 99)))
-            typical = _interval(contrasts.typical(metric.values, parts), alpha)
+            typical = _interval(contrasts.typical(by_part), alpha)
             measures[metric.name] = Percentiles(len(values), p50, p90, p99, typical)
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
     steps = None
@@ -80,8 +75,9 @@ def cell(
     in_flight = metrics.in_flight(records)
     # In an open loop it is the rate that says how much a node does for its price.
     priced = missing == 0 and not (point and point.open)
-    usd = cost.usd_per_million_seconds if cost and priced else None
+    usd = plan.cost.usd_per_million_seconds if plan.cost and priced else None
     concurrent = None if point is None else in_flight if point.open else point.concurrency
+    batch = plan.batches.get(key.variant)
     full = batch is not None and concurrent is not None and concurrent > batch
     return Cell(
         variant=key.variant,
@@ -108,7 +104,7 @@ def cell(
         steps=steps,
         sent_again=_sent_again(records),
         in_flight=in_flight,
-        goodput=goodput(records, objectives, alpha) if objectives else None,
+        goodput=goodput(records, plan.objectives, alpha) if plan.objectives else None,
         schedule=schedule(records, point.rate if point else None),
         queued=full or queued(records),
         lag=sum(record.lag for record in records) / (metrics.request_time(records) or 1.0),

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import chain
 from statistics import fmean
 from typing import Final, NamedTuple
 
@@ -289,12 +290,15 @@ def _estimates(run: Evidence) -> _Estimates:
         # A baseline yields one token a step, whatever happens.
         compared = run.plan.baselines[key.variant] is not None
         compared = compared and not (cell.steps and cell.steps.doubt)
-        tpot, ttft = metrics.TIME_PER_OUTPUT_TOKEN.values, metrics.TTFT.values
+        tpot, ttft = (
+            contrasts.typical([[*chain.from_iterable(map(metric.values, part))] for part in parts])
+            for metric in (metrics.TIME_PER_OUTPUT_TOKEN, metrics.TTFT)
+        )
         figures = {
             Figure.TOKENS_PER_STEP: cells.tokens_per_step(parts) if compared else None,
             Figure.SPEED_UP: contrast.throughput if contrast else None,
-            Figure.TIME_PER_OUTPUT_TOKEN: contrasts.typical(tpot, parts),
-            Figure.TTFT: contrasts.typical(ttft, parts),
+            Figure.TIME_PER_OUTPUT_TOKEN: tpot,
+            Figure.TTFT: ttft,
             Figure.TOKENS_PER_SECOND: cells.tokens_per_second(records, run.plan.points[key.load]),
         }
         estimates |= {(key, figure): known for figure, known in figures.items() if known}

@@ -12,7 +12,6 @@ from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey, Unit
 from spectap.analysis.summary import Overall
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
-from spectap.record import Record
 
 _Value = TypeVar("_Value")
 
@@ -44,9 +43,9 @@ def of_classes(evidence: Evidence) -> Iterator[Overall]:
 
 
 def overall(
-    sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]],
+    sides: Mapping[str, Unit],
     *,
-    billed: Mapping[str, tuple[Sequence[Record], Sequence[Record]]] | None = None,
+    billed: Mapping[str, Unit] | None = None,
     point: LoadPoint | None = None,
 ) -> dict[Question, Estimate]:
     """To each question the answer over test cases: the geometric mean of their ratios.
@@ -63,7 +62,7 @@ def overall(
 
 
 def _over(
-    sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]],
+    sides: Mapping[str, Unit],
     value: Callable[[Unit], _Value | None],
     statistic: Callable[[Sequence[_Value]], float],
 ) -> Estimate | None:

@@ -24,6 +24,8 @@ from spectap.record import Record
 
 Measure = Callable[[Record], Iterable[float]]
 Total = Callable[[Iterable[Record]], float]
+Sending = tuple[str, tuple[str, int]]
+"""A prompt, and the round it was sent in, by run and number."""
 
 
 class Question(Enum):
@@ -109,18 +111,27 @@ def contrast(
     in a round. ``planned``: whether they were to be measured in rounds. ``billed``: both sides with
     what they did in turns that failed and were measured again.
     """
+    named = names_prompts(records, baseline)
+    sent = sendings(records, baseline) if named else {}
+    units = grouping.units(records, baseline, planned=planned)
     billed = billed or (records, baseline)
-    lengths = _of_all(billed, metrics.served_tokens, metrics.answers)
+    rounds = [*grouping.rounds(*billed).values()]
+    paid = sendings(*billed) if named else {}
+    lengths = _of_all(rounds, paid, metrics.served_tokens, metrics.answers)
     together = answered = None
     if Question.COST in questions(point):
-        together = _per_second(billed, metrics.served_tokens)
-        if together and lengths and _differ(lengths, named=names_prompts(records, baseline)):
-            answered = _per_second(billed, metrics.answers)
-    sent = sendings(records, baseline) if names_prompts(records, baseline) else None
-    units = grouping.units(records, baseline, planned=planned)
+        again = math.sqrt(1 + 2 / failed) if (failed := _failed_attempts(billed)) else 1.0
+
+        def per_second(amount: Total) -> Estimate | None:
+            ratio = _of_all(rounds, paid, amount, metrics.request_time)
+            return ratio and replace(ratio, error=ratio.error * again)
+
+        together = per_second(metrics.served_tokens)
+        if together and lengths and _differ(lengths, named=named):
+            answered = per_second(metrics.answers)
 
     def mean(value: Callable[[Unit], float | None]) -> Estimate | None:
-        if sent is None:
+        if not named:
             return _mean(map(value, units))
         ratios = {sending: ratio for sending, unit in sent.items() if (ratio := value(unit))}
         return mean_over_prompts(ratios, planned=planned)
@@ -135,7 +146,7 @@ def contrast(
         answered=answered,
         lengths=lengths,
         rounds=len(grouping.rounds(records, baseline)),
-        named=sent is not None,
+        named=named,
     )
 
 
@@ -167,29 +178,25 @@ def _differ(lengths: Estimate, *, named: bool) -> bool:
     return interval.low > 1 + MARGIN or interval.high < 1 / (1 + MARGIN)
 
 
-def _per_second(billed: Unit, amount: Total) -> Estimate | None:
-    """The ratio of both sides' ``amount`` a second of all requests together.
+def _failed_attempts(billed: Unit) -> int:
+    """How many attempts failed, on the side that has more of them.
 
-    Where attempts failed it is as unsure as if two more had: what happens seldom shows too little
-    scatter in a run that missed some.
+    What all requests do together is as unsure as if two more had: what happens seldom shows too
+    little scatter in a run that missed some.
     """
-    ratio = _of_all(billed, amount, metrics.request_time)
     attempts = ({(record.run, record.round, record.attempt) for record in side} for side in billed)
-    failed = max(len(of_side) - len({key[:2] for key in of_side}) for of_side in attempts)
-    if ratio is None or not failed:
-        return ratio
-    return replace(ratio, error=ratio.error * math.sqrt(1 + 2 / failed))
+    return max(len(of_side) - len({key[:2] for key in of_side}) for of_side in attempts)
 
 
-def _of_all(sides: Unit, above: Total, below: Total) -> Estimate | None:
+def _of_all(
+    rounds: Sequence[Unit], paid: Mapping[Sending, Unit], above: Total, below: Total
+) -> Estimate | None:
     """The ratio of both sides' ``above`` by ``below``, each of all requests together."""
-    by_round = [sums(unit, above, below) for unit in grouping.rounds(*sides).values()]
+    by_round = [sums(unit, above, below) for unit in rounds]
     estimate = jackknife(by_round, ratio_of_ratios)
-    sent = {}
-    if estimate and names_prompts(*sides):
-        sent = {sending: sums(unit, above, below) for sending, unit in sendings(*sides).items()}
-    if estimate is None or not sent:
+    if estimate is None or not paid:
         return estimate
+    sent = {sending: sums(unit, above, below) for sending, unit in paid.items()}
     totals = [*map(sum, zip(*by_round, strict=True))]
     # The first order of the logarithm of ``ratio_of_ratios``.
     pulls = {
@@ -218,14 +225,17 @@ def _mean(ratios: Iterable[float | None]) -> Estimate | None:
     return jackknife([ratio for ratio in ratios if ratio is not None], geometric_mean)
 
 
-def typical(measure: Measure, parts: Iterable[Sequence[Record]]) -> Estimate | None:
-    """The median of a cell's typical round or block: the geometric mean of their medians."""
-    return _mean(median(measure, unit) for unit in parts)
+def typical(parts: Iterable[Sequence[float]]) -> Estimate | None:
+    """The geometric mean of the medians of a cell's rounds or blocks, from the values of each."""
+    return _mean(map(_median, parts))
 
 
 def median(measure: Measure, records: Iterable[Record]) -> float | None:
     """Over the requests that succeeded; None where it is not above 0 or there is no value."""
-    values = [value for record in records if record.succeeded for value in measure(record)]
+    return _median([value for r in records if r.succeeded for value in measure(r)])
+
+
+def _median(values: Sequence[float]) -> float | None:
     # 0 is the time per token of an answer that arrives in one piece.
     return max(0.0, statistics.median(values)) or None if values else None
 
@@ -258,10 +268,6 @@ def ratio_of_ratios(units: Sequence[tuple[float, ...]]) -> float:
     above, below, above_of_baseline, below_of_baseline = map(sum, zip(*units, strict=True))
     divisor = below * above_of_baseline
     return above * below_of_baseline / divisor if divisor else math.inf
-
-
-Sending = tuple[str, tuple[str, int]]
-"""A prompt, and the round it was sent in, by run and number."""
 
 
 def names_prompts(*sides: Sequence[Record]) -> bool:

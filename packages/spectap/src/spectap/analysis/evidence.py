@@ -1,9 +1,9 @@
 """A run's plan, its records by cell, and its comparisons: whatever judges a run starts here."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from statistics import fmean, median
@@ -15,74 +15,16 @@ from spectap.analysis.cells import cell
 from spectap.analysis.contrasts import Contrast, contrast, pooled_over_cases
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.estimates.estimate import Component, Estimate
-from spectap.analysis.grouping import CasePoint, CellKey, Cells
+from spectap.analysis.grouping import CellKey, Cells, Unit
+from spectap.analysis.plan import Kind, Plan
 from spectap.analysis.summary import Cell, Finding, Verdict
-from spectap.config import Config, Cost, Objectives
+from spectap.config import Config
 from spectap.ledger import last_attempts
-from spectap.load_points import LoadPoint
 from spectap.names import CONTROL, WARM_UP
 from spectap.record import Record
 
 _SHARED: Final = 0.5
 """The least part of the shorter recording that must overlap: in strict turns, two thirds do."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """The kind of a test case."""
-
-    structure: str = ""
-    headline: bool = False
-    named: bool = False
-    """Whether its prompts have names and classes of their own."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Cells that were to be measured, as far as they are known, and how they are judged."""
-
-    cases: Mapping[str, Kind]
-    points: Mapping[str, LoadPoint | None]
-    """By their names."""
-    baselines: Mapping[str, str | None]
-    """By variant, in the order of the variants; None for a baseline."""
-    rounds: Mapping[CasePoint, int]
-    """How many make a test case complete at a load point; 0 where nobody knows."""
-    alpha: float
-    batches: Mapping[str, int | None] = field(default_factory=dict)
-    objectives: Objectives | None = None
-    cost: Cost | None = None
-    known: bool = False
-    not_run: int = 0
-    """Turns that were to be measured after the last of each test case and load point."""
-    isolated: bool = False
-    rehearsal: bool = False
-    repeated: Sequence[Record] = ()
-    launches: int = 1
-
-    @property
-    def unit(self) -> str:
-        """The unit that intervals are made of."""
-        return "launch" if self.launches > 1 else "round"
-
-    @property
-    def compared(self) -> dict[str, str]:
-        """The baseline of each variant that has one."""
-        return {name: base for name, base in self.baselines.items() if base is not None}
-
-    @property
-    def keys(self) -> Iterable[CellKey]:
-        """Each cell, in the order of cases, load points and variants."""
-        return (CellKey(*point, variant) for point in self.rounds for variant in self.baselines)
-
-    @property
-    def pairs(self) -> Iterable[tuple[CellKey, CellKey]]:
-        """Each compared cell with that of its baseline."""
-        return (
-            (key, key.for_variant(baseline))
-            for key in self.keys
-            if (baseline := self.baselines[key.variant]) is not None
-        )
 
 
 @dataclass(frozen=True)
@@ -117,19 +59,17 @@ class Evidence:
     by_cell: Cells
     cells: Mapping[CellKey, Cell]
     """Without their comparisons."""
-    contrasts: Mapping[CellKey, Contrast]
-    """The contrast of each compared cell that something can be said of."""
     obstacles: Mapping[CellKey, Verdict]
-    """Why nothing can be said of the others."""
+    """Why nothing can be said of a compared cell."""
     billed: Cells
     """Requests behind a cell's total time and tokens: attempts that failed by themselves and were
     measured again, too."""
     unsteadiness: Unsteadiness | None
     """The change between variants that were measured one after another, by their controls."""
+    contrasts: Mapping[CellKey, Contrast]
+    """Those of all other compared cells."""
 
-    def sides(
-        self, key: CellKey, baseline: str, *, billed: bool = False
-    ) -> tuple[Sequence[Record], Sequence[Record]]:
+    def sides(self, key: CellKey, baseline: str, *, billed: bool = False) -> Unit:
         """The records of a cell, and those of a baseline at its test case and load."""
         cells = self.billed if billed else self.by_cell
         return cells[key], cells[key.for_variant(baseline)]
@@ -200,7 +140,7 @@ def of_ledgers(records: Iterable[Record]) -> Evidence:
         repeated=repeated,
         launches=max((record.launch for record in counted), default=1) or 1,
     )
-    return _evidence(plan, counted, None)
+    return _evidence(plan, counted)
 
 
 def _counted(records: Iterable[Record], *, isolated: bool) -> tuple[list[Record], list[Record]]:
@@ -214,53 +154,38 @@ def _counted(records: Iterable[Record], *, isolated: bool) -> tuple[list[Record]
 def _evidence(
     plan: Plan,
     records: Sequence[Record],
-    unsteadiness: Unsteadiness | None,
+    unsteadiness: Unsteadiness | None = None,
     checks: Iterable[Check] | None = None,
 ) -> Evidence:
     checks = crosscheck.check(records, ()) if checks is None else checks
     confirmed = {CellKey(check.case, check.load, check.variant): check.confirms for check in checks}
     by_cell = grouping.by_cell(records)
-    repeated = grouping.by_cell(record for record in plan.repeated if record.failed)
-    failed = {_attempt(record, plan) for record in plan.repeated if record.failed}
-    turns = {_attempt(record, plan)[1:] for record in records}
-    again = [
-        record
-        for record in plan.repeated
-        if (attempt := _attempt(record, plan)) in failed and attempt[1:] in turns
-    ]
-    billed = grouping.by_cell([*records, *again])
+    billed = grouping.by_cell([*records, *_paid_again(plan, records)])
+    failures = Counter(grouping.key_of(record) for record in plan.repeated if record.failed)
     cells = {
         key: cell(
             key,
+            plan,
             by_cell.get(key, ()),
-            billed=billed.get(key, ()),
-            alpha=plan.alpha,
-            point=plan.points[key.load],
-            batch=plan.batches.get(key.variant),
-            objectives=plan.objectives,
-            cost=plan.cost,
-            rounds=plan.rounds[key.point],
-            repeated_errors=len(repeated.get(key, ())),
+            billed.get(key, ()),
+            repeated_errors=failures[key],
             confirmed=confirmed.get(key),
         )
         for key in plan.keys
     }
-    obstacles = {
-        key: obstacle
-        for key, baseline in plan.pairs
-        if (obstacle := claims.obstacle(cells[key], cells[baseline]))
-        or (
-            obstacle := Verdict(Finding.UNCONTROLLED)
-            if plan.isolated and not unsteadiness
-            else None
-        )
-        or (obstacle := None if plan.known else _recorded_apart(by_cell, key, baseline))
-    }
-    evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, billed, unsteadiness)
+    obstacles = {}
+    for key, baseline in plan.pairs:
+        obstacle = claims.obstacle(cells[key], cells[baseline])
+        if plan.isolated and not unsteadiness:
+            obstacle = obstacle or Verdict(Finding.UNCONTROLLED)
+        if not plan.known:
+            obstacle = obstacle or _recorded_apart(by_cell[key], by_cell[baseline])
+        if obstacle:
+            obstacles[key] = obstacle
+    evidence = Evidence(plan, records, by_cell, cells, obstacles, billed, unsteadiness, {})
     contrasts = {
         key: contrast(
-            by_cell[key],
-            by_cell[baseline],
+            *evidence.sides(key, baseline.variant),
             billed=evidence.sides(key, baseline.variant, billed=True),
             point=plan.points[key.load],
             planned=plan.known,
@@ -275,29 +200,30 @@ def _evidence(
     return replace(evidence, contrasts=widened)
 
 
-def _recorded_apart(by_cell: Cells, key: CellKey, baseline: CellKey) -> Verdict | None:
+def _paid_again(plan: Plan, records: Sequence[Record]) -> list[Record]:
+    """The requests of attempts that failed by themselves, at turns among these records."""
+
+    def turn(record: Record) -> tuple[str, int, str, str, str]:
+        """With all variants, unless each has attempts of its own."""
+        variant = record.variant if plan.isolated else ""
+        return record.run, record.round, record.case, record.load, variant
+
+    failed = {(record.attempt, turn(record)) for record in plan.repeated if record.failed}
+    turns = set(map(turn, records)) if failed else set()
+    return [r for r in plan.repeated if turn(r) in turns and (r.attempt, turn(r)) in failed]
+
+
+def _recorded_apart(*sides: Sequence[Record]) -> Verdict | None:
     """Why nothing can be said of sides of which nobody knows how they were loaded, if so.
 
     The shorter span counts: at once, a side that is three times as fast ends after a third.
     """
-    begins, ends = zip(
-        *(
-            (min(r.sent for r in s), max(r.sent + r.end for r in s))
-            for s in (by_cell[key], by_cell[baseline])
-        ),
-        strict=True,
-    )
-    shorter = min(end - begin for begin, end in zip(begins, ends, strict=True))
-    shared = max(0.0, min(ends) - max(begins))
+    spans = [(min(r.sent for r in side), max(r.sent + r.end for r in side)) for side in sides]
+    shorter = min(end - begin for begin, end in spans)
+    shared = max(0.0, min(end for _, end in spans) - max(begin for begin, _ in spans))
     if shared >= _SHARED * shorter:
         return None
     return Verdict(Finding.SEQUENTIAL, shared=shared / shorter)
-
-
-def _attempt(record: Record, plan: Plan) -> tuple[int, str, int, CasePoint, str]:
-    """The attempt at a turn that a request was of: with all variants, unless each has its own."""
-    point = record.case, record.load
-    return record.attempt, record.run, record.round, point, record.variant if plan.isolated else ""
 
 
 def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:

@@ -54,11 +54,14 @@ def at_load_points(load: Load, records: Iterable[Record]) -> list[Record]:
     return [record if record.load else replace(record, load=first) for record in records]
 
 
+def key_of(record: Record) -> CellKey:
+    return CellKey(record.case, record.load, record.variant)
+
+
 def by_cell(records: Iterable[Record]) -> dict[CellKey, list[Record]]:
-    """The records of each cell."""
     cells = defaultdict(list)
     for record in records:
-        cells[CellKey(record.case, record.load, record.variant)].append(record)
+        cells[key_of(record)].append(record)
     return cells
 
 

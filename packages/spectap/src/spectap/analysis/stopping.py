@@ -42,7 +42,8 @@ def alpha(load: Load | None, *, early: bool = False) -> float:
 
 
 def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint, int]:
-    """The last round of each test case at each load point, as far as these records decide it.
+    """The last round of each test case at each load point, as far as these records decide it, which
+    name their load points.
 
     In the order of the configuration; ``at_most`` for one that needs more. One that has enough ends
     for good, whatever later looks find in others.
@@ -55,7 +56,7 @@ def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint,
     }
     if rounds.fixed:
         return last
-    cells = grouping.by_cell(grouping.at_load_points(config.load, records))
+    cells = grouping.by_cell(records)
     for look in looks(rounds)[:-1]:
         until = {case_point: min(look, last[case_point]) for case_point in last}
         by_now = {
@@ -73,8 +74,8 @@ def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePo
 
     There are some beyond where a turn was measured again after the run had looked at it.
     """
-    cells = grouping.by_cell(grouping.at_load_points(config.load, records))
     last = dict(last_rounds(config, records))
+    cells = {} if config.load.rounds.fixed else grouping.by_cell(records)
     for case_point in last:
         requests = config.load.point(case_point[1]).requests
         sides = [cells.get(CellKey(*case_point, variant.name), ()) for variant in config.variants]

@@ -7,20 +7,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from spectap.analysis import claims, contrasts, halves
+from spectap.analysis import claims, contrasts, hidden
+from spectap.analysis.claims import Family
 from spectap.analysis.classes import of_classes, overall
-from spectap.analysis.comparison import comparison
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.correctness import correctness
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
+from spectap.analysis.evidence import Evidence, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.ladder import crossover, ladder_points
+from spectap.analysis.plan import Plan
 from spectap.analysis.published import reproductions
-from spectap.analysis.spreads import spread
-from spectap.analysis.summary import Case, Correctness, Ladder, Matched, Summary, Verdict
-from spectap.analysis.waits import waits
+from spectap.analysis.summary import (
+    Answer,
+    Case,
+    Comparison,
+    Correctness,
+    Finding,
+    Ladder,
+    Matched,
+    Summary,
+    Verdict,
+    Wait,
+)
 from spectap.analysis.windows import windows
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
@@ -70,24 +80,14 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
     plan, records = evidence.plan, evidence.records
     possible = sum(len(contrasts.questions(plan.points[key.load])) for key, _ in plan.pairs)
     family = claims.decide(evidence.contrasts, plan.alpha, possible)
-    waited = waits(evidence)
-    outcomes: dict[CellKey, Contrast | Verdict] = {**evidence.contrasts, **evidence.obstacles}
-    cells = {
-        key: replace(
-            cell,
-            comparison=comparison(
-                *(plan, key, evidence.cells, outcomes[key], family),
-                worse=any(
-                    a.variant == key.variant and a.test_case in ("", key.case) for a in alarms
-                ),
-                waits=waited.get(key, ()),
-                spread=spread(evidence, key),
-            )
-            if key in outcomes
-            else None,
+    waits, cells = hidden.waits(evidence), dict(evidence.cells)
+    for key, baseline in plan.pairs:
+        compared = (
+            Comparison(baseline.variant, None, None, None, None, evidence.obstacles[key])
+            if key in evidence.obstacles
+            else _comparison(evidence, key, family, alarms, waits.get(key, ()))
         )
-        for key, cell in evidence.cells.items()
-    }
+        cells[key] = replace(cells[key], comparison=compared)
     return Summary(
         run=records[0].run if records else None,
         experiment=None,
@@ -115,11 +115,62 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
         rehearsal=plan.rehearsal,
         not_run=plan.not_run,
         launches=plan.launches,
-        halves=halves.of_variants(evidence),
+        halves=hidden.halves(evidence),
         drift=math.expm1(evidence.unsteadiness.change) if evidence.unsteadiness else None,
         repeated=len(plan.repeated),
         repeated_failures=sum(record.failed for record in plan.repeated),
         round_gap_seconds=_round_gap(records),
+    )
+
+
+def _comparison(
+    evidence: Evidence,
+    key: CellKey,
+    family: Family[tuple[CellKey, Question]],
+    alarms: Iterable[Correctness],
+    waits: tuple[Wait, ...],
+) -> Comparison:
+    plan, contrast = evidence.plan, evidence.contrasts[key]
+    baseline = plan.compared[key.variant]
+    claimed = {
+        question: claims.claim(
+            answer,
+            plan.alpha,
+            family,
+            decided=(key, question) in family.decided,
+            rounds=contrast.rounds,
+            unit=plan.unit,
+        )
+        for question, answer in (contrast.answers if contrast.throughput else {}).items()
+    }
+    speed, cost = claimed.get(Question.SPEED), claimed.get(Question.COST)
+    by_time, end_to_end, lengths, by_tokens = (
+        estimate.interval(plan.alpha) if estimate else None
+        for estimate in (
+            contrast.time_per_output_token,
+            contrast.end_to_end,
+            contrast.lengths,
+            contrast.together if cost and contrast.answered else None,
+        )
+    )
+    verdict = Verdict(Finding.TOO_FEW, rounds=contrast.rounds)
+    if speed is None or speed.answer is Answer.WORSE:
+        waits = ()
+    if speed is not None:
+        verdict = claims.judge(
+            *(evidence.cells[key], evidence.cells[key.for_variant(baseline)], speed, cost),
+            worse=any(a.variant == key.variant and a.test_case in ("", key.case) for a in alarms),
+            longer=contrast.longer,
+            waits=bool(waits),
+            advise=not plan.rehearsal,
+        )
+    classes, idle = hidden.spread(evidence, key)
+    return Comparison(
+        *(baseline, by_time, end_to_end, speed, cost, verdict, lengths, by_tokens),
+        longer=contrast.longer,
+        waits=waits,
+        classes=classes,
+        idle=idle,
     )
 
 
