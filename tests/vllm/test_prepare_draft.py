@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -70,11 +69,8 @@ def worker() -> subprocess.Popen[str]:
 
 
 def ask(*question: Any) -> Any:
-    process = worker()
-    assert process.stdin
-    assert process.stdout
-    print(json.dumps(question, default=str), file=process.stdin, flush=True)
-    return json.loads(process.stdout.readline())
+    print(json.dumps(question, default=str), file=worker().stdin, flush=True)
+    return json.loads(next(iter(worker().stdout or ())))
 
 
 def run(script: Path, *arguments: str | Path, status: int = 0) -> str:
@@ -96,9 +92,13 @@ def checkpoint(folder: Path, config: Mapping[str, Any], **files: Tensors) -> Pat
     return folder
 
 
-def tensors_of(path: Path) -> dict[str, Any]:
-    tensors: dict[str, Any] = ask("show", path)
-    return tensors
+def refusal(tmp_path: Path, script: Path, head: Path, *arguments: str | Path) -> str:
+    """The only line that the script prints about a head; it leaves nothing."""
+    (line,) = run(script, *arguments, status=1).splitlines()
+    assert line.startswith(f"{script.stem}: {head}: ")
+    assert not (tmp_path / "draft").exists()
+    assert not (tmp_path / "target").exists()
+    return line
 
 
 EAGLE: Final[dict[str, tuple[str, Any]]] = {
@@ -155,7 +155,7 @@ def test_an_eagle_head_gets_its_targets_output_head(
     weights = {file.replace(".", "__"): EAGLE | bias}
     head = checkpoint(tmp_path / "head", LLAMA | {"bias": False}, **weights)
     assert "lm_head.weight new" in run(DRAFT, tmp_path, "eagle", head, targets[target])
-    prepared = tensors_of(tmp_path / "draft" / "model.safetensors")
+    prepared = ask("show", tmp_path / "draft" / "model.safetensors")
     assert set(prepared) == {*EAGLE, "fc.bias", "lm_head.weight"}
     assert {kind for kind, _ in prepared.values()} == {"bfloat16"}
     assert prepared["lm_head.weight"][1] == [[output] * HIDDEN] * VOCABULARY
@@ -171,7 +171,7 @@ def test_an_eagle3_head_gets_an_output_head_for_the_whole_vocabulary(
 ) -> None:
     head = checkpoint(tmp_path / "head", config, pytorch_model__bin=EAGLE3)
     run(DRAFT, tmp_path, "eagle3", head, targets["untied"])
-    prepared = tensors_of(tmp_path / "draft" / "model.safetensors")
+    prepared = ask("show", tmp_path / "draft" / "model.safetensors")
     mean = [3.0, 4.0]
     assert prepared["lm_head.weight"][1] == [[1, 2], mean, [3, 4], mean, mean, [5, 6]]
     assert prepared["embed_tokens.weight"][1] == [[7.0] * HIDDEN] * VOCABULARY
@@ -191,7 +191,7 @@ def test_an_eagle3_head_gets_an_output_head_for_the_whole_vocabulary(
 def test_an_eagle3_head_that_has_everything_keeps_it(
     targets: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    weights = {
+    weights: dict[str, tuple[str, Any]] = {
         "fc.weight": EAGLE3["fc.weight"],
         "embed_tokens.weight": filled(VOCABULARY, HIDDEN, 1),
         "lm_head.weight": filled(VOCABULARY, HIDDEN, 2),
@@ -200,10 +200,8 @@ def test_an_eagle3_head_that_has_everything_keeps_it(
     config = LLAMA | {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 4, 5]}}
     head = checkpoint(tmp_path / "head", config, model__safetensors=weights)
     run(DRAFT, tmp_path, "eagle3", head, targets["untied"])
-    prepared = tensors_of(tmp_path / "draft" / "model.safetensors")
-    assert {name: values for name, (_, values) in prepared.items()} == {
-        name: values for name, (_, values) in weights.items()
-    }
+    prepared = ask("show", tmp_path / "draft" / "model.safetensors")
+    assert prepared == {name: ["bfloat16", values] for name, (_, values) in weights.items()}
 
 
 NORMED: Final = {"layers.0.input_layernorm.weight": ("float32", [1.0, 1.0])}
@@ -239,10 +237,7 @@ def test_a_head_that_nxdi_would_run_as_another_is_refused(
 ) -> None:
     files = {"model__safetensors": weights} if weights else {}
     head = checkpoint(tmp_path / "head", LLAMA | config, **files)
-    (line,) = run(DRAFT, tmp_path, kind, head, targets["untied"], status=1).splitlines()
-    assert line.startswith(f"prepare_draft: {head}: ")
-    assert message in line
-    assert not (tmp_path / "draft").exists()
+    assert message in refusal(tmp_path, DRAFT, head, tmp_path, kind, head, targets["untied"])
 
 
 def test_the_command_ends_with_the_status(tmp_path: Path) -> None:
@@ -263,23 +258,14 @@ def test_nothing_is_prepared_for_an_artifact_that_is_there(tmp_path: Path) -> No
     assert not (tmp_path / "target").exists()
 
 
-def medusa(
-    count: int, prefix: str = "", parts: Mapping[str, Any] = MappingProxyType({})
-) -> dict[str, tuple[str, Any]]:
-    """Heads as Medusa's authors publish them; ``parts`` replace those of the first one."""
-    return {
-        f"{prefix}{number}.{tensor}": value
-        for number in range(count)
-        for tensor, value in (
-            {
-                "0.linear.weight": filled(HIDDEN, HIDDEN, number),
-                "0.linear.bias": ("float32", [0.5, 0.5]),
-                "1.weight": filled(VOCABULARY, HIDDEN, number),
-            }
-            | (dict(parts) if number == 0 else {})
-        ).items()
-        if value is not None
-    }
+def medusa(count: int, prefix: str = "") -> dict[str, tuple[str, Any]]:
+    """Heads as Medusa's authors publish them."""
+    heads: dict[str, tuple[str, Any]] = {}
+    for number in range(count):
+        heads[f"{prefix}{number}.0.linear.weight"] = filled(HIDDEN, HIDDEN, number)
+        heads[f"{prefix}{number}.0.linear.bias"] = ("float32", [0.5, 0.5])
+        heads[f"{prefix}{number}.1.weight"] = filled(VOCABULARY, HIDDEN, number)
+    return heads
 
 
 @pytest.mark.parametrize("prefix", ["", "medusa_heads."])
@@ -287,12 +273,13 @@ def test_medusa_heads_are_put_beside_their_target(
     prefix: str, targets: Mapping[str, Path], tmp_path: Path
 ) -> None:
     # Five heads, as in the file for Vicuna 7B, of which four are wanted.
-    weights = medusa(5, prefix, parts={"0.linear.bias": None})
+    weights = medusa(5, prefix)
+    del weights[f"{prefix}0.0.linear.bias"]
     heads = checkpoint(tmp_path / "heads", {}, medusa_lm_head__pt=weights)
     for _ in range(2):  # again, after an interruption
         run(MEDUSA, tmp_path, heads, targets["untied"], "4")
     prepared = tmp_path / "target"
-    heads_file = tensors_of(prepared / "medusa_heads.pt")
+    heads_file = ask("show", prepared / "medusa_heads.pt")
     assert set(heads_file) == {
         f"medusa_head_{number}.{tensor}"
         for number in range(4)
@@ -307,14 +294,13 @@ def test_medusa_heads_are_put_beside_their_target(
 def test_medusa_heads_that_nxdi_has_no_room_for_are_refused(
     targets: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    two_layers = {"1.linear.weight": filled(2, 2, 1)}
+    torn, deep = medusa(4), medusa(4) | {"0.1.linear.weight": filled(2, 2, 1)}
+    del torn["0.1.weight"]
     for name, weights, message in (
         ("few", medusa(3), "has 3 heads, not 4: use num_speculative_tokens as few"),
-        ("torn", medusa(4, parts={"1.weight": None}), "head 0 has no 1.weight"),
-        ("deep", medusa(4, parts=two_layers), "NxDI's heads have one layer"),
+        ("torn", torn, "head 0 has no 1.weight"),
+        ("deep", deep, "NxDI's heads have one layer"),
     ):
         heads = checkpoint(tmp_path / name, {}, medusa_lm_head__pt=weights)
-        (line,) = run(MEDUSA, tmp_path, heads, targets["tied"], "4", status=1).splitlines()
-        assert line.startswith(f"prepare_medusa: {heads}: ")
-        assert message in line
-        assert not (tmp_path / "target").exists()
+        arguments = (tmp_path, heads, targets["tied"], "4")
+        assert message in refusal(tmp_path, MEDUSA, heads, *arguments)
