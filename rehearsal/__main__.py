@@ -8,7 +8,7 @@ process is left behind.
 import argparse
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -28,15 +28,13 @@ def main(endpoints: Endpoints = GOLDEN) -> int:
     """Rehearses with stand-ins for the vLLM services; returns the exit status."""
     parser = argparse.ArgumentParser(prog="rehearsal", description=__doc__)
     parser.add_argument("experiment", nargs="?", default=DEFAULT_FILE)
-    for option, effect in (
-        ("--kill", "kill the first attempt at this index of a sweep in the middle"),
-        ("--break", "start no server for this index of a sweep; of jobs, leave no output"),
-    ):
-        parser.add_argument(
-            option, type=int, action="append", default=[], metavar="INDEX", help=effect
-        )
+    index: Any = {"type": int, "action": "append", "default": [], "metavar": "INDEX"}
+    killed = "kill the first attempt at this index of a sweep in the middle"
+    broken = "start no server for this index of a sweep; of jobs, leave no output"
+    parser.add_argument("--kill", **index, help=killed)
+    parser.add_argument("--break", **index, help=broken, dest="broken")
     arguments = parser.parse_args()
-    faults = Faults(frozenset(arguments.kill), frozenset(getattr(arguments, "break")))
+    faults = Faults(frozenset(arguments.kill), frozenset(arguments.broken))
     console = Console(STAGES + endpoints.stages)
     try:
         with interruptible():

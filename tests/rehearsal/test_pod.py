@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from ruamel.yaml import YAML
 
 from experiment import Experiment
 from operations.console import Console
@@ -45,30 +44,23 @@ def config_of(benchmark: BenchmarkProcess) -> Config:
     return Config.model_validate_json(text)
 
 
-def write(directory: Path, *objects: dict[str, Any]) -> Path:
-    with (directory / "0000-test.k8s.yaml").open("w") as file:
-        YAML(typ="safe", pure=True).dump_all(objects, file)
-    return directory
-
-
-def a_pod(**container: Any) -> dict[str, Any]:
-    spec = {"containers": [{"name": "c", "image": "i", "volumeMounts": []} | container]}
-    return {
-        "kind": "Pod",
-        "metadata": {"name": "p", "labels": {"app": "p"}},
-        "spec": spec | {"volumes": []},
-    }
-
-
-def test_what_is_not_understood_is_not_passed_over(tmp_path: Path) -> None:
-    unknown = {"name": "A", "valueFrom": {"secretKeyRef": {}}}
-    for objects, problem in (
-        ([], "no Pod p"),
-        ([a_pod(envFrom=[])], "envFrom is not understood"),
-        ([a_pod(env=[unknown])], "A has a source that"),
-    ):
-        with pytest.raises(RehearsalError, match=problem):
-            read_pod(write(tmp_path, *objects), "Pod", "p")
+@pytest.mark.parametrize(
+    ("container", "problem"),
+    [
+        (None, "no Pod p"),
+        ({"envFrom": []}, "envFrom is not understood"),
+        ({"env": [{"name": "A", "valueFrom": {"secretKeyRef": {}}}]}, "A has a source that"),
+    ],
+)
+def test_what_is_not_understood_is_not_passed_over(
+    tmp_path: Path, container: dict[str, Any] | None, problem: str
+) -> None:
+    metadata = {"name": "p", "labels": {"app": "p" if container else "another"}}
+    spec = {"containers": [{"name": "c", "volumeMounts": []} | (container or {})], "volumes": []}
+    manifest = {"kind": "Pod", "metadata": metadata, "spec": spec}
+    (tmp_path / "0000-test.k8s.yaml").write_text(json.dumps(manifest))
+    with pytest.raises(RehearsalError, match=problem):
+        read_pod(tmp_path, "Pod", "p")
 
 
 def test_command_and_environment_are_the_pod_s_with_the_way_to_aws(
@@ -133,16 +125,8 @@ def test_buckets_are_of_the_embedded_account_and_drafts_and_load_of_who_serves(
     assert "variants.SD.drafts_per_step: 7 in place of 6" in benchmark.differences
 
 
-Points = tuple[tuple[str, float, int], ...]
-"""Kind, its value, and requests."""
-
-LADDER: Final[Points] = (
-    *(("concurrency", 1, 4), ("concurrency", 16, 16)),
-    *(("rate", 0.2, 12), ("rate", 5, 300)),
-)
-
-
-def of_pod(points: Points = LADDER) -> Config:
+def of_pod(*points: tuple[str, float, int]) -> Config:
+    """With load points, each a kind, its value, and requests."""
     config = read(EARLIER_RUN / "config.json")
     case = TestCase(name="set", prompts=PromptSource(set="humaneval", limit=40))
     load = {
@@ -157,36 +141,34 @@ def of_pod(points: Points = LADDER) -> Config:
     )
 
 
-def concurrencies(*counts: int) -> Points:
-    return tuple(("concurrency", count, 20) for count in counts)
-
-
 @pytest.mark.parametrize(
-    ("caps", "points", "expected"),
+    ("concurrencies", "expected"),
     [
         # A concurrency that is too high is left out.
-        ({"concurrency": 4}, LADDER[:3], {"concurrency-1": 4, "rate-0.2": 12}),
+        ([1, 16, 4], {"concurrency-1": 20, "concurrency-4": 20}),
         # A ladder stays a ladder, and a rate alone is none.
-        ({"concurrency": 4}, concurrencies(16, 8, 32), {"concurrency-16": 16, "concurrency-8": 8}),
+        ([16, 8, 32], {"concurrency-16": 16, "concurrency-8": 8}),
         # A single one is lowered.
-        ({"concurrency": 4}, concurrencies(16), {"concurrency-4": 20}),
+        ([16], {"concurrency-4": 20}),
     ],
 )
-def test_load_points(caps: dict[str, Any], points: Points, expected: dict[str, int]) -> None:
-    capped = Caps(**caps).applied(of_pod(points))
+def test_load_points(concurrencies: list[int], expected: dict[str, int]) -> None:
+    points = (("concurrency", count, 20) for count in concurrencies)
+    capped = Caps(concurrency=4).applied(of_pod(*points))
     assert {point.name: point.requests for point in capped.load.points} == expected
-    assert [point.name for point in capped.load.points] == [*expected]
 
 
 def test_every_difference_is_listed() -> None:
     caps = Caps(rounds=1, output_tokens=100, prompts=12, concurrency=4, rate_seconds=2)
-    assert sorted(differences(of_pod(), caps.applied(of_pod()))) == [
+    closed = (("concurrency", 1, 4), ("concurrency", 16, 16))
+    config = of_pod(*closed, ("rate", 0.2, 12), ("rate", 5, 300))
+    assert sorted(differences(config, caps.applied(config))) == [
         "load.mean_output_tokens: 100 in place of 600",
         "load.points.concurrency-16: left out",
         "load.points.rate-0.2.requests: 1 in place of 12",
         "load.points.rate-5.requests: 10 in place of 300",
-        f"load.rounds.at_least: 1 in place of {of_pod().load.rounds.at_least}",
-        f"load.rounds.at_most: 1 in place of {of_pod().load.rounds.at_most}",
+        f"load.rounds.at_least: 1 in place of {config.load.rounds.at_least}",
+        f"load.rounds.at_most: 1 in place of {config.load.rounds.at_most}",
         "load.spread_minutes: 0 in place of 50",
         "test_cases.set.prompts.limit: 12 in place of 40",
     ]

@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -15,24 +15,13 @@ from rehearsal import RehearsalError
 from rehearsal.aws import Aws
 from rehearsal.manifest import Pod, read_pod
 from rehearsal.setting import Layout, Server, Setting
-from tests.experiment.files import EAGLE
+from tests.experiment.files import EAGLE, of_file
 from tests.vllm.endpoints import VLLM
-from tests.vllm.server_command import (
-    ENVIRONMENT_ADDED,
-    LEFT_OUT,
-    Served,
-    server_command,
-)
+from tests.vllm.server_command import ENVIRONMENT_ADDED, LEFT_OUT, Served, server_command
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
-SERVED: Final = Served(
-    python=Path("/venv/python"),
-    target=Path("/pair/target"),
-    draft=Path("/pair/draft"),
-    port=4000,
-    core=1,
-    home=Path("/home"),
-)
+PYTHON, TARGET, DRAFT, HOME = map(Path, ("/venv/python", "/pair/target", "/pair/draft", "/home"))
+SERVED: Final = Served(PYTHON, TARGET, DRAFT, port=4000, core=1, home=HOME)
 
 
 @pytest.fixture(scope="module", params=SERVICES)
@@ -98,22 +87,12 @@ def test_a_command_that_is_not_understood(pod: Pod) -> None:
         adapted(pod, "vllm", "serve", "/models/x", "stray")
 
 
-NEURON_1: Final[dict[str, Any]] = {
-    "runtime": "vllm-neuron",
-    "models.draft": {
-        "id": "RedHatAI/Qwen3-32B-speculator.eagle3",
-        "revision": "dc84fe7ff1db31efa824776f49c141fc8195eb47",
-    },
-    "speculation.mode": "eagle3",
-    "speculation.num_speculative_tokens": 3,
-}
-
-
 def test_a_mode_that_the_pair_cannot_play_is_refused_before_the_pair_is_made(
     variation: Callable[..., Experiment], tmp_path: Path
 ) -> None:
     aws = Aws("", "", "", environment={})
-    for changes, mode in ((EAGLE | {"runtime": "vllm-0.16-nxdi"}, "eagle"), (NEURON_1, "eagle3")):
+    eagle = EAGLE | {"runtime": "vllm-0.16-nxdi"}
+    for changes, mode in ((eagle, "eagle"), (of_file("eagle3"), "eagle3")):
         experiment, console = variation(changes), Console(2, io.StringIO())
         setting = Setting(experiment, "", Layout(tmp_path), aws, VLLM, console)
         with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"):
