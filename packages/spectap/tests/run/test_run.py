@@ -409,28 +409,18 @@ async def test_it_begins_and_ends_with_a_control(tmp_path: Path) -> None:
         assert not (setup.folder / greedy.DIVERGENCE).exists()
 
 
-async def test_a_last_control_that_fails_is_done_again(tmp_path: Path) -> None:
+async def test_a_control_that_fails_twice_ends_the_run(tmp_path: Path) -> None:
+    """After the last turn, or before the first: two at the end would not show what changed."""
+    refused = "control load: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests"
     async with Alone(tmp_path) as setup:
-        setup.driver = Choosy(setup, "control-attempt-2", "control-attempt-3")
+        setup.driver = Choosy(setup, *("control", *(f"control-attempt-{n}" for n in (2, 4, 5))))
+        for failed, rounds in (
+            (f"{refused}; 4 of 4 turns were not run", {0, CONTROL}),
+            (refused, {0, CONTROL, 1, 2}),
+        ):
+            run = setup.run()
+            assert await run.execute() == [failed]
+            assert (run.complete, run.never_served) == (False, False)
+            assert {round for round, _, _ in setup.rounds()} == rounds
         run = setup.run()
-        assert await run.execute() == [
-            "control load: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests"
-        ]
-        assert not run.complete
-        again = setup.run()
-        assert await again.execute() == []
-        assert again.complete
-
-
-async def test_without_a_first_control_nothing_is_measured(tmp_path: Path) -> None:
-    """Two at the end would not show what changed in between."""
-    async with Alone(tmp_path) as setup:
-        setup.driver = Choosy(setup, "control", "control-attempt-2")
-        run = setup.run()
-        assert await run.execute() == [
-            "control load: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests; "
-            "4 of 4 turns were not run"
-        ]
-        assert (run.complete, run.never_served) == (False, False)
-        assert {round for round, _, _ in setup.rounds()} == {0, CONTROL}
-        assert await setup.run().execute() == []
+        assert (await run.execute(), run.complete) == ([], True)

@@ -1,7 +1,6 @@
 """The order of a run's turns, what a restart need not do again, and what a run says beforehand."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from spectap.names import COMPLETE
 from spectap.record import Record
 from spectap.run import progress
 from spectap.run.folder import Shipper, prepare
-from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Turn, orders, rotated
+from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Turn, orders
 from tests import samples
 from tests.standins import Publisher
 
@@ -100,13 +99,6 @@ def test_orders_are_shuffled_alike_each_time_and_begin_as_given() -> None:
     assert all(sorted(order) == [*first] for order in others)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_every_variant_is_the_first_to_start_equally_often(count: int) -> None:
-    first = Counter(rotated(range(count), number)[0] for number in range(1, 6 * count + 1))
-    assert first == dict.fromkeys(range(count), 6)
-    assert sorted(rotated(range(count), 1)) == list(range(count))
-
-
 def test_a_run_is_not_mixed_with_another_configuration(tmp_path: Path) -> None:
     prepare(tmp_path / "run", samples.config())
     prepare(tmp_path / "run", samples.config())
@@ -118,10 +110,9 @@ def test_a_run_is_not_mixed_with_another_configuration(tmp_path: Path) -> None:
 
 
 BEGUN: Any = {"settings": {"Target": "t", "Price": "35.76 USD"}, "isolated": True}
-LATER: Any = {
+LATER: Any = BEGUN | {
     "settings": {"Target": "t", "Price": "40.25 USD"},
     "objectives": {"ttft_p90_ms": 900},
-    "isolated": True,
 }
 
 
@@ -176,21 +167,21 @@ def warm(variant: str, seconds: float) -> Record:
     return samples.record(variant=variant, round=0, end=seconds)
 
 
-def unfilled(turn: Turn) -> int:
+def none(_: Turn) -> int:
     return 0
 
 
-def filled(turn: Turn) -> int:
+def wave(turn: Turn) -> int:
     return {point.name: point for point in POINTS}[turn.load].fill
 
 
 def test_lines_have_the_lengths_of_the_load_and_prompts_their_own() -> None:
     settings = config()
-    assert progress.amounts(settings, [CLOSED, OPEN], {}, unfilled) == (50, 50 * 50, 50 * 20)
-    assert progress.amounts(settings, [CLOSED, OPEN], {}, filled) == (54, 54 * 50, 54 * 20)
+    assert progress.amounts(settings, [CLOSED, OPEN], {}, none) == (50, 50 * 50, 50 * 20)
+    assert progress.amounts(settings, [CLOSED, OPEN], {}, wave) == (54, 54 * 50, 54 * 20)
     prompts = tuple(samples.prompt(str(length), "x", max_tokens=length) for length in (7, 9))
     requests, tokens_in, tokens_out = progress.amounts(
-        settings, [CLOSED], {"counting": prompts}, unfilled
+        settings, [CLOSED], {"counting": prompts}, none
     )
     assert requests == 2 * 5
     assert tokens_out in (2 * (3 * 7 + 2 * 9), 2 * (2 * 7 + 3 * 9))
@@ -199,7 +190,7 @@ def test_lines_have_the_lengths_of_the_load_and_prompts_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("alternate", "fill", "closed", "open"),
-    [(False, unfilled, 9, 8), (True, unfilled, 15, 15), (False, filled, 12, 8)],
+    [(False, none, 9, 8), (True, none, 15, 15), (False, wave, 12, 8)],
 )
 def test_a_turn_takes_its_waves_or_its_schedule(
     alternate: bool, fill: Callable[[Turn], int], closed: float, open: float
