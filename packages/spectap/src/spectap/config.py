@@ -125,7 +125,6 @@ class TestCase(Model):
 
     @property
     def source(self) -> str:
-        """The source of its prompts, in words."""
         if self.prompts:
             return str(self.prompts)
         return "llmperf's own text (Shakespeare's sonnets)" if self.line is None else self.line
@@ -171,7 +170,6 @@ class Cost(Model):
 
     @property
     def price_source(self) -> str:
-        """When and of what the price was read, in words."""
         return f"as of {self.as_of}" + (f", {self.price_of}" if self.price_of else "")
 
     @property

@@ -132,12 +132,10 @@ def request_time(records: Iterable[Record]) -> float:
 
 
 def served_tokens(records: Iterable[Record]) -> int:
-    """The output tokens of the requests that succeeded."""
     return sum(record.output_tokens or 0 for record in records if record.succeeded)
 
 
 def answers(records: Iterable[Record]) -> int:
-    """How many requests succeeded."""
     return sum(record.succeeded and not record.uncounted for record in records)
 
 
@@ -233,16 +231,6 @@ END_TO_END_LATENCY: Final = Metric(
     printed="s",
     percentiles=("p50",),
 )
-INTER_TOKEN_LATENCY: Final = Metric(
-    name="InterTokenLatency",
-    unit="Seconds",
-    title="Inter-token latency as llmperf publishes it",
-    short="llmperf ITL",
-    definition="llmperf's own field: the whole time, TTFT included, divided by the number of "
-    "events. It is close to TPOT only where every chunk carries one token.",
-    values=_single(llmperf_inter_token_latency),
-    printed="ms",
-)
 REQUEST_OUTPUT_THROUGHPUT: Final = Metric(
     name="RequestOutputThroughput",
     unit="Count/Second",
@@ -270,25 +258,33 @@ INPUT_TOKENS: Final = Metric(
     definition="Tokens of the prompt, as the server counts them.",
     values=_single(lambda record: record.prompt_tokens),
 )
-OUTPUT_TOKENS: Final = Metric(
-    name="OutputTokens",
-    unit="Count",
-    title="Output tokens",
-    short="Output tokens",
-    definition="Tokens of the answer, as the server counts them.",
-    values=_single(lambda record: record.output_tokens),
-)
 
 METRICS: tuple[Metric, ...] = (
     TIME_PER_OUTPUT_TOKEN,
     TTFT,
     INTER_CHUNK_LATENCY,
     END_TO_END_LATENCY,
-    INTER_TOKEN_LATENCY,
+    Metric(
+        name="InterTokenLatency",
+        unit="Seconds",
+        title="Inter-token latency as llmperf publishes it",
+        short="llmperf ITL",
+        definition="llmperf's own field: the whole time, TTFT included, divided by the number of "
+        "events. It is close to TPOT only where every chunk carries one token.",
+        values=_single(llmperf_inter_token_latency),
+        printed="ms",
+    ),
     REQUEST_OUTPUT_THROUGHPUT,
     TOKENS_PER_STEP,
     INPUT_TOKENS,
-    OUTPUT_TOKENS,
+    Metric(
+        name="OutputTokens",
+        unit="Count",
+        title="Output tokens",
+        short="Output tokens",
+        definition="Tokens of the answer, as the server counts them.",
+        values=_single(lambda record: record.output_tokens),
+    ),
 )
 """In the order in which they are shown. A test adds an entry for a moment: read it when used."""
 

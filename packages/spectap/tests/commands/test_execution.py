@@ -54,12 +54,19 @@ def test_a_run_of_several_launches_needs_what_restarts_the_servers(
     )
 
 
-@pytest.mark.parametrize("failures", [[], ["counting, round 1: all requests failed"]])
+@pytest.mark.parametrize(
+    ("failures", "request_", "status"),
+    [([], None, 0), (["counting, round 1: all failed"], None, 1), ([], "restart the servers", 75)],
+)
 def test_a_run_ends_the_nodes_once_all_is_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failures: list[str],
+    request_: str | None,
+    status: int,
 ) -> None:
     stopped: list[str] = []
-    ended = create_autospec(Run, request=None, shipper=None)
+    ended = create_autospec(Run, request=request_, shipper=None)
     measured = execution.Measured(ended, failures, None)
     monkeypatch.setattr(execution, "measure", lambda *_, **__: measured)
     monkeypatch.setattr(recorded, "draw", lambda folder, **_: None)
@@ -68,8 +75,8 @@ def test_a_run_ends_the_nodes_once_all_is_well(
     monkeypatch.setattr(bucket, "Bucket", results)
     monkeypatch.setattr(calls, "start_state_machine", lambda arn, *_: stopped.append(arn))
     config = samples.config(stopper="arn:stop")
-    status = execution.execute(config, tmp_path, Patience(), files=tmp_path)
-    assert (status, stopped) == ((1, []) if failures else (0, ["arn:stop"]))
+    assert execution.execute(config, tmp_path, Patience(), files=tmp_path) == status
+    assert stopped == ([] if status else ["arn:stop"])
 
 
 def test_a_signal_ends_a_thread_s_pause(capsys: pytest.CaptureFixture[str]) -> None:

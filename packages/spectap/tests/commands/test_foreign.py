@@ -97,18 +97,12 @@ DEEP = "[" * 5000 + "]" * 5000
     ("name", "old", "new", "message"),
     [
         ("config.json", '"rounds": 3', '"rounds": 1e12', "config.json: load.rounds: must be a "),
-        ("config.json", '"rounds": 3', '"rounds": 1000000000000', "less than or equal to 10000"),
         ("config.json", '"rounds": 3', f'"rounds": {DEEP}', "config.json: Invalid JSON: recursion"),
         ("ledger.jsonl", '"end": 1', '"end": Infinity, "x": 1', "ledger.jsonl:1: end: "),
         ("ledger.jsonl", '"status": 200', f'"status": {2**99}, "due": -1', "ledger.jsonl:1: due: "),
         ("divergence.json", '"case": "', '"case": [], "x": "', "divergence.json: cannot be read: "),
         ("divergence.json", '"case": "', f'"case": {DEEP}, "x": "', "divergence.json: cannot be "),
-        (
-            "counters.jsonl",
-            '"drafts": ',
-            '"drafts": NaN, "x": ',
-            "counters.jsonl:1: counters.drafts: ",
-        ),
+        ("counters.jsonl", '"drafts": ', '"drafts": NaN, "x": ', ":1: counters.drafts: "),
     ],
 )
 def test_what_cannot_be_true_is_named_by_its_place(

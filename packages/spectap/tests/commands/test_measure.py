@@ -20,7 +20,7 @@ from spectap.config import Config, Objectives
 from spectap.ledger import read_attempts, read_ledger
 from spectap.load.cases import HEADLINES
 from spectap.load.driver import Driver
-from spectap.load_points import LoadPoint, Rounds
+from spectap.load_points import Load, LoadPoint, Rounds
 from spectap.names import SUMMARY
 from spectap.run.taps import Patience
 from tests.commands.processes import (
@@ -139,25 +139,23 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
         baseline = f"Base={base.url}"
         config, patience, _ = configured(f"{baseline}/chat/completions")  # as it may be pasted
         assert config.endpoints == {"Base": base.url}
-        load = config.load
-        assert load.points == (LoadPoint(concurrency=4, requests=4),)
-        assert (load.mean_input_tokens, load.mean_output_tokens, str(load.rounds)) == (
-            64,
-            200,
-            "6 rounds",
+        assert config.load == Load(
+            mean_input_tokens=64,
+            mean_output_tokens=200,
+            points=(LoadPoint(concurrency=4, requests=4),),
+            rounds=Rounds.model_validate(6),
+            timeout_seconds=1200,
+            sampling={"temperature": 0.0},
         )
-        assert (load.sampling, load.timeout_seconds) == ({"temperature": 0.0}, 1200)
         assert (config.test_cases, config.objectives) == (HEADLINES, None)
-        assert (patience.start, patience.recovery, patience.stall) == (60, 60, None)
-
-        assert load.spread_minutes == 0
+        assert patience == Patience(start=60, recovery=60)
 
         waits = ("--wait", "9", "--timeout", "500", "--rounds", "3-4", "--temperature", "0.5")
         config, patience, _ = configured(baseline, *waits, "--spread", "30")
         assert config.load.rounds == Rounds(at_least=3, at_most=4, half_width=0.05)
         assert (config.load.timeout_seconds, config.load.sampling["temperature"]) == (1200, 0.5)
         assert config.load.spread_minutes == 30
-        assert (patience.start, patience.recovery, patience.stall) == (9, 9, 500)
+        assert patience == Patience(start=9, recovery=9, stall=500)
 
         ladder = ("--concurrency", "1,3", "--rate", "20,0.1", "--seconds", "0.5", "--rounds", "1")
         promised = ("--ttft-p90-ms", "500", "--tpot-p90-ms", "50", "--keep-answers")
@@ -309,17 +307,6 @@ def test_json_alone_goes_to_the_output(
         ended = measure(f"Base={base.url}", "--cases", cases, *SMALL, "--json")
     assert (ended.status, ended.out) == (Exit.DONE, "{}\n")
     assert ended.err.splitlines()[-1].startswith("ledger: ")
-
-
-def test_a_launch_by_hand_is_asked_for(measure: Benchmark, cases: str) -> None:
-    with serving(golden()) as (base,):
-        arguments = ("--cases", cases, *SMALL, "--launches", "3", "--rounds", "3")
-        ended = measure(f"Base={base.url}", *arguments)
-    assert ended.status == Exit.RESTART
-    assert ended.err.splitlines()[-1] == (
-        "spectap: launch 1 of 3 is measured: restart the servers, then run the same command with "
-        "RUN_ID=run-1"
-    )
 
 
 @pytest.mark.parametrize(

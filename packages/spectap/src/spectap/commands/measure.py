@@ -57,11 +57,7 @@ def measure(arguments: argparse.Namespace) -> int:
         objectives = {objective: getattr(arguments, objective) for objective in OBJECTIVES}
         promised = Objectives(**objectives) if any(objectives.values()) else None
     folder = execution.run_folder("results")
-    try:
-        models = asyncio.run(_models(arguments))
-    except KeyboardInterrupt:
-        print("spectap: ended by SIGINT; nothing was measured", file=sys.stderr)
-        return Exit.SIGNAL + signal.SIGINT
+    models = asyncio.run(_models(arguments))
     baseline = arguments.endpoints[0].name
     with _refusing():
         config = Config(

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from spectap.analysis.changes import Run
     from spectap.report.results import Results
 
-_ONE_WINDOW: Final = "fewer than two windows were measured, so there are none to compare"
-
 
 def read(arguments: argparse.Namespace) -> int:
     """``read FILE ...``: prints the table of any ledgers.
@@ -80,8 +78,8 @@ def report(arguments: argparse.Namespace) -> int:
     if arguments.run_dir is None and not runs:
         raise RunError(f"{results}/: there is no run")
     # By default the run that was begun or downloaded last.
-    newest = arguments.run_dir or max(runs, key=lambda path: path.stat().st_mtime)
-    draw(newest, verbose=arguments.verbose)
+    folder = arguments.run_dir or max(runs, key=lambda path: path.stat().st_mtime)
+    draw(folder, verbose=arguments.verbose)
     return 0
 
 
@@ -98,7 +96,8 @@ def advise(arguments: argparse.Namespace) -> int:
         raise RunError(f"a ledger without the {CONFIG} of its run says nothing to advise on")
     for run in runs:
         if not run.summary.windows:
-            raise RunError(f"{run.folder}: {_ONE_WINDOW}")
+            few = "fewer than two windows were measured, so there are none to compare"
+            raise RunError(f"{run.folder}: {few}")
         if arguments.json:
             print(to_json({"run": run.summary.run, "windows": run.summary.windows}), end="")
         else:

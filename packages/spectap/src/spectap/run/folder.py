@@ -57,7 +57,7 @@ def prepare(folder: Path, config: Config) -> None:
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Raises RunError in place of an OSError."""
+    """Turns an OSError into a RunError."""
     try:
         yield
     except OSError as error:
@@ -83,7 +83,6 @@ class Observations:
         self._counters, self._answers = Journal(folder / COUNTERS), Journal(folder / ANSWERS)
 
     async def scrape(self) -> dict[str, Page]:
-        """Reads the counters of each server that counts."""
         endpoints, models = self._config.endpoints, self._config.models
         scraped = await asyncio.gather(
             *(counters.scrape(url, models[name]) for name, url in endpoints.items())

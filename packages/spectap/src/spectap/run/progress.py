@@ -80,14 +80,15 @@ def amounts(
     for turn in turns:
         point = load.point(turn.load)
         filling = fill(turn)
-        requests += filling + point.requests
+        count = filling + point.requests
+        requests += count
         sent = of_turn(prompts.get(turn.case, ()), load, turn.round, point, filling)
+        if not sent:
+            tokens_in += count * load.mean_input_tokens
+            tokens_out += count * load.mean_output_tokens
         for prompt in sent:
             tokens_in += estimated_tokens(json.dumps(prompt.messages, ensure_ascii=False))
             tokens_out += prompt.max_tokens or load.mean_output_tokens
-        if not sent:
-            tokens_in += (filling + point.requests) * load.mean_input_tokens
-            tokens_out += (filling + point.requests) * load.mean_output_tokens
     variants = len(config.variants)
     return variants * requests, variants * tokens_in, variants * tokens_out
 

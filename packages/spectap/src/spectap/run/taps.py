@@ -110,9 +110,9 @@ class Taps:
     ) -> tuple[list[Record], str | None]:
         """Drives all variants at this load point and with these prompts, if there are any.
 
-        The first ``fill`` requests do not count.
-        They run at once, and stay full until the slowest ends; or one after another where they
-        alternate. Returns the records of the turn and what went wrong, None if nothing did.
+        The first ``fill`` requests do not count. Loads run at once, and stay full until the slowest
+        ends; or one after another where variants alternate. Returns the records of the turn and
+        what went wrong, None if nothing did.
         """
         records = self._records = []
         self.silent, self._round, self._fill = set(), turn.round, fill

@@ -101,7 +101,7 @@ class Attempts:
         return {series: number for series, number in last_rounds.items() if number < last[series]}
 
     def begin(self, turn: Turn) -> int:
-        """The number of the turn's next attempt, from 1."""
+        """Begins the turn's next attempt; returns its number, from 1."""
         self._number[turn] += 1
         return self._number[turn]
 
@@ -126,7 +126,6 @@ class Attempts:
 
     @property
     def pending(self) -> list[Turn]:
-        """The turns that are still to be measured."""
         return [
             turn
             for turn in self.turns
