@@ -9,6 +9,7 @@ from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Matched
 from spectap.load_points import LoadPoint
 from spectap.report import caveats
+from spectap.report.headline import headline
 from spectap.report.results import Results
 from tests import samples
 
@@ -32,6 +33,34 @@ def test_a_caution_is_of_its_loads() -> None:
         "SD requests queue",
         "2 SD requests failed in turns that were measured again",
     ]
+
+
+@pytest.mark.parametrize(
+    ("queueing", "load", "named"),
+    [
+        ({"SD"}, {"concurrency": 8}, True),
+        ({"Base", "SD"}, {"concurrency": 8}, False),
+        ({"SD"}, {"rate": 8.0}, False),  # a slower server of as many slots queues, too
+    ],
+)
+def test_fewer_slots_are_named(
+    queueing: set[str], load: dict[str, Any], named: bool, comparison: Results
+) -> None:
+    point = LoadPoint(requests=8, **load)
+    cases = tuple(
+        replace(
+            case,
+            cells=tuple(
+                replace(cell, load=point, queued=cell.variant in queueing) for cell in case.cells
+            ),
+        )
+        for case in comparison.summary.cases
+    )
+    lines = headline(replace(comparison.summary, cases=cases), comparison.config).caveats
+    assert (
+        any(line.startswith("SD takes fewer requests at once than Base.") for line in lines)
+        == named
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from spectap.analysis.summary import Summary, Window, Windows
 from spectap.report import page, run_view, terminal, windows
+from spectap.report.headline import headline
 from spectap.report.results import Results
 from tests.report.runs import section
 
@@ -54,3 +55,14 @@ def test_a_best_that_may_be_no_faster_asks_for_rounds(near: bool, sweep: Results
     base = replace(by_variant(sweep.summary.windows[0])["Base"], near=near)
     sentences = [*windows.sentences(of_variants(sweep.summary, Base=base))]
     assert any("may be no faster than the baseline" in each for each in sentences) is near
+
+
+def test_the_headline_names_the_faster_window(sweep: Results) -> None:
+    table = sweep.summary.windows[0]
+    answers = headline(sweep.summary, sweep.config).answers
+    slower = {each.variant for each in table.measured if not each.near} - {"Base"}
+    assert slower
+    for answer in answers:
+        of_table = answer.split()[0] in slower and table.prompts in answer
+        assert answer.endswith(f"{table.measured[0].variant} is faster.") <= of_table
+    assert any(answer.endswith("is faster.") for answer in answers)

@@ -35,6 +35,12 @@ _SPREAD_SECONDS: Final = 600.0
 test case hold in 90 to 96 % where its rounds are so far apart, and in 89 to 30 % half a minute
 apart (benchmarks.servers). Of more test cases, each one's rounds are further apart by themselves.
 """
+_KEEPING: Final = {
+    Action.KEEP,
+    Action.KEEP_FOR_SPEED,
+    Action.KEEP_FOR_MONEY,
+    Action.KEEP_WITH_WAITS,
+}
 _SPEED: Final = {Answer.BETTER: "faster", Answer.WORSE: "slower"}
 _COST: Final = {Answer.BETTER: "lower", Answer.WORSE: "higher"}
 _NEITHER: Final = {Answer.NEGLIGIBLE: "no difference that matters", Answer.UNDECIDED: "undecided"}
@@ -58,6 +64,8 @@ class _Row:
     """Those of its test cases that have a verdict."""
     speed: Interval
     cost: Interval | None
+    faster: str
+    """Another variant that surely is, on the same prompts at the same load; empty where none is."""
 
     @property
     def comparisons(self) -> list[Comparison]:
@@ -85,6 +93,8 @@ class _Row:
 
     def _actions(self) -> str:
         actions = Counter(each.verdict.action for each in self.comparisons)
+        if self.faster and actions.keys() <= _KEEPING:
+            return f"{self.faster} is faster."
         if actions[Action.KEEP_WITH_WAITS]:  # seldom ones come in some test cases by chance
             actions[Action.KEEP_WITH_WAITS] += actions.pop(Action.KEEP, 0)
         total = wording.count(len(self.cells), "test case")
@@ -169,13 +179,27 @@ def _mean(summary: Summary, cells: Sequence[Cell]) -> Overall | None:
 
 def _row(summary: Summary, cells: Sequence[Cell]) -> _Row:
     comparison, mean = cells[0].comparison, _mean(summary, cells)
+    faster = _faster(summary, cells)
     if cells[1:] and mean and mean.speed:
-        return _Row(cells, mean.speed, mean.cost)
+        return _Row(cells, mean.speed, mean.cost, faster)
     assert comparison is not None
     assert comparison.speed is not None
-    return _Row(
-        cells, comparison.speed.interval, comparison.cost.interval if comparison.cost else None
-    )
+    cost = comparison.cost.interval if comparison.cost else None
+    return _Row(cells, comparison.speed.interval, cost, faster)
+
+
+def _faster(summary: Summary, cells: Sequence[Cell]) -> str:
+    names = {cell.test_case for cell in cells}
+    for windows in summary.windows:
+        alike = {c.name for c in summary.cases if windows.prompts in (c.structure, c.name)}
+        near = {each.variant: each.near for each in windows.measured}
+        if (
+            windows.load == cells[0].load
+            and alike == names
+            and not near.get(cells[0].variant, True)
+        ):
+            return windows.measured[0].variant
+    return ""
 
 
 def _answer(rows: Sequence[_Row], place: str, summary: Summary) -> str:
@@ -255,8 +279,24 @@ def _caveats(summary: Summary, config: Config | None) -> Iterator[str]:
     if summary.compares:
         cells = [cell for case in summary.cases for cell in case.cells]
         yield from (f"{clause}." for clause in caveats.of_cells(cells))
+        yield from _fewer_slots(summary)
     if _judged(summary.cases) and not summary.rehearsal:
         yield from _uncovered(summary, config)
+
+
+def _fewer_slots(summary: Summary) -> Iterator[str]:
+    """Variants that queue in a closed loop where their baseline does not."""
+    pairs = {
+        (cell.variant, comparison.baseline)
+        for case in summary.cases
+        for cell, comparison in case.compared
+        if cell.queued and not case.baseline_of(cell).queued and not (cell.load and cell.load.open)
+    }
+    for variant, baseline in sorted(pairs):
+        yield (
+            f"{variant} takes fewer requests at once than {baseline}. Give it as many slots "
+            "(batch, --max-num-seqs), or compare both at a lower load."
+        )
 
 
 def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
