@@ -10,11 +10,14 @@ import pytest
 from spectap import config as configuration
 from spectap.config import Config
 from spectap.errors import RunError
+from spectap.load.driver import Driver
+from spectap.load.llmperf import Installation
 from spectap.load_points import LoadPoint
 from spectap.names import COMPLETE
+from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run import progress
 from spectap.run.folder import Shipper, prepare
+from spectap.run.plan import Plan
 from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Turn, orders
 from tests import samples
 from tests.standins import Publisher
@@ -167,45 +170,45 @@ def warm(variant: str, seconds: float) -> Record:
     return samples.record(variant=variant, round=0, end=seconds)
 
 
-def none(_: Turn) -> int:
-    return 0
+def plan(config: Config, **prompts: tuple[Prompt, ...]) -> Plan:
+    """With the built-in driver, which fills a closed loop."""
+    return Plan(config, Driver(None, Path()), prompts)
 
 
-def wave(turn: Turn) -> int:
-    return {point.name: point for point in POINTS}[turn.load].fill
+def llmperf(config: Config) -> Plan:
+    return Plan(config, Driver(Installation("python", Path()), Path()))
 
 
 def test_lines_have_the_lengths_of_the_load_and_prompts_their_own() -> None:
     settings = config()
-    assert progress.amounts(settings, [CLOSED, OPEN], {}, none) == (50, 50 * 50, 50 * 20)
-    assert progress.amounts(settings, [CLOSED, OPEN], {}, wave) == (54, 54 * 50, 54 * 20)
+    turns = [CLOSED, OPEN]
+    assert llmperf(settings).amounts(turns) == (50, 50 * 50, 50 * 20)
+    assert plan(settings).amounts(turns) == (54, 54 * 50, 54 * 20)
     prompts = tuple(samples.prompt(str(length), "x", max_tokens=length) for length in (7, 9))
-    requests, tokens_in, tokens_out = progress.amounts(
-        settings, [CLOSED], {"counting": prompts}, none
-    )
-    assert requests == 2 * 5
-    assert tokens_out in (2 * (3 * 7 + 2 * 9), 2 * (2 * 7 + 3 * 9))
+    requests, tokens_in, tokens_out = plan(settings, counting=prompts).amounts([CLOSED])
+    assert requests == 2 * 7
+    assert tokens_out in (2 * (4 * 7 + 3 * 9), 2 * (3 * 7 + 4 * 9))
     assert 0 < tokens_in < requests * 50
 
 
 @pytest.mark.parametrize(
-    ("alternate", "fill", "closed", "open"),
-    [(False, none, 9, 8), (True, none, 15, 15), (False, wave, 12, 8)],
+    ("alternate", "planned", "closed", "open"),
+    [(False, llmperf, 9, 8), (True, llmperf, 15, 15), (False, plan, 12, 8)],
 )
 def test_a_turn_takes_its_waves_or_its_schedule(
-    alternate: bool, fill: Callable[[Turn], int], closed: float, open: float
+    alternate: bool, planned: Callable[[Config], Plan], closed: float, open: float
 ) -> None:
     """Three waves of answers of 3 and 2 seconds, or five seconds and the last answer."""
     settings = config(alternate=alternate)
     answers = [warm("Base", 2), warm("SD", 3), warm("SD", 1)]
     warm_up_seconds = 5 if alternate else 3
-    assert progress.seconds(settings, [CLOSED], answers, warm_up_seconds, fill) == closed
-    assert progress.seconds(settings, [OPEN], answers, warm_up_seconds, fill) == open
-    both = progress.seconds(settings, [CLOSED, OPEN], answers, warm_up_seconds + 1, fill)
-    assert both == closed + open + 2
+    seconds = planned(settings).seconds
+    assert seconds([CLOSED], answers, warm_up_seconds) == closed
+    assert seconds([OPEN], answers, warm_up_seconds) == open
+    assert seconds([CLOSED, OPEN], answers, warm_up_seconds + 1) == closed + open + 2
     spread = settings.load.model_copy(update={"spread_minutes": 2})  # over two rounds
     settings = settings.model_copy(update={"load": spread})
     turns = [turn._replace(round=number) for number in (1, 2) for turn in (CLOSED, OPEN)]
-    assert progress.seconds(settings, turns, answers, warm_up_seconds, fill) == 120 + closed + open
+    assert planned(settings).seconds(turns, answers, warm_up_seconds) == 120 + closed + open
     # Nobody knows where one answers nothing.
-    assert progress.seconds(settings, [CLOSED], answers[:1], warm_up_seconds, fill) is None
+    assert seconds([CLOSED], answers[:1], warm_up_seconds) is None

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -15,15 +16,12 @@ from spectap.endpoint import greedy, health
 from spectap.errors import JournalError, RunError
 from spectap.journal import Journal
 from spectap.ledger import last_attempts, read_ledger
-from spectap.load.cases import of_turn
 from spectap.load.driver import Driver
-from spectap.load_points import LoadPoint
 from spectap.names import CONTROL, LEDGER, WARM_UP
-from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run import progress
 from spectap.run import prompts as prompt_sets
 from spectap.run.folder import Observations, Shipper, prepare, writing
+from spectap.run.plan import Plan
 from spectap.run.progress import Progress
 from spectap.run.taps import Patience, Taps
 from spectap.run.turns import Attempts, Turn
@@ -60,12 +58,12 @@ class Run:
         ``window`` is the widest of the isolated variants that are compared with these.
         Raises RunError where the folder holds something that cannot be continued.
         """
-        self._config, self._folder, self._driver = config, folder, driver
+        self._config, self._folder = config, folder
+        self._plan = Plan(config, driver)
         self._files, self._window = files, window
         self._relaunch = relaunch
         self.request: str | None = None
         """The request to a person who must act before the run can go on."""
-        self._prompts: Mapping[str, Sequence[Prompt]] = {}
         self.shipper, self._patience = shipper, patience or Patience()
         self.never_served = False
         """Whether a variant did not serve, and nothing was ever measured."""
@@ -82,9 +80,8 @@ class Run:
         except OSError as error:
             raise RunError(f"{folder}: {error}") from None
         self._end_cases()
-        self._progress = Progress(
-            total=self._requests(self._attempts.turns), done=self._requests(self._attempts.settled)
-        )
+        turns, settled = self._attempts.turns, self._attempts.settled
+        self._progress = Progress(self._plan.counted(turns), self._plan.counted(settled))
         self._say = self._progress.say
 
     async def execute(self) -> list[str]:
@@ -129,7 +126,7 @@ class Run:
     def _what_failed(self) -> Iterator[str]:
         failures = self._attempts.failures
         for turn, failure in failures.items():
-            yield f"{self._label(turn)}, round {turn.round}: {failure}"
+            yield f"{self._plan.label(turn)}, round {turn.round}: {failure}"
         not_run = sum(turn not in failures for turn in self._attempts.pending)
         turns = self._at_most(len(self._attempts.turns))
         if self._stopped:
@@ -142,13 +139,11 @@ class Run:
     async def _measure(self) -> None:
         prompt_sets.loaded(self._config, self._files)  # nobody should wait to learn of a bad one
         await self._wait(self._patience.start)
-        self._prompts = await prompt_sets.prepare(
-            self._config, self._files, self._folder, self._window
-        )
+        prompts = await prompt_sets.prepare(self._config, self._files, self._folder, self._window)
+        self._plan = replace(self._plan, prompts=prompts)
         taps = Taps(
-            self._config,
+            self._plan,
             self._folder,
-            driver=self._driver,
             ledger=self._ledger,
             on_record=self._on_record,
             patience=self._patience,
@@ -187,9 +182,9 @@ class Run:
             if self._not_shipped is None:
                 await self._ship()
         for (case, load), rounds in self._end_cases().items():
-            label = self._label(Turn(rounds, case, load))
+            label = self._plan.label(Turn(rounds, case, load))
             self._say(f"{label}: has enough after {wording.count(rounds, 'round')}")
-        self._progress.expect(self._requests(self._attempts.turns))
+        self._progress.expect(self._plan.counted(self._attempts.turns))
         return silent
 
     async def _until_due(self, number: int) -> None:
@@ -211,9 +206,7 @@ class Run:
     async def _warm_up(self, taps: Taps) -> None:
         """Warms up, and says what is to come before it, and how long that takes after it."""
         pending = self._attempts.pending
-        requests, tokens_in, tokens_out = progress.amounts(
-            self._config, pending, self._prompts, self._fill
-        )
+        requests, tokens_in, tokens_out = self._plan.amounts(pending)
         together = len(self._config.variants) > 1 and not self._config.alternate
         full = ", and more that keep each load full until the slowest ends" if together else ""
         self._say(
@@ -223,7 +216,7 @@ class Run:
         )
         records, elapsed = await self._warmed_up(taps)
         check_usage(self._config, records)
-        expected = progress.seconds(self._config, pending, records, elapsed, self._fill)
+        expected = self._plan.seconds(pending, records, elapsed)
         if expected is not None:
             bound = "" if self._config.load.rounds.fixed else "at most "
             self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
@@ -282,11 +275,8 @@ class Run:
         raise _Stopped(f"control load: {failure}")
 
     async def _wave(self, round: int, taps: Taps) -> tuple[Turn, Sequence[Record], str | None]:
-        """A load that is in no figure: one wave of the first test case."""
-        point = self._config.wave
-        turn = Turn(round, self._config.test_cases[0].name, point.name)
-        prompts = self._sent(turn, point)
-        records, failure = await taps.load(turn, self._attempts.begin(turn), point, prompts, 0)
+        turn = self._plan.wave(round)
+        records, failure = await taps.load(turn, self._attempts.begin(turn))
         return turn, records, failure
 
     def _end_cases(self) -> Mapping[tuple[str, str], int]:
@@ -306,24 +296,12 @@ class Run:
         """``amount``, which is an upper bound where test cases may end early."""
         return f"{'' if self._config.load.rounds.fixed else 'at most '}{amount:,}"
 
-    def _requests(self, turns: Sequence[Turn]) -> int:
-        of_turns = sum(self._point(turn).requests for turn in turns)
-        return of_turns * len(self._config.variants)
-
-    def _point(self, turn: Turn) -> LoadPoint:
-        return self._config.load.point(turn.load)
-
-    def _label(self, turn: Turn) -> str:
-        """The test case, with the load point where there are several."""
-        several = len(self._config.load.points) > 1
-        return f"{turn.case} at {self._point(turn)}" if several else turn.case
-
     async def _compare_answers(self) -> None:
         """Asks the variants directly, when nothing is measured any more, and all of them serve."""
         if self._config.isolated:
             return
         self._say("comparing the answers")
-        divergences = await greedy.compare(self._config, self._prompts)
+        divergences = await greedy.compare(self._config, self._plan.prompts)
         if not divergences and len(self._config.variants) > 1:
             self._say("no answers could be compared: a server gave none to what it was asked")
         with writing(self._folder):
@@ -338,38 +316,23 @@ class Run:
             raise _Stopped("; ".join(problems))
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
-        rounds, label = self._at_most(self._config.load.rounds.at_most), self._label(turn)
+        rounds, label = self._at_most(self._config.load.rounds.at_most), self._plan.label(turn)
         self._progress.begin(f"round {turn.round} of {rounds}: {label}")
-        point = self._point(turn)
-        prompts = self._sent(turn, point)
         before = await self._observations.scrape()
         attempt = self._attempts.begin(turn)
-        fill = self._fill(turn)
-        records, failure = await taps.load(turn, attempt, point, prompts, fill)
+        records, failure = await taps.load(turn, attempt)
         after = await self._observations.scrape()
         with writing(self._folder):
             await taps.flush()
             self._observations.count(turn, records, before, after)
             self._attempts.note(turn, failure)
-            if prompts:
+            if prompts := self._plan.sent(turn)[self._plan.fill(turn) :]:
                 try:
-                    self._observations.check(turn, attempt, prompts[fill:], taps.answers())
+                    self._observations.check(turn, attempt, prompts, taps.answers())
                 except JournalError as error:  # the driver's file
                     self._say(f"answers not checked: {label}, round {turn.round}: {error}")
         if failure is not None:
             self._say(f"failed: {label}, round {turn.round}: {failure}")
-
-    def _sent(self, turn: Turn, point: LoadPoint) -> Sequence[Prompt]:
-        prompts, load = self._prompts.get(turn.case, ()), self._config.load
-        return of_turn(prompts, load, turn.round, point, self._fill(turn))
-
-    def _fill(self, turn: Turn) -> int:
-        """How many requests come before those that count: none in a load that is in no figure."""
-        if turn.round <= WARM_UP:
-            return 0
-        load, named = self._config.load, bool(self._prompts.get(turn.case))
-        point = self._point(turn)
-        return 0 if self._driver.uses_llmperf(load, point, named=named) else point.fill
 
     async def _ship(self) -> None:
         if self.shipper is None:

@@ -11,14 +11,11 @@ from typing import Final, Self
 
 from spectap import journal, limits
 from spectap.answer import Answer
-from spectap.config import Config
 from spectap.errors import LoadError, RunError
 from spectap.journal import Journal
-from spectap.load.driver import Driver
-from spectap.load_points import LoadPoint
 from spectap.names import WARM_UP, load_results
-from spectap.prompt import Prompt
 from spectap.record import Record
+from spectap.run.plan import Plan
 from spectap.run.turns import Turn, rotated
 from spectap.tap.tap import STALL_SECONDS, Tap, collect_garbage
 
@@ -45,23 +42,23 @@ class Taps:
 
     def __init__(
         self,
-        config: Config,
+        plan: Plan,
         folder: Path,
         *,
-        driver: Driver,
         ledger: Journal,
         on_record: Callable[[Record], None],
         patience: Patience,
     ) -> None:
-        self._config, self._folder, self._driver = config, folder, driver
+        self._plan, self._config, self._folder = plan, plan.config, folder
         self._ledger, self._on_record = ledger, on_record
         stall = patience.stall
         if stall is None:
             # Beyond a server's batch, a request may wait in the queue as long as the load lasts.
-            queues = any(map(config.overloads, config.load.points))
-            stall = max(STALL_SECONDS, config.load.timeout_seconds) if queues else STALL_SECONDS
+            queues = any(map(plan.config.overloads, plan.config.load.points))
+            most = plan.config.load.timeout_seconds
+            stall = max(STALL_SECONDS, most) if queues else STALL_SECONDS
         self._stall_seconds = stall
-        self._cases = {case.name: case for case in config.test_cases}
+        self._cases = {case.name: case for case in plan.config.test_cases}
         self._taps: dict[str, Tap] = {}
         self._records: list[Record] = []
         self._drives: dict[str, asyncio.Future[None]] = {}
@@ -105,17 +102,15 @@ class Taps:
                 f"may have {allowed:,}: raise the limit (ulimit -n), or ask for less at once"
             )
 
-    async def load(
-        self, turn: Turn, attempt: int, point: LoadPoint, prompts: Sequence[Prompt], fill: int
-    ) -> tuple[list[Record], str | None]:
-        """Drives all variants at this load point and with these prompts, if there are any.
+    async def load(self, turn: Turn, attempt: int) -> tuple[list[Record], str | None]:
+        """Drives all variants with what the plan sends in this turn.
 
-        The first ``fill`` requests do not count. Loads run at once, and stay full until the slowest
-        ends; or one after another where variants alternate. Returns the records of the turn and
-        what went wrong, None if nothing did.
+        Loads run at once, and stay full until the slowest ends; or one after another where variants
+        alternate. Returns the records of the turn and what went wrong, None if nothing did.
         """
         records = self._records = []
-        self.silent, self._round, self._fill = set(), turn.round, fill
+        self.silent, self._round = set(), turn.round
+        requests = self._plan.point(turn).requests
         for tap in self._taps.values():
             tap.label(turn.case, turn.round, attempt, turn.load, self.launch)
             tap.short = False
@@ -123,18 +118,17 @@ class Taps:
         in_order = rotated(tuple(self._taps), turn.round)
         ended = list[str | None]()
         for group in [[name] for name in in_order] if self._config.alternate else [in_order]:
-            self._left = dict.fromkeys(group, point.requests)
+            self._left = dict.fromkeys(group, requests)
             self._all_ended = asyncio.get_running_loop().create_future()
-            drives = (self._drive(turn, attempt, variant, point, prompts) for variant in group)
-            ended += await asyncio.gather(*drives)
+            ended += await asyncio.gather(*(self._drive(turn, attempt, name) for name in group))
         problems = dict(zip(in_order, ended, strict=True))
-        needed = self._config.needed(point)
+        needed = self._config.needed(self._plan.point(turn))
         if any(tap.short for tap in self._taps.values()):
             return records, limits.SHORTAGE
         failures = []
         for name in self._taps:
             of_variant = [r for r in records if r.variant == name and r.round == turn.round]
-            problem = problems[name] or _shortfall(of_variant, point.requests, needed)
+            problem = problems[name] or _shortfall(of_variant, requests, needed)
             if problem is not None:
                 failures.append(f"{name}: {problem}")
         return records, "; ".join(failures) or None
@@ -158,12 +152,11 @@ class Taps:
             if tap.failure is not None:
                 raise tap.failure
 
-    async def _drive(
-        self, turn: Turn, attempt: int, variant: str, point: LoadPoint, prompts: Sequence[Prompt]
-    ) -> str | None:
+    async def _drive(self, turn: Turn, attempt: int, variant: str) -> str | None:
+        point, prompts = self._plan.point(turn), self._plan.sent(turn)
         results = load_results(turn.case, variant, turn.round, attempt, turn.load)
         drive = self._drives[variant] = asyncio.ensure_future(
-            self._driver.run(
+            self._plan.driver.run(
                 model=self._config.models[variant],
                 case=self._cases[turn.case],
                 prompts=prompts,
@@ -175,7 +168,7 @@ class Taps:
                 results=self._folder / results,
                 answers=self._answers(variant) if prompts else None,
                 until=self._all_ended,
-                fill=self._fill,
+                fill=self._plan.fill(turn),
             )
         )
         try:
@@ -197,7 +190,7 @@ class Taps:
 
     def _answers(self, variant: str) -> Path:
         """Outside the run's folder: whether texts are kept there is the experiment's to say."""
-        return self._driver.scratch / f"answers-{variant}.jsonl"
+        return self._plan.driver.scratch / f"answers-{variant}.jsonl"
 
     def _note(self, record: Record) -> None:
         self._records.append(record)
