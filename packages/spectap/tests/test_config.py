@@ -49,6 +49,7 @@ TWO_VALUES = {
     "concurrency": 1,
     "figures": [{**TPOT, "value": 15}, {**TPOT, "value": 16}],
 }
+LAUNCHES = samples.load(rounds=3, launches=3)
 PASSWORD = {**BASE, "endpoint": "http://me:hidden@h:1/v1"}
 
 
@@ -62,10 +63,7 @@ PASSWORD = {**BASE, "endpoint": "http://me:hidden@h:1/v1"}
         ({"load": samples.load(rounds=10**12)}, "load.rounds.at_most: .* equal to 10000"),
         ({"load": samples.load(launches=2)}, "load: launches: must be 1 or at least 3"),
         ({"load": samples.load(launches=3)}, "load: launches: rounds must be a multiple of 3"),
-        (
-            {"load": samples.load(rounds=3, launches=3), "isolated": True},
-            "launches: must be 1 where",
-        ),
+        ({"load": LAUNCHES, "isolated": True}, "launches: must be 1 where"),
         ({"objectives": {"ttft_p90_ms": 5, "e2e_p90_ms": 4}}, "e2e_p90_ms must be more than ttft"),
         ({"variants": []}, "the first must be a baseline"),
         ({"variants": [BASE, BASE]}, "variants: Base is duplicated"),

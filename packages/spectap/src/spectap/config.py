@@ -22,6 +22,7 @@ NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=NAME.pattern)]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class Structure(StrEnum):
@@ -135,15 +136,9 @@ class Objectives(Model):
 
     model_config = ConfigDict(strict=True)
 
-    ttft_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Time to the first token, milliseconds."
-    )
-    tpot_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Time per output token, milliseconds."
-    )
-    e2e_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Time of the whole answer, milliseconds."
-    )
+    ttft_p90_ms: Positive | None = Field(None, description="Time to the first token, milliseconds.")
+    tpot_p90_ms: Positive | None = Field(None, description="Time per output token, milliseconds.")
+    e2e_p90_ms: Positive | None = Field(None, description="Time of the whole answer, milliseconds.")
 
     @model_validator(mode="after")
     def _consistent(self) -> Objectives:

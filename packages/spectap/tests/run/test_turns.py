@@ -158,9 +158,8 @@ POINTS = (LoadPoint(concurrency=2, requests=5), LoadPoint(rate=4, requests=20))
 
 
 def config(*, alternate: bool = False) -> Config:
-    settings = samples.config()
-    load = settings.load.model_copy(update={"points": POINTS, "mean_input_tokens": 50})
-    return settings.model_copy(update={"load": load, "alternate": alternate})
+    load = CONFIG.load.model_copy(update={"points": POINTS, "mean_input_tokens": 50})
+    return CONFIG.model_copy(update={"load": load, "alternate": alternate})
 
 
 CLOSED, OPEN = (Turn(1, "counting", point.name) for point in POINTS)

@@ -16,42 +16,41 @@ class Progress:
 
     def __init__(self, total: int, done: int = 0, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._bar: tqdm[Never] | None = None
-        if self._stream.isatty():
-            self._bar = tqdm(
-                total=total, initial=done, unit="request", file=self._stream, dynamic_ncols=True
-            )
+        self._bar: tqdm[Never] = tqdm(
+            total=total,
+            initial=done,
+            unit="request",
+            file=self._stream,
+            dynamic_ncols=True,
+            disable=not self._stream.isatty(),
+        )
         self._total, self._done = total, done
 
     def begin(self, turn: str) -> None:
         """Names the turn that begins: at the bar, or in a line of the log."""
-        if self._bar is not None:
-            self._bar.set_description_str(printable(turn))
-        else:
+        if self._bar.disable:
             self.say(turn)
+        else:
+            self._bar.set_description_str(printable(turn))
 
     def advance(self) -> None:
         # llmperf may send a few more requests than it was asked for.
         if self._done < self._total:
             self._done += 1
-            if self._bar is not None:
-                self._bar.update()
+            self._bar.update()
 
     def expect(self, total: int) -> None:
         """Changes how many requests there are."""
-        self._total = total
-        if self._bar is not None:
-            self._bar.total = total
-            self._bar.refresh()
+        self._total = self._bar.total = total
+        self._bar.refresh()
 
     def say(self, text: str) -> None:
         """Writes a line that stays, above the bar if there is one."""
         text = printable(text)
-        if self._bar is not None:
-            self._bar.write(text, file=self._stream)
-        else:
+        if self._bar.disable:
             print(f"[{self._done}/{self._total}] {text}", file=self._stream, flush=True)
+        else:
+            self._bar.write(text, file=self._stream)
 
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
