@@ -29,7 +29,6 @@ class BenchmarkProcess:
     """In place of those that the pod mounts."""
     files: Mapping[Path, bytes]
     """Each file that a ConfigMap brings."""
-    bucket: str
     left_out: tuple[str, ...]
     """Names of the pod's load points that it does not have."""
     differences: tuple[str, ...]
@@ -77,12 +76,9 @@ def as_process(
     }
     path = pod.environment["BENCHMARK_CONFIG"]
     of_pod = Config.model_validate_json(pod.files[path])
-    bucket, prompts_bucket = (
-        name.replace(ACCOUNT_PLACEHOLDER, setting.aws.account)
-        for name in (of_pod.bucket or "", of_pod.prompts_bucket or "")
-    )
+    prompts_bucket = (of_pod.prompts_bucket or "").replace(ACCOUNT_PLACEHOLDER, setting.aws.account)
     changes = {
-        "bucket": bucket,
+        "bucket": setting.bucket,
         "prompts_bucket": prompts_bucket or None,
         "stopper": None,
         "variants": tuple(_local(variant, setting, servers) for variant in of_pod.variants),
@@ -96,7 +92,6 @@ def as_process(
         outside | inside | variables,
         folders=tuple(mounts.values()),
         files={_local_path(path, mounts): content for path, content in files.items()},
-        bucket=bucket,
         left_out=tuple(point.name for point in of_pod.load.points if point.name not in names),
         differences=(*lines, *differences(of_pod, adapted)),
     )

@@ -142,7 +142,7 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
     first = pods.benchmark(Attempt(0))
     with setting.console.stage("bring the merged run from the bucket") as stage:
         try:
-            stage.result = download_run(setting.aws, first.bucket, setting.run_dir)
+            stage.result = download_run(setting.aws, setting.bucket, setting.run_dir)
         except RehearsalError as error:
             raise RehearsalError("; ".join((str(error), *failed))) from None
     absent = {(VARIANT_DIMENSION, job.variant_of(index)) for index in given_up}
@@ -256,8 +256,8 @@ class _Pods:
     def _is_to_be_killed(self, attempt: Attempt) -> bool:
         if attempt.index not in self.faults.killed or attempt.number > 1:
             return False
-        bucket, folder = self.benchmark(attempt).bucket, self.job.folder_of(attempt.index)
-        return has_records(self.setting.aws, bucket, self.setting.run_id, folder)
+        setting, folder = self.setting, self.job.folder_of(attempt.index)
+        return has_records(setting.aws, setting.bucket, setting.run_id, folder)
 
     def name(self, index: int) -> str:
         return f"index {index}, {self.job.variant_of(index)}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from charts.names import bucket_name
 from experiment import Experiment
 from operations.console import Console
 from rehearsal.aws import Aws
@@ -167,6 +168,10 @@ class Setting:
     @property
     def run_dir(self) -> Path:
         return self.layout.mounts["/results"] / self.run_id
+
+    @property
+    def bucket(self) -> str:
+        return bucket_name(self.experiment, self.aws.account)
 
     @property
     def serving_environment(self) -> Mapping[str, str]:

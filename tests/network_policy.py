@@ -1,6 +1,6 @@
 """Which connections the network policies of a namespace allow, as data."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any, Final, NamedTuple
 
@@ -50,26 +50,24 @@ def allowed(policies: Iterable[Manifest], labels: Mapping[str, str]) -> set[Rule
         if not _labels(spec["podSelector"]).items() <= labels.items():
             continue
         isolated |= {*spec["policyTypes"]}
-        for direction, field, side in (("Egress", "egress", "to"), ("Ingress", "ingress", "from")):
-            for rule in spec.get(field, []):
+        for direction, side in (("Egress", "to"), ("Ingress", "from")):
+            for rule in spec.get(direction.lower(), []):
                 assert direction in spec["policyTypes"], policy["metadata"]["name"]
-                rules |= {*_rules(direction, rule, side)}
+                assert rule.keys() == {side, "ports"}
+                rules |= {
+                    Rule(direction, _address(peer), **port)
+                    for peer, port in product(rule[side], rule["ports"])
+                }
     assert isolated == {"Ingress", "Egress"}
     return rules
 
 
-def _rules(direction: str, rule: Manifest, side: str) -> Iterator[Rule]:
-    assert rule.keys() == {side, "ports"}
-    for port, peer in product(rule["ports"], rule[side]):
-        assert port.keys() == {"port", "protocol"}
-        if "ipBlock" in peer:
-            assert peer["ipBlock"].keys() == {"cidr"}
-            address = peer["ipBlock"]["cidr"]
-        else:
-            assert "podSelector" in peer
-            labels = _labels(peer.get("namespaceSelector", {})) | _labels(peer["podSelector"])
-            address = " ".join(f"{key}={value}" for key, value in labels.items())
-        yield Rule(direction, address, port["port"], port["protocol"])
+def _address(peer: Manifest) -> str:
+    if "ipBlock" in peer:
+        assert peer["ipBlock"].keys() == {"cidr"}
+        return str(peer["ipBlock"]["cidr"])
+    labels = _labels(peer.get("namespaceSelector", {})) | _labels(peer["podSelector"])
+    return " ".join(f"{key}={value}" for key, value in labels.items())
 
 
 def _labels(selector: Manifest) -> dict[str, str]:

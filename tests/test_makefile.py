@@ -45,14 +45,6 @@ def folder(tmp_path: Path) -> Path:
     return checkout(tmp_path, ECHO)
 
 
-def test_endpoints_are_measured_by_name(folder: Path) -> None:
-    settings = ["CASES=my cases", "OPTIONS=--rounds 2", "BASE=http://a", "VARIANTS=k3=http://b"]
-    make(folder, {}, "measure", *settings)
-    words = json.loads((folder / "ran.jsonl").read_text())
-    endpoints = ["--", "Base=http://a", "k3=http://b"]
-    assert words == ["-m", "spectap", "measure", "--cases=my cases", "--rounds", "2", *endpoints]
-
-
 @pytest.mark.parametrize("target", ["logs", "report"])
 def test_what_is_printed_in_a_workflow_is_no_command(folder: Path, target: str) -> None:
     """Not ``::add-mask::`` and not ``##[add-mask]``, without a line of ours again in the step.

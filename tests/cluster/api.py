@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -30,7 +30,8 @@ _VERSIONS: Final = {
     "ResourceClaim": "resource.k8s.io/v1",
     "ResourceSlice": "resource.k8s.io/v1",
 }
-_MERGE_PATCH: Final = "application/merge-patch+json"
+_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+"""It leaves conditions that others have set."""
 
 
 class Refused(Exception):
@@ -106,20 +107,6 @@ class Cluster:
 
     def resource(self, kind: str) -> Any:
         return self.client.resources.get(api_version=_VERSIONS[kind], kind=kind)
-
-    def snapshot(self, kind: str) -> tuple[str, list[Manifest]]:
-        listed = self.resource(kind).get(namespace=NAMESPACE).to_dict()
-        return listed["metadata"]["resourceVersion"], listed["items"]
-
-    def history(self, kind: str, since: str) -> Iterator[tuple[int, str, Manifest]]:
-        """Every change of the namespace's objects of a kind: its revision, what it was, the object.
-
-        A watch from a revision in the past tells all that happened since, missing nothing.
-        """
-        resource = self.resource(kind)
-        for event in resource.watch(namespace=NAMESPACE, resource_version=since, timeout=1):
-            raw: Manifest = event["raw_object"]
-            yield int(raw["metadata"]["resourceVersion"]), event["type"], raw
 
     def until(self, probe: Callable[[], T | None], description: str) -> T:
         """The first answer of ``probe`` that is not None or False."""

@@ -16,9 +16,9 @@ from rehearsal.processes import interruptible
 from tests.cluster.api import Cluster, Manifest
 from tests.cluster.deployment import deployed
 from tests.cluster.hardware import (
+    CSI_DRIVER,
+    DEVICE_CLASS,
     compile_nodes,
-    csi_driver,
-    device_class,
     resource_slice,
     system_nodes,
     trainium_node,
@@ -60,7 +60,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 def cluster(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """With what the drivers install in it."""
     cluster = Cluster(plane, tmp_path_factory.mktemp("cluster"))
-    for manifest in (device_class(), csi_driver()):
+    for manifest in (DEVICE_CLASS, CSI_DRIVER):
         cluster.create(manifest)
     return cluster
 

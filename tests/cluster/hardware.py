@@ -129,28 +129,23 @@ def resource_slice(node: str, instance: InstanceType) -> Manifest:
     }
 
 
-def device_class() -> Manifest:
-    """The class that the driver's Helm chart installs. The chart installs no custom resource.
+DEVICE_CLASS: Final[Manifest] = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": DRIVER},
+    "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+}
+"""The class that the driver's Helm chart installs. The chart installs no custom resource.
 
-    Its name is documented; the selector is the one that every DRA driver's class has.
-    """
-    expression = f"device.driver == '{DRIVER}'"
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": DRIVER},
-        "spec": {"selectors": [{"cel": {"expression": expression}}]},
-    }
-
-
-def csi_driver() -> Manifest:
-    """What the Mountpoint add-on registers: volumes are mounted, with nothing to attach."""
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "CSIDriver",
-        "metadata": {"name": "s3.csi.aws.com"},
-        "spec": {"attachRequired": False, "podInfoOnMount": True, "requiresRepublish": True},
-    }
+Its name is documented; the selector is the one that every DRA driver's class has.
+"""
+CSI_DRIVER: Final[Manifest] = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "CSIDriver",
+    "metadata": {"name": "s3.csi.aws.com"},
+    "spec": {"attachRequired": False, "podInfoOnMount": True, "requiresRepublish": True},
+}
+"""What the Mountpoint add-on registers: volumes are mounted, with nothing to attach."""
 
 
 def _device(node: str, number: int, instance: InstanceType) -> dict[str, Any]:

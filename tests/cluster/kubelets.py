@@ -24,7 +24,6 @@ _FOUND_ANOTHER = (404, 409)
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
 _READY: Final = ("ContainersReady", "Ready")
 _INITIALIZED: Final = ("PodReadyToStartContainers", "Initialized")
-_KUBELET_CONDITIONS: Final = frozenset({*_READY, *_INITIALIZED})
 
 
 class Kubelets:
@@ -78,7 +77,7 @@ class Kubelets:
         terminated = {"exitCode": exit_code, "startedAt": earlier, "finishedAt": earlier}
         required = {"image": "any", "imageID": "any", "ready": False, "restartCount": 0}
         status = {"name": container, "state": {"terminated": terminated}, **required}
-        pod_status = ended(pod, "Failed" if exit_code else "Succeeded", earlier)
+        pod_status = ended("Failed" if exit_code else "Succeeded", earlier)
         statuses = {"initContainerStatuses" if init else "containerStatuses": [status]}
         self._cluster.patch(pod, {"status": pod_status | statuses}, status=True)
 
@@ -97,10 +96,10 @@ class Kubelets:
             if "deletionTimestamp" in pod["metadata"]:
                 self._end(pod)
             elif phase == "Pending":
-                pod_status = running(pod, str(next(self._addresses)))
+                pod_status = running(str(next(self._addresses)))
                 self._cluster.patch(pod, {"status": pod_status}, status=True)
             elif phase == "Running" and labels.get(_JOB_NAME) in self._finishing:
-                self._cluster.patch(pod, {"status": ended(pod, "Succeeded")}, status=True)
+                self._cluster.patch(pod, {"status": ended("Succeeded")}, status=True)
         except ApiException as error:
             # Somebody was faster; the next round sees what there is then.
             if error.status not in _FOUND_ANOTHER:
@@ -113,25 +112,23 @@ class Kubelets:
         if time.monotonic() - began < TERMINATION_SECONDS:
             return
         if pod["status"]["phase"] in ("Pending", "Running"):
-            self._cluster.patch(pod, {"status": ended(pod, "Failed")}, status=True)
+            self._cluster.patch(pod, {"status": ended("Failed")}, status=True)
         self._cluster.delete(pod, gracePeriodSeconds=0, preconditions={"uid": uid})
 
 
-def running(pod: Manifest, address: str) -> dict[str, Any]:
-    conditions = [_condition(kind, true=True) for kind in (*_INITIALIZED, *_READY)]
+def running(address: str) -> dict[str, Any]:
     return {
         "phase": "Running",
         "podIP": address,
         "podIPs": [{"ip": address}],
         "startTime": now(),
-        "conditions": [*conditions, *_other_conditions(pod, _KUBELET_CONDITIONS)],
+        "conditions": [_condition(kind, true=True) for kind in (*_INITIALIZED, *_READY)],
     }
 
 
-def ended(pod: Manifest, phase: str, when: str | None = None) -> dict[str, Any]:
-    """What the kubelet says at the end; what others said of the pod it keeps."""
+def ended(phase: str, when: str | None = None) -> dict[str, Any]:
     conditions = [_condition(kind, true=False, when=when) for kind in _READY]
-    return {"phase": phase, "conditions": [*conditions, *_other_conditions(pod, frozenset(_READY))]}
+    return {"phase": phase, "conditions": conditions}
 
 
 def _condition(kind: str, *, true: bool, when: str | None = None) -> dict[str, str]:
@@ -142,7 +139,3 @@ def _condition(kind: str, *, true: bool, when: str | None = None) -> dict[str, s
 def now(*, hours: int = 0) -> str:
     moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=hours)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _other_conditions(pod: Manifest, excluded: frozenset[str]) -> list[dict[str, Any]]:
-    return [c for c in pod["status"].get("conditions", []) if c["type"] not in excluded]

@@ -31,34 +31,44 @@ class Most(NamedTuple):
 
 
 class Timeline:
+    """What the namespace has of pods and claims, from now on."""
+
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._before = {kind: cluster.snapshot(kind) for kind in ("Pod", "ResourceClaim")}
+        self._resources = {kind: cluster.resource(kind) for kind in ("Pod", "ResourceClaim")}
+        self._before = {
+            kind: resource.get(namespace=NAMESPACE).to_dict()
+            for kind, resource in self._resources.items()
+        }
 
     def most(self) -> Most:
-        present = {kind: {uid(o): o for o in items} for kind, (_, items) in self._before.items()}
-        counts = [_count(**present)]
-        for _, kind, change, object_ in sorted(self._events(), key=lambda event: event[0]):
-            if change == "DELETED":
-                present[kind].pop(uid(object_), None)
+        pods, claims = ({uid(o): o for o in listed["items"]} for listed in self._before.values())
+        counts = [_count(pods, claims)]
+        for _, event in sorted(self._events(), key=lambda dated: dated[0]):
+            changed = event["raw_object"]
+            present = pods if changed["kind"] == "Pod" else claims
+            if event["type"] == "DELETED":
+                present.pop(uid(changed), None)
             else:
-                present[kind][uid(object_)] = object_
-            counts.append(_count(**present))
+                present[uid(changed)] = changed
+            counts.append(_count(pods, claims))
         return Most(max(c.requested for c in counts), max(c.allocated for c in counts))
 
-    def _events(self) -> Iterator[tuple[int, str, str, Manifest]]:
-        for kind, (since, _) in self._before.items():
-            for revision, change, object_ in self._cluster.history(kind, since):
-                yield revision, kind, change, object_
+    def _events(self) -> Iterator[tuple[int, Any]]:
+        """A watch from a revision in the past tells all that happened since, missing nothing."""
+        for kind, resource in self._resources.items():
+            since = self._before[kind]["metadata"]["resourceVersion"]
+            for event in resource.watch(namespace=NAMESPACE, resource_version=since, timeout=1):
+                yield int(event["raw_object"]["metadata"]["resourceVersion"]), event
 
 
-def _count(Pod: dict[str, Manifest], ResourceClaim: dict[str, Manifest]) -> Most:  # noqa: N803 (kinds)
-    live = {key for key, pod in Pod.items() if pod["status"]["phase"] in ("Pending", "Running")}
-    claims = ResourceClaim.values()
+def _count(pods: dict[str, Manifest], claims: dict[str, Manifest]) -> Most:
+    live = {key for key, pod in pods.items() if pod["status"]["phase"] in ("Pending", "Running")}
     requested = [
-        c for c in claims if any(o["uid"] in live for o in c["metadata"]["ownerReferences"])
+        claim
+        for claim in claims.values()
+        if any(owner["uid"] in live for owner in claim["metadata"]["ownerReferences"])
     ]
-    return Most(len(requested), sum(bool(devices(c)) for c in claims))
+    return Most(len(requested), sum(bool(devices(claim)) for claim in claims.values()))
 
 
 @contextlib.contextmanager

@@ -112,14 +112,14 @@ def test_buckets_are_of_the_embedded_account_and_drafts_and_load_of_who_serves(
 ) -> None:
     load = json.loads(pod.files[CONFIG])["load"]
     load["points"] = [{"concurrency": count, "requests": 40} for count in (1, 4, 16, 32)]
-    buckets = {"bucket": "b-${AWS_ACCOUNT_ID}", "prompts_bucket": "a-${AWS_ACCOUNT_ID}"}
-    content = json.loads(pod.files[CONFIG]) | buckets | {"load": load}
+    changes = {"prompts_bucket": "a-${AWS_ACCOUNT_ID}", "load": load}
+    content = json.loads(pod.files[CONFIG]) | changes
     pod = replace(pod, files={CONFIG: json.dumps(content).encode()})
     served = replace(GOLDEN, drafts_whole_window=True, caps=Caps(concurrency=4))
     benchmark = as_process(pod, replace(setting, endpoints=served), SERVERS)
     assert benchmark.left_out == ("concurrency-16", "concurrency-32")
     config = config_of(benchmark)
-    assert benchmark.bucket == config.bucket == "b-123456789012"
+    assert config.bucket == "article-models-123456789012-us-east-2"
     assert config.prompts_bucket == "a-123456789012"
     assert [variant.drafts_per_step for variant in config.variants] == [None, 7]
     assert "variants.SD.drafts_per_step: 7 in place of 6" in benchmark.differences

@@ -48,26 +48,27 @@ LOADS: Final[tuple[dict[str, Any], ...]] = (
 @pytest.fixture(scope="module")
 def kinds(rehearse: Rehearse) -> Rehearsed:
     """Each kind of test case, at each kind of load."""
-    cases = [{"name": name} | source for name, source in SOURCES.items()]
-    changes: dict[str, Any] = {
+    changes = {
         "name": "kinds",
-        "benchmark.test_cases": cases,
+        "benchmark.test_cases": [{"name": name} | source for name, source in SOURCES.items()],
         "benchmark.load": [*LOADS],
+        "benchmark.concurrency": ABSENT,
+        "benchmark.requests": 2,
     }
-    changes |= {"benchmark.concurrency": ABSENT, "benchmark.requests": 2}
     return rehearse(changes, prompts="".join(f"{json.dumps(each)}\n" for each in OWN))
 
 
-@pytest.mark.parametrize("case", SOURCES)
-@pytest.mark.parametrize("load", ["concurrency-1", "concurrency-2", "rate-4"])
-def test_every_kind_of_test_case_is_rehearsed_at_every_kind_of_load(
-    kinds: Rehearsed, case: str, load: str
-) -> None:
-    cell = [r for r in kinds.run.records if (r.case, r.load) == (case, load) and r.round > 0]
-    assert {record.variant for record in cell} == {"Base", "SD"}
-    assert all(record.succeeded for record in cell)
-    # Jobs and a sweep are rehearsed below, with lines.
-    assert {record.tools for record in cell} == ({False, True} if case == "own" else {False})
+def test_every_kind_of_test_case_is_rehearsed_at_every_kind_of_load(kinds: Rehearsed) -> None:
+    """Jobs and a sweep are rehearsed below, with lines."""
+    assert all(record.succeeded for record in kinds.run.records)
+    measured = [record for record in kinds.run.records if record.round > 0]
+    assert {(record.case, record.load, record.variant, record.tools) for record in measured} == {
+        (case, load, variant, tools)
+        for case in SOURCES
+        for load in ("concurrency-1", "concurrency-2", "rate-4")
+        for variant in ("Base", "SD")
+        for tools in ({False, True} if case == "own" else {False})
+    }
     assert SOURCES["repeat-line"]["line"] in {each.line for each in kinds.run.config.test_cases}
 
 
@@ -92,10 +93,8 @@ def ledger(rehearsed: Rehearsed, variant: str) -> list[Record]:
 def test_the_killed_index_resumes(sweep: Rehearsed) -> None:
     """The bucket's turns are not measured again, though another pod has another folder."""
     assert events(sweep, BASE) == ["started", "complete"]
-    assert events(sweep, KILLED) == [
-        *("started", "will be retried"),
-        *("started again, attempt 2", "complete"),
-    ]
+    killed = ["started", "will be retried", "started again, attempt 2", "complete"]
+    assert events(sweep, KILLED) == killed
     assert f"{KILLED}: killed (SIGKILL); will be retried" in sweep.printed
     turns = Counter(
         (record.case, record.round, record.attempt)
@@ -103,7 +102,7 @@ def test_the_killed_index_resumes(sweep: Rehearsed) -> None:
         if record.round > 0 and record.succeeded
     )
     complete = {turn[:2] for turn, count in turns.items() if count == 4}
-    assert complete == {(case["name"], round) for case in CASES for round in (1,)}
+    assert complete == {(case["name"], 1) for case in CASES}
     # The turn in which it died may have been measured again; those before it were not.
     assert len(turns) <= len(complete) + 1
     (before,) = (sweep.layout.pods / "1-1").rglob("ledger.jsonl")
@@ -159,12 +158,8 @@ def test_jobs_run_one_at_a_time_and_leave_their_reports(rehearse: Rehearse) -> N
         assert report.read_bytes() == (RECORDED / f"{recorded}.json").read_bytes()
     assert "Rehearsal of jobs: jobs of inference_demo" in jobs.printed
     assert "no verdict" not in jobs.printed
-    for difference in (
-        "fetch: left out",
-        "generate: an output of inference_demo that no device made",
-        "Endpoints: none; an output of inference_demo",
-    ):
-        assert difference in jobs.stand_ins
+    for stand_in in ("generate: an output of", "Endpoints: none; an output of"):
+        assert f"{stand_in} inference_demo" in jobs.stand_ins
 
 
 @pytest.fixture(scope="module")

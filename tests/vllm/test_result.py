@@ -36,16 +36,12 @@ def test_the_prefill_stays_as_it_is(rehearsed: Rehearsed) -> None:
         assert interval.high >= PREFILL[0], case.name
 
 
-def test_greedy_answers_are_the_baselines_where_one_token_leads(rehearsed: Rehearsed) -> None:
+def test_of_structured_prompts_answers_are_the_baselines_and_drafts_accepted(
+    rehearsed: Rehearsed,
+) -> None:
     structured = {case.name for case in rehearsed.cases("structured")}
     compared = [d for d in rehearsed.run.divergences if d.case in structured]
-    assert {d.case for d in compared} == structured
-    assert {d.unit for d in compared} == {"token"}
-    assert [d for d in compared if d.first is not None] == []
-
-
-def test_drafts_of_structured_prompts_are_accepted(rehearsed: Rehearsed) -> None:
-    structured = {case.name for case in rehearsed.cases("structured")}
+    assert {(d.case, d.unit, d.first) for d in compared} == {(n, "token", None) for n in structured}
     checks = {check.case: check for check in rehearsed.run.checks if check.variant == "SD"}
     assert structured <= checks.keys()
     for name in structured:
