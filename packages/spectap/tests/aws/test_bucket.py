@@ -269,13 +269,10 @@ def test_what_is_not_there_is_named_at_once_with_what_to_check(
     assert clock.pauses == []
 
 
-def test_the_text_of_a_secret_is_read(aws: Aws, clock: Clock) -> None:
-    client = boto3.client("secretsmanager", region_name=REGION)
-    client.create_secret(Name="a/b", SecretString="sesame")
+def test_a_secret_is_read_and_the_state_machine_is_started(aws: Aws, clock: Clock) -> None:
+    secrets = boto3.client("secretsmanager", region_name=REGION)
+    secrets.create_secret(Name="a/b", SecretString="sesame")
     assert read_secret("a/b", REGION, clock.sleep) == "sesame"
-
-
-def test_the_state_machine_is_started(aws: Aws, clock: Clock) -> None:
     definition = {"StartAt": "Stop", "States": {"Stop": {"Type": "Succeed"}}}
     client = boto3.client("stepfunctions", region_name=REGION)
     arn = client.create_state_machine(

@@ -30,27 +30,13 @@ _COUNT_SECONDS: Final = 10.0
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--upstream", type=base_url, required=True, metavar="URL", help="the server's base URL"
-    )
-    parser.add_argument(
-        "--ledger", type=Path, required=True, metavar="FILE", help="takes a line for each request"
-    )
-    parser.add_argument(
-        "--port",
-        type=whole_number(0, 65535),
-        default=_PORT,
-        help="0 takes a free one",
-    )
-    parser.add_argument(
-        "--host",
-        type=ip_address,
-        default=LOOPBACK,
-        metavar="ADDRESS",
-        help="where the tap listens; 0.0.0.0 lets other machines in",
-    )
-    add_trust(parser.add_argument)
     add = parser.add_argument
+    add("--upstream", type=base_url, required=True, metavar="URL", help="the server's base URL")
+    add("--ledger", type=Path, required=True, metavar="FILE", help="takes a line for each request")
+    add("--port", type=whole_number(0, 65535), default=_PORT, help="0 takes a free one")
+    reach = "where the tap listens; 0.0.0.0 lets other machines in"
+    add("--host", type=ip_address, default=LOOPBACK, metavar="ADDRESS", help=reach)
+    add_trust(add)
     add("--variant", type=name, default="Base", metavar="NAME", help="of the server")
     add("--case", type=name, default="all", metavar="NAME", help="test case")
 
