@@ -12,7 +12,7 @@ from spectap.analysis.summary import Case, Crossover, Finding, Ladder, Verdict, 
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.prompt import LeftOut, UsedSet
-from spectap.report import page, phrases, quality, results, verdicts
+from spectap.report import page, phrases, quality, results, sentences
 from spectap.report.results import Results
 from tests import generated_runs as generated
 from tests.analysis.test_claims import FASTER, OPEN, SD, SLOWER, TRIFLE
@@ -79,7 +79,7 @@ def test_a_crossover_is_named_where_rows_turn_once(
 ) -> None:
     nowhere = Crossover(None, None, None)
     of_case = Ladder("SD", "Base", False, POINTS, POINTS, crossover, nowhere)
-    sentence = verdicts.crossovers(judged_alone(rows), of_case, ladder.summary)
+    sentence = sentences.crossovers(judged_alone(rows), of_case, ladder.summary)
     assert sentence == (f"{text} requests at once." if text else "")
 
 

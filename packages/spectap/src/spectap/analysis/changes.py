@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 from statistics import fmean
@@ -165,7 +165,12 @@ def compare(
     """
     for first, *others in (old, new):
         for run in others:
-            _refuse_another(first, run)
+            if difference := next(settings.differences(first.config, run.config), None):
+                field, *values = difference
+                raise RunError(
+                    f"{first.name}, {run.name}: runs of one side must be alike, and they differ in "
+                    f"{field}: {' and '.join(filter(None, values))}"
+                )
     names = [", ".join(run.name for run in side) for side in (old, new)]
     runs, first, last = ", ".join(names), old[0], new[0]
     if threshold is not None and first.summary.rehearsal != last.summary.rehearsal:
@@ -197,9 +202,7 @@ def compare(
             for key, ratio in _paired(*(side.evidences[0] for side in sides)).items()
             if key in common
         }
-    changes = _changes(sides[0].estimates, sides[1].estimates, ratios, alpha, threshold)
-    if differing:
-        changes = {key: replace(change, differs=False) for key, change in changes.items()}
+    changes = _changes(sides, ratios, alpha, threshold, comparable=not differing)
     plan = sides[0].evidences[0].plan
     return Changes(
         old=names[0],
@@ -219,8 +222,7 @@ def compare(
     )
 
 
-@dataclass(frozen=True)
-class _Side:
+class _Side(NamedTuple):
     """The runs before the change, or those after it."""
 
     runs: Sequence[Run]
@@ -267,16 +269,6 @@ class _Side:
             for key in self.evidences[0].cells
             if any(each.cells[key].requests for each in self.evidences if key in each.cells)
         ]
-
-
-def _refuse_another(first: Run, run: Run) -> None:
-    """Raises RunError where two runs of one side differ in more than where their servers are."""
-    if difference := next(settings.differences(first.config, run.config), None):
-        field, *values = difference
-        raise RunError(
-            f"{first.name}, {run.name}: runs of one side must be alike, and they differ in "
-            f"{field}: {' and '.join(filter(None, values))}"
-        )
 
 
 def _estimates(run: Evidence) -> _Estimates:
@@ -338,11 +330,12 @@ def _speed_ratio(unit: grouping.Unit) -> float | None:
 
 
 def _changes(
-    olds: _Estimates,
-    news: _Estimates,
+    sides: Sequence[_Side],
     ratios: _Estimates,
     alpha: float,
     threshold: float | None,
+    *,
+    comparable: bool,
 ) -> dict[tuple[CellKey, Figure], Change]:
     judged = {key: ratio for key, ratio in ratios.items() if key[1].judged}
     changed = claims.holm({key: ratio.p for key, ratio in judged.items()}, alpha, len(judged))
@@ -350,10 +343,10 @@ def _changes(
     less = claims.holm({key: r.p_below(bound) for key, r in judged.items()}, alpha, len(judged))
     return {
         key: Change(
-            old=math.exp(olds[key].log),
-            new=math.exp(news[key].log),
+            old=math.exp(sides[0].estimates[key].log),
+            new=math.exp(sides[1].estimates[key].log),
             ratio=ratio.interval(alpha),
-            differs=key in changed.decided,
+            differs=comparable and key in changed.decided,
             detectable=ratio.detectable(changed.level),
             below=threshold is not None and key in less.decided,
             # A test of one side at a level is one of both sides at twice the level.

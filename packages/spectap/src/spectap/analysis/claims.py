@@ -132,7 +132,9 @@ def judge(
     shorter. ``waits``: whether waits are. ``advise``: not where something stood in for services.
     """
     finding = _SPEED.get(speed.answer) or Finding(speed.answer.value)
-    action = _action(cell, baseline, speed, cost, worse=worse) if advise else None
+    if not advise:
+        return Verdict(finding)
+    action = _action(cell, baseline, speed, cost, worse=worse)
     if longer and action:
         action = Action.CHECK_ANSWERS
     if waits and action in _KEEP:

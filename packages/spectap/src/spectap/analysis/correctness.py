@@ -3,15 +3,15 @@
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from spectap.analysis.claims import holm
 from spectap.analysis.estimates.proportions import Paired, bounds
 from spectap.analysis.summary import Correctness
 from spectap.answer import CheckedAnswer, Score
-from spectap.config import Config
+from spectap.config import Config, Variant
 from spectap.ledger import last_attempts
 from spectap.names import WARM_UP
 from spectap.prompt import Form
@@ -33,39 +33,6 @@ _Right = Mapping[str, Sequence[bool]]
 """Whether each answer is right, by prompt."""
 
 
-@dataclass(frozen=True)
-class _Check:
-    """One check of a variant's answers and of its baseline's."""
-
-    test_case: str
-    """Empty for an evaluation, which has none."""
-    variant: str
-    baseline: str
-    check: str
-    of_variant: _Right
-    of_baseline: _Right
-    """Both have the same prompts, and as many answers to each: those that could be checked."""
-    left_out: tuple[int, int] = (0, 0)
-    """How many of each could not be."""
-    evaluation: str = ""
-
-    @property
-    def paired(self) -> Paired:
-        sides = self.of_variant, self.of_baseline
-        return Paired(*([statistics.fmean(right) for right in side.values()] for side in sides))
-
-    @property
-    def lost(self) -> list[str]:
-        """The prompts that the baseline alone answers rightly, or more often: by how much more."""
-        more = {
-            name: sum(self.of_baseline[name]) - sum(self.of_variant[name])
-            for name in self.of_variant
-        }
-        return sorted(
-            (name for name in more if more[name] > 0), key=lambda name: (-more[name], name)
-        )
-
-
 def correctness(
     config: Config, answers: Sequence[CheckedAnswer], scores: Sequence[Score]
 ) -> tuple[Correctness, ...]:
@@ -76,22 +43,27 @@ def correctness(
     together, by Holm's correction.
     """
     checks = [*_of_answers(config, answers), *_of_scores(config, scores)]
-    pairs = [check.paired for check in checks]
     # Those that differ in too few prompts to accuse anybody cost the others nothing (Tarone,
     # Biometrics 46, 1990): the test is exact, given how many differ.
     p_values = {
         number: pair.p
-        for number, pair in enumerate(pairs)
+        for number, (_, pair) in enumerate(checks)
         if 0.5 ** (pair.lost + pair.won) <= ALPHA
     }
     family = holm(p_values, ALPHA, len(p_values))
     return tuple(
-        _judged(check, pair, worse=number in family.decided, level=family.level)
-        for number, (check, pair) in enumerate(zip(checks, pairs, strict=True))
+        replace(
+            check,
+            worse=number in family.decided,
+            blind=0.5 ** sum(share > 0 for share in pair.baseline) > family.level,
+        )
+        for number, (check, pair) in enumerate(checks)
     )
 
 
-def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_Check]:
+def _of_answers(
+    config: Config, answers: Iterable[CheckedAnswer]
+) -> Iterator[tuple[Correctness, Paired]]:
     by_side = defaultdict(list)
     measured = (answer for answer in answers if answer.round > WARM_UP)
     for answer in last_attempts(measured, isolated=config.isolated):
@@ -111,15 +83,8 @@ def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_C
                 for pair in _checked_pairs(of_variant, of_baseline, passes):
                     for side, answer in zip(sides, pair, strict=True):
                         side[answer.prompt].append(bool(passes(answer)))
-                yield _Check(
-                    test_case=case.name,
-                    variant=variant.name,
-                    baseline=variant.baseline,
-                    check=check,
-                    of_variant=sides[0],
-                    of_baseline=sides[1],
-                    left_out=_left_out(of_variant, of_baseline) if form else (0, 0),
-                )
+                left_out = (_unchecked(of_variant), _unchecked(of_baseline)) if form else (0, 0)
+                yield _check(variant, *sides, test_case=case.name, check=check, left_out=left_out)
 
 
 def _ends(answer: CheckedAnswer) -> bool | None:
@@ -148,12 +113,11 @@ def _checked_pairs(
                 yield pair
 
 
-def _left_out(*sides: Sequence[CheckedAnswer]) -> tuple[int, int]:
-    of_variant, of_baseline = (sum(answer.valid is None for answer in side) for side in sides)
-    return of_variant, of_baseline
+def _unchecked(answers: Iterable[CheckedAnswer]) -> int:
+    return sum(answer.valid is None for answer in answers)
 
 
-def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
+def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[tuple[Correctness, Paired]]:
     by_side: dict[tuple[str, str], dict[str, Score]] = defaultdict(dict)
     for score in scores:
         by_side[score.task, score.variant][score.question] = score
@@ -166,24 +130,27 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
                 noted = [str(source) for source in sources if source]
                 # An old evaluation looks like a new one, but for its id and its end.
                 noted += ["one not noted"] if noted and None in sources else []
-                yield _Check(
-                    test_case="",
-                    variant=variant.name,
-                    baseline=variant.baseline,
-                    check=f"{task} answers",
-                    of_variant={question: [sides[0][question].correct] for question in both},
-                    of_baseline={question: [sides[1][question].correct] for question in both},
-                    evaluation=" and ".join(noted),
+                right = ({name: [side[name].correct] for name in both} for side in sides)
+                evaluation = " and ".join(noted)
+                yield _check(
+                    variant, *right, test_case="", check=f"{task} answers", evaluation=evaluation
                 )
 
 
-def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correctness:
+def _check(
+    variant: Variant, of_variant: _Right, of_baseline: _Right, **fields: Any
+) -> tuple[Correctness, Paired]:
+    """One check, not yet judged among the others, and the shares that are right. Both sides have
+    the same prompts, and as many answers to each: those that could be checked."""
+    sides = of_variant, of_baseline
+    pair = Paired(*([statistics.fmean(right) for right in side.values()] for side in sides))
     rate, baseline_rate = pair.rates
-    return Correctness(
-        test_case=check.test_case,
-        variant=check.variant,
-        baseline=check.baseline,
-        check=check.check,
+    more = {name: sum(of_baseline[name]) - sum(of_variant[name]) for name in of_variant}
+    lost = sorted((name for name in more if more[name] > 0), key=lambda name: (-more[name], name))
+    check = Correctness(
+        **fields,
+        variant=variant.name,
+        baseline=variant.baseline or "",
         prompts=pair.prompts,
         rate=rate,
         rate_interval=bounds(pair.variant),
@@ -191,11 +158,10 @@ def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correc
         baseline_interval=bounds(pair.baseline),
         difference=rate - baseline_rate,
         difference_interval=pair.interval(),
-        worse=worse,
-        only_baseline=tuple(check.lost[:_NAMED]),
+        worse=False,
+        only_baseline=tuple(lost[:_NAMED]),
         lost=pair.lost,
         won=pair.won,
-        blind=0.5 ** sum(share > 0 for share in pair.baseline) > level,
-        left_out=check.left_out,
-        evaluation=check.evaluation,
+        blind=False,
     )
+    return check, pair

@@ -92,11 +92,6 @@ class Finding(Enum):
     CLIENT = "slow client"
     UNCOUNTED = "no counts of tokens"
 
-    @property
-    def decided(self) -> bool:
-        """Whether there is a verdict at all."""
-        return self in (Finding.FASTER, Finding.SLOWER, Finding.NEGLIGIBLE, Finding.UNDECIDED)
-
 
 class Action(Enum):
     """An action that a difference calls for."""
@@ -273,11 +268,6 @@ class Crossover:
     """The lowest load at which it is worse, and at all above; None where that is none."""
 
     @property
-    def proven(self) -> bool:
-        """Whether the variant is surely better or worse at any load of the sequence of tests."""
-        return self.better_up_to is not None or self.worse_from is not None
-
-    @property
     def bounded(self) -> bool:
         """Whether both bounds of the load at which it turns are known: a 95 % interval."""
         return self.better_up_to is not None and self.worse_from is not None
@@ -374,10 +364,6 @@ class Case:
         """In their order; a single None where nobody knows them."""
         return tuple(dict.fromkeys(cell.load for cell in self.cells))
 
-    def at(self, load: LoadPoint | None) -> tuple[Cell, ...]:
-        """The cells of one load point."""
-        return tuple(cell for cell in self.cells if cell.load == load)
-
     def baseline_of(self, cell: Cell) -> Cell:
         """The cell that a compared one is compared with: at its load, whose name may be unknown."""
         assert cell.comparison is not None
@@ -388,8 +374,8 @@ class Case:
 
     def cell(self, variant: str, load: LoadPoint | None = None) -> Cell:
         """The cell of one variant, at the first load point unless one is named. Raises KeyError."""
-        cells = self.cells if load is None else self.at(load)
-        return {cell.variant: cell for cell in reversed(cells)}[variant]
+        cells = (each for each in self.cells if load is None or each.load == load)
+        return {cell.variant: cell for cell in reversed([*cells])}[variant]
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ _PERCENTILES: Final = ("p50", "p90", "p99")
 class Measure:
     """Columns of a table of cells, and their texts for the cells of one line."""
 
-    title: str
-    names: tuple[str, ...]
+    columns: Columns
     texts: Callable[..., Iterable[str]]
 
 
@@ -125,7 +124,7 @@ def _table(
     return Table(
         title,
         ("test case", *(["load"] * loads), *(["variant"] * (not paired))),
-        tuple(Columns(measure.title, measure.names) for measure in measures),
+        tuple(measure.columns for measure in measures),
         grouped((cells[-1].test_case, row(*cells)) for cells in lines),
     )
 
@@ -145,7 +144,7 @@ def _answers(cells: Sequence[Cell], summary: Summary) -> Iterator[Measure]:
 
     if any(cell.comparison for cell in cells):
         names = ("speed", "95 %", "cost" if priced else "throughput")
-        yield Measure("against the baseline", names, texts)
+        yield Measure(Columns("against the baseline", names), texts)
 
 
 def _doubt(claim: Claim | None) -> str:
@@ -157,7 +156,7 @@ def _measured(cells: Sequence[Cell], names: tuple[str, ...], summary: Summary) -
     """Latencies, tokens, the cost; then objectives, errors and a marked load, where any is."""
 
     def each(title: str, text: Callable[[Cell], str]) -> Measure:
-        return Measure(title, names, lambda *cells: map(text, cells))
+        return Measure(Columns(title, names), lambda *cells: map(text, cells))
 
     for metric in metrics.METRICS:
         if metric.percentiles:
@@ -169,7 +168,7 @@ def _measured(cells: Sequence[Cell], names: tuple[str, ...], summary: Summary) -
         yield each("USD a M tokens", lambda c: wording.dollars(c.usd_per_million_output_tokens))
     else:
         yield each("tokens/s", lambda cell: wording.significant(cell.tokens_per_second))
-    yield Measure("tokens", (_share(cells),), lambda *cells: [_steps(cells[-1])])
+    yield Measure(Columns("tokens", (_share(cells),)), lambda *cells: [_steps(cells[-1])])
     if any(cell.errors for cell in cells):
         yield each("errors", lambda cell: f"{cell.errors}/{cell.requests}")
 
@@ -193,9 +192,9 @@ def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
     """Whether the objectives were kept, and what became of the load; what there is of both."""
     if any(cell.goodput for cell in cells):
         names = ("share of requests", "objectives")
-        yield Measure("Goodput, 95 % interval", names, _goodput)
+        yield Measure(Columns("Goodput, 95 % interval", names), _goodput)
     if any(cell.queued or cell.schedule for cell in cells):
-        yield Measure("Load", ("in flight", "sent late, p99"), _load)
+        yield Measure(Columns("Load", ("in flight", "sent late, p99")), _load)
 
 
 def _goodput(cell: Cell) -> tuple[str, str]:
@@ -223,7 +222,7 @@ def _distribution(metric: Metric) -> Measure:
         return [*percentiles, "-".join(_text(metric, end) for end in ends) or wording.MISSING]
 
     interval = ("median, 95 %",) if metric.percentiles else ()
-    return Measure(metric.heading, (*_PERCENTILES, *interval), texts)
+    return Measure(Columns(metric.heading, (*_PERCENTILES, *interval)), texts)
 
 
 def _value(metric: Metric, percentile: str, cell: Cell) -> str:
@@ -260,7 +259,7 @@ def _together(summary: Summary, cells: Sequence[Cell]) -> Measure:
 
     usd = ("USD per M tokens",) if priced else ()
     names = ("errors", "tokens/s", *usd, f"tokens {_share(cells)}")
-    return Measure("Together, 95 % interval", names, texts)
+    return Measure(Columns("Together, 95 % interval", names), texts)
 
 
 def _ratios(cell: Cell) -> Iterator[str]:
@@ -277,5 +276,5 @@ def _ratios(cell: Cell) -> Iterator[str]:
 
 
 _SPEEDUPS: Final = Measure(
-    "times better", ("than", "one request", "TPOT", "E2E", "all together"), _ratios
+    Columns("times better", ("than", "one request", "TPOT", "E2E", "all together")), _ratios
 )

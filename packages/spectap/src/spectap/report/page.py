@@ -24,7 +24,7 @@ from spectap.report import (
     published,
     quality,
     run_view,
-    verdicts,
+    sentences,
     windows,
 )
 from spectap.report.plots import at_load, canvas, over_loads
@@ -82,7 +82,7 @@ def _rendered(template: str, **values: Any) -> str:
         "published": published,
         "quality": quality,
         "run_view": run_view,
-        "verdict": verdicts,
+        "sentences": sentences,
         "windows": windows,
         "wording": wording,
         "listed_loads": load_points.listed,

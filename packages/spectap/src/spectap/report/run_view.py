@@ -9,7 +9,7 @@ from spectap import wording
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Summary
 from spectap.record import Record
-from spectap.report import caveats, cells, phrases, published, quality, verdicts, windows
+from spectap.report import caveats, cells, phrases, published, quality, sentences, windows
 from spectap.report.headline import headline
 from spectap.report.results import Results
 from spectap.report.view import Table, View
@@ -103,7 +103,7 @@ def _details(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
         yield table, ()
     for case in summary.cases:
         # At one load, a sentence begins with the test case.
-        if texts := verdicts.sentences(case, summary):
+        if texts := sentences.of_case(case, summary):
             yield Table(case.name * (len(summary.loads) > 1), (), (), ()), texts
 
 

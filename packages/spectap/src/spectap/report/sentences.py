@@ -1,5 +1,6 @@
 """The sentences of a verdict: why there is none, or what one cell shows and what to do about it."""
 
+from itertools import pairwise
 from typing import Final
 
 from spectap import wording
@@ -9,7 +10,9 @@ from spectap.analysis.summary import (
     Case,
     Cell,
     Claim,
+    Crossover,
     Finding,
+    Ladder,
     Summary,
 )
 from spectap.load_points import FEWEST_ROUNDS
@@ -24,6 +27,7 @@ _ACTIONS: Final = {
     Action.CHECK_ANSWERS: "Look into its answers first",
     Action.CHECK_ERRORS: "Look into the errors first",
 }
+_SIDES: Final = (Answer.BETTER, Answer.WORSE)
 
 
 def action(action: Action, where: str = "") -> str:
@@ -49,6 +53,38 @@ def details(case: Case, cell: Cell, summary: Summary) -> str:
         if claim and claim.answer is Answer.UNDECIDED and (power := _power(claim)):
             return f"In {name}, {power}, four times in five."
     return ""
+
+
+def crossovers(case: Case, ladder: Ladder, summary: Summary) -> str:
+    """Where both variants are equal; empty where they do not turn once from better to worse."""
+    parts = []
+    together = "cost" if phrases.priced(summary) else "throughput"
+    for name, field in (("speed", "speed"), (together, "cost")):
+        crossover: Crossover = getattr(ladder, field)
+        rows = [case.cell(ladder.variant, load).comparison for load in ladder.judged]
+        claims = [getattr(row, field) for row in rows]
+        sides = [claim.answer for claim in claims if claim and claim.answer in _SIDES]
+        if crossover.bounded and sum(side is not after for side, after in pairwise(sides)) == 1:
+            # To two digits: it is an estimate between two loads.
+            at, bounds = crossover.point, (crossover.better_up_to, crossover.worse_from)
+            parts.append(f"{name} at about {float(f'{at:.2g}'):g} ({bounds[0]:g} to {bounds[1]:g})")
+    unit = phrases.load_unit(ladder.loads)
+    equal = f"{ladder.variant} equals {ladder.baseline} in {' and in '.join(parts)} requests {unit}"
+    return f"{equal}." if parts else ""
+
+
+def of_case(case: Case, summary: Summary) -> tuple[str, ...]:
+    """What the rows of one test case do not say themselves; variants with the same share it.
+
+    Where there are several loads, they name a sentence.
+    """
+    texts = [crossovers(case, ladder, summary) for ladder in case.ladders]
+    for cell, comparison in case.compared:
+        subject = f"At {cell.load or 'an unnamed load'}" if summary.loads[1:] else case.name
+        # The headline says why there is no verdict.
+        text = details(case, cell, summary) if comparison.speed else ""
+        texts.append(text and f"{subject}: {text}")
+    return tuple(dict.fromkeys(filter(None, texts)))
 
 
 def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:

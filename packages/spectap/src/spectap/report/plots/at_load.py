@@ -1,7 +1,7 @@
 """At one load point: the speed-up of each test case, latencies over the run, and drafts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from statistics import median
 from typing import Final
@@ -10,12 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spectap import metrics, palette
+from spectap.analysis import grouping
 from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Case, Summary
 from spectap.config import Structure
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from spectap.palette import Colour
+from spectap.record import Record
 from spectap.report import cells
 from spectap.report.plots import canvas
 from spectap.report.results import Results
@@ -70,17 +73,14 @@ def paint_over_time(run: Results, load: LoadPoint) -> Figure | None:
     After the article's Figures 3 to 5: drift is seen here. None where no request has a latency.
     """
     colours = palette.of(run.summary.variants)
-    curves = {
-        metric: [
-            (case, colour, points)
-            for case in run.summary.cases
-            if case.headline
-            for variant, colour in colours.items()
-            if any(points := _rounds(run, load, case, variant, metric))
-        ]
-        for metric in _LATENCIES
-    }
-    curves = {metric: of for metric, of in curves.items() if of}
+    by_cell = grouping.by_cell(sorted(run.records, key=lambda record: record.sent))
+    curves: dict[Metric, list[tuple[Case, Colour, list[list[Point]]]]] = {}
+    for metric in _LATENCIES:
+        for case in (case for case in run.summary.cases if case.headline):
+            for variant, colour in colours.items():
+                records = by_cell.get(CellKey(case.name, load.name, variant), ())
+                if any(points := _rounds(run, records, metric)):
+                    curves.setdefault(metric, []).append((case, colour, points))
     if not curves:
         return None
     figure, grid = canvas.panels(len(curves), 1, _PANEL, sharex=True)
@@ -99,21 +99,16 @@ def paint_over_time(run: Results, load: LoadPoint) -> Figure | None:
     return figure
 
 
-def _rounds(
-    run: Results, load: LoadPoint, case: Case, variant: str, metric: Metric
-) -> list[list[Point]]:
+def _rounds(run: Results, records: Iterable[Record], metric: Metric) -> list[list[Point]]:
     """The requests of each round: when each was sent, in minutes, and its value."""
     start = run.summary.started or 0.0
     rounds: dict[int, list[Point]] = {
         number: [] for number in range(1, run.config.load.rounds.at_most + 1)
     }
-    of_cell = case.name, variant, load.name
-    for record in sorted(run.records, key=lambda record: record.sent):
-        counts = record.round in rounds and record.succeeded
-        if counts and (record.case, record.variant, record.load) == of_cell:
-            values = metric.values(record)
+    for record in records:
+        if record.round in rounds and record.succeeded:
             at = (record.sent - start) / 60
-            rounds[record.round] += [(at, value * metric.scale) for value in values]
+            rounds[record.round] += [(at, v * metric.scale) for v in metric.values(record)]
     return [*rounds.values()]
 
 
