@@ -1,7 +1,6 @@
 """One cell by itself: goodput and its interval, a load that lags behind its schedule, a queue."""
 
 from dataclasses import replace
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -130,23 +129,6 @@ def test_a_slow_client_is_an_obstacle(lag: float, finding: Finding | None) -> No
     )
     verdict = obstacle(slowed, fine)
     assert (verdict and verdict.finding) == finding
-
-
-@pytest.mark.parametrize(("load", "slots"), [(4, 1), (4, 3), (9, 8), (16, 6)])
-@pytest.mark.parametrize("scatter", [0.05, 0.6])
-def test_a_turn_of_one_wave_shows_the_queue_where_its_load_was_filled(
-    load: int, slots: int, scatter: float
-) -> None:
-    """Little's law: a request is in flight as long as its share of the slots takes."""
-
-    def seconds(fill: int, requests: int, rounds: int) -> float:
-        server = Server(load, slots, False, 0.1, scatter, requests, rounds, fill)
-        return fmean(record.end for record in server.records(1))
-
-    truth = seconds(load, 2000, 1)
-    assert seconds(load, load, 300) == pytest.approx(truth, rel=0.05)
-    if load >= 2 * slots:
-        assert seconds(0, load, 300) < 0.8 * truth
 
 
 @pytest.mark.parametrize(("load", "is_open"), [(1, False), (16, False), (6, True)])

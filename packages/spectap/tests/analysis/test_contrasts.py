@@ -53,19 +53,6 @@ def test_the_speed_of_a_request_has_its_first_token_in_it() -> None:
     assert math.exp(contrast.answers[Question.SPEED].log) == pytest.approx(1 / 2)
 
 
-def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
-    speculative, baseline = paced(1.0, [1, 1, 1, 1]), paced(1.0, [1, 1, 1, 1])
-    failed = [
-        replace(r, error="reset", output_tokens=None) if r.round == 2 else r for r in speculative
-    ]
-    contrast = contrasts.contrast(failed, baseline)
-    assert (contrast.rounds, known(contrast.throughput).units) == (4, 3)
-    # The time of a round in which all failed is paid for.
-    together = known(contrast.together)
-    assert math.exp(together.log) == pytest.approx(3 / 4)
-    assert together.units == 4
-
-
 def test_what_failed_and_was_measured_again_is_in_the_cost_alone() -> None:
     speculative, base = paced(0.5, [1.0, 1.1, 0.9]), paced(1.0, [1.0, 1.1, 0.9])
     hung = [replace(r, error="stalled", output_tokens=None, end=40) for r in speculative[:1]]
@@ -175,38 +162,8 @@ class TestPrompts:
         mean = known(contrasts.mean_over_prompts(ratios))
         assert mean.error == pytest.approx(expected.error, rel=0.1)
 
-    def test_a_contrast_is_made_prompt_by_prompt(self) -> None:
-        """Only one is faster, by three: medians over the round would show something else."""
-        paces = {"a": (0.1, 0.3), "b": (0.05, 0.05), "c": (0.1, 0.1)}
-        speculative, base = (
-            [request(name, r, pace[side]) for r in ROUNDS for name, pace in paces.items()]
-            for side in (0, 1)
-        )
-        contrast = contrasts.contrast(speculative, base)
-        assert math.exp(known(contrast.throughput).log) == pytest.approx(3 ** (1 / 3))
-
-    def test_the_cost_is_as_unsure_as_they_are(self) -> None:
-        paces = np.random.default_rng(1).uniform(0.05, 0.2, len(NAMES))
-        speculative = [
-            request(n, r, pace) for r in ROUNDS for n, pace in zip(NAMES, paces, strict=True)
-        ]
-        base = [request(name, r, 0.1, "Base") for r in ROUNDS for name in NAMES]
-        unnamed = [replace(record, prompt="") for record in speculative]
-        assert known(contrasts.contrast(unnamed, base).together).error == pytest.approx(0, abs=1e-9)
-        assert known(contrasts.contrast(speculative, base).together).error > 0.05
-
 
 STEADY, UNEVEN = [1.0, 1.0, 1.0, 1.0], [0.8, 1.2, 0.9, 1.1]
-
-
-def test_it_is_the_geometric_mean_of_the_cases_however_many_rounds_each_has() -> None:
-    sides = {
-        "four times": (paced(0.25, STEADY * 5), paced(1.0, STEADY * 5)),
-        "alike": (paced(1.0, STEADY), paced(1.0, STEADY)),
-    }
-    estimates = overall(sides)
-    assert math.exp(estimates[Question.SPEED].log) == pytest.approx(2)
-    assert math.exp(estimates[Question.COST].log) == pytest.approx(2)
 
 
 def test_a_mean_over_cases_is_no_surer_than_their_rounds_allow() -> None:

@@ -77,14 +77,6 @@ def test_a_token_costs_what_a_node_costs_while_it_makes_it(article: Summary) -> 
     assert cell.usd_per_million_output_tokens == pytest.approx(usd)
 
 
-def test_what_an_open_loop_served_is_that_of_its_time() -> None:
-    summary = summarise(*ledgers.loads())
-    cell = summary.cases[0].cell("Base", summary.loads[3])
-    # Four requests of 8 tokens, one a second, and the last answer; each round takes 1 % longer.
-    seconds = sum(4 + 1.1 + 0.01 * round_ for round_ in range(1, ledgers.ROUNDS + 1))
-    assert cell.tokens_per_second == pytest.approx(4 * 8 * ledgers.ROUNDS / seconds)
-
-
 def test_the_warm_up_a_pause_and_the_order_change_nothing(article: Summary) -> None:
     config, records = ledgers.LEDGERS["article"]()
     slow = [replace(r, end=1e6) if r.round == 0 else r for r in records]
@@ -94,17 +86,6 @@ def test_the_warm_up_a_pause_and_the_order_change_nothing(article: Summary) -> N
     for case, expected_case in zip(again.cases, article.cases, strict=True):
         for cell, expected in zip(case.cells, expected_case.cells, strict=True):
             assert cell.tokens_per_second == pytest.approx(expected.tokens_per_second)
-
-
-def test_a_range_pays_for_every_look() -> None:
-    config, first = ledgers.ledger()
-    ranged = config.model_copy(update={"load": ledgers.LEDGERS["a range"]()[0].load})
-    ((_, once),) = summarise(config, first).cases[0].compared
-    ((_, often),) = summarise(ranged, first).cases[0].compared
-    assert once.speedup
-    assert often.speedup
-    assert often.speedup.point == once.speedup.point
-    assert often.speedup.low < once.speedup.low
 
 
 def test_a_failed_attempt_in_a_round_that_does_not_count_is_not_paid_for() -> None:

@@ -169,7 +169,6 @@ def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
 
 
 def steps_of(records: Iterable[Record]) -> tuple[int, int]:
-    """The tokens of all steps that succeeded requests show, and how many steps there are."""
     sizes = [_step_sizes(record) for record in records if record.succeeded]
     return sum(map(sum, sizes)), sum(map(len, sizes))
 
@@ -194,21 +193,23 @@ def goodput(records: Sequence[Record], objectives: Objectives, alpha: float) -> 
         records = [r for r in records if not r.succeeded or len(r.chunks) < 2 or per_token(r)]
     if not records:
         return None
-    limits = [
-        (metric, milliseconds * 0.001)
-        for metric, milliseconds in (
-            (metrics.TTFT, objectives.ttft_p90_ms),
-            (metrics.TIME_PER_OUTPUT_TOKEN, objectives.tpot_p90_ms),
-            (metrics.END_TO_END_LATENCY, objectives.e2e_p90_ms),
-        )
-        if milliseconds is not None
-    ]
+    limits = [(metric, limit * 0.001) for metric, limit in limits_of(objectives)]
     by_round = [_good(of_round, limits) for (of_round,) in grouping.rounds(records).values()]
     return Goodput(
         share=fmean(_good(records, limits)),
         interval=share_interval(by_round, grouping.in_flight(records), alpha),
         met=all(fmean(_good(records, [limit])) >= _PROMISED for limit in limits),
     )
+
+
+def limits_of(objectives: Objectives) -> list[tuple[Metric, float]]:
+    """The limit of each objective there is, in milliseconds."""
+    limits = (
+        (metrics.TTFT, objectives.ttft_p90_ms),
+        (metrics.TIME_PER_OUTPUT_TOKEN, objectives.tpot_p90_ms),
+        (metrics.END_TO_END_LATENCY, objectives.e2e_p90_ms),
+    )
+    return [(metric, limit) for metric, limit in limits if limit is not None]
 
 
 def share_interval(

@@ -258,12 +258,10 @@ class _Side(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The names of its runs."""
         return ", ".join(run.name for run in self.runs)
 
     @property
     def measured(self) -> list[CellKey]:
-        """The cells that any of its runs has requests of."""
         return [
             key
             for key in self.evidences[0].cells

@@ -63,19 +63,14 @@ class Contrast:
 
     def mapped(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
         """A copy with each ratio of times ``changed``."""
-        ratios: dict[str, Any] = {
-            name: value and changed(value) for name, value in self.ratios.items()
-        }
+        ratios: dict[str, Any] = {name: changed(ratio) for name, ratio in self.ratios.items()}
         return replace(self, **ratios)
 
     @property
-    def ratios(self) -> dict[str, Estimate | None]:
-        """By their names, those of times."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("lengths", "rounds", "named")
-        }
+    def ratios(self) -> dict[str, Any]:
+        """The estimates there are of times, by their names."""
+        others = ("lengths", "rounds", "named")
+        return {name: value for name, value in vars(self).items() if value and name not in others}
 
     @property
     def longer(self) -> bool:
@@ -156,8 +151,7 @@ def pooled_over_cases(by_cell: Mapping[CellKey, Contrast]) -> dict[CellKey, Cont
     alike = defaultdict[tuple[str, str, bool, str], dict[CellKey, Estimate]](dict)
     for key, contrast in by_cell.items():
         for name, ratio in contrast.ratios.items():
-            if ratio is not None:
-                alike[key.variant, key.load, contrast.named, name][key] = ratio
+            alike[key.variant, key.load, contrast.named, name][key] = ratio
     changed = defaultdict[CellKey, dict[str, Any]](dict)
     for (*_, name), ratios in alike.items():
         for key, ratio in zip(ratios, pooled([*ratios.values()]), strict=True):
@@ -247,7 +241,6 @@ def ratio(measure: Measure, unit: Unit) -> float | None:
 
 
 def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
-    """The sum of the first by the sum of the second."""
 
     def ratio_of(chosen: Sequence[tuple[float, float]]) -> float:
         above, below = map(sum, zip(*chosen, strict=True))
@@ -259,7 +252,6 @@ def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
 def sums(
     unit: Unit, above: Total = metrics.served_tokens, below: Total = metrics.request_time
 ) -> tuple[float, ...]:
-    """Two totals of each side."""
     return tuple(float(total(side)) for side in unit for total in (above, below))
 
 
@@ -271,7 +263,6 @@ def ratio_of_ratios(units: Sequence[tuple[float, ...]]) -> float:
 
 
 def names_prompts(*sides: Sequence[Record]) -> bool:
-    """Whether each request names its prompt."""
     return all(side and all(record.prompt for record in side) for side in sides)
 
 

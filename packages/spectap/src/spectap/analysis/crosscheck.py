@@ -41,7 +41,6 @@ class Figure:
 
     @property
     def agrees(self) -> bool:
-        """By the tolerance."""
         return self.disagreement <= TOLERANCE
 
 

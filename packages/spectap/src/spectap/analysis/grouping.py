@@ -40,7 +40,6 @@ class CellKey(NamedTuple):
         return self.case, self.load
 
     def for_variant(self, variant: str) -> CellKey:
-        """The cell of another variant at this test case and load point."""
         return self._replace(variant=variant)
 
 
@@ -93,7 +92,6 @@ def unit_of(record: Record) -> tuple[str, int]:
 
 
 def round_of(record: Record) -> tuple[str, int]:
-    """The round of a request, by run and number."""
     return record.run, record.round
 
 

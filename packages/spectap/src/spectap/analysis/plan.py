@@ -45,12 +45,10 @@ class Plan:
 
     @property
     def unit(self) -> str:
-        """The unit that intervals are made of."""
         return "launch" if self.launches > 1 else "round"
 
     @property
     def compared(self) -> dict[str, str]:
-        """The baseline of each variant that has one."""
         return {name: base for name, base in self.baselines.items() if base is not None}
 
     @property
@@ -60,7 +58,6 @@ class Plan:
 
     @property
     def pairs(self) -> Iterable[tuple[CellKey, CellKey]]:
-        """Each compared cell with that of its baseline."""
         return (
             (key, key.for_variant(baseline))
             for key in self.keys

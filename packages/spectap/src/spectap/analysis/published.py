@@ -16,7 +16,6 @@ from spectap.record import Record
 def reproductions(
     publications: Iterable[Publication], summary: Summary, evidence: Evidence
 ) -> Iterator[Reproduction]:
-    """Measures the figures of each publication."""
     cells = [cell for case in summary.cases for cell in case.cells]
     by_key = {CellKey(c.test_case, c.load.name, c.variant): c for c in cells if c.load}
     for publication in publications:

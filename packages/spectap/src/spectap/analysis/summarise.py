@@ -213,19 +213,12 @@ def _matched_baselines(config: Config, evidence: Evidence) -> Iterator[Matched]:
     """Each variant that is served without something that its baseline has, such as async
     scheduling."""
     by_name = {variant.name: variant for variant in config.variants}
+    plain = {(v.without, v.batch): v.name for v in reversed(config.variants) if not v.baseline}
     for variant in config.variants:
         baseline = by_name.get(variant.baseline or "")
         if baseline is None or variant.without is None or variant.without == baseline.without:
             continue
-        alike = (variant.without, variant.batch)
-        matched = next(
-            (
-                v.name
-                for v in config.variants
-                if v.baseline is None and (v.without, v.batch) == alike
-            ),
-            None,
-        )
+        matched = plain.get((variant.without, variant.batch))
         speeds = [
             (point, explaining, deciding)
             for point in config.load.points

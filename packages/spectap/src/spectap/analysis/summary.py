@@ -228,7 +228,6 @@ class Cell:
 
     @property
     def unreliable(self) -> bool:
-        """Whether too many requests failed."""
         return self.errors > TOLERATED_FAILURES * self.requests
 
     @property
@@ -238,7 +237,6 @@ class Cell:
 
     @property
     def slowed(self) -> bool:
-        """Whether the client may make a difference that matters."""
         return self.lag > MARGIN
 
     @property
@@ -248,11 +246,9 @@ class Cell:
 
     @property
     def complete(self) -> bool:
-        """Whether every request that was asked for is in the ledger."""
         return self.missing == 0
 
     def measure(self, metric: Metric) -> Percentiles | None:
-        """None where ``metric`` has no values."""
         return self.measures.get(metric.name)
 
 
@@ -356,7 +352,6 @@ class Case:
 
     @property
     def compared(self) -> tuple[tuple[Cell, Comparison], ...]:
-        """Each compared cell with its comparison."""
         return tuple((cell, cell.comparison) for cell in self.cells if cell.comparison)
 
     @property
@@ -468,12 +463,10 @@ class Summary:
 
     @property
     def complete(self) -> bool:
-        """Whether every request that was asked for is in the ledger."""
         return not self.not_run and all(c.complete for case in self.cases for c in case.cells)
 
     @property
     def compares(self) -> bool:
-        """Whether any variant is compared."""
         return any(case.compared for case in self.cases)
 
     @property

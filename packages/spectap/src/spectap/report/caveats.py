@@ -104,7 +104,6 @@ def _on_counts(cell: Cell, baseline: Cell) -> Iterator[str]:
 
 
 def of_run(config: Config, summary: Summary) -> Iterator[str]:
-    """The notes on a whole run."""
     if config.machines > 1 and config.stand_in is None:  # a rehearsal has one
         yield (
             f"{wording.listed(config.names)} ran on {config.machines} machines. A difference "

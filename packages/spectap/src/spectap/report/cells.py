@@ -263,7 +263,6 @@ def _together(summary: Summary, cells: Sequence[Cell]) -> Measure:
 
 
 def _ratios(cell: Cell) -> Iterator[str]:
-    """The baseline that a cell is compared with, and each ratio to it."""
     if comparison := cell.comparison:
         yield comparison.baseline
         for interval in (

@@ -20,7 +20,6 @@ _FIGURES: Final[dict[Figure, tuple[str, Callable[[float], str]]]] = {
 
 
 def of_changes(changes: Changes) -> View:
-    """The view of a comparison of runs."""
     lead = [f"  {difference}" for difference in changes.incomparable]
     if lead:
         lead = [

@@ -106,7 +106,6 @@ class _Row:
 
 
 def headline(summary: Summary, config: Config | None = None) -> Headline:
-    """The headline of a run, or of ledgers alone, whose ``config`` is None."""
     answers = [*_answers(summary), *_without_verdict(summary)] or [*_alone(summary)]
     if summary.rehearsal and config:
         answers[:1] = [f"Rehearsal, with the times of {config.stand_in}: {answers[0]}"]
@@ -173,8 +172,7 @@ def _mean(summary: Summary, cells: Sequence[Cell]) -> Overall | None:
     first = cells[0]
     structures = {case.name: case.structure for case in summary.cases}
     key = structures[first.test_case], first.load, first.variant
-    means = {(mean.structure, mean.load, mean.variant): mean for mean in summary.overall}
-    return means.get(key)
+    return next((m for m in summary.overall if (m.structure, m.load, m.variant) == key), None)
 
 
 def _row(summary: Summary, cells: Sequence[Cell]) -> _Row:

@@ -106,7 +106,6 @@ def read(folder: Path) -> tuple[View, Config]:
 
 
 def _notes(folder: Path, config: Config) -> Iterator[str]:
-    """Caveats of a run of jobs."""
     if config.stand_in:
         yield f"Nothing was measured here: it is {config.stand_in}."
     if (of_parts := read_merged(folder)) is not None:

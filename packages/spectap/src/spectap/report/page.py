@@ -18,7 +18,6 @@ from spectap.journal import write_whole
 from spectap.load_points import FEWEST_ROUNDS
 from spectap.names import REPORT
 from spectap.report import (
-    caveats,
     cells,
     phrases,
     published,
@@ -75,19 +74,9 @@ def _rendered(template: str, **values: Any) -> str:
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined
     )
     environment.filters |= {"unbroken": _unbroken, "short": "{:g}".format}
-    modules = {
-        "caveats": caveats,
-        "cells": cells,
-        "phrases": phrases,
-        "published": published,
-        "quality": quality,
-        "run_view": run_view,
-        "sentences": sentences,
-        "windows": windows,
-        "wording": wording,
-        "listed_loads": load_points.listed,
-    }
-    environment.globals.update(modules)
+    modules = cells, phrases, published, quality, run_view, sentences, windows, wording
+    environment.globals.update({of.__name__.rpartition(".")[2]: of for of in modules})
+    environment.globals["listed_loads"] = load_points.listed
     style = environment.get_template("report.css.j2").render(
         light=_variables(canvas.LIGHT),
         dark=_variables(canvas.DARK),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spectap import load_points, wording
+from spectap.analysis.cells import limits_of
 from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Cell, Summary
@@ -45,7 +46,6 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
 
 
 def priced(summary: Summary) -> bool:
-    """Whether the price of a token is known."""
     return summary.cost_denominator is not None
 
 
@@ -91,15 +91,6 @@ def load_mark(cell: Cell) -> str:
 
 def objectives(objectives: Objectives) -> str:
     """Promises in words: ``p90 of TTFT within 800 ms, p90 of TPOT within 40 ms``."""
-    limits = objective_limits(objectives)
-    return ", ".join(f"p90 of {name} within {limit:g} ms" for name, limit in limits.items())
-
-
-def objective_limits(objectives: Objectives) -> dict[str, float]:
-    """The limit of each objective there is, in milliseconds, by the metric's short name."""
-    limits = {
-        "TTFT": objectives.ttft_p90_ms,
-        "TPOT": objectives.tpot_p90_ms,
-        "E2E": objectives.e2e_p90_ms,
-    }
-    return {name: limit for name, limit in limits.items() if limit is not None}
+    return ", ".join(
+        f"p90 of {metric.short} within {limit:g} ms" for metric, limit in limits_of(objectives)
+    )

@@ -26,7 +26,6 @@ _COLUMNS: Final = (
 
 
 def explanation(summary: Summary) -> str:
-    """The explanation below the tables."""
     return (_REHEARSAL if summary.rehearsal else "") + _EXPLANATION
 
 

@@ -73,7 +73,8 @@ def correctness(summary: Summary) -> Table:
     """Every check that could be made, in percent and percentage points with 95 % intervals."""
     colours = palette.of(summary.variants)
     rows = []
-    for check in summary.correctness:
+    for check in (check for check in summary.correctness if check.prompts):
+        # Of the others the sentence says why there is nothing to show.
         name = f"{check.check} ({check.evaluation})" if check.evaluation else check.check
         labels = (check.test_case or wording.MISSING, name, check.variant)
         rates = (
@@ -86,8 +87,7 @@ def correctness(summary: Summary) -> Table:
             rates,
             (f"{wording.points(check.difference)} ({low} to {high})",),
         )
-        if check.prompts:  # otherwise the sentence says so
-            rows.append(Row(labels, values, colours[check.variant].role, alarming=check.worse))
+        rows.append(Row(labels, values, colours[check.variant].role, alarming=check.worse))
     return Table(
         "",
         ("test case", "checked", "variant"),
@@ -179,7 +179,6 @@ def prompt_set(used: UsedSet, run: Results) -> str:
 
 
 def left_out(prompt: LeftOut) -> str:
-    """A prompt that was not sent, and why."""
     if prompt.reason:
         return f"{prompt.name} (refused: {prompt.reason})"
     return f"{prompt.name} ({prompt.tokens:,} tokens with its answer, {prompt.most:,} fit)"

@@ -23,7 +23,6 @@ _UNPROVEN: Final = (
 
 
 def of_run(run: Results) -> View:
-    """The view of a run that has been read."""
     said = headline(run.summary, run.config)
     notes = (*run.notes, *case_notes(run.summary))
     return View(
@@ -40,7 +39,6 @@ def of_run(run: Results) -> View:
 
 
 def of_ledgers(records: Iterable[Record]) -> View:
-    """The view of ledgers without a configuration."""
     summary = summarise_ledgers(records)
     if summary.started is None or summary.ended is None:
         return View("There is no request that counts: a warm-up does not.")
@@ -108,7 +106,6 @@ def _details(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
 
 
 def _remarks(run: Results) -> Iterator[str]:
-    """Remarks of a terminal below its details."""
     # The alarms say it of those that are worse.
     yield from _checks(run.summary, worse=False)
     yield from (f"{used.case}: {quality.prompt_set(used, run)}" for used in run.summary.sets)
@@ -122,7 +119,6 @@ def _remarks(run: Results) -> Iterator[str]:
 
 
 def _checks(summary: Summary, *, worse: bool) -> Iterator[str]:
-    """Each check of answers, after its test case if it has one."""
     for check in summary.correctness:
         if check.worse is worse:
             case = f"{check.test_case}: " if check.test_case else ""

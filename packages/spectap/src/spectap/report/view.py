@@ -36,7 +36,6 @@ class Table:
     """Which label is the name of the variant or draft."""
 
     def __bool__(self) -> bool:
-        """Whether it has any row."""
         return any(self.groups)
 
 

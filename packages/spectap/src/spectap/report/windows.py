@@ -19,7 +19,6 @@ _FIXED: Final = "dflash"
 
 
 def table(summary: Summary) -> Table:
-    """The variants by class and load, fastest first."""
     colours = palette.of(summary.variants)
 
     def row(windows: Windows, window: Window) -> Row:
@@ -62,7 +61,6 @@ def sentences(summary: Summary) -> Iterator[str]:
 
 
 def view(run: Results) -> View:
-    """The windows of a run, for a terminal."""
     return View(
         title=f"Windows of {phrases.heading(run.config, run.summary)}",
         tables=((table(run.summary), tuple(sentences(run.summary))),),

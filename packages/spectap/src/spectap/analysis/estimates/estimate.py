@@ -56,7 +56,6 @@ class Estimate:
         return replace(self, error=error, common=common, freedom=freedom)
 
     def against(self, denominator: Estimate) -> Estimate:
-        """The ratio to an independent estimate."""
         error, freedom = _sum(
             *(Component(estimate.error, estimate.degrees) for estimate in (self, denominator))
         )
@@ -75,7 +74,6 @@ class Estimate:
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of the error."""
         return self.per_unit * (self.units - 1) if self.freedom is None else self.freedom
 
     @property
@@ -172,7 +170,6 @@ def mean(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """The geometric mean of positive values."""
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 

@@ -31,11 +31,9 @@ class Interval:
 
     @property
     def inverse(self) -> Interval:
-        """The interval of the reciprocal."""
         return Interval(1 / self.point, 1 / self.high, 1 / self.low)
 
     def scaled(self, factor: float) -> Interval:
-        """The interval in another unit."""
         return Interval(factor * self.point, factor * self.low, factor * self.high)
 
 

@@ -53,7 +53,6 @@ class Paired:
 
     @property
     def prompts(self) -> int:
-        """How many both sides answered."""
         return len(self.variant)
 
     @property

@@ -79,7 +79,6 @@ _IDENTIFIER: Final = re.compile(r'(\bid="|href="#|url\(#)')
 
 
 def style() -> AbstractContextManager[None]:
-    """The context figures are drawn in."""
     return mpl.rc_context(_STYLE)
 
 
@@ -129,7 +128,6 @@ def legend(drawing: Drawing, colours: Mapping[str, Colour], **styles: Any) -> No
 
 
 def paint_point(axes: Axes, x: float, y: float, colour: Colour, *, hollow: bool = False) -> None:
-    """A point with the marker of its variant."""
     face = PAPER if hollow else colour.light
     axes.plot(x, y, colour.marker, color=colour.light, mfc=face, markersize=6, linestyle="none")
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from spectap import metrics, palette
+from spectap.analysis.cells import limits_of
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Case, Cell, Comparison, Crossover, Summary
 from spectap.load_points import LoadPoint
@@ -117,7 +118,7 @@ def paint_latency(summary: Summary, case: Case) -> Figure | None:
     drawn = [metric for metric in _LATENCIES if any(cell.measure(metric) for cell in case.cells)]
     if not drawn or not kinds:
         return None
-    limits = phrases.objective_limits(summary.objectives) if summary.objectives else {}
+    limits = dict(limits_of(summary.objectives)) if summary.objectives else {}
     colours = palette.of(summary.variants)
     figure, grid = _grid([f"{metric.short}, ms" for metric in drawn], kinds, _LATENCY_PANEL)
     for row, metric in zip(grid, drawn, strict=True):
@@ -132,7 +133,7 @@ def paint_latency(summary: Summary, case: Case) -> Figure | None:
                 axes.plot(loads, medians, color=colour.light, marker=colour.marker, markersize=5)
                 axes.plot(loads, tails, "_", color=colour.light, linestyle=_DASHED, linewidth=1.2)
             axes.set_ylim(bottom=0)
-            if limit := limits.get(metric.short):
+            if limit := limits.get(metric):
                 axes.axhline(limit, color=canvas.INK, linewidth=1.2, linestyle=":")
     styles = {"p50": "-", "p90": "--"} | ({"objective_for_p90": ":"} if limits else {})
     canvas.legend(figure, colours, **styles)
