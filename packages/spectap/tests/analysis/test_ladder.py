@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spectap.analysis.estimates.estimate import ALPHA, Estimate
 from spectap.analysis.ladder import crossover, ladder_points
@@ -49,22 +47,6 @@ def test_scatter_makes_no_second_crossing() -> None:
     assert crossing.point == pytest.approx(2, rel=0.01)
     assert not crossing.better_up_to  # nor any bound that is not sure
     assert not crossing.worse_from
-
-
-@given(
-    st.lists(st.floats(0.2, 5), min_size=4, max_size=4),
-    st.lists(st.floats(0.001, 1), min_size=4, max_size=4),
-)
-def test_the_point_is_within_the_bounds(ratios: list[float], errors: list[float]) -> None:
-    known = [
-        (load, Estimate(math.log(ratio), error, 6))
-        for load, ratio, error in zip(LOADS, ratios, errors, strict=True)
-    ]
-    crossing = crossover(known, ALPHA)
-    if crossing.point is not None:
-        assert (crossing.better_up_to or 0) <= crossing.point <= (crossing.worse_from or math.inf)
-    if crossing.bounded:
-        assert crossing.point is not None
 
 
 CLOSED = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
