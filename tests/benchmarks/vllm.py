@@ -9,8 +9,9 @@ import math
 import sys
 from collections.abc import Iterator
 
-from spectap.analysis.estimates.intervals import Interval, bounds, times
+from spectap.analysis.estimate import Interval
 from spectap.config import Structure
+from spectap.report import phrases
 from tests.vllm.conftest import EXPERIMENT, Rehearsed, rehearse
 from tests.vllm.gains import OPEN_ENDED, PREFILL, STRUCTURED, prefill, speedup
 
@@ -25,10 +26,11 @@ def main() -> int:
     print(f"{'':<34}{'':>8}{'95 %':>14}   bar")
     for name, figure, low, high in _gains(result):
         bar = f"{low:.2f} or more" if high == math.inf else f"{low:.2f} to {high:.2f}"
-        print(f"{name:<34}{times(figure):>8}{bounds(figure):>14}   {bar}")
+        speed = phrases.speed(figure)
+        print(f"{name:<34}{speed.figure:>8}{speed.bounds:>14}   {bar}")
         # The figure itself has to be there, not only its interval.
         if not low <= figure.point <= high:
-            missed.append(f"{name}: {times(figure)}, {bar}")
+            missed.append(f"{name}: {speed.figure}, {bar}")
     print("".join(f"\nmissed: {line}" for line in missed) or "\nevery bar is met")
     return int(bool(missed))
 

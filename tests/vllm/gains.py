@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Case
 from spectap.metrics import TTFT
 

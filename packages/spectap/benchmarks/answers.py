@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks import harness
 from benchmarks.harness import Bar, Group, Statement
 from spectap.analysis.correctness import ALPHA
-from spectap.analysis.estimates.proportions import Paired
+from spectap.analysis.proportions import Paired
 
 DIFFERENCE: Final = "difference"
 

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Protocol
 
 from scipy.stats import binom
 
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 
 PROMISED: Final = 0.95
 """The share of intervals that hold the truth, by the reports."""

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Final
 
 from benchmarks.harness import ANY, Bar, Statement, stated
-from spectap.analysis.estimates.estimate import MARGIN
+from spectap.analysis.estimate import MARGIN
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summary import Answer, Case, Claim, Crossover, Ladder, Summary
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectap.analysis.caching import shares
+from spectap.analysis.crosscheck import cached
 from spectap.endpoint.counters import Count, Counters, Obstacle
 from spectap.report.caveats import of_caches
 from tests import samples
@@ -20,8 +20,8 @@ def test_a_requests_usage_is_believed_before_counters() -> None:
     ]
     counts = [counted("SD", 90), counted("Base", 30), counted("Base", 10)]
     counts.append(counted("Base", 100, Obstacle.FELL))
-    assert shares(records, counts) == {"counting": {"Base": 0.2, "SD": 0.2}}
-    assert shares([], [Count("counting", 1, "SD", (), Counters(21))]) == {}
+    assert cached(records, counts) == {"counting": {"Base": 0.2, "SD": 0.2}}
+    assert cached([], [Count("counting", 1, "SD", (), Counters(21))]) == {}
 
 
 @pytest.mark.parametrize(

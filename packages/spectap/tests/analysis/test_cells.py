@@ -9,7 +9,7 @@ import pytest
 from benchmarks.queueing import Server, recognised
 from spectap.analysis.cells import goodput, schedule, share_interval
 from spectap.analysis.claims import obstacle
-from spectap.analysis.estimates.estimate import ALPHA
+from spectap.analysis.estimate import ALPHA
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Finding
 from spectap.config import Objectives

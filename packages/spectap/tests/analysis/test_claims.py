@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectap.analysis.claims import Family, claim, holm, judge
-from spectap.analysis.estimates.estimate import ALPHA, Estimate
+from spectap.analysis.estimate import ALPHA, Estimate
 from spectap.analysis.summary import Action, Answer, Claim
 from tests import samples
 

@@ -9,7 +9,7 @@ import pytest
 from spectap.analysis import contrasts
 from spectap.analysis.classes import overall
 from spectap.analysis.contrasts import Question
-from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
+from spectap.analysis.estimate import Estimate, geometric_mean, jackknife
 from spectap.load_points import LoadPoint
 from spectap.record import Record
 from tests import samples

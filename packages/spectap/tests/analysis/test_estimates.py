@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from spectap.analysis.estimates import intervals
-from spectap.analysis.estimates.estimate import (
+from spectap.analysis.estimate import (
     ALPHA,
     Component,
     Estimate,
@@ -18,8 +17,7 @@ from spectap.analysis.estimates.estimate import (
     jackknife,
     pooled,
 )
-from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.estimates.proportions import Paired
+from spectap.analysis.proportions import Paired
 
 VALUES = st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=30)
 LEVELS = st.floats(1e-4, 0.5)
@@ -73,22 +71,6 @@ def test_what_all_units_share_is_not_made_smaller_by_more_of_them() -> None:
     wide = Estimate(0.0, 0.02, 6).widened(Component(0.03, 4))
     assert wide.units_for(0.05, ALPHA) is None
     assert (wide.units_for(0.2, ALPHA) or 0) >= 3
-
-
-@pytest.mark.parametrize(
-    ("interval", "times", "span"),
-    [
-        (Interval(2.94, 2.71, 3.12), "2.9x", "2.7-3.1"),
-        (Interval(3.0, 2.98, 3.02), "3.00x", "2.98-3.02"),
-        (Interval(1.04, 0.97, 1.11), "1.04x", "0.97-1.11"),
-        (Interval(0.741, 0.7408, 0.7424), "0.741x", "0.741-0.742"),
-        (Interval(1.0, 1.0, 1.0), "1.000x", "1.000-1.000"),
-    ],
-)
-def test_speedups_have_as_many_decimals_as_tell_the_bounds_apart(
-    interval: Interval, times: str, span: str
-) -> None:
-    assert (intervals.times(interval), intervals.bounds(interval)) == (times, span)
 
 
 def test_newcombes_own_example() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from spectap.analysis.estimates.estimate import ALPHA, Estimate
+from spectap.analysis.estimate import ALPHA, Estimate
 from spectap.analysis.ladder import crossover, ladder_points
 from spectap.load_points import LoadPoint
 

@@ -9,10 +9,10 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
+from spectap.analysis import proportions
 from spectap.analysis.claims import holm
-from spectap.analysis.estimates import proportions
-from spectap.analysis.estimates.estimate import ALPHA, POWER, Estimate
-from spectap.analysis.estimates.proportions import Paired
+from spectap.analysis.estimate import ALPHA, POWER, Estimate
+from spectap.analysis.proportions import Paired
 
 
 @pytest.mark.parametrize("seed", range(20))

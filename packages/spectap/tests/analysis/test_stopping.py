@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectap.analysis.estimates.estimate import ALPHA, ALPHA_EARLY
+from spectap.analysis.estimate import ALPHA, ALPHA_EARLY
 from spectap.analysis.grouping import at_load_points
 from spectap.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
 from spectap.config import Config

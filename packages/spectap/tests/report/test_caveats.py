@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Matched
 from spectap.load_points import LoadPoint
 from spectap.report import caveats

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spectap import load_points, metrics, wording
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Case, Crossover, Finding, Ladder, Verdict, to_json
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
@@ -32,6 +32,22 @@ FIRST_GAP = Metric(
     percentiles=("p50",),
 )
 POINTS = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
+
+
+@pytest.mark.parametrize(
+    ("interval", "written"),
+    [
+        (Interval(2.94, 2.71, 3.12), "2.9x (2.7-3.1)"),
+        (Interval(3.0, 2.98, 3.02), "3.00x (2.98-3.02)"),
+        (Interval(1.04, 0.97, 1.11), "1.04x (0.97-1.11)"),
+        (Interval(0.741, 0.7408, 0.7424), "0.741x (0.741-0.742)"),
+        (Interval(1.0, 0.99999, 1.00001), "1.000x (1.000-1.000)"),
+    ],
+)
+def test_speedups_have_as_many_decimals_as_tell_the_bounds_apart(
+    interval: Interval, written: str
+) -> None:
+    assert str(phrases.speed(interval)) == written
 
 
 @pytest.mark.parametrize(

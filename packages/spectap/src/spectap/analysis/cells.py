@@ -13,11 +13,10 @@ from scipy.special import bdtrc, stdtrit
 
 from spectap import metrics
 from spectap.analysis import contrasts, grouping, stopping
-from spectap.analysis.estimates.estimate import Estimate
-from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.estimates.proportions import clopper_pearson
+from spectap.analysis.estimate import Estimate, Interval
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.plan import Plan
+from spectap.analysis.proportions import clopper_pearson
 from spectap.analysis.summary import Cell, Doubt, Goodput, Percentiles, Schedule, Steps
 from spectap.config import Objectives
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint

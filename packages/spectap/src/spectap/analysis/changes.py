@@ -16,13 +16,20 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from spectap import metrics
-from spectap.analysis import cells, claims, contrasts, evidence, grouping, settings, stopping
-from spectap.analysis.estimates import proportions
-from spectap.analysis.estimates.estimate import Component, Estimate, geometric_mean, jackknife, mean
-from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.estimates.proportions import Bounds
+from spectap.analysis import (
+    cells,
+    claims,
+    contrasts,
+    evidence,
+    grouping,
+    proportions,
+    settings,
+    stopping,
+)
+from spectap.analysis.estimate import Component, Estimate, Interval, geometric_mean, jackknife, mean
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
+from spectap.analysis.proportions import Bounds
 from spectap.analysis.settings import Difference
 from spectap.analysis.summary import Summary
 from spectap.config import Config

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from spectap.analysis.contrasts import Contrast, Question
-from spectap.analysis.estimates.estimate import MARGIN, Estimate
+from spectap.analysis.estimate import MARGIN, Estimate
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Action, Answer, Cell, Claim, Finding, Verdict
 

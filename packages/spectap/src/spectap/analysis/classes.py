@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from spectap.analysis import contrasts, grouping
 from spectap.analysis.contrasts import Question
-from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
+from spectap.analysis.estimate import Estimate, geometric_mean, jackknife
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey, Unit
 from spectap.analysis.summary import Overall

@@ -17,7 +17,7 @@ from typing import Any
 
 from spectap import metrics
 from spectap.analysis import grouping
-from spectap.analysis.estimates.estimate import MARGIN, Estimate, geometric_mean, jackknife, pooled
+from spectap.analysis.estimate import MARGIN, Estimate, geometric_mean, jackknife, pooled
 from spectap.analysis.grouping import CellKey, Unit
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from spectap.analysis.claims import holm
-from spectap.analysis.estimates.proportions import Paired, bounds
+from spectap.analysis.proportions import Paired, bounds
 from spectap.analysis.summary import Correctness
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config, Variant

@@ -1,4 +1,4 @@
-"""Checks the ledger against the server's own counts: of each load, and of each answer.
+"""Sets the ledger beside the server's own counts: of each load, and of each answer.
 
 - *Tokens* are those of the answers that ended.
 - *Steps* are passes of the target after the prefill. A server may count them as times between two
@@ -180,3 +180,27 @@ def _gaps(counted: Sequence[Counters]) -> int | None:
     """None where a load has none, since they are not held against the others' steps."""
     gaps = [c.gaps for c in counted if c.gaps is not None]
     return sum(gaps) if len(gaps) == len(counted) else None
+
+
+def cached(records: Iterable[Record], counts: Iterable[Count]) -> dict[str, dict[str, float]]:
+    """Shares of the prompts' tokens by test case and variant, where a server says any.
+
+    A request's usage is believed before the server's counters, which have others' requests, too.
+    """
+    by_usage: dict[tuple[str, str], list[int]] = {}
+    by_counters: dict[tuple[str, str], list[int]] = {}
+    for record in records:
+        if record.round > WARM_UP and record.prompt_tokens and record.cached_tokens is not None:
+            sums = by_usage.setdefault((record.case, record.variant), [0, 0])
+            sums[0] += record.cached_tokens
+            sums[1] += record.prompt_tokens
+    for count in counts:
+        hits, queries = count.counters.cache_hits, count.counters.cache_queries
+        if hits is not None and queries and count.obstacle is None:
+            sums = by_counters.setdefault((count.case, count.variant), [0, 0])
+            sums[0] += hits
+            sums[1] += queries
+    cases = defaultdict[str, dict[str, float]](dict)
+    for (case, variant), (cached, tokens) in {**by_counters, **by_usage}.items():
+        cases[case][variant] = min(1.0, cached / tokens)
+    return dict(cases)

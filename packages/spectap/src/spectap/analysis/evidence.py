@@ -14,7 +14,7 @@ from spectap.analysis import claims, crosscheck, grouping, stopping
 from spectap.analysis.cells import cell
 from spectap.analysis.contrasts import Contrast, contrast, pooled_over_cases
 from spectap.analysis.crosscheck import Check
-from spectap.analysis.estimates.estimate import Component, Estimate
+from spectap.analysis.estimate import Component, Estimate
 from spectap.analysis.grouping import CellKey, Cells, Unit
 from spectap.analysis.plan import Kind, Plan
 from spectap.analysis.summary import Cell, Finding, Verdict

@@ -16,15 +16,15 @@ from scipy.special import bdtrc, fdtrc, stdtr
 from spectap import metrics
 from spectap.analysis import contrasts, grouping
 from spectap.analysis.contrasts import Sending, mean_over_prompts, median
-from spectap.analysis.estimates.estimate import (
+from spectap.analysis.estimate import (
     ALPHA,
     MARGIN,
     Estimate,
+    Interval,
     geometric_mean,
     jackknife,
     mean,
 )
-from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Wait

@@ -11,7 +11,7 @@ from typing import Final
 
 from scipy.optimize import isotonic_regression
 
-from spectap.analysis.estimates.estimate import Estimate
+from spectap.analysis.estimate import Estimate
 from spectap.analysis.summary import Crossover
 from spectap.load_points import LoadPoint
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from spectap import metrics
 from spectap.analysis import contrasts, grouping
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Cell, Reproduction, Summary

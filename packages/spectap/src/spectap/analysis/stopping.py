@@ -11,7 +11,7 @@ from typing import Final
 
 from spectap.analysis import claims, contrasts, grouping
 from spectap.analysis.contrasts import Contrast, Question
-from spectap.analysis.estimates.estimate import ALPHA, ALPHA_EARLY
+from spectap.analysis.estimate import ALPHA, ALPHA_EARLY
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
 from spectap.analysis.summary import TOLERATED_FAILURES
 from spectap.config import Config

@@ -13,7 +13,7 @@ from spectap.analysis.classes import of_classes, overall
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.correctness import correctness
 from spectap.analysis.crosscheck import Check
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 from spectap.analysis.evidence import Evidence, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.ladder import crossover, ladder_points

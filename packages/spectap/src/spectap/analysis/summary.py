@@ -9,8 +9,7 @@ from typing import Any, Final, Literal
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from spectap.analysis.estimates.estimate import MARGIN
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import MARGIN, Interval
 from spectap.config import Objectives
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric

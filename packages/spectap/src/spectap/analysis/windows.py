@@ -9,7 +9,7 @@ from typing import Final
 from spectap.analysis import claims
 from spectap.analysis.classes import overall
 from spectap.analysis.contrasts import Question, contrast
-from spectap.analysis.estimates.estimate import ALPHA, Estimate
+from spectap.analysis.estimate import ALPHA, Estimate
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Window, Windows

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from spectap import load_points, metrics, wording
-from spectap.analysis.estimates import intervals
-from spectap.analysis.estimates.estimate import MARGIN
+from spectap.analysis.estimate import MARGIN
 from spectap.analysis.summary import Case, Cell, Doubt, Matched, Summary
 from spectap.config import Config
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
@@ -119,10 +118,7 @@ def of_run(config: Config, summary: Summary) -> Iterator[str]:
             "claims allow one error in 1,000, not in 20."
         )
     if summary.halves:
-        parts = [
-            f"{name} {intervals.times(speed)} ({intervals.bounds(speed)})"
-            for name, speed in summary.halves.items()
-        ]
+        parts = [f"{name} {phrases.speed(speed)}" for name, speed in summary.halves.items()]
         yield (
             f"In the last half of the rounds requests were {wording.listed(parts)} as fast as in "
             "the first: a verdict is on the mean of both."

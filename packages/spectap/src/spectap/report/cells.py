@@ -7,7 +7,6 @@ from functools import partial
 from typing import Final
 
 from spectap import metrics, palette, wording
-from spectap.analysis.estimates import intervals
 from spectap.analysis.summary import Answer, Cell, Claim, Overall, Summary
 from spectap.metrics import Metric
 from spectap.report import phrases
@@ -242,11 +241,11 @@ def _together(summary: Summary, cells: Sequence[Cell]) -> Measure:
 
     def texts(cell: Cell) -> Iterator[str]:
         yield f"{cell.errors}/{cell.requests}"
-        yield intervals.estimate(
+        yield phrases.figure(
             cell.tokens_per_second, cell.tokens_per_second_interval, wording.significant
         )
         if priced:
-            yield intervals.estimate(
+            yield phrases.figure(
                 cell.usd_per_million_output_tokens,
                 cell.usd_per_million_output_tokens_interval,
                 wording.dollars,
@@ -255,7 +254,7 @@ def _together(summary: Summary, cells: Sequence[Cell]) -> Measure:
         steps = cell.steps
         varied = steps and {size for size, _ in steps.histogram} != {1}
         interval = steps.interval if steps and varied else None
-        yield intervals.estimate(steps.mean if steps else None, interval, wording.significant)
+        yield phrases.figure(steps.mean if steps else None, interval, wording.significant)
 
     usd = ("USD per M tokens",) if priced else ()
     names = ("errors", "tokens/s", *usd, f"tokens {_share(cells)}")

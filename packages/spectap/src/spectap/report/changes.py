@@ -5,7 +5,6 @@ from typing import Final
 
 from spectap import wording
 from spectap.analysis.changes import CellChange, Change, Changes, Figure
-from spectap.analysis.estimates import intervals
 from spectap.report import phrases
 from spectap.report.view import Columns, Row, Table, View, grouped
 
@@ -58,8 +57,8 @@ def _texts(figure: Figure, change: Change | None) -> tuple[str, str, str, str]:
         return "", "", wording.MISSING, ""
     doubt = "?" if figure.judged and not change.differs else ""
     old, new = map(_FIGURES[figure][1], (change.old, change.new))
-    ratio, bounds = intervals.change(change.ratio)
-    return old, new, ratio + doubt, bounds.removesuffix(" %")
+    difference = phrases.change(change.ratio)
+    return old, new, difference.figure + doubt, difference.bounds.removesuffix(" %")
 
 
 def _verdict(changes: Changes) -> Iterator[str]:

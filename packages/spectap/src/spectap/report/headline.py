@@ -13,8 +13,7 @@ from typing import Final
 
 from spectap import load_points, metrics, wording
 from spectap.analysis import claims
-from spectap.analysis.estimates.estimate import MARGIN
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import MARGIN, Interval
 from spectap.analysis.summary import (
     Action,
     Answer,

@@ -1,15 +1,17 @@
 """How load points, objectives and estimates are written: alike on the page and in the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from spectap import load_points, wording
 from spectap.analysis.cells import limits_of
-from spectap.analysis.estimates import intervals
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Cell, Summary
 from spectap.config import Config, Objectives
 from spectap.load_points import Load, LoadPoint
+
+_FINEST: Final = 3  # decimals of a ratio
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,12 @@ def speed(interval: Interval | None) -> Estimate:
         return Estimate()
     if interval.low == interval.high:
         return Estimate(f"{interval.point:.2f}x")
-    return Estimate(intervals.times(interval), intervals.bounds(interval))
+    # One decimal is what a reader remembers; more where it would not tell the bounds apart.
+    for digits in range(1 if interval.point >= 2 else 2, _FINEST + 1):
+        low, high = f"{interval.low:.{digits}f}", f"{interval.high:.{digits}f}"
+        if low != high:
+            break
+    return Estimate(f"{interval.point:.{digits}f}x", f"{low}-{high}")
 
 
 def cost(interval: Interval | None, *, priced: bool) -> Estimate:
@@ -42,7 +49,28 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
         return Estimate("not known")
     if interval is None or not priced:
         return speed(interval)
-    return Estimate(*intervals.change(interval.inverse))
+    return change(interval.inverse)
+
+
+def change(ratio: Interval) -> Estimate:
+    """How far a ratio is off 1: ``+9.8 %``, ``+4.1 to +16 %``."""
+    ends = (ratio.point, ratio.low, ratio.high)
+    for digits in range(0 if abs(ratio.point - 1) >= 0.1 else 1, _FINEST):
+        point, low, high = (f"{100 * (end - 1):+.{digits}f}" for end in ends)
+        if low != high:
+            break
+    point, low, high = (
+        f"{wording.MINUS if float(text) < 0 else '+'}{text[1:]}" for text in (point, low, high)
+    )
+    return Estimate(f"{point} %", f"{low} to {high} %")
+
+
+def figure(
+    point: float | None, interval: Interval | None, write: Callable[[float | None], str]
+) -> str:
+    """A figure with the bounds of its interval, if it has one: ``855.4 (851.3-856.9)``."""
+    bounds = f"{write(interval.low)}-{write(interval.high)}" if interval else ""
+    return str(Estimate(write(point), bounds))
 
 
 def priced(summary: Summary) -> bool:

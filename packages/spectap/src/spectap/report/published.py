@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from spectap import palette, wording
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Summary
 from spectap.published import MEDIANS, PublishedFigure
 from spectap.report import phrases

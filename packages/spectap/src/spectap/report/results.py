@@ -11,7 +11,7 @@ from typing import Final
 
 from spectap import config as configuration
 from spectap import journal
-from spectap.analysis import caching, crosscheck, grouping
+from spectap.analysis import crosscheck, grouping
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Summary
@@ -93,7 +93,7 @@ def read(folder: Path) -> Results:
         checks=checks,
     )
     disagreements = (line for check in checks for line in check.disagreements.values())
-    cached = caveats.of_caches(caching.shares(records, counts), config.names)
+    cached = caveats.of_caches(crosscheck.cached(records, counts), config.names)
     notes = (*_missing(folder, config), *caveats.of_run(config, summary), *cached, *disagreements)
     run = Results(
         folder=folder,

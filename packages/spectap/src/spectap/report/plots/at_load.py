@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from spectap import metrics, palette
 from spectap.analysis import grouping
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Case, Summary
 from spectap.config import Structure

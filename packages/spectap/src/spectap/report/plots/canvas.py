@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from spectap import palette, wording
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 from spectap.palette import Colour
 from spectap.report.view import Figure
 

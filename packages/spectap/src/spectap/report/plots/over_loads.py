@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from spectap import metrics, palette
 from spectap.analysis.cells import limits_of
-from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Case, Cell, Comparison, Crossover, Summary
 from spectap.load_points import LoadPoint
 from spectap.palette import Colour

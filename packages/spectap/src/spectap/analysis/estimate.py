@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, TypeVar
 
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
-from spectap.analysis.estimates.intervals import Interval
 from spectap.load_points import FEWEST_ROUNDS
 
 ALPHA: Final = 0.05
@@ -27,7 +26,34 @@ POWER: Final = 0.8  # how likely "would have been seen" means
 _MOST_UNITS: Final = 200
 """A longer run is nobody's."""
 
+_VAGUE: Final = 10  # times from one bound of an interval to the other
+
 _Unit = TypeVar("_Unit")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the bounds of its confidence interval, in the estimate's unit."""
+
+    point: float
+    low: float
+    high: float
+
+    def within(self, margin: float) -> bool:
+        """Whether every value it allows is less than ``margin`` (0.05: 5 %) off 1, either way."""
+        return 1 / (1 + margin) < self.low and self.high < 1 + margin
+
+    @property
+    def vague(self) -> bool:
+        """Whether it says nothing that anybody could decide by."""
+        return self.high > _VAGUE * self.low
+
+    @property
+    def inverse(self) -> Interval:
+        return Interval(1 / self.point, 1 / self.high, 1 / self.low)
+
+    def scaled(self, factor: float) -> Interval:
+        return Interval(factor * self.point, factor * self.low, factor * self.high)
 
 
 class Component(NamedTuple):

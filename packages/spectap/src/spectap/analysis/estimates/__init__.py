@@ -1,1 +1,0 @@
-"""Estimates, intervals and tests: arithmetic that knows no cells."""
