@@ -14,7 +14,7 @@ from spectap.names import PROMPTS
 from spectap.prompt import LeftOut, Prompt
 from spectap.run import prompts
 from tests import samples
-from tests.endpoint.test_endpoint import vllm
+from tests.endpoint.test_context import vllm
 from tests.tapped import Handler, server
 
 LINES = (

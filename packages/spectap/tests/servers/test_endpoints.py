@@ -1,9 +1,8 @@
 """Endpoints that are reached, named or ready in ways of their own: measured, or refused in a line.
 
-Cases: models_empty_at_first, ready_later, gateway_prefix, ipv6, tls_self_signed.
+Cases: models_empty_at_first, ready_later, ipv6, tls_self_signed.
 """
 
-import json
 import time
 from pathlib import Path
 
@@ -56,43 +55,6 @@ def test_completions_that_fail_at_first_are_waited_for(
     assert measured.ended.status == 0, measured.text
     assert "warm-up: sd: 0 of 1 requests succeeded: HTTP 500: no worker" in measured.ended.err
     assert {record.status for record in measured.records} == {200}
-
-
-def test_a_gateway_s_paths_are_the_servers(measure: Measure) -> None:
-    """One gateway before both: the counters of each are compared with its own ledger."""
-    counts = {"base": [0, 0, 0], "sd": [0, 0, 0]}
-
-    async def answer(exchange: Exchange) -> None:
-        exchange.side = exchange.path.split("/")[1]
-        await exchange.good()
-        for index, amount in enumerate((24, 1, {"base": 23, "sd": 8}[exchange.side])):
-            counts[exchange.side][index] += amount
-
-    async def other(exchange: Exchange) -> None:
-        side, _, path = exchange.path.removeprefix("/").partition("/")
-        if path == "metrics" and side in counts:
-            tokens, finished, gaps = counts[side]
-            await exchange.head("200 OK", "text/plain")
-            page = (
-                f"vllm:generation_tokens_total {tokens}.0\n"
-                f"vllm:request_generation_tokens_sum {tokens}.0\n"
-                f"vllm:request_generation_tokens_count {finished}.0\n"
-                f"vllm:inter_token_latency_seconds_count {gaps}.0\n"
-            )
-            await exchange.write(page.encode())
-        elif path == "health":
-            await exchange.json({})
-        elif side in counts:
-            await models(exchange)
-        else:
-            await exchange.json({}, "500 Internal Server Error")  # the root is another's
-
-    with serving(answer, other) as servers:
-        urls = {side: servers.url("base", f"/{side}/v1") for side in counts}
-        measured = measure(servers, urls=urls)
-    assert measured.ended.status == 0, measured.text
-    lines = (measured.folder / "counters.jsonl").read_text("utf-8").splitlines()
-    assert {json.loads(line)["variant"] for line in lines} == {"base", "sd"}
 
 
 def test_an_endpoint_may_have_an_address_of_ipv6(measure: Measure) -> None:

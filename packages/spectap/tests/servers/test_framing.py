@@ -75,8 +75,10 @@ async def words(exchange: Exchange, more: str = "", *, counted: bool = True) -> 
         await exchange.events(chunk({"content": "word " * count + more}, **fields))
 
 
-@pytest.mark.parametrize("answer", [null_delta, no_choices, half_surrogates, further_fields])
-def test_a_good_answer_in_another_shape_is_measured(measure: Measure, answer: Any) -> None:
+@pytest.mark.parametrize(
+    "answer", [Exchange.good, null_delta, no_choices, half_surrogates, further_fields]
+)
+def test_a_good_answer_of_any_shape_is_measured(measure: Measure, answer: Any) -> None:
     with serving(answer) as servers:
         measured = measure(servers)
     assert measured.ended.status == 0, measured.text
