@@ -70,7 +70,9 @@ def test_blocks_of_time_promise_no_rounds() -> None:
         (FASTER, OPEN, Action.KEEP_FOR_SPEED),
         (OPEN, CHEAPER, Action.KEEP_FOR_MONEY),
         (OPEN, OPEN, None),
-        (TRIFLE, TRIFLE, None),
+        (TRIFLE, TRIFLE, Action.LEAVE_OFF),
+        (TRIFLE, None, Action.LEAVE_OFF),
+        (TRIFLE, OPEN, None),
         (ALONE, None, None),
     ],
 )

@@ -97,7 +97,7 @@ def test_a_reader_hears_what_figures_and_tables_are(html: str) -> None:
     structure = Structure(html)
     labels = [value for _, name, value in structure.attributes if name == "aria-label"]
     assert len(labels) == structure.tags.count("figure") == 2
-    assert labels[0].startswith("Speed of a request at concurrency 4. How many times the base")
+    assert labels[0].startswith("Speed of a request at concurrency 4. A multiple of the base")
     scopes = [each for each in structure.attributes if each[:2] == ("th", "scope")]
     assert len(scopes) == structure.tags.count("th")
     assert structure.tags.count("caption") >= 4

@@ -110,7 +110,7 @@ def test_close_rounds_of_few_cases_are_in_the_verdict(
     summary = comparison.summary
     assert len(summary.cases) == 3
     changed = replace(summary, round_gap_seconds=60 * minutes, cases=summary.cases * cases)
-    assert any("for minutes" in text for text in headline(changed).caveats) == warned
+    assert any("these minutes" in text for text in headline(changed).caveats) == warned
 
 
 @pytest.mark.parametrize("isolated", [False, True])

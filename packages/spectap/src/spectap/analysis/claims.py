@@ -148,7 +148,9 @@ def _action(
     answers = {speed.answer} | ({cost.answer} if cost else set())
     if Answer.BETTER in answers and worse:
         return Action.CHECK_ANSWERS
-    if answers & {Answer.BETTER, Answer.WORSE} and any(map(fails_often, (cell, baseline))):
+    if answers <= {Answer.NEGLIGIBLE, Answer.UNDECIDED} and Answer.UNDECIDED in answers:
+        return None
+    if any(map(fails_often, (cell, baseline))):
         return Action.CHECK_ERRORS
     if Answer.BETTER in answers and _failures(cell) > _failures(baseline):
         return Action.CHECK_ERRORS
@@ -157,4 +159,14 @@ def _action(
         return Action.KEEP_FOR_SPEED if is_faster else Action.KEEP_FOR_MONEY
     if Answer.BETTER in answers:
         return Action.KEEP
-    return Action.TURN_OFF if Answer.WORSE in answers else None
+    if Answer.WORSE not in answers:
+        return Action.LEAVE_OFF
+    return Action.CHECK_QUEUE if has_fewer_slots(cell, baseline) else Action.TURN_OFF
+
+
+def has_fewer_slots(cell: Cell, baseline: Cell) -> bool:
+    """Whether requests of a closed loop queue that did not at the baseline.
+
+    In an open loop a slower server queues, too.
+    """
+    return cell.queued and not baseline.queued and not (cell.load and cell.load.open)

@@ -99,9 +99,11 @@ class Action(Enum):
     KEEP_FOR_SPEED = "keep it on where speed counts more"
     KEEP_FOR_MONEY = "keep it on where money counts more"
     TURN_OFF = "turn it off"
+    LEAVE_OFF = "leave it off: it makes no difference"
     KEEP_WITH_WAITS = "keep it on where its longer waits are acceptable"
     CHECK_ANSWERS = "look into its answers"
     CHECK_ERRORS = "look into its errors"
+    CHECK_QUEUE = "look into its queue, which the baseline has not"
 
 
 @dataclass(frozen=True)

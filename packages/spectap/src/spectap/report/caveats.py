@@ -66,13 +66,11 @@ def _on_cell(cell: Cell, baseline: Cell | None, *, configured: bool) -> Iterator
         )
     elif cell.measure(metrics.INTER_CHUNK_LATENCY) is not None and cell.steps is None:
         yield "the server gave no token count per chunk, so the first chunk counts as one token."
-    elif cell.steps and (doubt := cell.steps.doubt):
-        known = (
-            "the server's own counts say that an event of its stream is no step"
-            if doubt is Doubt.CONTRADICTED
-            else "nothing confirms that an event of the stream is a step"
+    elif cell.steps and cell.steps.doubt is Doubt.CONTRADICTED:
+        yield (
+            "the server's own counts say that an event of its stream is no step: it holds tokens "
+            "back. Tokens an event are no measure of speculation."
         )
-        yield f"{known}: it may hold tokens back. Tokens an event are no measure of speculation."
     speed_alone = comparison and comparison.speed and not comparison.cost
     if speed_alone and cell.tokens_per_second and not (load and load.open):
         yield (
@@ -82,6 +80,21 @@ def _on_cell(cell: Cell, baseline: Cell | None, *, configured: bool) -> Iterator
     # Without a configuration nobody knows whether a variant speculates.
     if configured and comparison and cell.steps is not None and cell.steps.mean <= 1:
         yield "no step yielded more than one token, as if speculation were off."
+
+
+def of_steps(summary: Summary) -> Iterator[str]:
+    """Says of which variants tokens an event show nothing, as no count of the server's is known."""
+    unconfirmed = [
+        cell.variant
+        for case in summary.cases
+        for cell in case.cells
+        if cell.steps and cell.steps.doubt is Doubt.UNCONFIRMED
+    ]
+    if unconfirmed:
+        yield (
+            f"{wording.listed([*dict.fromkeys(unconfirmed)])}: nothing confirms that an event of "
+            "the stream is a step, so tokens an event are no measure of speculation."
+        )
 
 
 def _on_counts(cell: Cell, baseline: Cell) -> Iterator[str]:

@@ -34,12 +34,7 @@ _SPREAD_SECONDS: Final = 600.0
 test case hold in 90 to 96 % where its rounds are so far apart, and in 89 to 30 % half a minute
 apart (benchmarks.servers). Of more test cases, each one's rounds are further apart by themselves.
 """
-_KEEPING: Final = {
-    Action.KEEP,
-    Action.KEEP_FOR_SPEED,
-    Action.KEEP_FOR_MONEY,
-    Action.KEEP_WITH_WAITS,
-}
+_CHECKS: Final = {Action.CHECK_ANSWERS, Action.CHECK_ERRORS, Action.CHECK_QUEUE, None}
 _SPEED: Final = {Answer.BETTER: "faster", Answer.WORSE: "slower"}
 _COST: Final = {Answer.BETTER: "lower", Answer.WORSE: "higher"}
 _NEITHER: Final = {Answer.NEGLIGIBLE: "no difference that matters", Answer.UNDECIDED: "undecided"}
@@ -92,8 +87,8 @@ class _Row:
 
     def _actions(self) -> str:
         actions = Counter(each.verdict.action for each in self.comparisons)
-        if self.faster and actions.keys() <= _KEEPING:
-            return f"{self.faster} is faster."
+        if self.faster and not actions.keys() & _CHECKS:
+            return f"Take {self.faster} instead."
         if actions[Action.KEEP_WITH_WAITS]:  # seldom ones come in some test cases by chance
             actions[Action.KEEP_WITH_WAITS] += actions.pop(Action.KEEP, 0)
         total = wording.count(len(self.cells), "test case")
@@ -186,16 +181,13 @@ def _row(summary: Summary, cells: Sequence[Cell]) -> _Row:
 
 
 def _faster(summary: Summary, cells: Sequence[Cell]) -> str:
-    names = {cell.test_case for cell in cells}
+    first, names = cells[0], {cell.test_case for cell in cells}
     for windows in summary.windows:
         alike = {c.name for c in summary.cases if windows.prompts in (c.structure, c.name)}
-        near = {each.variant: each.near for each in windows.measured}
-        if (
-            windows.load == cells[0].load
-            and alike == names
-            and not near.get(cells[0].variant, True)
-        ):
-            return windows.measured[0].variant
+        best, *others = windows.measured
+        slower = {each.variant for each in others if not each.near}
+        if windows.load == first.load and alike == names and first.variant in slower:
+            return best.variant if best.window else ""  # for a baseline, it is turned off
     return ""
 
 
@@ -287,7 +279,7 @@ def _fewer_slots(summary: Summary) -> Iterator[str]:
         (cell.variant, comparison.baseline)
         for case in summary.cases
         for cell, comparison in case.compared
-        if cell.queued and not case.baseline_of(cell).queued and not (cell.load and cell.load.open)
+        if claims.has_fewer_slots(cell, case.baseline_of(cell))
     }
     for variant, baseline in sorted(pairs):
         yield (
@@ -297,17 +289,17 @@ def _fewer_slots(summary: Summary) -> Iterator[str]:
 
 
 def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
-    """What no interval covers, and what to set to cover it."""
-    missing, remedies = [], []
+    """What alone the run's intervals speak of, and what to set so that they speak of more."""
+    alone, remedies = [], []
     if summary.launches == 1:
-        missing.append("what differs between two launches of a server")
+        alone.append("this launch of the servers")
         if not (config and config.isolated):
             remedies.append("benchmark.launches: 3 (--launches 3), with a multiple of 3 rounds")
     gap = summary.round_gap_seconds
     if len(summary.cases) <= _FEW_CASES and gap is not None and gap < _SPREAD_SECONDS:
         minutes = 10 * (config.load.rounds.at_most - 1) if config else "MINUTES"
-        missing.append("what slows one side for minutes")
+        alone.append("these minutes")
         remedies.append(f"benchmark.spread_minutes: {minutes} (--spread {minutes})")
-    if missing:
-        remedy = f"; set {' and '.join(remedies)}" if remedies else ""
-        yield f"No interval covers {' or '.join(missing)}{remedy}."
+    if alone:
+        remedy = f" To cover others, set {' and '.join(remedies)}." if remedies else ""
+        yield f"The intervals speak of {' and '.join(alone)} alone.{remedy}"

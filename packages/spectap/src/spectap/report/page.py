@@ -18,6 +18,7 @@ from spectap.journal import write_whole
 from spectap.load_points import FEWEST_ROUNDS
 from spectap.names import REPORT
 from spectap.report import (
+    caveats,
     cells,
     phrases,
     published,
@@ -36,7 +37,7 @@ _FIGURE: Final = re.compile(r"\b\d(?:[\d.,-]*\d)?\b(?: %)?")
 
 _Drawings = Iterator[tuple[Figure, Drawing | None]]
 
-_RATIOS: Final = "How many times the baseline's, with 95 % intervals; at 1 there is no difference."
+_RATIOS: Final = "A multiple of the baseline's, with 95 % intervals; at 1 there is no difference."
 _HOLLOW: Final = "Hollow: a queue is measured there, or requests were not sent at their times."
 
 
@@ -74,7 +75,7 @@ def _rendered(template: str, **values: Any) -> str:
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined
     )
     environment.filters |= {"unbroken": _unbroken, "short": "{:g}".format}
-    modules = cells, phrases, published, quality, run_view, sentences, windows, wording
+    modules = caveats, cells, phrases, published, quality, run_view, sentences, windows, wording
     environment.globals.update({of.__name__.rpartition(".")[2]: of for of in modules})
     environment.globals["listed_loads"] = load_points.listed
     style = environment.get_template("report.css.j2").render(

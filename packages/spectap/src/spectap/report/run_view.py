@@ -131,7 +131,8 @@ def case_notes(summary: Summary) -> Iterator[str]:
     for case in summary.cases:
         for note in caveats.of_case(case, summary):
             cases[note].append(case.name)
-    yield from (f"{wording.listed(names)}: {note}" for note, names in cases.items())
+    for note, names in cases.items():
+        yield f"{'Each of ' if names[1:] else ''}{wording.listed(names)}: {note}"
 
 
 def _explanations(summary: Summary) -> Iterator[str]:
@@ -163,6 +164,7 @@ def _explanations(summary: Summary) -> Iterator[str]:
             "lagged: requests were sent late, so the load was another than it says. The waiting "
             "before a request was sent is in no figure."
         )
+    yield from caveats.of_steps(summary)
     if summary.overall:
         yield (
             "Over several test cases: the geometric mean with its 95 % interval, of these test "

@@ -23,9 +23,11 @@ _ACTIONS: Final = {
     Action.KEEP_FOR_SPEED: "Keep it on only where speed counts more",
     Action.KEEP_FOR_MONEY: "Keep it on only where money counts more",
     Action.TURN_OFF: "Turn it off",
+    Action.LEAVE_OFF: "Leave it off",
     Action.KEEP_WITH_WAITS: "Keep it on only where such waits are acceptable",
     Action.CHECK_ANSWERS: "Look into its answers first",
     Action.CHECK_ERRORS: "Look into the errors first",
+    Action.CHECK_QUEUE: "Look into its queue first",
 }
 _SIDES: Final = (Answer.BETTER, Answer.WORSE)
 
