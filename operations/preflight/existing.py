@@ -129,11 +129,9 @@ def _is_moved(deployment: Deployment) -> bool:
     if standing is None or has_network:
         return False
     answer = ask(deployment.client("eks").describe_cluster, name=name)
-    return vpc is None or (answer is not None and _vpc_id(answer) != vpc)
-
-
-def _vpc_id(answer: dict[str, Any]) -> str:
-    return str(answer["cluster"]["resourcesVpcConfig"]["vpcId"])
+    return vpc is None or (
+        answer is not None and answer["cluster"]["resourcesVpcConfig"]["vpcId"] != vpc
+    )
 
 
 def network(deployment: Deployment) -> Iterator[Finding]:

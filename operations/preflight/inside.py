@@ -1,7 +1,8 @@
 """Asks an existing cluster who else acts in it: on pods, on nodes, and on Neuron devices."""
 
+import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api, ResourceV1Api
@@ -11,7 +12,7 @@ from charts.namespace import DRIVER
 from experiment.fields import Origin
 from experiment.schema import Experiment
 from operations.account import Deployment
-from operations.cluster import NoCluster, connected, kubernetes_errors
+from operations.cluster import Api, NoCluster, connected, kubernetes_errors
 from operations.preflight.check import Check, Finding, ok, refused, warning
 from stacks.constructs.neuron import DRIVER_VERSION
 from stacks.trainium import DRIVER_OUTPUT
@@ -23,19 +24,27 @@ _DISCOVERY: Final = re.compile(r"node-group-auto-discovery[= ]asg:tag=([^\s\"']+
 """Option of Cluster Autoscaler: it scales the groups that have all of these tags."""
 
 
-def webhooks(deployment: Deployment) -> Iterator[Finding]:
-    """Whether others in an existing cluster change or refuse pods."""
+def _asked(
+    check: Callable[[Deployment, Api], Iterator[Finding]],
+    question: str,
+    remedy: str,
+    deployment: Deployment,
+) -> Iterator[Finding]:
+    """What ``check`` finds in an existing cluster, once a deploy gives access to it."""
     if deployment.experiment.aws.cluster is None:
         return
     try:
         with connected(deployment) as api, kubernetes_errors():
-            hooks = AdmissionregistrationV1Api(api)
-            changing = hooks.list_mutating_webhook_configuration(**_TIMEOUT).items
-            refusing = hooks.list_validating_webhook_configuration(**_TIMEOUT).items
+            yield from check(deployment, api)
     except NoCluster:
-        text = "not known whether a policy engine refuses pods, before a deploy gives access"
-        yield warning(text, "kubectl get validatingwebhookconfigurations says")
-        return
+        yield warning(f"not known whether {question}, before a deploy gives access", remedy)
+
+
+def webhooks(deployment: Deployment, api: Api) -> Iterator[Finding]:
+    """Whether others change or refuse pods."""
+    hooks = AdmissionregistrationV1Api(api)
+    changing = hooks.list_mutating_webhook_configuration(**_TIMEOUT).items
+    refusing = hooks.list_validating_webhook_configuration(**_TIMEOUT).items
     engines = ", ".join(
         each.metadata.name
         for each in (*changing, *refusing)
@@ -53,7 +62,7 @@ def _meets_pods(configuration: Any) -> bool:
     return any({"*", "*/*", "pods"}.intersection(rule.resources) for rule in rules)
 
 
-def autoscalers(deployment: Deployment) -> Iterator[Finding]:
+def autoscalers(deployment: Deployment, api: Api) -> Iterator[Finding]:
     """Whether any would start our nodes unasked, or end one with a measurement on it.
 
     Cluster Autoscaler starts nodes for pods that wait, as compile Jobs and services here do, and
@@ -61,15 +70,7 @@ def autoscalers(deployment: Deployment) -> Iterator[Finding]:
     (docs/decisions/0027); before the first one, and after a run that ended its nodes itself, it is
     above.
     """
-    if deployment.experiment.aws.cluster is None:
-        return
-    try:
-        with connected(deployment) as api, kubernetes_errors():
-            listed = AppsV1Api(api).list_deployment_for_all_namespaces(**_TIMEOUT).items
-    except NoCluster:
-        text = "not known whether one starts our nodes, before a deploy gives access"
-        yield warning(text, "set aws.administrator_role, which sees it")
-        return
+    listed = AppsV1Api(api).list_deployment_for_all_namespaces(**_TIMEOUT).items
     problems = list[Finding]()
     for each in listed:
         words, name = _command(each), f"{each.metadata.namespace}/{each.metadata.name}"
@@ -102,19 +103,11 @@ def _discovers_ours(command: str, cluster: str) -> bool:
     )
 
 
-def devices(deployment: Deployment) -> Iterator[Finding]:
+def devices(deployment: Deployment, api: Api) -> Iterator[Finding]:
     """Whether Neuron's DRA driver is where the file says and serves our nodes, and none besides."""
     experiment = deployment.experiment
-    if experiment.aws.cluster is None:
-        return
-    try:
-        with connected(deployment) as api, kubernetes_errors():
-            daemons = AppsV1Api(api).list_daemon_set_for_all_namespaces(**_TIMEOUT).items
-            classes = ResourceV1Api(api).list_device_class(**_TIMEOUT).items
-    except NoCluster:
-        text = "not known whether a Neuron DRA driver is there, before a deploy gives access"
-        yield warning(text, "set aws.administrator_role, which sees it; or aws.dra_driver")
-        return
+    daemons = AppsV1Api(api).list_daemon_set_for_all_namespaces(**_TIMEOUT).items
+    classes = ResourceV1Api(api).list_device_class(**_TIMEOUT).items
     plugins = [each for each in daemons if "neuron-device-plugin" in each.metadata.name]
     drivers = [each for each in daemons if "neuron-dra-driver" in each.metadata.name]
     is_own = DRIVER_OUTPUT in deployment.outputs("trainium")
@@ -179,7 +172,19 @@ def _selects(daemon: Any, instance_type: str) -> bool:
 
 
 CHECKS: Final[Mapping[str, Check]] = {
-    "pods of others": webhooks,
-    "autoscalers": autoscalers,
-    "Neuron devices": devices,
+    "pods of others": functools.partial(
+        _asked,
+        webhooks,
+        "a policy engine refuses pods",
+        "kubectl get validatingwebhookconfigurations says",
+    ),
+    "autoscalers": functools.partial(
+        _asked, autoscalers, "one starts our nodes", "set aws.administrator_role, which sees it"
+    ),
+    "Neuron devices": functools.partial(
+        _asked,
+        devices,
+        "a Neuron DRA driver is there",
+        "set aws.administrator_role, which sees it; or aws.dra_driver",
+    ),
 }
