@@ -179,17 +179,29 @@ def pods_of(api: Api, job: V1Job) -> list[V1Pod]:
     return sorted(selected, key=lambda pod: str(pod.metadata.creation_timestamp))
 
 
+def condition(existing: Any, kind: str) -> Any:
+    """The condition of an object that holds; None if it does not."""
+    for each in existing.status.conditions or []:
+        if each.type == kind and each.status == "True":
+            return each
+    return None
+
+
 def failure(job: V1Job) -> str | None:
     """Why Kubernetes has given the Job up; None if it has not."""
-    for condition in job.status.conditions or []:
-        if condition.type == "Failed" and condition.status == "True":
-            return ": ".join(filter(None, (condition.reason, condition.message)))
-    return None
+    failed = condition(job, "Failed")
+    return ": ".join(filter(None, (failed.reason, failed.message))) if failed else None
 
 
 def find(api: Api, manifest: Manifest) -> Any:
     """The object of that kind and name; None if there is none."""
-    return _or_none(_call(api, "read", manifest), *_named(api, manifest))
+    with kubernetes_errors():
+        try:
+            return _call(api, "read", manifest)(*_named(api, manifest))
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise
 
 
 def create(api: Api, manifest: Manifest) -> None:
@@ -239,13 +251,3 @@ def _call(api: Api, verb: str, manifest: Manifest) -> Any:
     scope = "" if manifest["kind"] in _CLUSTER_SCOPED else "namespaced_"
     typed = getattr(kubernetes.client, f"{client_group}{version.capitalize()}Api")
     return getattr(typed(api), f"{verb}_{scope}{kind}")
-
-
-def _or_none(read: Any, *arguments: str) -> Any:
-    with kubernetes_errors():
-        try:
-            return read(*arguments)
-        except ApiException as error:
-            if error.status == 404:
-                return None
-            raise

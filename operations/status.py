@@ -138,7 +138,7 @@ def _cost(deployment: Deployment) -> Iterator[Row]:
 
 def _nodes(deployment: Deployment, joined: list[V1Node]) -> Iterator[Row]:
     members = Counter(map(_label, joined))
-    ready = Counter(_label(node) for node in joined if _since(node, "Ready"))
+    ready = Counter(_label(node) for node in joined if cluster.condition(node, "Ready"))
     for group in nodes.groups(deployment):
         label = node_label(deployment.experiment, group.kind)
         yield group.kind.value, f"{ready[label]} of {group.size} ready"
@@ -182,9 +182,9 @@ def _services(api: Api) -> Iterator[Row]:
         if not members:
             yield name, "no pod" if service.spec.replicas else "scaled to 0"
         for pod in members:
-            since = _since(pod, "Ready")
+            ready = cluster.condition(pod, "Ready")
             reason = pods.reason(api, pod) or "has ended"
-            yield name, f"ready since {_moment(since)}" if since else reason
+            yield name, f"ready since {_moment(ready.last_transition_time)}" if ready else reason
 
 
 def _run(api: Api, name: str) -> Iterator[Row]:
@@ -205,15 +205,6 @@ def _activity(api: Api, pod: V1Pod) -> str:
 
 def _label(node: V1Node) -> str:
     return str((node.metadata.labels or {}).get(NODE_GROUP_LABEL, "system"))
-
-
-def _since(object_: Any, kind: str) -> datetime.datetime | None:
-    """Since when a condition of an object holds; None if it does not."""
-    for condition in object_.status.conditions or []:
-        if condition.type == kind and condition.status == "True":
-            time: datetime.datetime = condition.last_transition_time
-            return time
-    return None
 
 
 def _moment(when: datetime.datetime) -> str:

@@ -150,11 +150,7 @@ def _ready(deployment: Deployment, api: Api, kind: Kind) -> list[V1Node]:
     label = node_label(deployment.experiment, kind)
     with kubernetes_errors():
         listed = CoreV1Api(api).list_node(label_selector=f"{NODE_GROUP_LABEL}={label}").items
-    return [
-        node
-        for node in listed
-        if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
-    ]
+    return [node for node in listed if cluster.condition(node, "Ready")]
 
 
 def _instance(node: V1Node) -> str:

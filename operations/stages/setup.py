@@ -4,8 +4,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from kubernetes.client import V1Job
-
 from charts.names import artifact_prefix, model_prefix
 from experiment.hardware import compile_nodes
 from experiment.schema import CompileNode
@@ -132,7 +130,8 @@ class _Prepare(Stage):
                     last = cluster.pods_of(api, job)[-1:]
                     words = (pods.last_words(api, pod) for pod in last)
                     progress.say("\n".join([given_up[name], *words]))
-            if given_up and all(map(_is_over, jobs)):
+            ends = ("Complete", "Failed")
+            if given_up and all(any(cluster.condition(job, end) for end in ends) for job in jobs):
                 return False
             complete = len(self.prefixes) - len(missing)
             stored = f"{complete} of {len(self.prefixes)} are in the bucket"
@@ -210,9 +209,3 @@ class Compile(_Prepare):
         if group is None or not group.size:
             raise StageFailed("the compile nodes were scaled to 0, by hand or the guard")
         return why_no_nodes(self.deployment, api, group)
-
-
-def _is_over(job: V1Job) -> bool:
-    conditions = job.status.conditions or []
-    ended = {condition.type for condition in conditions if condition.status == "True"}
-    return bool(ended & {"Complete", "Failed"})
