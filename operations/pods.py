@@ -61,16 +61,9 @@ def reason(api: Api, pod: V1Pod) -> str | None:
         )
     container = working(pod)
     why_not = why(pod, events.items, last_line(api, pod, container) if container else "")
-    error = ""
-    try:
-        if failed := _failed_container(pod):
-            text = log(api, pod, failed[0], _SEARCHED, previous=failed[2])
-            error = meaning(text)
-    except Unreachable:
-        raise
-    except DeploymentError:
-        pass  # a log that cannot be read
-    return ". ".join(filter(None, (why_not, error)))
+    failed = _failed_container(pod)
+    text = _readable_log(api, pod, failed[0], _SEARCHED, previous=failed[2]) if failed else ""
+    return ". ".join(filter(None, (why_not, meaning(text))))
 
 
 def why(pod: V1Pod, events: Iterable[CoreV1Event] = (), line: str = "") -> str | None:
@@ -140,8 +133,14 @@ def log(api: Api, pod: V1Pod, container: str, lines: int, *, previous: bool = Fa
 
 def last_line(api: Api, pod: V1Pod, container: str) -> str:
     """The last line of a container's log; empty where it cannot be read. Raises Unreachable."""
+    return _short(_readable_log(api, pod, container, 1))
+
+
+def _readable_log(
+    api: Api, pod: V1Pod, container: str, lines: int, *, previous: bool = False
+) -> str:
     try:
-        return _short(log(api, pod, container, 1))
+        return log(api, pod, container, lines, previous=previous)
     except Unreachable:
         raise
     except DeploymentError:
