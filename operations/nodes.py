@@ -96,11 +96,11 @@ def groups(deployment: Deployment) -> list[Group]:
 
 def resize(
     deployment: Deployment, group: Group, size: int, before: Callable[[], object] = lambda: None
-) -> bool:
+) -> None:
     """Asks EKS for so many nodes and no more, and returns once EKS has carried that out.
 
     ``before`` is called before each attempt. Above 0 only ``guard.start`` may: no node stands
-    unguarded. Returns False if EKS made no update of it, because the group has that size.
+    unguarded.
     """
     with aws_errors():
         try:
@@ -111,7 +111,7 @@ def resize(
             # Or what EKS refuses is done without it, by the guard.
             if not (group.size == size if size else has_ended(deployment, group.kind)):
                 raise
-            return False
+            return
         for attempt in range(_UPDATE_TRIES):
             if update["status"] != "InProgress":
                 break
@@ -125,7 +125,6 @@ def resize(
             f"EKS was asked for {size} {group.kind} nodes, and its update {update['id']} of node "
             f"group {group.name} is {update['status']}{''.join(reasons)}"
         )
-    return True
 
 
 def has_ended(deployment: Deployment, kind: Kind) -> bool:
