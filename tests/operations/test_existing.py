@@ -129,8 +129,10 @@ def test_a_sound_cluster_is_taken(shared: FakeAws, driven: Objects) -> None:
 
 
 def test_before_a_deploy_gives_access_what_is_inside_is_not_known(shared: FakeAws) -> None:
-    unknown = rows(at(CHANGES))[-1]
-    assert unknown.startswith("warning pods of others: not known")
+    unknown = [row for row in rows(at(CHANGES)) if ", before a deploy gives access -> " in row]
+    assert [row.partition(": not known")[0] for row in unknown] == [
+        f"warning {subject}" for subject in OF_THE_CLUSTER[-3:]
+    ]
     (api,) = software.kubernetes_api(at(CHANGES))
     assert "publicAccessCidrs of the cluster: empty" in api.text
 

@@ -90,7 +90,8 @@ def test_nodes_that_do_not_join_are_ended_with_the_reason(
     """They run, but the cluster lacks what would make them ready."""
     with_nodes(aws)
     put(aws, "any")
-    not_ready = {"conditions": [{"type": "Ready", "status": "False"}]}
+    conditions = {"Ready": "False", "DiskPressure": "True"}.items()
+    not_ready = {"conditions": [{"type": name, "status": value} for name, value in conditions]}
     labels = {NODE_GROUP_LABEL: kind}
     spec = {"providerID": "aws:///us-east-2b/i-0"}
     api.lists["nodes"] = [{"metadata": meta(kind, labels), "spec": spec, "status": not_ready}]
