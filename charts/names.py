@@ -34,9 +34,9 @@ DEVICES: Final = "devices"
 
 
 def namespace(experiment: Experiment) -> str:
-    """``speculative-decoding`` of the article's experiment, ``speculative-decoding-NAME`` of NAME.
+    """``speculative-decoding`` for the article's experiment, for others followed by ``-NAME``.
 
-    So no experiment meets another one's objects, or a namespace that is not an experiment's.
+    So experiments in one cluster share no objects.
     """
     return PROJECT if experiment.name == _ARTICLE else f"{PROJECT}-{experiment.name}"
 

@@ -162,7 +162,7 @@ def _colour(variant: Variant) -> str:
 
 
 def _identifier(variant: Variant, case: TestCase, point: LoadPoint) -> str:
-    """A name for metric math, unique in a graph. It begins with a lower-case letter.
+    """A name for metric math, unique in a dashboard's widget. It begins with a lower-case letter.
 
     The variant's position keeps variant ``a-b``, case ``c`` apart from variant ``a``, case ``b-c``.
     """

@@ -197,7 +197,7 @@ class Ending:
 
 
 def error_of(body: Mapping[str, Any]) -> str | None:
-    """The message of the error that an answer or an event is; None where it is none."""
+    """The error's message, where ``body`` is an error in place of an answer or an event."""
     error = body.get("error")
     if not error and not body.get("choices"):
         fields = (body.get(field) for field in _ERROR_FIELDS)
