@@ -131,7 +131,6 @@ def read_scores(run_dir: Path) -> list[Score]:
 
 
 def _newest(folder: Path) -> dict[tuple[str, str], Path]:
-    """The newest file of samples of each variant and task."""
     newest: dict[tuple[str, str], tuple[str, Path]] = {}
     for path in sorted(folder.glob("*/**/samples_*.jsonl")):
         if name := _SAMPLES.fullmatch(path.name):

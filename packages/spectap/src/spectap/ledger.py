@@ -49,25 +49,16 @@ def last_attempts(lines: Iterable[Line], *, isolated: bool = False) -> list[Line
     repeated one takes the place of what the one before it measured of any variant; where variants
     are measured ``isolated``, each has attempts of its own. Of controls each attempt counts.
     """
+
+    def turn(line: Line) -> tuple[object, ...]:
+        variant = line.variant if isolated else ""
+        return getattr(line, "run", ""), line.round, line.case, line.load, variant
+
     lines = list(lines)
-    turns = [
-        (
-            getattr(line, "run", ""),
-            line.round,
-            line.case,
-            line.load,
-            line.variant if isolated else "",
-        )
-        for line in lines
-    ]
-    last: dict[tuple[str, int, str, str, str], int] = {}
-    for turn, line in zip(turns, lines, strict=True):
-        last[turn] = max(line.attempt, last.get(turn, 0))
-    return [
-        line
-        for turn, line in zip(turns, lines, strict=True)
-        if line.round == CONTROL or line.attempt == last[turn]
-    ]
+    last: dict[tuple[object, ...], int] = {}
+    for line in lines:
+        last[turn(line)] = max(line.attempt, last.get(turn(line), 0))
+    return [line for line in lines if line.round == CONTROL or line.attempt == last[turn(line)]]
 
 
 def read_attempts(folder: Path) -> list[Attempt]:

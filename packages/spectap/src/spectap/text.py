@@ -73,5 +73,4 @@ def filled_prompt(chance: random.Random, lines: list[str], characters: int, leng
 
 
 def estimated_tokens(text: str) -> int:
-    """An estimate of the number of tokens."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)

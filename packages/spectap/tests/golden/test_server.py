@@ -74,21 +74,6 @@ def test_a_chat_stream_with_usage_is_vllm_s() -> None:
     assert usage_only["usage"] == {"prompt_tokens": 2, "total_tokens": 9, "completion_tokens": 7}
 
 
-def test_usage_only_comes_when_it_is_asked_for() -> None:
-    """Without it a completion stream has usage null where a chat has nothing."""
-    asked = {"stream": True, "stream_options": {"include_usage": True}}
-    for path, body, shown in (
-        ("chat/completions", {"stream": True}, [0, 0, 0]),
-        ("chat/completions", asked, [0, 0, 0, 5]),
-        ("completions", {"stream": True}, [None, None]),
-    ):
-        _, stream = ask(golden(1, 4), path, body)
-        usages = [event.get("usage", {"completion_tokens": 0}) for event in events(stream)]
-        assert [usage and usage["completion_tokens"] for usage in usages] == shown
-    assert events(stream)[0]["object"] == "text_completion"
-    assert events(stream)[0]["choices"][0]["text"]
-
-
 def test_a_streamed_call_is_vllm_s() -> None:
     body = {"stream": True, "tools": [TOOL]} | USAGE
     _, stream = ask(golden(1, 4, 9), "chat/completions", body)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import resource
 import signal
@@ -15,7 +16,7 @@ import pytest
 from spectap.analysis.summary import Finding
 from spectap.tap.token_meter import Meter
 from tests.servers.conftest import Measure
-from tests.servers.scripted import Exchange, serving
+from tests.servers.scripted import TOKENS, Exchange, chunk, serving, usage
 
 DEFAULTS = ("--concurrency", "4", "--requests", "4", "--rounds", "6")
 
@@ -145,3 +146,29 @@ def test_a_rate_that_needs_more_descriptors_blames_the_client(measure: Measure) 
     assert "the client ran out of file descriptors (ulimit -n)" in measured.text
     assert len(measured.ended.err.splitlines()) < 30
     assert "Traceback" not in measured.text
+
+
+def test_no_prompt_returns_to_a_server_that_caches(measure: Measure) -> None:
+    """A prefill takes 120 ms, and 10 for a prompt that was there before."""
+    seen: set[str] = set()
+    hits: list[str] = []
+
+    async def answer(exchange: Exchange) -> None:
+        prompt = json.dumps(exchange.fields["messages"])
+        hit = exchange.side == "sd" and prompt in seen
+        if exchange.side == "sd":
+            seen.add(prompt)
+            hits.extend([prompt] * hit)
+        details = {"cached_tokens": 16 if hit else 0}
+        await exchange.head()
+        await asyncio.sleep(0.01 if hit else 0.12)
+        for total in range(1, TOKENS + 1):
+            await exchange.step(1, usage=usage(total, prompt_tokens_details=details))
+        await exchange.end(chunk({}, "length", usage=usage(TOKENS, prompt_tokens_details=details)))
+
+    with serving(answer) as servers:
+        measured = measure(servers)
+    assert measured.ended.status == 0, measured.text
+    assert hits == []
+    assert {record.cached_tokens for record in measured.records} == {0}
+    assert "cache of prefixes" not in measured.text

@@ -91,7 +91,5 @@ async def _count(
             return None
         answer = orjson.loads(text)
         return Counted(int(answer["count"]), int(answer["max_model_len"]))
-    except (TimeoutError, aiohttp.ClientError):
-        return None
-    except (LookupError, TypeError, ValueError):  # of another shape
+    except (TimeoutError, aiohttp.ClientError, LookupError, TypeError, ValueError):
         return None

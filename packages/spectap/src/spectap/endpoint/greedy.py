@@ -138,11 +138,9 @@ async def _ask(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
                     text = events.message_of(choice)["content"] or ""
                     ids = choice.get("token_ids")
                     return _Answer(text.split(), ids if isinstance(ids, list) else None)
-        return None
-    except (TimeoutError, aiohttp.ClientError):
-        return None
-    except (AttributeError, LookupError, TypeError, ValueError):  # of another shape
-        return None
+    except (TimeoutError, aiohttp.ClientError, AttributeError, LookupError, TypeError, ValueError):
+        pass
+    return None
 
 
 def _compared(variant: str, case: str, answer: _Answer, baseline: _Answer) -> Divergence:

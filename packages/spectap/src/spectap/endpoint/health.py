@@ -214,7 +214,6 @@ async def choose_models(endpoints: Sequence[Endpoint], model: str | None) -> dic
 
 
 def _common(served: Mapping[str, Sequence[str]]) -> str:
-    """The one model that all these endpoints serve."""
     common = set.intersection(*({*map(_form, models)} for models in served.values()))
     if len(common) != 1:
         listed = "; ".join(f"{name}: {_listed(models)}" for name, models in served.items())

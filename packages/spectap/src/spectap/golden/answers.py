@@ -42,7 +42,6 @@ def prompt_of(body: dict[str, Any]) -> str:
 
 
 def length_of(body: dict[str, Any]) -> int:
-    """The longest answer that is asked for, in tokens."""
     return int(body.get("max_tokens") or body.get("max_completion_tokens") or DEFAULT_MAX_TOKENS)
 
 
@@ -126,12 +125,12 @@ def _instance(schema: Any, chance: random.Random) -> Any:
             return _instance(schema[either][0], chance)
     kind = schema.get("type", "object" if "properties" in schema else "string")
     match kind[0] if isinstance(kind, list) else kind:
-        case "object" | "dict":
+        case "object":
             properties = schema.get("properties") or {}
             return {name: _instance(value, chance) for name, value in properties.items()}
-        case "array" | "tuple":
+        case "array":
             return [_instance(schema.get("items"), chance)]
-        case "integer" | "number" | "float":
+        case "integer" | "number":
             return chance.randint(1, 10)
         case "boolean":
             return chance.random() < 0.5

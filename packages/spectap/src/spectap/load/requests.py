@@ -111,7 +111,6 @@ class Reply:
             self._take(event)
 
     def end(self) -> None:
-        """Ends the stream, of which all was read."""
         self._take(self._events.rest())
         if problem := self._ending.problem(tokens=self._ttft > 0 or self._counted):
             self.fail(-1, problem)

@@ -54,7 +54,6 @@ class Framing:
     """The client gets the body in chunks."""
 
     def encode(self, data: bytes, last: bool) -> bytes:
-        """The next part of the body."""
         if not self.chunked:
             return data
         # An empty chunk would end the body.
@@ -143,7 +142,6 @@ def encode_error(status: HTTPStatus, message: str, *, keep_alive: bool) -> bytes
 
 
 def encode_answer(status: HTTPStatus, kind: str, body: bytes, *, keep_alive: bool) -> bytes:
-    """A whole answer of the tap's own."""
     headers = [(b"Content-Type", kind.encode()), (b"Content-Length", b"%d" % len(body))]
     if not keep_alive:
         headers.append((b"Connection", b"close"))

@@ -53,7 +53,6 @@ class Monitor:
         ]
 
     def note(self, record: Record) -> None:
-        """Counts a request that has ended."""
         status = str(record.status) if record.status in _STATUSES else "other"
         self._requests.labels("none" if record.status is None else status).inc()
         if record.error is not None:
