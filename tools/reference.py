@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiment import load
-from experiment.cost import CostGroup, cost, shortest_block
+from experiment.cost import CostGroup, cost
 from experiment.known_models import KNOWN_MODELS, ModelKind
 from experiment.runtimes import (
     RUNTIMES,
@@ -119,8 +119,7 @@ def _costs(files: Sequence[Path]) -> Iterator[str]:
         hours = experiment.capacity.nodes * estimate.hours_of(CostGroup.TRAINIUM)
         figures = [f"{hours:.1f}", f"{estimate.usd:.0f}"]
         if experiment.capacity.price.purchase is Purchase.CAPACITY_BLOCK:
-            block = shortest_block(experiment, estimate.hours_of(CostGroup.TRAINIUM))
-            figures.append(f"{estimate.usd_with(block):.0f}")
+            figures.append(f"{estimate.usd_with_block:.0f}")
         runs_as = "a sweep" if experiment.sweep else f"{experiment.workload}s"
         # The first sentence of the comment that the file begins with, below its title.
         _, *lines = file.read_text("utf-8").partition("\n\n")[0].splitlines()

@@ -14,49 +14,35 @@ from typing import Final
 
 from experiment.cost.durations import GENEROUS, Stage, estimate, stages
 from experiment.cost.prices import ALWAYS, CostGroup, Part, parts
-from experiment.schema import Experiment, Purchase
+from experiment.schema import Capacity, Experiment, Purchase
 
-__all__ = ["Block", "Cost", "CostGroup", "Part", "Stage", "cost", "guard_hours"]
+__all__ = ["Cost", "CostGroup", "cost", "guard_hours"]
 
-DAYS: Final = (*range(1, 15), *range(21, 183, 7))
+DAYS: Final[tuple[int, ...]] = (*range(1, 15), *range(21, 183, 7))
 
 SCALED_IN: Final = datetime.timedelta(minutes=40)
 """EKS takes the nodes of a Capacity Block away so long before it ends (EKS User Guide, "Use
 Capacity Blocks for ML with managed node groups")."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """One Capacity Block."""
-
-    hours: float
-    instances: int
-    instance_type: str
-    usd_per_hour: float
-    """Price of one instance."""
-
-    @property
-    def usd(self) -> float:
-        return self.hours * self.instances * self.usd_per_hour
-
-
-def shortest_block(experiment: Experiment, hours: float) -> Block:
-    """The shortest in whole days that leaves the nodes ``hours``; 182 days if none does."""
-    capacity = experiment.capacity
+def shortest_block(hours: float) -> float:
+    """Hours of the shortest block that leaves the nodes ``hours``; 182 days if none does."""
     needed = datetime.timedelta(hours=hours) + SCALED_IN
-    days = next((days for days in DAYS if datetime.timedelta(days=days) >= needed), DAYS[-1])
-    price = capacity.price.usd_per_hour
-    return Block(days * 24, capacity.nodes, capacity.instance_type, price)
+    return 24 * next((days for days in DAYS if datetime.timedelta(days=days) >= needed), DAYS[-1])
 
 
 @dataclass(frozen=True)
 class Cost:
     """The whole way, if nothing of it is there yet, and the nodes go with the last result."""
 
+    capacity: Capacity
     parts: tuple[Part, ...]
     stages: tuple[Stage, ...]
-    block: Block | None
-    """The Capacity Block to buy, where the Trainium nodes are of one."""
+
+    @property
+    def is_prepaid(self) -> bool:
+        """Whether the Trainium nodes are of a Capacity Block, which is to be bought as a whole."""
+        return self.capacity.purchase is Purchase.CAPACITY_BLOCK
 
     @property
     def hours(self) -> float:
@@ -67,18 +53,24 @@ class Cost:
         return sum(stage.usd for stage in self.stages)
 
     @property
-    def usd_to_pay(self) -> float:
-        return self.usd_with(self.block) if self.block else self.usd
+    def block_hours(self) -> float:
+        """Hours of the Capacity Block that all of it takes."""
+        return shortest_block(self.hours_of(CostGroup.TRAINIUM))
 
-    def usd_with(self, block: Block) -> float:
-        """USD in all with the whole ``block`` in place of the hours used of it."""
-        node_hours = block.instances * self.hours_of(CostGroup.TRAINIUM)
-        return self.usd - node_hours * block.usd_per_hour + block.usd
+    @property
+    def usd_with_block(self) -> float:
+        """USD in all with the whole block in place of the hours used of it."""
+        unused = self.block_hours - self.hours_of(CostGroup.TRAINIUM)
+        return self.usd + self.capacity.nodes * unused * self.capacity.price.usd_per_hour
+
+    @property
+    def usd_to_pay(self) -> float:
+        return self.usd_with_block if self.is_prepaid else self.usd
 
     @property
     def amount(self) -> str:
         used = f" ({self.usd:.2f} used; the Capacity Block is paid as a whole)"
-        return f"{self.usd_to_pay:.2f} USD{used if self.block else ''}"
+        return f"{self.usd_to_pay:.2f} USD{used if self.is_prepaid else ''}"
 
     @property
     def idle_usd_per_hour(self) -> float:
@@ -92,11 +84,8 @@ class Cost:
 
 def cost(experiment: Experiment) -> Cost:
     """The estimated cost of ``experiment``."""
-    in_order = tuple(stage for stage in stages(experiment) if stage.seconds)
-    hours = sum(stage.hours for stage in in_order if CostGroup.TRAINIUM in stage.groups)
-    is_block = experiment.capacity.purchase is Purchase.CAPACITY_BLOCK
-    block = shortest_block(experiment, hours) if is_block else None
-    return Cost(parts(experiment), in_order, block)
+    taking_time = tuple(stage for stage in stages(experiment) if stage.seconds)
+    return Cost(experiment.capacity, parts(experiment), taking_time)
 
 
 def guard_hours(experiment: Experiment) -> float:

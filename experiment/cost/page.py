@@ -7,14 +7,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from experiment.cost import (
-    Cost,
-    CostGroup,
-    compile_guard_hours,
-    cost,
-    guard_hours,
-    shortest_block,
-)
+from experiment.cost import Cost, CostGroup, compile_guard_hours, cost, guard_hours
 from experiment.cost.prices import HOURS_PER_MONTH
 from experiment.schema import CompileNode, Experiment, Purchase
 
@@ -57,8 +50,8 @@ def _by_hour(costs: Cost) -> Rows:
         hours = costs.hours_of(part.group)
         figures = (part.usd_per_hour, hours, hours * part.usd_per_hour)
         yield part.name, part.formula, *(f"{figure:.2f}" for figure in figures)
-    yield "in all", "used" if costs.block else "", "", "", f"{costs.usd:.2f}"
-    if costs.block:
+    yield "in all", "used" if costs.is_prepaid else "", "", "", f"{costs.usd:.2f}"
+    if costs.is_prepaid:
         yield "", "to pay", "", "", f"{costs.usd_to_pay:.2f}"
 
 
@@ -67,21 +60,19 @@ def _by_stage(costs: Cost) -> Rows:
     for stage in costs.stages:
         figures = (stage.hours, stage.usd_per_hour, stage.usd)
         yield stage.name, *(f"{figure:.2f}" for figure in figures), stage.why
-    used = "used" if costs.block else ""
+    used = "used" if costs.is_prepaid else ""
     yield "in all", f"{costs.hours:.2f}", "", f"{costs.usd:.2f}", used
-    if costs.block:
+    if costs.is_prepaid:
         yield "", "", "", f"{costs.usd_to_pay:.2f}", "to pay"
 
 
 def _to_buy(experiment: Experiment, costs: Cost) -> Rows:
     """The Capacity Block of the file, or what there is where nothing is to be had on demand."""
     capacity, hours = experiment.capacity, costs.hours_of(CostGroup.TRAINIUM)
-    is_block = capacity.purchase is Purchase.CAPACITY_BLOCK
-    block = costs.block or shortest_block(experiment, hours)
-    node_hours = block.instances * hours
+    node_hours, usd = capacity.nodes * hours, capacity.price.usd_per_hour
     if capacity.purchase is Purchase.ON_DEMAND:
         yield "on demand", "often refused, and AWS lists no price: docs/cost.md"
-    elif not is_block:
+    elif not costs.is_prepaid:
         return
     if capacity.instance.spot_usd:
         low, high = capacity.instance.spot_usd
@@ -90,14 +81,15 @@ def _to_buy(experiment: Experiment, costs: Cost) -> Rows:
             f"seen in us-east-2 at {low:.2f} to {high:.2f} USD an hour, rarely available: "
             f"{node_hours:.2f} h x {low:.2f} = {node_hours * low:.2f} USD",
         )
-    if not is_block and capacity.price.purchase is not Purchase.CAPACITY_BLOCK:
+    if not costs.is_prepaid and capacity.price.purchase is not Purchase.CAPACITY_BLOCK:
         return
     yield (
         "Capacity Block",
-        f"{block.hours:.4g} h x {block.instances} {block.instance_type} x {block.usd_per_hour:g} = "
-        f"{block.usd:.2f} USD, prepaid: the shortest in whole days that holds {hours:.2f} h, "
-        f"{costs.usd_with(block):.2f} USD in all. EKS takes its nodes 40 minutes before it ends, "
-        f"at 11:30 UTC; one that begins at once is shorter. {capacity.instance.blocks_seen}",
+        f"{costs.block_hours:.4g} h x {capacity.nodes} {capacity.instance_type} x {usd:g} = "
+        f"{costs.block_hours * capacity.nodes * usd:.2f} USD, prepaid: the shortest in whole days "
+        f"that holds {hours:.2f} h, {costs.usd_with_block:.2f} USD in all. EKS takes its nodes 40 "
+        "minutes before it ends, at 11:30 UTC; one that begins at once is shorter. "
+        f"{capacity.instance.blocks_seen}",
     )
     if experiment.aws.tags:
         tags = ",".join(f"{{Key={key},Value={value}}}" for key, value in experiment.tags.items())
