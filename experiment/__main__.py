@@ -5,7 +5,6 @@ import json
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +15,7 @@ from experiment.notes import notes
 from experiment.smoke import smoke_experiment
 
 _COMMANDS: Final = {
-    "check": "validate files",
-    "notes": "print notes on what may surprise",
+    "check": "validate files, and note what may surprise",
     "cost": "print what it costs by hour, by stage and in all",
     "smoke": "print a small experiment of the same shape",
     "add-model": "print the architecture of the models in these folders, or of their config.json",
@@ -45,30 +43,23 @@ def main() -> int:
     status = 0
     for path in arguments.paths:
         try:
-            # All of them before the first is shown, or the error that ends them.
-            lines = [*_lines(arguments.command, path)]
+            print(_text(arguments.command, path))
         except ExperimentError as error:
             print(error, file=sys.stderr)
             status = 1
-        else:
-            print("".join(f"{line}\n" for line in lines), end="")
     return status
 
 
-def _lines(command: str, path: str) -> Iterator[str]:
+def _text(command: str, path: str) -> str:
     if command == "add-model":
-        yield add_model(Path(path))
-        return
+        return add_model(Path(path))
     experiment = load(path)
-    match command:
-        case "cost":
-            yield page(experiment, path, shutil.get_terminal_size((100, 24)).columns).rstrip()
-        case "smoke":
-            yield smoke_experiment(experiment, path).rstrip("\n")
-        case _:
-            if command == "check":
-                yield f"{path}: {experiment.name} is valid"
-            yield from (f"{path}: {note}" for note in notes(experiment))
+    if command == "cost":
+        return page(experiment, path, shutil.get_terminal_size((100, 24)).columns).rstrip()
+    if command == "smoke":
+        return smoke_experiment(experiment, path).rstrip("\n")
+    lines = (f"{experiment.name} is valid", *notes(experiment))
+    return "\n".join(f"{path}: {line}" for line in lines)
 
 
 if __name__ == "__main__":
