@@ -44,9 +44,7 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
     """
     name = benchmark_pod(experiment)
     labels = {"app": name, "component": Component.BENCHMARK}
-    settings = benchmark_config(
-        experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
-    )
+    settings = benchmark_config(experiment, deployed)
     files, references = {"config.json": written(settings)}, [pods.RUN_ID]
     relaunches = experiment.benchmark.launches > 1
     if relaunches:
@@ -75,16 +73,8 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
     k8s.KubePod(chart, "Pod", metadata=metadata, spec=spec)
 
 
-def benchmark_config(
-    experiment: Experiment,
-    bucket: str,
-    stopper: str | None = None,
-    prompts_bucket: str | None = None,
-) -> config.Config:
-    """The benchmark's input: all variants. Of indexes, see ``charts.sweep_job``.
-
-    It has ``stopper`` only if the end of a run is to end the nodes.
-    """
+def benchmark_config(experiment: Experiment, deployed: Deployed) -> config.Config:
+    """The benchmark's input: all variants. Of indexes, see ``charts.sweep_job``."""
     load, objectives = experiment.benchmark, experiment.benchmark.objectives
     arguments = load.chat_template_kwargs
     template = {"chat_template_kwargs": dict(arguments)} if arguments else {}
@@ -93,8 +83,10 @@ def benchmark_config(
         model=experiment.models.target.id,
         variants=tuple(map(_variant, variants(experiment))),
         region=experiment.aws.region,
-        bucket=bucket,
-        prompts_bucket=prompts_bucket if any(c.line or c.file for c in load.test_cases) else None,
+        bucket=deployed.bucket,
+        prompts_bucket=deployed.prompts_bucket
+        if any(case.line or case.file for case in load.test_cases)
+        else None,
         load=load_points.Load(
             # Of lines: where there are none, it is the length of nothing.
             mean_input_tokens=load.mean_input_tokens or load_points.MINIMUM_INPUT_TOKENS,
@@ -118,7 +110,7 @@ def benchmark_config(
         keep_answers=load.keep_answers,
         isolated=experiment.isolated,
         machines=1 if experiment.isolated else experiment.capacity.nodes,
-        stopper=stopper if experiment.capacity.stops_after_run else None,
+        stopper=deployed.stopper if experiment.capacity.stops_after_run else None,
         api_key_secret=experiment.api_key_secret,
         cost=cost(experiment),
         settings=_settings(experiment),
@@ -133,7 +125,7 @@ def written(settings: config.Config) -> str:
 
 def prompt_assets(experiment: Experiment) -> dict[str, bytes]:
     """Objects that the benchmark reads in the prompts' bucket: files, and all lines in one."""
-    _, lines = config.without_lines(benchmark_config(experiment, "any"))
+    _, lines = config.without_lines(benchmark_config(experiment, Deployed("any", "any")))
     contents = [file.content for file in experiment.prompt_files.values()] + [lines] * bool(lines)
     return {hashlib.sha256(content).hexdigest(): content for content in contents}
 

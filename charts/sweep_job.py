@@ -69,12 +69,7 @@ def add_indexes(chart: Chart, experiment: Experiment, deployed: Deployed, script
     for devices; jobs run one at a time, so that no variant is slowed by another.
     """
     image = deployed.benchmark_image
-    # The account stands in the repository of an image that is built here, and must not change
-    # the Job's name.
-    stable = experiment.benchmark.image or image.rpartition(":")[2]
-    settings = indexed_config(
-        experiment, deployed.bucket, stable, deployed.stopper, deployed.prompts_bucket
-    )
+    settings = indexed_config(experiment, deployed)
     name = indexed_job(experiment)
     k8s.KubeConfigMap(
         chart,
@@ -96,7 +91,9 @@ def add_indexes(chart: Chart, experiment: Experiment, deployed: Deployed, script
         {"app": name, "component": component},
         _pod(experiment, image),
         {script: scripts[script] for script in run},
-        stable=_pod(experiment, stable),
+        # The account stands in the repository of an image that is built here, and must not change
+        # the Job's name.
+        stable=_pod(experiment, experiment.benchmark.image or _tag(deployed)),
         completion_mode="Indexed",
         completions=count,
         parallelism=count if experiment.sweep else 1,
@@ -106,21 +103,20 @@ def add_indexes(chart: Chart, experiment: Experiment, deployed: Deployed, script
     )
 
 
-def indexed_config(
-    experiment: Experiment,
-    bucket: str,
-    image: str,
-    stopper: str | None = None,
-    prompts_bucket: str | None = None,
-) -> config.Config:
-    """The input of all indexes. ``image`` is the benchmark's tag, where it is built here."""
-    shared = benchmark_config(experiment, bucket, stopper, prompts_bucket)
+def indexed_config(experiment: Experiment, deployed: Deployed) -> config.Config:
+    """The input of all indexes."""
+    shared = benchmark_config(experiment, deployed)
     measured = [
         each.model_copy(update={"served": _served(variant)})
         for each, variant in zip(shared.variants, variants(experiment), strict=True)
     ]
-    settings = {**shared.settings, "Benchmark": experiment.benchmark.image or image[:_SHORT]}
+    image = experiment.benchmark.image or _tag(deployed)[:_SHORT]
+    settings = {**shared.settings, "Benchmark": image}
     return shared.model_copy(update={"variants": tuple(measured), "settings": settings})
+
+
+def _tag(deployed: Deployed) -> str:
+    return deployed.benchmark_image.rpartition(":")[2]
 
 
 def run_id(experiment: Experiment) -> str:
@@ -129,23 +125,19 @@ def run_id(experiment: Experiment) -> str:
     So a Job that is made again, for other windows or at another price, keeps what is complete. How
     a variant is served is in the name of its own folder. Nothing in it depends on the account.
     """
-    settings = benchmark_config(experiment, "bucket").model_dump(
-        mode="json", include=_MEASURED_FIELDS
-    )
+    shared = benchmark_config(experiment, Deployed("any", "any"))
+    settings = shared.model_dump(mode="json", include=_MEASURED_FIELDS)
     number = experiment.sweep.run if experiment.sweep else "jobs"
     return f"{experiment.name}-{digest([settings, experiment.serving.length, number])}"
 
 
-def generate_command(variant: Variant) -> list[str]:
-    """The container that generates with a job's variant."""
-    return variant.runtime.generate_command(variant.engine_config, paths(variant))
-
-
 def _program(variant: Variant) -> tuple[list[str], dict[str, str]]:
+    """The command that measures ``variant`` or serves it, and its environment."""
     if variant.experiment.sweep:
         return serve_command(variant), serve_environment(variant)
-    environment = variant.runtime.generate_environment(variant.engine_config, paths(variant))
-    return generate_command(variant), {**environment, "HF_HUB_OFFLINE": "1"}
+    runtime, config, places = variant.runtime, variant.engine_config, paths(variant)
+    environment = runtime.generate_environment(config, places)
+    return runtime.generate_command(config, places), {**environment, "HF_HUB_OFFLINE": "1"}
 
 
 def _instruments(experiment: Experiment) -> tuple[str, ...]:

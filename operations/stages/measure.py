@@ -8,7 +8,7 @@ from kubernetes.client import CoreV1Api, V1Job, V1Pod
 from pydantic import BaseModel, ValidationError
 
 from charts.benchmark import benchmark_config
-from charts.names import Component, benchmark_pod, indexed_job
+from charts.names import Component, Deployed, benchmark_pod, indexed_job
 from charts.sweep_job import indexed_config, run_id
 from experiment.variants import variants
 from operations import cluster, pods, results
@@ -248,7 +248,7 @@ def complete_run(deployment: Deployment) -> str | None:
         except ValidationError:
             return None
         return run if names <= merged.complete else None
-    expected = benchmark_config(deployment.experiment, bucket.name)
+    expected = benchmark_config(deployment.experiment, Deployed(bucket.name, "any"))
     entries = bucket.entries(RESULTS_PREFIX)
     for entry in sorted(entries, key=lambda entry: entry["LastModified"], reverse=True):
         run, _, name = str(entry["Key"]).removeprefix(RESULTS_PREFIX).partition("/")
@@ -283,7 +283,7 @@ def measured_run(deployment: Deployment, *, again: bool) -> str | None:
 
 def index_config(deployment: Deployment) -> Config:
     """The configuration of the indexes of the experiment's Job."""
-    return indexed_config(deployment.experiment, Bucket(deployment).name, "any")
+    return indexed_config(deployment.experiment, Deployed(Bucket(deployment).name, "any"))
 
 
 def complete_indexes(deployment: Deployment) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from charts import scripts
+from charts.names import Deployed
 from charts.sweep_job import MAX_POLLS, indexed_config, run_id
 from experiment import Experiment, load
 from experiment.cost.durations import estimate, index_deadline_seconds, job_deadline_seconds
@@ -41,7 +42,7 @@ def name(experiment: Experiment, account: str = "111122223333", tag: str = "a1")
 
 
 def folders(experiment: Experiment) -> dict[str, str]:
-    return {v.name: v.folder for v in indexed_config(experiment, "bucket", "a1").variants}
+    return {v.name: v.folder for v in indexed_config(experiment, Deployed("bucket", "a1")).variants}
 
 
 @pytest.fixture(scope="module")

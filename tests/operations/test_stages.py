@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from charts.benchmark import benchmark_config
+from charts.names import Deployed
 from charts.sweep_job import run_id
 from experiment import load
 from operations.account import Bucket, Deployment, DeploymentError
@@ -129,7 +130,7 @@ SWEEP = swept(windows=[3, 7])
 
 def measured(aws: FakeAws, deployment: Deployment, run: str, **changes: Any) -> None:
     """A complete run, asked what ``deployment`` asks but for ``changes`` of its configuration."""
-    written = benchmark_config(deployment.experiment, Bucket(deployment).name)
+    written = benchmark_config(deployment.experiment, Deployed(Bucket(deployment).name, "any"))
     body = config.dump(written.model_copy(update=changes))
     put(aws, f"results/{run}/config.json", body=body)
     put(aws, f"results/{run}/_COMPLETE")

@@ -16,6 +16,7 @@ from charts.benchmark import benchmark_config
 from charts.names import (
     NODE_GROUP_LABEL,
     TRAINIUM_NODES,
+    Deployed,
     artifact_prefix,
     model_prefix,
     namespace,
@@ -178,14 +179,14 @@ class Cluster:
             self._put(f"{prefix}{COMPLETE}")
 
     def _measured(self, run: str) -> None:
-        written = benchmark_config(self.experiment, self.bucket)
+        written = benchmark_config(self.experiment, Deployed(self.bucket, "any"))
         self._put(results_key(run, CONFIG), config.dump(written))
         self._put(results_key(run, COMPLETE))
         self._stop()
 
     def _swept(self) -> None:
         run = run_id(self.experiment)
-        written = indexed_config(self.experiment, self.bucket, "any")
+        written = indexed_config(self.experiment, Deployed(self.bucket, "any"))
         for variant in written.variants:
             self._put(results_key(variant_run(run, variant.folder), COMPLETE))
         self._put(results_key(run, CONFIG), config.dump(written))
