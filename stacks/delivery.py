@@ -4,6 +4,7 @@ Condition keys of the token: IAM User Guide, "Available keys for AWS OIDC federa
 (``aud``, ``sub``, ``ref``). Subjects: docs.github.com, "OpenID Connect reference".
 """
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -77,19 +78,8 @@ class DeliveryStack(Stack):
         super().__init__(scope, construct_id, **kwargs)
         assert experiment.delivery is not None
         self._experiment, self._delivery = experiment, experiment.delivery
-        self._wild = self._half_known_names()
         self._add_diff()
         self._add_deploy()
-        account = "<AWS::AccountId>" if Token.is_unresolved(self.account) else self.account
-        arns = [
-            arn.replace(self.account, account) for arn in (*self._stacks(), *self._wild.values())
-        ]
-        rules = [f"AwsSolutions-IAM5[Resource::{arn}]" for arn in arns]
-        acknowledge(
-            self, dict.fromkeys(rules, "In names that CloudFormation, EKS or the CLI choose.")
-        )
-        reason = "What only looks: most of it knows no resources."
-        acknowledge(self, {"AwsSolutions-IAM5[Resource::*]": reason})
 
     @cached_property
     def _issuer(self) -> str:
@@ -111,7 +101,7 @@ class DeliveryStack(Stack):
         purpose = "Pull requests: compares, and changes nothing"
         role = self._role("Diff", "pull_request", purpose, Duration.hours(1))
         actions = ["cloudformation:DescribeStacks", "cloudformation:GetTemplate"]
-        allow(role, "Read", actions, self._stacks())
+        self._allow(role, "Read", actions, self._stacks())
 
     def _add_deploy(self) -> None:
         """For jobs in the protected environment, of workflows of one branch.
@@ -126,60 +116,63 @@ class DeliveryStack(Stack):
             _JOB,
             ref=f"refs/heads/{self._delivery.branch}",
         )
-        region, wild, account = self._experiment.aws.region, self._wild, self.account
-        qualifier = self.synthesizer.bootstrap_qualifier
+        name, region, account = self._experiment.name, self._experiment.aws.region, self.account
+        qualifier, cluster = self.synthesizer.bootstrap_qualifier, self._experiment.cluster_name
         regions = sorted({region, budget_region(region)})
         bootstrap = [
             self._arn("iam", f"role/cdk-{qualifier}-{kind}-role-{account}-{each}", region="")
             for each in regions
             for kind in _DEPLOYING
         ]
-        version = f"parameter/cdk-bootstrap/{qualifier}/version"
-        stopper = self._arn("states", f"stateMachine:{stopper_name(self._experiment)}")
-        bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, account)}"
-        guards = ["PutScheduledUpdateGroupAction", "UpdateAutoScalingGroup"]
-        cluster = {"aws:ResourceTag/eks:cluster-name": self._experiment.cluster_name}
-        versions = [self._arn("ssm", version, region=each) for each in regions]
-        allow(role, "Cdk", ["sts:AssumeRole"], bootstrap)
-        allow(role, "Administer", ["sts:AssumeRole"], [wild["administrator"]])
-        # What ``deployment.guard`` and ``deployment.nodes`` change.
-        # Others may have node groups in the cluster.
-        ours = {"StringEquals": {"aws:ResourceTag/Experiment": self._experiment.name}}
-        allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], [wild["node groups"]], ours)
-        allow(
-            role,
-            "Guards",
-            [f"autoscaling:{action}" for action in guards],
-            [wild[group] for group in _SCALING_GROUPS],
-            {"StringEquals": cluster},
+        # CloudFormation names it, unless the file does.
+        administrator = self._experiment.aws.administrator_role or self._arn(
+            "iam", f"role/{name}-cluster-Administrator*", region=""
         )
-        allow(role, "ListExecutions", ["states:ListExecutions"], [stopper])
-        allow(role, "StopExecution", ["states:StopExecution"], [wild["executions"]])
-        allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket])
-        allow(role, "Results", ["s3:GetObject"], [wild["objects"]])
-        allow(role, "Logs", ["s3:PutObject"], [wild["logs"]])
-        allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
+        scaling_groups = [
+            self._arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/eks-{group}*")
+            for group in _SCALING_GROUPS
+        ]
+        stopper = stopper_name(self._experiment)
+        bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, account)}"
+        version = f"parameter/cdk-bootstrap/{qualifier}/version"
+        self._allow(role, "Cdk", ["sts:AssumeRole"], bootstrap)
+        self._allow(role, "Administer", ["sts:AssumeRole"], [administrator])
+        # What ``operations.guard`` and ``operations.nodes`` change.
+        # Others may have node groups in the cluster.
+        groups = [self._arn("eks", f"nodegroup/{cluster}/*")]
+        ours = {"StringEquals": {"aws:ResourceTag/Experiment": name}}
+        self._allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], groups, ours)
+        guards = ["PutScheduledUpdateGroupAction", "UpdateAutoScalingGroup"]
+        of_cluster = {"StringEquals": {"aws:ResourceTag/eks:cluster-name": cluster}}
+        changes = [f"autoscaling:{action}" for action in guards]
+        self._allow(role, "Guards", changes, scaling_groups, of_cluster)
+        machine = [self._arn("states", f"stateMachine:{stopper}")]
+        self._allow(role, "ListExecutions", ["states:ListExecutions"], machine)
+        executions = [self._arn("states", f"execution:{stopper}:*")]
+        self._allow(role, "StopExecution", ["states:StopExecution"], executions)
+        self._allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket])
+        self._allow(role, "Results", ["s3:GetObject"], [f"{bucket}/*"])
+        self._allow(role, "Logs", ["s3:PutObject"], [f"{bucket}/{LOGS_PREFIX}*"])
+        versions = [self._arn("ssm", version, region=each) for each in regions]
+        self._allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
         allow(role, "Look", _LOOKS, ["*"])
+        reason = "What only looks: most of it knows no resources."
+        acknowledge(self, {"AwsSolutions-IAM5[Resource::*]": reason})
 
-    def _half_known_names(self) -> dict[str, str]:
-        """Resources whose names nobody here knows to the last letter."""
-        name = self._experiment.name
-        bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"
-        return {
-            # CloudFormation names it, unless the file does.
-            "administrator": self._experiment.aws.administrator_role
-            or self._arn("iam", f"role/{name}-cluster-Administrator*", region=""),
-            "node groups": self._arn("eks", f"nodegroup/{self._experiment.cluster_name}/*"),
-            **{
-                group: self._arn(
-                    "autoscaling", f"autoScalingGroup:*:autoScalingGroupName/eks-{group}*"
-                )
-                for group in _SCALING_GROUPS
-            },
-            "executions": self._arn("states", f"execution:{stopper_name(self._experiment)}:*"),
-            "objects": f"{bucket}/*",
-            "logs": f"{bucket}/{LOGS_PREFIX}*",
-        }
+    def _allow(
+        self,
+        role: iam.Role,
+        sid: str,
+        actions: Sequence[str],
+        arns: Sequence[str],
+        conditions: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Allows it, also on resources whose names nobody here knows to the last letter."""
+        allow(role, sid, actions, arns, conditions)
+        account = "<AWS::AccountId>" if Token.is_unresolved(self.account) else self.account
+        wild = [arn.replace(self.account, account) for arn in arns if "*" in arn]
+        reason = "In names that CloudFormation, EKS or the CLI choose."
+        acknowledge(self, {f"AwsSolutions-IAM5[Resource::{arn}]": reason for arn in wild})
 
     def _role(
         self, construct_id: str, subject: str, description: str, longest: Duration, **claims: str
