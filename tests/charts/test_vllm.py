@@ -10,19 +10,17 @@ import pytest
 
 from charts import benchmark, scripts
 from charts.benchmark import benchmark_config
-from charts.names import bucket_name, prompts_bucket_name, stopper_arn
+from charts.names import Deployed, bucket_name, prompts_bucket_name, stopper_arn
 from charts.pods import digest
 from charts.server import serve_command
 from experiment import Experiment
-from experiment.known_models import ModelKind
 from experiment.loader import parse
 from experiment.runtimes.inference_demo import PREPARATIONS
-from experiment.runtimes.nxdi import Nxdi, ServedMode
 from experiment.variants import Variant, variants
 from spectap import config
 from tests.experiment.files import EAGLE, QWEN3_HEAD, edited
 from tests.matrix import FIRST, LADDER, MATRIX, SWEEP
-from tests.synthesis import ACCOUNT, Manifest, Synthesised, by_name, pods, render
+from tests.synthesis import ACCOUNT, Synthesised, by_name, pods, render
 
 EAGLE3: dict[str, Any] = {
     "runtime": "vllm-neuron",
@@ -31,6 +29,7 @@ EAGLE3: dict[str, Any] = {
     "models.draft": QWEN3_HEAD,
 }
 """Compiled by its first start."""
+DEPLOYED = Deployed("bucket", "image")
 
 
 def compared(each: Synthesised) -> list[tuple[Variant, Variant]]:
@@ -54,13 +53,22 @@ def difference(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, tup
 def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
     side_by_side: Synthesised,
 ) -> None:
-    """The comparison is fair only if this is the whole difference."""
+    """The comparison is fair only if this is the whole difference; commands.txt has the flags."""
     deployments = {o["metadata"]["name"]: o for o in side_by_side.objects("Deployment")}
     for pair in compared(side_by_side):
         names = tuple(variant.service for variant in pair)
         fetch = 2 if side_by_side.experiment.serving.api_key else 1  # after the key
-        command = "spec.template.spec.containers[0].command"
-        left, right = (_split(deployments[name]) for name in names)
+        left, right = (json.loads(json.dumps(deployments[name])) for name in names)
+        plain, speculative = (
+            each["spec"]["template"]["spec"]["containers"][0].pop("command")
+            for each in (left, right)
+        )
+        assert speculative[: len(plain)] == plain
+        switches = ["--override-neuron-config", "--speculative-config"]
+        assert speculative[len(plain) :: 2] == switches
+        settings = json.loads(speculative[-1])
+        assert settings["num_speculative_tokens"] == pair[1].window
+        assert settings["max_model_len"] == side_by_side.experiment.served_length
         assert dict(difference(left, right)) == {
             "metadata.labels.app": names,
             "metadata.name": names,
@@ -69,51 +77,7 @@ def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
             f"spec.template.spec.initContainers[{fetch}].args[0]": tuple(
                 f"compiled/{variant.artifact}/" for variant in pair
             ),
-            **{f"{command}.{flag}": (None, value) for flag, value in _speculation(pair[1])},
         }
-
-
-def _speculation(variant: Variant) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The flags by which a variant's command line differs from its baseline's."""
-    experiment, runtime, support = variant.experiment, variant.runtime, variant.support
-    assert isinstance(runtime, Nxdi)
-    assert isinstance(support, ServedMode)
-    assert variant.draft
-    override: dict[str, Any] = dict.fromkeys(support.overrides, True)
-    yield (
-        f"{runtime.config_flag}",
-        {runtime.config_key: override} if runtime.config_key else override,
-    )
-    # A head is served as it was prepared, which is a part of the artifact.
-    is_head = variant.draft.resolved_architecture.kind is not ModelKind.CAUSAL_LM
-    published = f"/models/{variant.draft.id}/{variant.draft.revision}"
-    largest = max(each.window or 0 for each in variants(experiment))
-    settings = {
-        "model": "/artifact/draft" if is_head else published,
-        "num_speculative_tokens": variant.window,
-        "max_model_len": experiment.serving.length - largest,
-        **({"method": support.method} if support.method else {}),
-    }
-    yield "--speculative-config", settings
-
-
-def _split(deployment: Manifest) -> Manifest:
-    """The deployment with its command line as a mapping of flags, JSON parsed."""
-    deployment = json.loads(json.dumps(deployment))
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    words = container["command"]
-    container["command"] = {"program": words[:3], **flags(words)}
-    return deployment
-
-
-def flags(words: list[str]) -> dict[str, Any]:
-    """Each flag with its value, parsed if it is JSON; flags without one are True."""
-    values: dict[str, Any] = {}
-    for word, following in zip(words, [*words[1:], "--"], strict=True):
-        if word.startswith("--"):
-            value = json.loads(following) if following.startswith("{") else following
-            values[word] = True if following.startswith("--") else value
-    return values
 
 
 def test_all_services_can_call_tools_where_prompts_have_some(
@@ -162,7 +126,7 @@ def test_a_matched_baseline_is_the_variant_that_speculates_without_its_draft() -
     assert matched == speculative[:-2]
     matched.remove("--no-async-scheduling")
     assert matched == base
-    without = [each.without for each in benchmark_config(experiment, "bucket").variants]
+    without = [each.without for each in benchmark_config(experiment, DEPLOYED).variants]
     assert without == [None, "async scheduling", "async scheduling"]
 
 
@@ -235,10 +199,14 @@ def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path
     path = tmp_path / "config.json"
     path.write_text(side_by_side.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
     experiment = side_by_side.experiment
-    prompts = prompts_bucket_name(experiment, ACCOUNT, "hnb659fds")
-    names = bucket_name(experiment, ACCOUNT), stopper_arn(experiment, ACCOUNT), prompts
+    deployed = Deployed(
+        bucket_name(experiment, ACCOUNT),
+        "any",
+        stopper_arn(experiment, ACCOUNT),
+        prompts_bucket_name(experiment, ACCOUNT, "hnb659fds"),
+    )
     # Its lines are an object beside the files of prompts.
-    assert config.read(path) == config.without_lines(benchmark_config(experiment, *names))[0]
+    assert config.read(path) == config.without_lines(benchmark_config(experiment, deployed))[0]
 
 
 @pytest.mark.parametrize(
@@ -253,8 +221,8 @@ def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path
 def test_what_the_chat_template_is_told_is_sent_and_said(
     variation: Vary, kwargs: Any, settings: dict[str, str]
 ) -> None:
-    assert "Thinking" not in benchmark_config(variation(EAGLE), "bucket").settings
-    written = benchmark_config(variation({"benchmark.chat_template_kwargs": kwargs}), "bucket")
+    assert "Thinking" not in benchmark_config(variation(EAGLE), DEPLOYED).settings
+    written = benchmark_config(variation({"benchmark.chat_template_kwargs": kwargs}), DEPLOYED)
     assert written.load.sampling == {"temperature": 0.0, "chat_template_kwargs": kwargs}
     listed = {key: written.settings.get(key) for key in ("Thinking", "Chat template")}
     assert {key: value for key, value in listed.items() if value} == settings
@@ -264,7 +232,7 @@ def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
     rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
     often = {"benchmark.rounds": rounds, "benchmark.spread_minutes": 90}
     experiment = variation(MATRIX[LADDER] | often)
-    written = json.loads(config.dump(benchmark_config(experiment, "bucket")))
+    written = json.loads(config.dump(benchmark_config(experiment, DEPLOYED)))
     assert written["load"]["rounds"].items() >= rounds.items()
     assert written["load"]["spread_minutes"] == 90
     assert [point["requests"] for point in written["load"]["points"]] == [4, 16, 30]
@@ -279,6 +247,6 @@ def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
 
 def test_services_on_two_nodes_are_on_two_machines(variation: Vary) -> None:
     written = [
-        benchmark_config(variation(MATRIX[name]), "bucket") for name in (LADDER, FIRST, SWEEP)
+        benchmark_config(variation(MATRIX[name]), DEPLOYED) for name in (LADDER, FIRST, SWEEP)
     ]
     assert [each.machines for each in written] == [1, 2, 1]
