@@ -75,7 +75,7 @@ def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> Non
 
 def benchmark_config(experiment: Experiment, deployed: Deployed) -> config.Config:
     """The benchmark's input: all variants. Of indexes, see ``charts.sweep_job``."""
-    load, objectives = experiment.benchmark, experiment.benchmark.objectives
+    load = experiment.benchmark
     arguments = load.chat_template_kwargs
     template = {"chat_template_kwargs": dict(arguments)} if arguments else {}
     return config.Config(
@@ -106,7 +106,7 @@ def benchmark_config(experiment: Experiment, deployed: Deployed) -> config.Confi
             },
         ),
         test_cases=tuple(_test_case(experiment, case) for case in load.test_cases),
-        objectives=config.Objectives(**objectives.model_dump()) if objectives else None,
+        objectives=load.objectives,
         keep_answers=load.keep_answers,
         isolated=experiment.isolated,
         machines=1 if experiment.isolated else experiment.capacity.nodes,

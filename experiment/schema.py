@@ -264,7 +264,7 @@ class Experiment(Strict):
     @property
     def speculations_with_paths(self) -> tuple[tuple[Speculation, YamlPaths], ...]:
         """Speculations, each with where the file says what it is made of."""
-        return self.sweep.with_paths if self.sweep else with_paths(self.speculation or ())
+        return tuple(self.sweep.with_paths() if self.sweep else with_paths(self.speculation or ()))
 
     @property
     def cluster_name(self) -> str:

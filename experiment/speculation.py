@@ -1,6 +1,6 @@
 """Resources of each service, and the variants that speculate: listed ones, or a sweep's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, Final, Literal
@@ -79,16 +79,13 @@ class YamlPaths:
     """None, as ``draft``, where the variant has none of its own."""
 
 
-def with_paths(listed: Sequence[Speculation]) -> tuple[tuple[Speculation, YamlPaths], ...]:
+def with_paths(listed: Sequence[Speculation]) -> Iterator[tuple[Speculation, YamlPaths]]:
     """Items of the file's ``speculation``, each with its fields."""
-    pairs: list[tuple[Speculation, YamlPaths]] = []
     for number, speculation in enumerate(listed):
         item = f"speculation[{number}]"
         draft = f"{item}.draft" if speculation.draft else None
         batch = f"{item}.batch" if speculation.batch else None
-        fields = YamlPaths(f"{item}.mode", f"{item}.num_speculative_tokens", draft, batch)
-        pairs.append((speculation, fields))
-    return tuple(pairs)
+        yield speculation, YamlPaths(f"{item}.mode", f"{item}.num_speculative_tokens", draft, batch)
 
 
 def _listed(value: Any) -> Any:
@@ -137,14 +134,12 @@ class Sweep(Strict):
         "complete is kept.",
     )
 
-    @property
-    def with_paths(self) -> tuple[tuple[Speculation, YamlPaths], ...]:
+    def with_paths(self) -> Iterator[tuple[Speculation, YamlPaths]]:
         """The variants but for the baselines, and where the file says what each is made of.
 
         They are named by what they differ in: ``Qwen3-1-7B-k7``, ``k7-b16``. No two names are the
         same, whatever the case.
         """
-        pairs: list[tuple[Speculation, YamlPaths]] = []
         drafts, batches = self.drafts or (None,), self.batches or (None,)
         names = _names(self.drafts or ())
         for (d, draft), (b, batch), (w, window) in product(
@@ -158,14 +153,15 @@ class Sweep(Strict):
             speculation = Speculation(
                 name=name, mode=self.mode, num_speculative_tokens=window, draft=draft, batch=batch
             )
-            fields = YamlPaths(
-                mode="sweep.mode",
-                window=f"sweep.windows[{w}]",
-                draft=f"sweep.drafts[{d}]" if draft else None,
-                batch=f"sweep.batches[{b}]" if batch else None,
+            yield (
+                speculation,
+                YamlPaths(
+                    mode="sweep.mode",
+                    window=f"sweep.windows[{w}]",
+                    draft=f"sweep.drafts[{d}]" if draft else None,
+                    batch=f"sweep.batches[{b}]" if batch else None,
+                ),
             )
-            pairs.append((speculation, fields))
-        return tuple(pairs)
 
 
 def _names(drafts: Sequence[Model]) -> list[str]:

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from experiment.known_models import Model
@@ -37,8 +38,6 @@ class Variant:
 
     name: str
     """Value of the CloudWatch dimension Variant."""
-    service: str
-    """Name of the Kubernetes Service and Deployment."""
     experiment: Experiment
     speculation: Speculation | None
     """None for a baseline."""
@@ -48,6 +47,12 @@ class Variant:
     """Sequences decoded together."""
     without: str | None = None
     """A feature of the runtime that it is served without; None where it has all."""
+
+    @property
+    def service(self) -> str:
+        """Name of its Kubernetes Service and Deployment: of ``Base`` and ``SD`` the article's."""
+        of_variant = [] if self.name == "Base" else [self.name.lower()]
+        return "-".join([self.experiment.name_prefix, *of_variant, "vllm"])
 
     @property
     def runtime(self) -> Runtime:
@@ -149,22 +154,14 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     Each batch's baseline, then what is compared with it; the batch of ``serving`` first. At the end
     matched baselines, where the runtime has any, as many as the nodes have devices for.
     """
-    usual, prefix = experiment.serving.batch, experiment.name_prefix
+    usual = experiment.serving.batch
     batches = dict.fromkeys(speculation.batch or usual for speculation in experiment.speculations)
     listed: list[Variant] = []
     for batch in sorted(batches, key=lambda batch: batch != usual):
         baseline = "Base" if batch == usual else f"Base-batch-{batch}"
-        listed.append(Variant(baseline, service(prefix, baseline), experiment, None, None, batch))
+        listed.append(Variant(baseline, experiment, None, None, batch))
         listed += (
-            Variant(
-                s.name,
-                service(prefix, s.name),
-                experiment,
-                s,
-                baseline,
-                batch,
-                _without(experiment, s),
-            )
+            Variant(s.name, experiment, s, baseline, batch, _without(experiment, s))
             for s in experiment.speculations
             if (s.batch or usual) == batch
         )
@@ -181,19 +178,12 @@ def _matched(experiment: Experiment, listed: Sequence[Variant]) -> Sequence[Vari
     """Matched baselines, as many as the nodes have devices for beside the variants that decide."""
     per_node = experiment.capacity.instance.devices // experiment.serving.devices
     without = {f"{v.baseline}-matched": (v.batch, v.without) for v in listed if v.without}
-    prefix, free = experiment.name_prefix, experiment.capacity.nodes * per_node - len(listed)
-    return [
-        Variant(name, service(prefix, name), experiment, None, None, *settings)
-        for name, settings in [*without.items()][: max(0, free)]
-    ]
+    free = max(0, experiment.capacity.nodes * per_node - len(listed))
+    matched = islice(without.items(), free)
+    return [Variant(name, experiment, None, None, *settings) for name, settings in matched]
 
 
 def _without(experiment: Experiment, speculation: Speculation) -> str | None:
     runtime = RUNTIMES.get(experiment.runtime)  # no such runtime is refused by a rule, elsewhere
     support = runtime.modes.get(speculation.mode) if runtime else None
     return support.speculates_without if support and not speculation.async_scheduling else None
-
-
-def service(prefix: str, variant: str) -> str:
-    """Name of a variant's Service: of ``Base`` and ``SD`` of a Qwen model the article's."""
-    return "-".join([prefix, *([] if variant == "Base" else [variant.lower()]), "vllm"])

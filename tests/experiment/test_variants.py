@@ -1,6 +1,7 @@
 """The variants of an experiment, listed or swept, and the artifacts they are served from."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from experiment.loader import parse
 from experiment.runtimes import Mode, nxdi
 from experiment.runtimes.inference_demo import PREPARATIONS
 from experiment.speculation import Sweep
-from experiment.variants import Variant, artifact_key, service, variants
+from experiment.variants import Variant, artifact_key, variants
 from spectap import names
 from tests.experiment.files import (
     ABSENT,
@@ -48,6 +49,7 @@ def listed(*names: str, **changes: Any) -> dict[str, Any]:
 
 LARGE, SMALL = LARGE_DRAFT["id"], SMALL_DRAFT["id"]
 BASE = ("Base", None, 4, None, None)
+BASELINE = of({})[0]
 
 
 @pytest.mark.parametrize(
@@ -142,12 +144,13 @@ def test_names_of_a_sweep_fit_and_are_distinct_whatever_the_case(
         batches=tuple(batches) if batches else None,
         at_most_usd=1,
     )
-    names = [speculation.name.lower() for speculation, _ in sweep.with_paths]
+    names = [speculation.name.lower() for speculation, _ in sweep.with_paths()]
     assert len(set(names)) == len(drafts or "1") * len(windows) * len(batches or "1")
     for name in names:
         assert not re.match(r"base(-batch-\d+)?$", name)
         # A Service's name is a DNS label.
-        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", service("qwen", name))
+        service = replace(BASELINE, name=name).service
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", service)
 
 
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
