@@ -128,8 +128,7 @@ GROUPS: Final = (
             Halves(
                 "half gain nothing",
                 SET,
-                "; (42|50|58) % of its prompts gain nothing",
-                never="never",
+                "; (42|50|58) % of the prompts gain nothing",
             ),
         ),
         {HEADLINE: Bar(None, found=0.95)},

@@ -54,7 +54,7 @@ def records(change: Change, **fields: int | None) -> Iterator[Record]:
         (
             lambda r, n: (0.3, 6.3 if n % 2 else 1.3, 100),
             {"cached_tokens": None},
-            ["50 % of its prompts gain nothing", "each prompt was sent 6 times"],
+            ["sent 6 times", "50 % of the prompts gain nothing. Keep it on for the others."],
         ),
         (lambda r, n: (0.3, 3.3, 100), {"cached_tokens": 0}, ["%). Keep it on."]),
     ],

@@ -1,9 +1,4 @@
-"""What medians of whole requests hide: longer waits, prompts that differ, a change over time.
-
-No interval from few rounds holds for a p99. So the cause of a long wait is tested: whether more
-requests are far slower than the baseline's usual ones. Those of one wave share what slows them, so
-waves are counted, of all cells of a variant together, and by round.
-"""
+"""What medians of whole requests hide: longer waits, prompts that differ, a change over time."""
 
 import math
 from collections import defaultdict
@@ -42,7 +37,12 @@ _Waves = Sequence[Sequence[bool]]
 
 
 def waits(evidence: Evidence) -> dict[CellKey, tuple[Wait, ...]]:
-    """The waits of each cell that are clearly longer: wrong in 5 % of reports at most."""
+    """The waits of each cell that are clearly longer: wrong in 5 % of reports at most.
+
+    No interval from few rounds holds for a p99. So the cause of a long wait is tested: whether more
+    requests are far slower than the baseline's usual ones. Those of one wave share what slows them,
+    so waves are counted, of all cells of a variant together, and by round.
+    """
     longer = defaultdict[CellKey, tuple[Wait, ...]](tuple)
     plan = evidence.plan
     tails = metrics.END_TO_END_LATENCY, metrics.TTFT

@@ -89,6 +89,8 @@ class _Row:
         actions = Counter(each.verdict.action for each in self.comparisons)
         if self.faster and not actions.keys() & _CHECKS:
             return f"Take {self.faster} instead."
+        if actions.keys() == {Action.KEEP} and any(each.idle for each in self.comparisons):
+            return sentences.action(Action.KEEP, " for the others")
         if actions[Action.KEEP_WITH_WAITS]:  # seldom ones come in some test cases by chance
             actions[Action.KEEP_WITH_WAITS] += actions.pop(Action.KEEP, 0)
         total = wording.count(len(self.cells), "test case")
@@ -218,10 +220,10 @@ def _particulars(rows: Sequence[_Row]) -> Iterator[str]:
     if first.longer and first.lengths:
         yield f"its answers are {phrases.speed(first.lengths)} as long, and are timed as a whole"
     yield from (f"{name} {phrases.speed(speed)}" for name, speed in first.classes)
-    if first.idle:
-        yield f"{wording.percent(first.idle)} % of its prompts gain nothing"
     if (sent := max(cell.sent_again for row in rows for cell in row.cells)) > 1:
         yield f"each prompt was sent {sent:.2g} times, and a cache may have answered"
+    if first.idle:
+        yield f"{wording.percent(first.idle)} % of the prompts gain nothing"
     waits = sorted((w for each in comparisons for w in each.waits), key=lambda w: w.seconds)
     for wait in {(wait.metric, wait.percentile): wait for wait in waits}.values():
         seconds, before = map(wording.significant, (wait.seconds, wait.baseline_seconds))
