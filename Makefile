@@ -106,14 +106,6 @@ cost: $(READY) ## Say what EXPERIMENT costs before it is deployed: by hour, by s
 synth: $(CLI) ## Write dist/ and an assembly below cdk.out/ of EXPERIMENT, with ACCOUNT filled in if given
 	@python -m operations synth --experiment="$$EXPERIMENT" $${ACCOUNT:+--account="$$ACCOUNT"}
 
-.PHONY: smoke
-smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deployment with
-	@small="$${EXPERIMENT%.*}-smoke.yaml"; \
-	python -m experiment smoke "$$EXPERIMENT" > "$$small.new" || { rm -f "$$small.new"; exit 1; }; \
-	mv "$$small.new" "$$small"; \
-	sed -n 's/^# //p' "$$small"; \
-	echo "$$small: make experiment EXPERIMENT=$$small"
-
 ##@ Measure servers that you have
 
 .PHONY: measure

@@ -12,12 +12,10 @@ from experiment import Experiment, ExperimentError, load
 from experiment.add_model import add_model
 from experiment.cost.page import page
 from experiment.notes import notes
-from experiment.smoke import smoke_experiment
 
 _COMMANDS: Final = {
     "check": "validate files, and note what may surprise",
     "cost": "print what it costs by hour, by stage and in all",
-    "smoke": "print a small experiment of the same shape",
     "add-model": "print the architecture of the models in these folders, or of their config.json",
     "schema": "print the JSON Schema",
 }
@@ -56,8 +54,6 @@ def _text(command: str, path: str) -> str:
     experiment = load(path)
     if command == "cost":
         return page(experiment, path, shutil.get_terminal_size((100, 24)).columns).rstrip()
-    if command == "smoke":
-        return smoke_experiment(experiment, path).rstrip("\n")
     lines = (f"{experiment.name} is valid", *notes(experiment))
     return "\n".join(f"{path}: {line}" for line in lines)
 

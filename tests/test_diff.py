@@ -230,7 +230,6 @@ def test_names_exactly_what_a_shorter_window_changes(
         ({}, "", []),
         ({EXPERIMENT: ARTICLE_TEXT + "#\n"}, "", ["article"]),
         ({"experiments/mine.yaml": ARTICLE_TEXT}, "", ["mine"]),
-        ({"experiments/mine-smoke.yaml": ARTICLE_TEXT}, "", []),
         ({"experiments/values.yaml": "a: 1\n"}, "", []),
         # A file of prompts is a part of the experiments that name it.
         (

@@ -30,7 +30,7 @@ SPAN: Final = re.compile(r"`([^`]+)`")
 OTHER_REPOSITORY: Final = re.compile(r"[\w.-]+/[\w.-]+(?: v[\d.]+)?,\s+`[^`]+`")
 """A file of another repository is named after it: aws/aws-cdk, `packages/...`."""
 
-WRITTEN_BY_USERS: Final = re.compile(r"experiments/(mine|NAME|[\w-]+-smoke)[\w-]*\.yaml")
+WRITTEN_BY_USERS: Final = re.compile(r"experiments/(mine|NAME)[\w-]*\.yaml")
 PLACEHOLDERS: Final = ("docs/decisions/NNNN-title.md",)
 FOREIGN_MODULES: Final = ("setup.py",)
 

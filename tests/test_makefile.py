@@ -114,7 +114,6 @@ NEEDED: Final = {
     "tap": {"UPSTREAM": "x", "LEDGER": "y"},
     "compare": {"RUNS": "x y"},
     "measure": {"BASE": "x"},
-    "smoke": {},
 }
 
 
@@ -133,14 +132,6 @@ def test_what_a_user_gives_is_text(folder: Path, case: str) -> None:
         words += HOSTILE.split() if each is ... else [str(each).replace("{}", HOSTILE)]
     begins = range(len(by_environment) - len(words) + 1)
     assert any(by_environment[n : n + len(words)] == words for n in begins), by_environment
-
-
-def test_a_small_experiment_is_written_beside_any(folder: Path) -> None:
-    # Of two levels: there is no file of this name.
-    result = make(folder, {}, "smoke", f"EXPERIMENT={HOSTILE}")
-    assert json.loads((folder / "ran.jsonl").read_text())[-1] == HOSTILE
-    assert not (folder / "ran").exists()
-    assert (folder / f"{HOSTILE}-smoke.yaml").exists(), result.stderr
 
 
 def test_no_value_of_a_user_is_expanded_by_make() -> None:

@@ -140,8 +140,7 @@ def _experiments(folder: Path) -> dict[str, str]:
     return {
         f"experiments/{file.name}": text
         for file in (folder / "experiments").glob("*.yaml")
-        if not file.name.endswith("-smoke.yaml")
-        and _EXPERIMENT.search(text := file.read_text(encoding="utf-8", errors="replace"))
+        if _EXPERIMENT.search(text := file.read_text(encoding="utf-8", errors="replace"))
     }
 
 
