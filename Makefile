@@ -132,10 +132,10 @@ report: $(READY) ## Redraw the report of RUN, a folder or its name in results/, 
 	@python -m spectap report $${RUN:+-- "$$RUN"}
 
 .PHONY: compare
-compare: $(READY) ## Say what changed between two RUNS, or OLD="A B C" and NEW="D E F"; FAIL_BELOW=0.95 fails where too much is lost
-	@set -- $${RUNS:-}; test $$# -eq 2 || test -n "$${OLD:+$${NEW:-}}" || { echo 'RUNS is needed: make compare RUNS="OLD NEW"' >&2; exit 2; }
+compare: $(READY) ## Say what changed between two RUNS; FAIL_BELOW=0.95 fails where too much is lost
+	@set -- $${RUNS:-}; test $$# -eq 2 || { echo 'RUNS is needed: make compare RUNS="OLD NEW"' >&2; exit 2; }
 	@python -m spectap compare $${FAIL_BELOW:+--fail-below="$$FAIL_BELOW"} $${LAUNCH_ERROR:+--launch-error="$$LAUNCH_ERROR"} \
-		$${OLD:+--old $$OLD} $${NEW:+--new $$NEW} -- $${RUNS:-}
+		-- $$RUNS
 
 .PHONY: advise
 advise: $(READY) ## Say which of the windows that RUN measured are as good as the best

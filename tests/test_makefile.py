@@ -85,7 +85,6 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "tap PORT": ("PORT", ["--port={}"]),
     "read": ("FILES", ["read", "--", ...]),
     "compare": ("FAIL_BELOW", ["compare", "--fail-below={}", "--"]),
-    "compare OLD": ("OLD", ["compare", "--old", ..., "--"]),
     "compare LAUNCH_ERROR": ("LAUNCH_ERROR", ["compare", "--launch-error={}", "--"]),
     "measure": ("BASE", ["--", "Base={}"]),
     "measure SD": ("SD", ["SD={}"]),

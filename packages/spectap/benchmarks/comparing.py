@@ -53,7 +53,7 @@ class Pair:
     def statements(self, number: int) -> Iterator[Statement]:
         """Which figures are claimed to differ, and whether the gate fails."""
         new = self.run(2 * number + 1, lower=self.lower, slower=self.slower)
-        changes = compare([self.run(2 * number)], [new], GATE)
+        changes = compare(self.run(2 * number), new, GATE)
         for _, figure, change in changes.judged:
             if self.lower:
                 yield Statement(figure.value, found=float(change.differs))

@@ -191,12 +191,12 @@ class Watched(Changed):
 
 @dataclass(frozen=True)
 class Launches(Changed):
-    """Each launch of a server has its own level. Nothing else differs between runs and sides."""
+    """Each launch of a server has its own level. Nothing else differs between runs."""
 
     scatter: float = 0.02
     """Of the logarithm of a launch's times."""
     launches: int = 1
-    """Of each service, in blocks of rounds; of ``compare``, runs a side."""
+    """Of each service, in blocks of rounds."""
 
     def config(self) -> Config:
         """The rounds are split into as many blocks as there are launches."""
@@ -219,15 +219,16 @@ class Launches(Changed):
 
 @dataclass(frozen=True)
 class Compared(Launches):
-    """As many runs before as after, each of one launch, through ``compare``."""
+    """A run before and a run after, through ``compare``."""
 
     def statements(self, number: int) -> Iterator[Statement]:
-        launch, runs = Launches(self.name, self.world, self.scatter), []
-        config = launch.config()
-        for of_run in range(2 * self.launches * number, 2 * self.launches * (number + 1)):
-            records = tuple(launch.records(of_run))
-            runs.append(Run(f"run-{of_run}", config, records, summarise(config, records)))
-        changes = compare(runs[: self.launches], runs[self.launches :], GATE)
+        config = self.config()
+
+        def run(of_run: int) -> Run:
+            records = tuple(self.records(of_run))
+            return Run(f"run-{of_run}", config, records, summarise(config, records))
+
+        changes = compare(run(2 * number), run(2 * number + 1), GATE)
         for _, figure, change in changes.judged:
             yield harness.stated(figure.value, change.ratio, 1.0, wrong=change.differs)
         yield Statement(f"gate of {GATE}", wrong=changes.failed)

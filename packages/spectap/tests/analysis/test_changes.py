@@ -77,7 +77,7 @@ def differing(changes: Changes) -> list[Figure]:
 
 
 def test_ten_points_of_acceptance_are_found() -> None:
-    changes = compare([old()], [run(2, LOWER)], 0.95)
+    changes = compare(old(), run(2, LOWER), 0.95)
     assert Figure.TOKENS_PER_STEP in differing(changes)
     assert changes.failed
     for _, _, change in changes.judged:
@@ -88,16 +88,16 @@ def test_prompts_that_both_runs_sent_are_compared_with_themselves() -> None:
     """Between prompts tokens a step differ by three times: 10 % fewer would be lost in that."""
     same = SamePrompts("")
     first, again, fewer = same.run(1), same.run(2), same.run(3, lower=0.1)
-    assert not compare([first], [again], 0.95).failed
-    assert compare([first], [fewer], 0.95).failed
-    assert reach(compare([first], [fewer]), Figure.TOKENS_PER_STEP) < 0.05
+    assert not compare(first, again, 0.95).failed
+    assert compare(first, fewer, 0.95).failed
+    assert reach(compare(first, fewer), Figure.TOKENS_PER_STEP) < 0.05
     others = [dataclasses.replace(r, prompt=f"other {r.prompt}") for r in fewer.records]
-    unpaired = compare([first], [of("others", fewer.config, others)], 0.95)
+    unpaired = compare(first, of("others", fewer.config, others), 0.95)
     assert reach(unpaired, Figure.TOKENS_PER_STEP) > 0.1
 
 
 def test_another_node_is_no_difference() -> None:
-    changes = compare([old()], [run(2, slower=lambda _: 1.5)], 0.95)
+    changes = compare(old(), run(2, slower=lambda _: 1.5), 0.95)
     assert differing(changes) == []
     assert not changes.failed
     for cell in changes.cells:
@@ -117,35 +117,12 @@ def reach(changes: Changes, figure: Figure) -> float:
 
 
 def test_a_launch_error_is_in_times_and_speed_ups_and_in_no_tokens_a_step() -> None:
-    plain, stated = (compare([old()], [new()], launch_error=error) for error in (0, 0.2))
+    plain, stated = (compare(old(), new(), launch_error=error) for error in (0, 0.2))
     assert reach(stated, Figure.TOKENS_PER_STEP) == reach(plain, Figure.TOKENS_PER_STEP)
     # Two servers on each side of a speed-up, and one on each side of a time.
     assert reach(stated, Figure.SPEED_UP) == pytest.approx(1.96 * 0.2 * 2, rel=0.1)
     assert reach(stated, Figure.TTFT) == pytest.approx(1.96 * 0.2 * math.sqrt(2), rel=0.1)
     assert stated.launch_error == 0.2
-
-
-@functools.cache
-def sides(*factors: float) -> list[Run]:
-    """Three runs, in each of which all of SD takes so many times as long."""
-
-    def side(seed: int, factor: float) -> Run:
-        return run(seed, slower=lambda line: factor if line["variant"] == "SD" else 1.0)
-
-    return [side(seed, factor) for seed, factor in enumerate(factors, start=10)]
-
-
-def test_three_runs_a_side_show_what_differs_between_launches() -> None:
-    near, far = sides(1.0, 1.001, 1.002), sides(0.9, 1.0, 1.1)
-    assert reach(compare(far, near), Figure.SPEED_UP) > 3 * reach(
-        compare(near, near), Figure.SPEED_UP
-    )
-    changes = compare(near, sides(1.5, 1.501, 1.502), launch_error=0.9)
-    assert (changes.launch_error, changes.new) == (None, "run-10, run-11, run-12")
-    assert Figure.SPEED_UP in differing(changes)
-    # The two runs of a side are independent; what launches add to each is stated.
-    two = compare(near[:2], near[1:], launch_error=0.2)
-    assert reach(two, Figure.SPEED_UP) == pytest.approx(1.96 * 0.2 * math.sqrt(2), rel=0.1)
 
 
 def test_launches_of_a_run_are_its_units() -> None:
@@ -157,21 +134,14 @@ def test_launches_of_a_run_are_its_units() -> None:
         records = [dataclasses.replace(r, launch=(r.round + 1) // 2) for r in measured.records]
         return of(measured.name, measured.config, records)
 
-    changes = compare([launched(1, 1.0, 1.0, 1.0)], [launched(2, 0.9, 1.0, 1.1)])
+    changes = compare(launched(1, 1.0, 1.0, 1.0), launched(2, 0.9, 1.0, 1.1))
     assert changes.launch_error is None
-    same = compare([launched(1, 1.0, 1.0, 1.0)], [launched(2, 1.0, 1.0, 1.0)])
+    same = compare(launched(1, 1.0, 1.0, 1.0), launched(2, 1.0, 1.0, 1.0))
     assert reach(changes, Figure.SPEED_UP) > 2 * reach(same, Figure.SPEED_UP)
 
 
-def test_runs_of_one_side_must_be_alike() -> None:
-    with pytest.raises(
-        RunError, match=r"run-1, run-2: runs of one side .* load.mean_output_tokens"
-    ):
-        compare([old(), run(2, load=LOAD | {"mean_output_tokens": 101})], [new()])
-
-
 def test_figures_are_those_of_the_runs() -> None:
-    for cell in compare([old()], [new()]).cells:
+    for cell in compare(old(), new()).cells:
         for measured, side in ((old(), "old"), (new(), "new")):
             case = next(case for case in measured.summary.cases if case.name == cell.test_case)
             expected = case.cell(cell.variant)
@@ -208,7 +178,7 @@ def test_figures_are_those_of_the_runs() -> None:
 def test_what_is_said_of_runs_that_differ(
     changes: dict[str, Any], threshold: float | None, snapshot: SnapshotAssertion
 ) -> None:
-    comparison = compare([old()], [run(2, **changes)], threshold)
+    comparison = compare(old(), run(2, **changes), threshold)
     variants = sorted({cell.variant for cell in comparison.cells})
     settings = sorted(map(str, comparison.settings))
     assert (variants, settings, comparison.notes, comparison.gaps) == snapshot
@@ -216,9 +186,9 @@ def test_what_is_said_of_runs_that_differ(
 
 def test_runs_that_do_not_compare_are_refused() -> None:
     with pytest.raises(RunError, match="one is a rehearsal and the other is not"):
-        compare([old()], [run(2, stand_in="golden endpoints")], 0.95)
+        compare(old(), run(2, stand_in="golden endpoints"), 0.95)
     with pytest.raises(RunError, match="no variant has 3 rounds or more in both"):
-        compare([old()], [only(new(), variant="none")])
+        compare(old(), only(new(), variant="none"))
 
 
 @pytest.mark.parametrize(
@@ -237,9 +207,9 @@ def test_runs_of_different_things_are_not_judged(changes: dict[str, Any], text: 
     """Though the acceptance of one of them is lower, which would be a real loss."""
     second = run(2, LOWER, **changes)
     with pytest.raises(RunError, match=f"run-1, run-2: they are not comparable: {text}"):
-        compare([old()], [second], 0.95)
+        compare(old(), second, 0.95)
     if "load points" not in text:
-        comparison = compare([old()], [second])
+        comparison = compare(old(), second)
         (difference,) = map(str, comparison.incomparable)
         assert difference.startswith(text)
         assert differing(comparison) == []
@@ -249,12 +219,12 @@ def test_runs_of_different_things_are_not_judged(changes: dict[str, Any], text: 
 def test_a_gate_fails_where_what_it_guards_is_gone(
     wanted: dict[str, str], snapshot: SnapshotAssertion
 ) -> None:
-    gate = compare([old()], [only(new(), **wanted)], 0.95)
+    gate = compare(old(), only(new(), **wanted), 0.95)
     assert gate.failed
     assert not any(change.below for _, _, change in gate.judged)
     assert gate.gaps == snapshot
-    assert not compare([old()], [only(new(), case="repetition")]).failed
-    (gap,) = compare([only(old(), variant="Base")], [new()], 0.95).gaps
+    assert not compare(old(), only(new(), case="repetition")).failed
+    (gap,) = compare(only(old(), variant="Base"), new(), 0.95).gaps
     assert gap.endswith("so there is nothing to guard.")
 
 
@@ -269,7 +239,7 @@ def test_shares_are_compared() -> None:
         checks = correctness(plain.config, (), scores)
         return plain._replace(summary=dataclasses.replace(plain.summary, correctness=checks))
 
-    shares = {share.name: share for share in compare([checked(1, 0)], [checked(2, 30)]).shares}
+    shares = {share.name: share for share in compare(checked(1, 0), checked(2, 30)).shares}
     speculative = shares["SD: GSM8K answers that are right"]
     assert (speculative.old, speculative.new) == (1, 0.7)
     assert speculative.difference[0] < -0.3 < speculative.difference[1] < 0
@@ -279,4 +249,4 @@ def test_shares_are_compared() -> None:
     assert (goodput.old, goodput.new) == (0, 0)
     assert goodput.difference[0] < 0 < goodput.difference[1]
     assert shares["repetition, SD at concurrency-4: goodput"].new > 0.9
-    assert len(compare([checked(1, 0)], [new()]).shares) == 0
+    assert len(compare(checked(1, 0), new()).shares) == 0

@@ -76,8 +76,7 @@ def test_the_same_thing_passes_the_gate(benchmark: Benchmark, results: Path) -> 
 
 
 def test_how_far_launches_are_apart_may_be_said(benchmark: Benchmark, results: Path) -> None:
-    sides = ("--old", str(results / "old"), "--new", str(results / "less"))
-    ended = benchmark("compare", *sides, "--launch-error", "0.1")
+    ended = benchmark("compare", "old", "less", "--launch-error", "0.1", RESULTS_DIR=str(results))
     assert (ended.status, "BELOW" in ended.out) == (0, False)
     assert "This assumes that launches of a server are 10 % apart" in ended.out
 
@@ -100,7 +99,7 @@ def test_a_gate_on_runs_that_do_not_compare_ends_with_2(
     [
         (("old", "."), "spectap: .: is not the folder of a run: it has no config.json"),
         (("old", "old"), ": is compared with itself"),
-        (("--old", "old"), "compare: needs OLD NEW, or --old RUN ... --new RUN ..."),
+        (("old",), "the following arguments are required: NEW"),
         (("old", "same", "--fail-below", "1.5"), "must be a number of more than 0 and at most 1"),
     ],
 )

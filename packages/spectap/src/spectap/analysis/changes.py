@@ -1,8 +1,7 @@
-"""Compares runs before and after a change: what changed, and whether that is more than chance.
+"""Compares a run before a change with one after: what changed, and whether by more than chance.
 
-Each launch of a server has a level of its own, which no round shows. With three launches a side or
-more, in one run or in several, the launch is the unit. With fewer, a stated error stands for what
-differs between launches.
+Each launch of a server has a level of its own, which no round shows. In a run of three launches or
+more the launch is the unit. In one of fewer, a stated error stands for what differs between them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
-from statistics import fmean
 from typing import Final, NamedTuple
 
 from spectap import metrics
@@ -26,7 +24,7 @@ from spectap.analysis import (
     settings,
     stopping,
 )
-from spectap.analysis.estimate import Component, Estimate, Interval, geometric_mean, jackknife, mean
+from spectap.analysis.estimate import Component, Estimate, Interval
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.proportions import Bounds
@@ -126,7 +124,7 @@ class Changes:
     old: str
     new: str
     launch_error: float | None
-    """The assumed difference between launches; None where both sides show it."""
+    """The assumed difference between launches; None where both runs show it."""
     cells: tuple[CellChange, ...]
     shares: tuple[ShareChange, ...]
     settings: tuple[Difference, ...]
@@ -156,36 +154,23 @@ _Estimates = Mapping[tuple[CellKey, Figure], Estimate]
 
 
 def compare(
-    old: Sequence[Run],
-    new: Sequence[Run],
-    threshold: float | None = None,
-    launch_error: float = LAUNCH_ERROR,
+    old: Run, new: Run, threshold: float | None = None, launch_error: float = LAUNCH_ERROR
 ) -> Changes:
-    """Compares the old runs with the new ones, by the names of variants, cases and loads.
+    """Compares the old run with the new one, by the names of variants, cases and loads.
 
     ``threshold`` makes it a gate, which fails where tokens per step or a speed-up is surely less
-    than that part of what it was, and where one of the old runs cannot be judged in the new ones.
-    ``launch_error`` stands for what differs between launches, where a side has fewer than three.
+    than that part of what it was, and where the new run does not show what the old one does.
+    ``launch_error`` stands for what differs between launches, where a run has one of each server.
     Nothing is judged where loads, lengths or test cases differ. Raises RunError where the runs have
-    nothing in common, where those of one side differ in what they measure, and where a gate would
-    hold runs against each other that do not compare.
+    nothing in common, and where a gate would hold runs against each other that do not compare.
     """
-    for first, *others in (old, new):
-        for run in others:
-            if difference := next(settings.differences(first.config, run.config), None):
-                field, *values = difference
-                raise RunError(
-                    f"{first.name}, {run.name}: runs of one side must be alike, and they differ in "
-                    f"{field}: {' and '.join(filter(None, values))}"
-                )
-    names = [", ".join(run.name for run in side) for side in (old, new)]
-    runs, first, last = ", ".join(names), old[0], new[0]
-    if threshold is not None and first.summary.rehearsal != last.summary.rehearsal:
+    runs = f"{old.name}, {new.name}"
+    if threshold is not None and old.summary.rehearsal != new.summary.rehearsal:
         raise RunError(
             f"{runs}: one is a rehearsal and the other is not, so no threshold can be held"
         )
-    differing = tuple(sorted(settings.incomparable(first.config, last.config)))
-    sides = [_Side.of(side, launch_error) for side in (old, new)]
+    differing = tuple(sorted(settings.incomparable(old.config, new.config)))
+    sides = [_Side.of(run, launch_error) for run in (old, new)]
     common = sides[0].estimates.keys() & sides[1].estimates.keys()
     if differing and (threshold is not None or not common):
         listed = "; ".join(map(str, differing))
@@ -195,25 +180,23 @@ def compare(
             f"{runs}: no variant has {FEWEST_ROUNDS} rounds or more in both under the same test "
             "case and load point"
         )
-    alpha = min(stopping.alpha(run.config.load) for run in (*old, *new))
+    alpha = min(stopping.alpha(run.config.load) for run in (old, new))
     ratios = {
         key: sides[1].estimates[key].against(estimate)
         for key, estimate in sides[0].estimates.items()
         if key in common
     }
-    if len(old) == len(new) == 1 and not any(side.launched for side in sides):
+    if not any(side.launched for side in sides):
         ratios |= {
-            key: ratio.widened(Component(math.sqrt(2 * key[1].servers) * launch_error, _STATED))
-            if key[1].servers
-            else ratio
-            for key, ratio in _paired(*(side.evidences[0] for side in sides)).items()
+            key: _widened(ratio, 2 * key[1].servers, launch_error)
+            for key, ratio in _paired(*(side.evidence for side in sides)).items()
             if key in common
         }
     changes = _changes(sides, ratios, alpha, threshold, comparable=not differing)
-    plan = sides[0].evidences[0].plan
+    plan = sides[0].evidence.plan
     return Changes(
-        old=names[0],
-        new=names[1],
+        old=old.name,
+        new=new.name,
         launch_error=None if all(side.launched for side in sides) else launch_error,
         cells=tuple(
             CellChange(key.variant, key.case, plan.points[key.load], figures)
@@ -221,7 +204,7 @@ def compare(
             if (figures := {f: changes[key, f] for f in Figure if (key, f) in changes})
         ),
         shares=tuple(_shares(*sides)),
-        settings=tuple(settings.differences(first.config, last.config)),
+        settings=tuple(settings.differences(old.config, new.config)),
         incomparable=differing,
         notes=tuple(_notes(sides)),
         threshold=threshold,
@@ -230,50 +213,43 @@ def compare(
 
 
 class _Side(NamedTuple):
-    """The runs before the change, or those after it."""
+    """The run before the change, or the one after it."""
 
-    runs: Sequence[Run]
-    evidences: Sequence[Evidence]
+    run: Run
+    evidence: Evidence
     estimates: _Estimates
-    launched: bool
-    """Whether it was launched often enough to show what differs between launches."""
 
     @classmethod
-    def of(cls, runs: Sequence[Run], launch_error: float) -> _Side:
-        evidences = [evidence.of_run(run.config, run.records) for run in runs]
-        of_runs = [_estimates(each) for each in evidences]
-        several = len(runs) >= FEWEST_ROUNDS
-        shown = [run.config.load.launches > 1 for run in runs]
-        estimates = {}
-        for key in dict.fromkeys(key for of_run in of_runs for key in of_run):
-            if not all(key in of_run for of_run in of_runs):
-                continue
-            known = [of_run[key] for of_run in of_runs]
-            if several:
-                together = jackknife([math.exp(each.log) for each in known], geometric_mean)
-            else:
-                stated = Component(math.sqrt(key[1].servers) * launch_error, _STATED)
-                together = mean(
-                    [
-                        each if launched or not stated.error else each.widened(stated)
-                        for each, launched in zip(known, shown, strict=True)
-                    ]
-                )
-            if together is not None:
-                estimates[key] = together
-        return cls(runs, evidences, estimates, several or all(shown))
+    def of(cls, run: Run, launch_error: float) -> _Side:
+        measured = evidence.of_run(run.config, run.records)
+        side = cls(run, measured, _estimates(measured))
+        if side.launched:
+            return side
+        estimates = {
+            key: _widened(estimate, key[1].servers, launch_error)
+            for key, estimate in side.estimates.items()
+        }
+        return side._replace(estimates=estimates)
 
     @property
     def name(self) -> str:
-        return ", ".join(run.name for run in self.runs)
+        return self.run.name
+
+    @property
+    def launched(self) -> bool:
+        """Whether it was launched often enough to show what differs between launches."""
+        return self.run.config.load.launches > 1
 
     @property
     def measured(self) -> list[CellKey]:
-        return [
-            key
-            for key in self.evidences[0].cells
-            if any(each.cells[key].requests for each in self.evidences if key in each.cells)
-        ]
+        return [key for key, cell in self.evidence.cells.items() if cell.requests]
+
+
+def _widened(estimate: Estimate, servers: int, launch_error: float) -> Estimate:
+    """A copy that allows for the launches of so many servers."""
+    if not (servers and launch_error):
+        return estimate
+    return estimate.widened(Component(math.sqrt(servers) * launch_error, _STATED))
 
 
 def _estimates(run: Evidence) -> _Estimates:
@@ -376,14 +352,13 @@ def _gaps(old: _Side, new: _Side) -> Iterator[str]:
 
 
 def _incomplete(side: _Side) -> Iterator[str]:
-    for run in side.runs:
-        if not run.summary.complete:
-            yield f"{run.name} is not complete: requests are missing in it."
+    if not side.run.summary.complete:
+        yield f"{side.name} is not complete: requests are missing in it."
 
 
 def _shares(old: _Side, new: _Side) -> Iterator[ShareChange]:
     """Shares of right answers, and of good requests where the objectives are the same."""
-    same_objectives = old.evidences[0].plan.objectives == new.evidences[0].plan.objectives
+    same_objectives = old.evidence.plan.objectives == new.evidence.plan.objectives
     olds, news = (_shares_of(side, goodput=same_objectives) for side in (old, new))
     for name in olds:
         if name in news:
@@ -392,34 +367,23 @@ def _shares(old: _Side, new: _Side) -> Iterator[ShareChange]:
 
 
 def _shares_of(side: _Side, *, goodput: bool) -> dict[str, tuple[float, Bounds]]:
-    """The shares that all runs of a side have: their means."""
-    by_name: dict[str, list[tuple[float, Bounds]]] = {}
-    for run, measured in zip(side.runs, side.evidences, strict=True):
-        for key, cell in measured.cells.items():
-            if goodput and (good := cell.goodput) and good.interval:
-                name = f"{key.case}, {key.variant} at {key.load}: goodput"
-                by_name.setdefault(name, []).append((good.share, good.interval))
-        for check in run.summary.correctness:
-            case = f"{check.test_case}, " if check.test_case else ""
-            for variant, rate, interval in (
-                (check.baseline, check.baseline_rate, check.baseline_interval),
-                (check.variant, check.rate, check.rate_interval),
-            ):
-                name = f"{case}{variant}: {check.check} that are right"
-                by_name.setdefault(name, []).append((rate, interval))
-    means = {}
-    for name, shares in by_name.items():
-        count = len(shares)
-        if count == len(side.runs):
-            share = fmean(each for each, _ in shares)
-            below = math.hypot(*(each - low for each, (low, _) in shares)) / count
-            above = math.hypot(*(high - each for each, (_, high) in shares)) / count
-            means[name] = share, (share - below, share + above)
-    return means
+    shares: dict[str, tuple[float, Bounds]] = {}
+    for key, cell in side.evidence.cells.items():
+        if goodput and (good := cell.goodput) and good.interval:
+            name = f"{key.case}, {key.variant} at {key.load}: goodput"
+            shares[name] = good.share, good.interval
+    for check in side.run.summary.correctness:
+        case = f"{check.test_case}, " if check.test_case else ""
+        for variant, rate, interval in (
+            (check.baseline, check.baseline_rate, check.baseline_interval),
+            (check.variant, check.rate, check.rate_interval),
+        ):
+            shares[f"{case}{variant}: {check.check} that are right"] = rate, interval
+    return shares
 
 
 def _notes(sides: Sequence[_Side]) -> Iterator[str]:
-    rehearsals = [side for side in sides if side.runs[0].config.stand_in]
+    rehearsals = [side for side in sides if side.run.config.stand_in]
     if len(rehearsals) == 2:
         yield "Both are rehearsals: their times are those of what stood in for the services."
     elif rehearsals:

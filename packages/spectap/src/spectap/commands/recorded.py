@@ -106,33 +106,27 @@ def advise(arguments: argparse.Namespace) -> int:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """``compare OLD NEW``: says what changed between runs, and whether it is more than chance.
+    """``compare OLD NEW``: says what changed between two runs, and whether it is more than chance.
 
-    A run is a folder, or the name of one in results/. Each launch of a server has a level of its
-    own: --old RUN ... --new RUN ... compares several runs a side, and three a side show it. With
-    --fail-below it is a gate: exit status 3 where tokens per step or a speed-up is surely less than
-    that part of what it was, and where a new run does not show what the old ones do. Runs with
-    other loads, lengths or test cases are not comparable: that is said first, and a gate on them
-    ends with 2.
+    A run is a folder, or the name of one in results/. With --fail-below it is a gate: exit status 3
+    where tokens per step or a speed-up is surely less than that part of what it was, and where the
+    new run does not show what the old one does. Runs with other loads, lengths or test cases are
+    not comparable: that is said first, and a gate on them ends with 2.
     """
-    sides: tuple[list[Path], list[Path]] = arguments.old, arguments.new
-    if len(arguments.runs) == 2 and not any(sides):
-        sides = arguments.runs[:1], arguments.runs[1:]
-    elif arguments.runs or not all(sides):
-        raise RunError("compare: needs OLD NEW, or --old RUN ... --new RUN ...")
-    paths = [path for side in sides for path in side]
-    for number, path in enumerate(paths):
-        if any(path.resolve() == other.resolve() for other in paths[:number]):
-            raise RunError(f"{path}: is compared with itself")
+    old, new = arguments.old, arguments.new
+    if old.resolve() == new.resolve():
+        raise RunError(f"{new}: is compared with itself")
     from spectap.analysis import changes
     from spectap.analysis.summary import to_json
     from spectap.report import markdown, terminal
     from spectap.report.changes import of_changes
 
-    old, new = ([*map(_run, side)] for side in sides)
     error = arguments.launch_error
     compared = changes.compare(
-        old, new, arguments.fail_below, changes.LAUNCH_ERROR if error is None else error
+        _run(old),
+        _run(new),
+        arguments.fail_below,
+        changes.LAUNCH_ERROR if error is None else error,
     )
     if arguments.json:
         print(to_json(compared), end="")
@@ -161,15 +155,11 @@ def _add_advise_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_compare_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", type=recorded_path, nargs="*", metavar="RUN", help="OLD and NEW")
     for side in ("old", "new"):
-        subject = f"several {side} runs, each of a launch of its own"
-        parser.add_argument(
-            f"--{side}", type=recorded_path, nargs="+", default=(), metavar="RUN", help=subject
-        )
+        parser.add_argument(side, type=recorded_path, metavar=side.upper(), help=f"the {side} run")
     subject = (
         "standard deviation between launches of a server, in place of what fewer than three "
-        "launches a side cannot show, such as 0.05 (default: 0.03)"
+        "launches a run cannot show, such as 0.05 (default: 0.03)"
     )
     parser.add_argument("--launch-error", type=launch_error, metavar="PART", help=subject)
     subject = "new to old, such as 0.95: of tokens per step and of speed-ups"

@@ -1,4 +1,4 @@
-"""Runs against each other: which differences are more than chance, and whether a gate holds."""
+"""A run against another: which differences are more than chance, and whether a gate holds."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -117,8 +117,8 @@ def _notes(changes: Changes) -> Iterator[str]:
     yield from changes.notes
     if changes.launch_error is not None:
         yield (
-            "Each launch of a server has a level of its own, and fewer than three a side do not "
+            "Each launch of a server has a level of its own, and fewer than three a run do not "
             "show it. What is assumed (--launch-error) is of each server's times, not of tokens a "
-            "step: acceptance that differs between launches shows as a difference. Three runs a "
-            "side, each of a launch of its own, show all of it: --old RUN ... --new RUN ..."
+            "step: acceptance that differs between launches shows as a difference. Three "
+            "launches a run show all of it: launches: 3 of an experiment, or measure --launches 3."
         )
