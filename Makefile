@@ -182,7 +182,7 @@ stop: $(READY) ## Scale the Trainium and compile nodes of EXPERIMENT to 0, now
 	@python -m operations stop --experiment="$$EXPERIMENT"
 
 .PHONY: status
-status: $(READY) ## Say how EXPERIMENT stands, on one screen: stacks, nodes, services, run, cost
+status: $(READY) ## Say how EXPERIMENT stands, on one screen: stacks, nodes, services, run
 	@$(NAMES_EXPERIMENT)
 	@python -m operations status --experiment="$$EXPERIMENT"
 

@@ -14,7 +14,6 @@ from operations.cluster import Api, NoCluster, Unreachable, connected, kubernete
 from operations.console import print_table
 from operations.nodes import Kind
 from operations.preflight.account import stack_names
-from operations.spent import spent
 
 Row = tuple[str, str]
 """A name, which may be empty, and how it is."""
@@ -46,7 +45,6 @@ def running(deployment: Deployment) -> Iterator[Section]:
     """Everything billed by the hour, and what ends it, without the cluster's own API."""
     yield _section("nodes", _groups, deployment)
     yield _section("guard", _guards, deployment)
-    yield _section("cost", _cost, deployment)
 
 
 def _sections(deployment: Deployment) -> Iterator[Section]:
@@ -65,7 +63,6 @@ def _sections(deployment: Deployment) -> Iterator[Section]:
         hint = " (docs/runbook.md, Reach a private API)" if isinstance(error, Unreachable) else ""
         yield "cluster", [("", f"not known{hint}: {error}")]
         yield _section("nodes", _groups, deployment)
-    yield _section("cost", _cost, deployment)
     yield _section("guard", _guards, deployment)
 
 
@@ -122,18 +119,6 @@ def _guards(deployment: Deployment) -> Iterator[Row]:
             yield kind.value, "is ending them: it acts every 10 minutes"
         elif sizes.get(kind):
             yield kind.value, "none: its nodes run until `make stop EXPERIMENT=...`"
-
-
-def _cost(deployment: Deployment) -> Iterator[Row]:
-    costs = spent(deployment)
-    if costs.since is None:
-        yield "", "nothing is running"
-        return
-    per_hour = f"{costs.usd_per_hour:.2f} USD an hour now"
-    yield "", f"{costs.amount} since {_moment(costs.since)}; {per_hour}"
-    for part in costs.parts:
-        if part.hours:
-            yield str(part.group), f"{part.usd:.2f} USD: {part.hours:.2f} h x {part.usd_each:.2f}"
 
 
 def _nodes(deployment: Deployment, joined: list[V1Node]) -> Iterator[Row]:

@@ -140,11 +140,3 @@ def most_nodes(experiment: Experiment) -> Mapping[CostGroup, int]:
 def usd_per_hour(experiment: Experiment, groups: Collection[CostGroup]) -> float:
     """Price an hour of the parts that run."""
     return sum(part.usd_per_hour for part in parts(experiment) if part.group in groups)
-
-
-def usd_per_node_hour(experiment: Experiment, group: CostGroup) -> float:
-    """One compile node or one Trainium node, with its volume."""
-    compiles = group is CostGroup.COMPILE
-    priced = experiment.compile_instance if compiles else experiment.capacity.price
-    usd = priced.usd_per_hour
-    return usd + VOLUMES[group].usd_per_hour

@@ -16,7 +16,6 @@ from operations.account import Deployment, DeploymentError
 from operations.console import Console, answer
 from operations.nodes import Kind
 from operations.preflight.software import NOBODY_IS_TOLD
-from operations.spent import spent
 from operations.stages import measure, nodes, setup
 from operations.stages.measure import measured_run
 from operations.stages.nodes import Start, end_nodes
@@ -106,8 +105,6 @@ def _perform_all(deployment: Deployment, *, yes: bool, again: bool) -> None:
 def _perform(stage: Stage, console: Console) -> None:
     with console.stage(stage.name, shows_itself=stage.shows_itself) as entry, _as_failure(stage):
         entry.result = stage.existing() or stage.perform(Progress(console, entry))
-        with contextlib.suppress(DeploymentError):  # what cannot be asked is left out
-            entry.result += f", {spent(stage.deployment).amount} so far"
 
 
 @contextlib.contextmanager
@@ -150,7 +147,7 @@ def _report_on_exit(
     except DeploymentError as error:
         status = 1
         print(printable_lines(str(error)), file=sys.stderr, flush=True)
-    # What still runs, what it costs, and how to go on; a second Ctrl-C skips the first two.
+    # What still runs, and how to go on; a second Ctrl-C skips the first.
     file = f"EXPERIMENT={deployment.file}"
     with contextlib.suppress(KeyboardInterrupt):
         print_sections(running(deployment))

@@ -3,7 +3,6 @@
 What it began goes on without whoever asked.
 """
 
-import datetime
 import functools
 import json
 from collections.abc import Mapping
@@ -26,7 +25,6 @@ Template = Mapping[str, int]
 class Stack:
     name: str
     status: str
-    created: datetime.datetime
     region: str = REGION
     owner: str = ""
     body: Any = None
@@ -70,7 +68,6 @@ class CloudFormation:
         return {
             "StackName": stack.name,
             "StackStatus": stack.status,
-            "CreationTime": stack.created,
             "Tags": [{"Key": "Experiment", "Value": stack.owner or self._experiment}],
             "Outputs": [{"OutputKey": key, "OutputValue": v} for key, v in outputs.items()],
         }
@@ -78,7 +75,7 @@ class CloudFormation:
     def add(self, label: str, status: str = "CREATE_COMPLETE", **fields: Any) -> Stack:
         """A stack of the experiment, there at once."""
         name = f"{self._experiment}-{label}"
-        stack = Stack(name, status, self._clock.now(), **fields)
+        stack = Stack(name, status, **fields)
         self.stacks[name] = stack
         return stack
 

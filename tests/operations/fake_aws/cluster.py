@@ -212,8 +212,8 @@ class Cluster:
         lists = self._objects.lists
         joined = self.nodes(TRAINIUM_NODES)
         lists["nodes"] = [self._node(number, since) for number, since in enumerate(joined)]
-        lists["pods"] = [_pod(work) for work in self._works]
         now = self._aws.clock.now().isoformat()
+        lists["pods"] = [_pod(work, now) for work in self._works]
         lists["jobs"] = [_job(work, now) for work in self._works if work.manifest["kind"] == "Job"]
         lists["deployments"] = [_deployment(work) for work in self._works if work.serves]
         for pod in lists["pods"]:
@@ -231,15 +231,16 @@ class Cluster:
         }
 
 
-def _pod(work: Work) -> Manifest:
+def _pod(work: Work, now: str) -> Manifest:
     manifest = work.manifest
     spec = manifest["spec"] if manifest["kind"] == "Pod" else manifest["spec"]["template"]["spec"]
     ready = "True" if work.phase == "Running" and (work.is_over or not work.serves) else "False"
+    condition = {"type": "Ready", "status": ready, "lastTransitionTime": now}
     placed = {"nodeName": "any"} if work.elapsed else {}
     return {
         "metadata": dict(manifest["metadata"]),
         "spec": {**spec, **placed},
-        "status": {"phase": work.phase, "conditions": [{"type": "Ready", "status": ready}]},
+        "status": {"phase": work.phase, "conditions": [condition]},
     }
 
 

@@ -50,7 +50,6 @@ class Facts:
     """Of Auto Scaling, from the newest on."""
     scaled: list[Answer] = field(default_factory=list)
     """The instances of Auto Scaling groups."""
-    scaling_created: datetime.datetime = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
     def get_caller_identity(self) -> Answer:
         return {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/person"}

@@ -77,7 +77,6 @@ class AutoScaling:
             "MaxSize": group.most,
             "DesiredCapacity": group.scaled,
             "Instances": self._facts.scaled or instances,
-            "CreatedTime": self._facts.scaling_created,
             "SuspendedProcesses": [{"ProcessName": name} for name in group.suspended],
             "NewInstancesProtectedFromScaleIn": group.protects,
             **({"Operator": {"Principal": group.operator}} if group.operator else {}),
