@@ -96,7 +96,7 @@ $(CLI): package.json package-lock.json $(READY)
 
 .PHONY: rehearse
 rehearse: $(READY_REHEARSE) $(CLI) ## Run the whole experiment on this machine: embedded AWS, golden endpoints
-	@python -m rehearsal "$$EXPERIMENT" $${FAULTS:-}
+	@python -m rehearsal "$$EXPERIMENT"
 
 .PHONY: cost
 cost: $(READY) ## Say what EXPERIMENT costs before it is deployed: by hour, by stage and in all

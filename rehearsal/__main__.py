@@ -8,7 +8,7 @@ process is left behind.
 import argparse
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -16,7 +16,6 @@ from experiment import DEFAULT_FILE, ExperimentError
 from operations.console import Console
 from rehearsal import RehearsalError
 from rehearsal.endpoints import GOLDEN
-from rehearsal.indexes import Faults
 from rehearsal.processes import Interrupted, ProcessError, interruptible
 from rehearsal.rehearse import STAGES, rehearse
 from rehearsal.setting import Endpoints, Layout
@@ -28,17 +27,11 @@ def main(endpoints: Endpoints = GOLDEN) -> int:
     """Rehearses with stand-ins for the vLLM services; returns the exit status."""
     parser = argparse.ArgumentParser(prog="rehearsal", description=__doc__)
     parser.add_argument("experiment", nargs="?", default=DEFAULT_FILE)
-    index: Any = {"type": int, "action": "append", "default": [], "metavar": "INDEX"}
-    killed = "kill the first attempt at this index of a sweep in the middle"
-    broken = "start no server for this index of a sweep; of jobs, leave no output"
-    parser.add_argument("--kill", **index, help=killed)
-    parser.add_argument("--break", **index, help=broken, dest="broken")
     arguments = parser.parse_args()
-    faults = Faults(frozenset(arguments.kill), frozenset(arguments.broken))
     console = Console(STAGES + endpoints.stages)
     try:
         with interruptible():
-            outcome = rehearse(arguments.experiment, Layout(ROOT), endpoints, console, faults)
+            outcome = rehearse(arguments.experiment, Layout(ROOT), endpoints, console)
             print(outcome.summary(console), flush=True)
     except ExperimentError as error:
         for line in str(error).splitlines():
@@ -53,7 +46,7 @@ def main(endpoints: Endpoints = GOLDEN) -> int:
         print(f"rehearsal: ended by {interruption}; {kept}", file=sys.stderr)
         return 128 + interruption.by
     if failed := outcome.failed:
-        print(f"rehearsal: {len(failed)} failed for good: {'; '.join(failed)}", file=sys.stderr)
+        print(f"rehearsal: {len(failed)} failed: {'; '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 

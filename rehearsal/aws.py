@@ -17,7 +17,7 @@ import boto3
 
 from rehearsal import RehearsalError
 from rehearsal.processes import await_line, running
-from spectap.names import CONFIG, NAMESPACE_SUFFIX, PROGRESS, VARIANTS, WARM_UP, results_key
+from spectap.names import CONFIG, NAMESPACE_SUFFIX, results_key
 
 START_SECONDS: Final = 30.0
 
@@ -103,19 +103,6 @@ def download_run(aws: Aws, bucket: str, run_dir: Path) -> str:
     if not (run_dir / CONFIG).is_file():
         raise RehearsalError(f"s3://{bucket}/{prefix}: no variant is complete with its baseline")
     return f"{len(objects)} files from s3://{bucket}/{prefix}"
-
-
-def has_records(aws: Aws, bucket: str, run_id: str, folder: str) -> bool:
-    """Whether a variant's folder in the bucket has a turn that is not measured again.
-
-    The ledger alone does not tell: the progress is uploaded after it, when a turn is over.
-    """
-    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{folder}/{PROGRESS}")
-    try:
-        progress = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-    except s3.exceptions.NoSuchKey:
-        return False
-    return any(json.loads(line)["round"] > WARM_UP for line in progress.splitlines())
 
 
 def dashboards_show(aws: Aws, template: Path, without: Collection[tuple[str, str]] = ()) -> str:

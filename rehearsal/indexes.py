@@ -1,29 +1,25 @@
 """Isolated variants: an index each of one Job, with a server of its own or as a job without one.
 
-Indexes start, are retried and given up as by the Job controller, with ``completionMode: Indexed``,
-``backoffLimitPerIndex`` and rules of ``podFailurePolicy`` with ``FailIndex``: each is retried
-alone, or not at all, and one that fails for good stops no other. Kubernetes waits ten seconds and
-more before it retries; here an index that failed waits for all that have not been tried.
+An index that fails stops no other. It is not tried again, as the Job controller would: that is
+tested where there is a real one (tests/cluster).
 """
 
 import contextlib
 import os
 import shutil
-import signal
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from experiment.cost.durations import estimate
 from experiment.runtimes import Workload
 from experiment.variants import variants
 from rehearsal import RehearsalError
 from rehearsal.as_process import BenchmarkProcess, as_process
-from rehearsal.aws import download_run, has_records
+from rehearsal.aws import download_run
 from rehearsal.manifest import IndexedJob, read_indexed_job
 from rehearsal.processes import Process, ProcessError, await_health, reason, running, text
 from rehearsal.setting import BENCHMARK_SECONDS, RECORDED_OUTPUT, Outcome, Servers, Setting
@@ -46,106 +42,24 @@ _HEALTHY_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.1
 
 
-@dataclass(frozen=True)
-class Faults:
-    """Indexes to which something happens; by default none."""
-
-    killed: frozenset[int] = frozenset()
-    """The benchmark's first attempt is killed as soon as the bucket has one of its turns."""
-    broken: frozenset[int] = frozenset()
-    """The server never starts; a job leaves no output."""
-
-    def check(self, indexes: int) -> None:
-        """Raises RehearsalError if not all of them are of so many indexes; 0: there are none."""
-        for option, chosen in (("--kill", self.killed), ("--break", self.broken)):
-            if unknown := sorted(chosen.difference(range(indexes))):
-                available = f"the indexes 0 to {indexes - 1}" if indexes else "no indexes"
-                raise RehearsalError(f"{option} {unknown[0]}: the experiment has {available}")
-
-
-NO_FAULTS: Final = Faults()
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One pod of an index."""
-
-    index: int
-    number: int = 1
-
-
-class Event(NamedTuple):
-    """A pod has started, is still running, or has ended and is gone."""
-
-    attempt: Attempt
-    process: Process
-    """The pod's main process, whose ``returncode`` is -n if signal n killed it."""
-    started: bool = False
-    retried: bool = False
-    """Whether it has failed and is tried again."""
-
-
-def control(
-    indexes: int,
-    retries: int,
-    at_once: int,
-    start: Callable[[Attempt], AbstractContextManager[Process]],
-    seconds: float,
-    final: Collection[int] = (),
-) -> Generator[Event]:
-    """Runs all indexes, at most ``at_once`` at the same time, each at most 1 + ``retries`` times.
-
-    One that ends with a status in ``final`` is not tried again. ``start`` starts a pod, whose main
-    process it gives, and ends what is left of it. Raises RehearsalError if that takes longer than
-    ``seconds``.
-    """
-    deadline = time.monotonic() + seconds
-    waiting = deque(map(Attempt, range(indexes)))
-    live: dict[Attempt, tuple[contextlib.ExitStack, Process]] = {}
-    with contextlib.ExitStack() as pods:
-        while waiting or live:
-            while waiting and len(live) < at_once:
-                attempt = waiting.popleft()
-                pod = pods.enter_context(contextlib.ExitStack())
-                process = pod.enter_context(start(attempt))
-                live[attempt] = pod, process
-                yield Event(attempt, process, started=True)
-            for attempt, (pod, process) in list(live.items()):
-                status = process.poll()
-                if status is None:
-                    yield Event(attempt, process)
-                    continue
-                del live[attempt]
-                pod.close()
-                retried = status != 0 and attempt.number <= retries and status not in final
-                yield Event(attempt, process, retried=retried)
-                if retried:
-                    waiting.append(Attempt(attempt.index, attempt.number + 1))
-            if time.monotonic() > deadline:
-                raise RehearsalError(f"did not end within {seconds:.0f} s")
-            time.sleep(_POLL_SECONDS)
-
-
-def isolated(setting: Setting, faults: Faults) -> Outcome:
+def isolated(setting: Setting) -> Outcome:
     """Measures all variants, an index each, and brings the merged run.
 
     Raises RehearsalError or ProcessError.
     """
-    are_jobs = setting.experiment.workload is Workload.JOB
-    if are_jobs and faults.killed:
-        raise RehearsalError("--kill: a job leaves nothing in the middle to go on from")
     job = read_indexed_job(setting.layout.manifests)
+    are_jobs = setting.experiment.workload is Workload.JOB
     servers = None if are_jobs else setting.endpoints.servers(setting, job)
-    pods = _Pods(setting, job, servers, faults)
-    given_up = pods.run()
-    failed = tuple(f"{pods.name(index)}: {why}" for index, why in sorted(given_up.items()))
-    first = pods.benchmark(Attempt(0))
+    pods = _Pods(setting, job, servers)
+    reasons = pods.run()
+    failed = tuple(f"{pods.name(index)}: {why}" for index, why in sorted(reasons.items()))
+    first = pods.benchmark(0)
     with setting.console.stage("bring the merged run from the bucket") as stage:
         try:
             stage.result = download_run(setting.aws, setting.bucket, setting.run_dir)
         except RehearsalError as error:
             raise RehearsalError("; ".join((str(error), *failed))) from None
-    absent = {(VARIANT_DIMENSION, job.variant_of(index)) for index in given_up}
+    absent = {(VARIANT_DIMENSION, job.variant_of(index)) for index in reasons}
     absent |= {(LOAD_DIMENSION, name) for name in first.left_out}
     return Outcome(
         setting.run_dir,
@@ -158,14 +72,13 @@ def isolated(setting: Setting, faults: Faults) -> Outcome:
 
 @dataclass(frozen=True)
 class _Pods:
-    """All pods that the Job may need."""
+    """The pods of the Job."""
 
     setting: Setting
     job: IndexedJob
     servers: Servers | None
     """None: the variants run as jobs."""
-    faults: Faults
-    _ends: dict[Attempt, str] = field(default_factory=dict)
+    _ends: dict[int, str] = field(default_factory=dict)
     """The end of each server that ended by itself."""
 
     @property
@@ -179,92 +92,87 @@ class _Pods:
         return min(self.in_cluster, self.setting.endpoints.at_once or os.cpu_count() or 1)
 
     def run(self) -> dict[int, str]:
-        """Runs all indexes; returns why some failed for good. Prints a line for each event."""
-        job, console = self.job, self.setting.console
-        begun: dict[Attempt, float] = {}
-        given_up: dict[int, str] = {}
-        complete, seconds = 0, BENCHMARK_SECONDS * job.indexes
-        events = control(job.indexes, job.retries, self.at_once, self._start, seconds, job.final)
-        with (
-            console.stage("run the sweep" if self.servers else "run the jobs") as stage,
-            contextlib.closing(events),
-        ):
-            for event in events:
-                attempt, status = event.attempt, event.process.returncode
-                if event.started:
-                    begun[attempt] = time.monotonic()
-                    again = f" again, attempt {attempt.number}" if attempt.number > 1 else ""
-                    line = f"started{again}"
-                elif status is None:
-                    if self._is_to_be_killed(attempt):
-                        event.process.kill()
-                    continue
-                elif status == 0:
-                    complete += 1
-                    line = f"complete, {time.monotonic() - begun[attempt]:.1f} s"
-                else:
-                    why = self._ends.get(attempt) or _last_words(self._log(attempt))
-                    if status < 0:
-                        why = f"killed ({signal.Signals(-status).name})"
-                    if not event.retried:
-                        given_up[attempt.index] = why
-                    line = f"{why}; {'will be retried' if event.retried else 'failed for good'}"
-                console.say(f"{self.name(attempt.index)}: {line}")
-                stage.result = f"{complete} of {job.indexes} complete"
-                stage.progress = f"{stage.result}, {len(given_up)} failed"
-        return given_up
+        """Runs all indexes; returns why some failed. Prints a line where one starts or ends.
 
-    def benchmark(self, attempt: Attempt) -> BenchmarkProcess:
+        Raises RehearsalError if that takes too long.
+        """
+        console, count = self.setting.console, self.job.indexes
+        seconds = BENCHMARK_SECONDS * count
+        deadline = time.monotonic() + seconds
+        waiting, complete, failed = deque(range(count)), 0, dict[int, str]()
+        live: dict[int, tuple[contextlib.ExitStack, Process, float]] = {}
+        title = "run the sweep" if self.servers else "run the jobs"
+        with console.stage(title) as stage, contextlib.ExitStack() as pods:
+            while waiting or live:
+                while waiting and len(live) < self.at_once:
+                    index, begun = waiting.popleft(), time.monotonic()
+                    pod = pods.enter_context(contextlib.ExitStack())
+                    live[index] = pod, pod.enter_context(self._start(index)), begun
+                    console.say(f"{self.name(index)}: started")
+                for index, (pod, process, begun) in list(live.items()):
+                    status = process.poll()
+                    if status is None:
+                        continue
+                    del live[index]
+                    pod.close()
+                    if status == 0:
+                        complete += 1
+                        line = f"complete, {time.monotonic() - begun:.1f} s"
+                    else:
+                        failed[index] = self._ends.get(index) or _last_words(self._log(index))
+                        line = f"{failed[index]}; failed"
+                    console.say(f"{self.name(index)}: {line}")
+                    stage.result = f"{complete} of {count} complete"
+                    stage.progress = f"{stage.result}, {len(failed)} failed"
+                if time.monotonic() > deadline:
+                    raise RehearsalError(f"did not end within {seconds:.0f} s")
+                time.sleep(_POLL_SECONDS)
+        return failed
+
+    def benchmark(self, index: int) -> BenchmarkProcess:
         """The process that measures or, of a job, collects. Raises RehearsalError."""
-        folder, variables = self._folder(attempt), {INDEX: str(attempt.index)}
+        folder, variables = self._folder(index), {INDEX: str(index)}
         if self.servers:
             variables[_START_SECONDS] = str(self.setting.endpoints.start_seconds)
         mounts = {path: folder / path.strip("/") for path in self.setting.layout.mounts}
         return as_process(self.job.pod, self.setting, self.servers, mounts, variables)
 
     @contextlib.contextmanager
-    def _start(self, attempt: Attempt) -> Iterator[Process]:
+    def _start(self, index: int) -> Iterator[Process]:
         """Starts a pod, in empty folders of its own, and ends it; yields what measures.
 
         Waits a while for the server, since the benchmark's patience is short here. A job has its
         output instead. Raises RehearsalError.
         """
-        benchmark, folder = self.benchmark(attempt), self._folder(attempt)
+        benchmark, folder = self.benchmark(index), self._folder(index)
         shutil.rmtree(folder, ignore_errors=True)
         benchmark.write()
         server: Process | None = None
-        log = self.setting.layout.logs / f"server-{attempt.index}-{attempt.number}.log"
+        log = self.setting.layout.logs / f"server-{index}.log"
         with contextlib.ExitStack() as stack:
-            is_broken = attempt.index in self.faults.broken
-            if self.servers and not is_broken:
-                stand_in = self.servers.by_variant[self.job.variant_of(attempt.index)]
+            if self.servers:
+                stand_in = self.servers.by_variant[self.job.variant_of(index)]
                 server = stack.enter_context(running(stand_in.command, stand_in.environment, log))
                 with contextlib.suppress(ProcessError):
                     await_health(stand_in.url, server, stand_in.url, log, _HEALTHY_SECONDS)
-            elif not is_broken:
-                mode = variants(self.setting.experiment)[attempt.index].mode or "baseline"
+            else:
+                mode = variants(self.setting.experiment)[index].mode or "baseline"
                 run = folder / "results" / self.setting.run_id
-                output = run / VARIANTS / self.job.folder_of(attempt.index)
+                output = run / VARIANTS / self.job.folder_of(index)
                 output.mkdir(parents=True)
                 for name in (INFERENCE_DEMO, INFERENCE_DEMO_LOG):
                     shutil.copyfile(RECORDED / f"{mode}{Path(name).suffix}", output / name)
             command, environment = benchmark.command, benchmark.environment
-            yield stack.enter_context(running(command, environment, self._log(attempt)))
+            yield stack.enter_context(running(command, environment, self._log(index)))
             if server and server.poll() is not None:
-                self._ends[attempt] = f"its server ended: {_last_words(log)}"
-
-    def _is_to_be_killed(self, attempt: Attempt) -> bool:
-        if attempt.index not in self.faults.killed or attempt.number > 1:
-            return False
-        setting, folder = self.setting, self.job.folder_of(attempt.index)
-        return has_records(setting.aws, setting.bucket, setting.run_id, folder)
+                self._ends[index] = f"its server ended: {_last_words(log)}"
 
     def name(self, index: int) -> str:
         return f"index {index}, {self.job.variant_of(index)}"
 
     def differences(self, first: BenchmarkProcess) -> Iterator[str]:
         yield f"{INDEX} and folders: each index has its own; those named here are of index 0"
-        yield "folders: empty in each attempt"
+        yield "an index that fails: not tried again"
         yield from first.differences
         if self.servers is None:
             yield f"generate: {RECORDED_OUTPUT}"
@@ -273,16 +181,12 @@ class _Pods:
         yield "fetch: left out, since nothing is compiled"
         if self.at_once != self.in_cluster:
             yield f"indexes at once: {self.at_once} in place of {self.in_cluster}"
-        for index in sorted(self.faults.killed):
-            yield f"faults: index {index} killed once, in the middle"
-        for index in sorted(self.faults.broken):
-            yield f"faults: index {index} without a server, or output"
 
-    def _folder(self, attempt: Attempt) -> Path:
-        return self.setting.layout.pods / f"{attempt.index}-{attempt.number}"
+    def _folder(self, index: int) -> Path:
+        return self.setting.layout.pods / f"{index}"
 
-    def _log(self, attempt: Attempt) -> Path:
-        return self.setting.layout.logs / f"index-{attempt.index}-{attempt.number}.log"
+    def _log(self, index: int) -> Path:
+        return self.setting.layout.logs / f"index-{index}.log"
 
 
 def _last_words(log: Path) -> str:

@@ -43,10 +43,6 @@ class IndexedJob:
     """The sidecar, if there is one."""
     indexes: int
     parallelism: int
-    retries: int
-    """How often each index is retried after a failure."""
-    final: frozenset[int]
-    """Statuses after which an index is not retried."""
 
     def variant_of(self, index: int) -> str:
         return self._file(f"{index}.variant").strip()
@@ -96,14 +92,6 @@ def read_indexed_job(directory: Path) -> IndexedJob:
         server=_container(template, server, objects) if server else None,
         indexes=spec["completions"],
         parallelism=spec["parallelism"],
-        retries=spec["backoffLimitPerIndex"],
-        final=frozenset(
-            status
-            for rule in spec.get("podFailurePolicy", {"rules": []})["rules"]
-            if rule["action"] == "FailIndex"
-            and rule["onExitCodes"].get("containerName") in (None, container["name"])
-            for status in rule["onExitCodes"]["values"]
-        ),
     )
 
 

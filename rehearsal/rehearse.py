@@ -12,12 +12,11 @@ from typing import Any, Final
 from charts.names import benchmark_pod, bucket_name
 from experiment import ACCOUNT_PLACEHOLDER, Experiment, load
 from experiment.runtimes import Workload
-from experiment.variants import variants
 from operations.console import Console
 from rehearsal import RehearsalError
 from rehearsal.as_process import as_process
 from rehearsal.aws import Aws, dashboards_show, embedded_aws
-from rehearsal.indexes import NO_FAULTS, Faults, isolated
+from rehearsal.indexes import isolated
 from rehearsal.manifest import read_config, read_pod
 from rehearsal.processes import await_health, run, running
 from rehearsal.setting import BENCHMARK_SECONDS, Endpoints, Layout, Outcome, Setting
@@ -28,19 +27,9 @@ STAGES: Final = 6
 SYNTH_SECONDS: Final = 300.0
 
 
-def rehearse(
-    file: str,
-    layout: Layout,
-    endpoints: Endpoints,
-    console: Console,
-    faults: Faults = NO_FAULTS,
-) -> Outcome:
-    """Runs the experiment of ``file``. ``faults`` are for isolated variants.
-
-    Raises ExperimentError, RehearsalError or ProcessError.
-    """
+def rehearse(file: str, layout: Layout, endpoints: Endpoints, console: Console) -> Outcome:
+    """Runs the experiment of ``file``. Raises ExperimentError, RehearsalError or ProcessError."""
     experiment = load(file)
-    faults.check(len(variants(experiment)) if experiment.isolated else 0)
     are_jobs = experiment.workload is Workload.JOB
     if are_jobs and not endpoints.plays_jobs:
         mode = experiment.speculations[0].mode
@@ -58,7 +47,7 @@ def rehearse(
         with console.stage("create the bucket") as stage:
             stage.result = create(aws, experiment, layout)
         setting = Setting(experiment, run_id, layout, aws, endpoints, console)
-        outcome = isolated(setting, faults) if experiment.isolated else compared(setting)
+        outcome = isolated(setting) if experiment.isolated else compared(setting)
         if not are_jobs:  # jobs publish no metric
             template = layout.assembly / f"{experiment.name}-observability.template.json"
             with console.stage("compare the dashboards with the metrics") as stage:

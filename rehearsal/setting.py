@@ -195,13 +195,13 @@ class Outcome:
     absent: frozenset[tuple[str, str]] = frozenset()
     """Dimensions with values that dashboards show and this run has not measured."""
     failed: tuple[str, ...] = ()
-    """A line for each index that failed for good."""
+    """A line for each index that failed."""
 
     def summary(self, console: Console) -> str:
         width = terminal.terminal_width()
         lines = [terminal.render(self.run_dir, width)]
         if self.failed:
-            lines.append("Failed for good, and so in no figure:")
+            lines.append("Failed, and so in no figure:")
             lines += [f"  {line}" for line in self.failed]
         times = ", ".join(f"{stage.title} {stage.seconds:.0f}" for stage in console.done)
         time = f"Time: {console.seconds:.0f} s ({times})"

@@ -76,7 +76,6 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "synth": ("EXPERIMENT", ["synth", "--experiment={}"]),
     "synth ACCOUNT": ("ACCOUNT", ["--account={}"]),
     "rehearse": ("EXPERIMENT", ["rehearsal", "{}"]),
-    "rehearse FAULTS": ("FAULTS", [FILE, ...]),
     "rehearse-vllm": ("EXPERIMENT", ["tests.vllm", "{}"]),
     "report": ("RUN", ["report", "--", "{}"]),
     "advise": ("RUN", ["--", ...]),

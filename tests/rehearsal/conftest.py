@@ -18,7 +18,7 @@ from rehearsal import __main__ as command
 from rehearsal import rehearse as rehearsal
 from rehearsal.aws import Aws, embedded_aws
 from rehearsal.endpoints import GOLDEN
-from rehearsal.setting import Caps, Layout, Outcome
+from rehearsal.setting import Caps, Endpoints, Layout, Outcome
 from spectap.report import results
 from spectap.report.results import Results
 from tests.conftest import edited
@@ -72,12 +72,14 @@ def manifests(article: Experiment, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
-    """Calls ``python -m rehearsal FILE`` with more arguments, for the article's file changed.
+    """Calls ``python -m rehearsal FILE``, for the article's file changed.
 
     The CDK's own CLI is left out, and with it the look at the dashboards: ``test_aws.py``.
     """
 
-    def called(changes: dict[str, Any], *arguments: str, prompts: str = "") -> Rehearsed:
+    def called(
+        changes: dict[str, Any], endpoints: Endpoints = QUICK, prompts: str = ""
+    ) -> Rehearsed:
         folder, outcomes = tmp_path_factory.mktemp("checkout"), list[Outcome]()
         (folder / "packages").symlink_to(ROOT / "packages")
         (folder / "own.jsonl").write_text(prompts, encoding="utf-8")
@@ -99,14 +101,14 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
 
         printed = io.StringIO()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["rehearsal", str(file), *arguments])
+            patch.setattr(sys, "argv", ["rehearsal", str(file)])
             for name, stand_in in {"ROOT": folder, "rehearse": kept}.items():
                 patch.setattr(command, name, stand_in)
             patch.setattr(rehearsal, "_synthesise", synthesise)
             patch.setattr(rehearsal, "embedded_aws", running_aws)
             patch.setattr(rehearsal, "dashboards_show", lambda *_: "left out")
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-                status = command.main(QUICK)
+                status = command.main(endpoints)
         assert outcomes, printed.getvalue()
         assert status == (1 if outcomes[0].failed else 0), printed.getvalue()
         return Rehearsed(outcomes[0], Layout(folder), printed.getvalue())

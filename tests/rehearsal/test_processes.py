@@ -1,21 +1,15 @@
-"""Whatever ends a rehearsal, nothing that it started is left; and indexes start, end and are
-retried as the Job controller does it."""
+"""Whatever ends a rehearsal, nothing that it started is left."""
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from rehearsal import RehearsalError
-from rehearsal.indexes import Attempt, control
 from rehearsal.processes import (
     Interrupted,
-    Process,
     ProcessError,
     await_health,
     await_line,
@@ -137,56 +131,3 @@ def test_the_line_that_says_best_what_went_wrong() -> None:
         ("mine.yaml:6: name: is required\nSubprocess exited with error 1\n", "mine.yaml:6: name"),
     ):
         assert reason(output).startswith(expected)
-
-
-LONG = "sleep 60"
-
-
-def played(
-    folder: Path, commands: Sequence[str], retries: int, at_once: int, *final: int
-) -> list[tuple[int, str]]:
-    """Each index and what became of its pod, which runs a shell command; one of LONG is killed."""
-    live, events, most = set[Attempt](), list[tuple[int, str]](), 0
-
-    @contextlib.contextmanager
-    def start(attempt: Attempt) -> Iterator[Process]:
-        live.add(attempt)
-        command = ["sh", "-c", commands[attempt.index]]
-        with running(command, os.environ, folder / f"{attempt.index}-{attempt.number}") as process:
-            yield process
-        live.remove(attempt)
-
-    for event in control(len(commands), retries, at_once, start, 60, final):
-        index, status = event.attempt.index, event.process.returncode
-        most = max(most, len(live))
-        if event.started:
-            events.append((index, f"started {event.attempt.number}"))
-        elif status is not None:
-            assert event.attempt not in live, "told once the pod is gone"
-            events.append((index, f"{status}{', retried' if event.retried else ''}"))
-        elif commands[index] == LONG:
-            event.process.kill()
-    assert most == at_once
-    return events
-
-
-def test_an_index_that_fails_is_retried_alone_after_those_not_tried_and_given_up(
-    tmp_path: Path,
-) -> None:
-    events = played(tmp_path, ["exit 0", "exit 3", "exit 0"], 1, 2)
-    for index, ended in enumerate((["0"], ["3, retried", "started 2", "3"], ["0"])):
-        assert [what for i, what in events if i == index] == ["started 1", *ended]
-    # One after the other; some statuses are final.
-    assert played(tmp_path, [LONG, "exit 69", "exit 0"], 1, 1, 69) == [
-        *((0, "started 1"), (0, "-9, retried"), (1, "started 1"), (1, "69")),
-        *((2, "started 1"), (2, "0"), (0, "started 2"), (0, "-9")),
-    ]
-
-
-def test_nothing_is_left_of_what_takes_too_long(tmp_path: Path) -> None:
-    command = ["sh", "-c", "sleep 60 & wait"]
-    events = control(1, 0, 1, lambda _: running(command, os.environ, tmp_path / "log"), 0)
-    group = next(events).process.pid
-    with pytest.raises(RehearsalError, match=r"^did not end within 0 s$"):
-        next(event for event in events if event.process.returncode is not None)
-    assert not left_in_group(group)

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -10,16 +11,18 @@ from typing import Any, Final
 import pytest
 
 from rehearsal.aws import Aws, download_run
+from rehearsal.endpoints import GOLDEN
 from rehearsal.indexes import RECORDED
-from rehearsal.setting import STAND_INS
+from rehearsal.manifest import IndexedJob
+from rehearsal.setting import STAND_INS, Servers, Setting
 from spectap.config import Config
 from spectap.ledger import read_ledger
 from spectap.record import Record
 from tests.experiment.files import ABSENT, VANILLA, of_file, swept
-from tests.rehearsal.conftest import Rehearse, Rehearsed
+from tests.rehearsal.conftest import QUICK, Rehearse, Rehearsed
 from tests.run_make import contents
 
-BASE, KILLED, BROKEN = "Base", "k3", "k5"
+BASE, BROKEN = "Base", "k5"
 CASES: Final = [
     {"name": "repeat-line", "line": "Repeat it", "structure": "structured", "headline": True},
     {"name": "meaning", "line": "I believe", "structure": "open-ended", "headline": True},
@@ -72,11 +75,18 @@ def test_every_kind_of_test_case_is_rehearsed_at_every_kind_of_load(kinds: Rehea
     assert SOURCES["repeat-line"]["line"] in {each.line for each in kinds.run.config.test_cases}
 
 
+def _broken(setting: Setting, job: IndexedJob | None) -> Servers:
+    """Golden endpoints, of which one ends at once."""
+    servers = GOLDEN.servers(setting, job)
+    broken = replace(servers.by_variant[BROKEN], command=("sh", "-c", "echo no weights"))
+    return replace(servers, by_variant={**servers.by_variant, BROKEN: broken})
+
+
 @pytest.fixture(scope="module")
 def sweep(rehearse: Rehearse) -> Rehearsed:
-    """With a key. One index is killed once, another has no server."""
+    """With a key. One index has no server."""
     changes = swept(windows=[3, 5]) | SHORT | {"serving.api_key": True}
-    return rehearse(changes, "--kill", "1", "--break", "2")
+    return rehearse(changes, replace(QUICK, servers=_broken))
 
 
 def events(rehearsed: Rehearsed, variant: str) -> list[str]:
@@ -90,31 +100,13 @@ def ledger(rehearsed: Rehearsed, variant: str) -> list[Record]:
     return read_ledger(rehearsed.outcome.run_dir / "variants" / folders[variant] / "ledger.jsonl")
 
 
-def test_the_killed_index_resumes(sweep: Rehearsed) -> None:
-    """The bucket's turns are not measured again, though another pod has another folder."""
-    assert events(sweep, BASE) == ["started", "complete"]
-    killed = ["started", "will be retried", "started again, attempt 2", "complete"]
-    assert events(sweep, KILLED) == killed
-    assert f"{KILLED}: killed (SIGKILL); will be retried" in sweep.printed
-    turns = Counter(
-        (record.case, record.round, record.attempt)
-        for record in ledger(sweep, KILLED)
-        if record.round > 0 and record.succeeded
-    )
-    complete = {turn[:2] for turn, count in turns.items() if count == 4}
-    assert complete == {(case["name"], 1) for case in CASES}
-    # The turn in which it died may have been measured again; those before it were not.
-    assert len(turns) <= len(complete) + 1
-    (before,) = (sweep.layout.pods / "1-1").rglob("ledger.jsonl")
-    first = {record.request for record in read_ledger(before) if record.round > 0}
-    assert first & {record.request for record in sweep.run.records}
-
-
-def test_the_broken_index_is_given_up_at_once_and_reported(sweep: Rehearsed) -> None:
-    assert events(sweep, BROKEN) == ["started", "failed for good"]
+def test_an_index_that_fails_is_reported_and_stops_no_other(sweep: Rehearsed) -> None:
+    for complete in (BASE, "k3"):
+        assert events(sweep, complete) == ["started", "complete"]
+    assert events(sweep, BROKEN) == ["started", "failed"]
     (failed,) = sweep.outcome.failed
     assert failed.startswith(f"index 2, {BROKEN}: ")
-    assert "not serving after 5 s" in failed
+    assert "its server ended: no weights; see " in failed
     assert f"  {failed}" in sweep.printed
     (note,) = [note for note in sweep.run.notes if BROKEN in note]
     page = (sweep.outcome.run_dir / "report.html").read_text(encoding="utf-8")
@@ -124,9 +116,9 @@ def test_the_broken_index_is_given_up_at_once_and_reported(sweep: Rehearsed) -> 
 
 def test_the_merged_run_has_the_complete_variants_each_with_controls(sweep: Rehearsed) -> None:
     cells = [cell for case in sweep.run.summary.cases for cell in case.cells]
-    assert [cell.variant for cell in cells] == [BASE, KILLED] * len(CASES)
+    assert [cell.variant for cell in cells] == [BASE, "k3"] * len(CASES)
     assert {(cell.errors, cell.requests) for cell in cells} == {(0, 4)}
-    for variant in (BASE, KILLED):
+    for variant in (BASE, "k3"):
         records = ledger(sweep, variant)
         assert {record.variant for record in records} == {variant}
         assert len({record.attempt for record in records if record.round == -1}) >= 2
@@ -140,8 +132,6 @@ def test_every_difference_of_a_sweep_from_its_pods_is_in_a_file(sweep: Rehearsed
         "START_SECONDS: 5 in place of 2700",
         "fetch: left out",
         "vllm: a process beside the benchmark",
-        "faults: index 1 killed once",
-        "faults: index 2 without a server",
         "variants.k5.endpoint: http://127.0.0.1:",
         "RUN_ID: rehearsal-",
     ):

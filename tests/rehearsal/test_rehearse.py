@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -22,24 +21,13 @@ def status_of(monkeypatch: pytest.MonkeyPatch, arguments: str = "") -> int:
     return main()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ("experiments/nobody.yaml", "experiments/nobody.yaml:"),
-        ("experiments/article.yaml --break 1", "--break 1: the experiment has no indexes"),
-        ("experiments/article-sweep.yaml --kill 99", "--kill 99: .* the indexes 0 to 8"),
-    ],
-)
 def test_what_cannot_be_done_is_one_line(
-    arguments: str,
-    line: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert status_of(monkeypatch, arguments) == 1
+    assert status_of(monkeypatch, "experiments/nobody.yaml") == 1
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert re.match(f"rehearsal: {line}", printed.err)
+    assert printed.err.startswith("rehearsal: experiments/nobody.yaml:")
     assert printed.err.count("\n") == 1
 
 
