@@ -1,5 +1,4 @@
-"""Clients of the services: the benchmark's pod, which measures all of them, writes results and
-publishes metrics, and the Job of lm-eval, which asks them GSM8K's questions."""
+"""The benchmark's pod, which measures all services, writes results and publishes metrics."""
 
 import hashlib
 import json
@@ -17,23 +16,18 @@ from charts.names import (
     ServiceAccount,
     benchmark_pod,
     namespace,
-    quality_job,
 )
 from charts.relaunches import allow_relaunches
-from charts.scripts import Scripts
 from experiment.known_models import Model
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 from spectap import config, load_points
-from spectap.names import RESULTS_PREFIX
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"
 BENCHMARK_RESOURCES: Final = pods.Resources(cpu=2, memory=4, memory_limit=8, disk=4, disk_limit=24)
-MAX_ANSWER_TOKENS: Final = 512
-"""Room for a brief solution, as in the published sample. A question is shorter."""
 
 
 def add_llmperf(chart: Chart, experiment: Experiment, deployed: Deployed) -> None:
@@ -238,42 +232,3 @@ def benchmark_volumes(config_map: str, *, prefix: str = "") -> list[k8s.Volume]:
         # llmperf runs its clients on Ray, which keeps its object store there.
         pods.empty_dir(f"{prefix}shared-memory", "4Gi", medium="Memory"),
     ]
-
-
-def add_quality(chart: Chart, experiment: Experiment, read: Scripts) -> None:
-    """A Job to start by hand, since it loads the services: the stack's output says how."""
-    name = quality_job(experiment)
-    labels = {"app": name, "component": Component.QUALITY}
-    used = [read["quality.py"], read["quality.lock"]]
-    assert experiment.quality is not None  # a sweep, which may have none, has no such chart
-    secret = experiment.api_key_secret
-    evaluates = pods.pod(
-        ServiceAccount.QUALITY,
-        restart_policy="Never",
-        containers=[
-            pods.container(
-                "lm-eval",
-                pods.PYTHON,
-                command=pods.python_command("quality"),
-                args=[
-                    experiment.models.target.id,
-                    str(experiment.quality.limit),
-                    str(experiment.concurrency_without_a_queue),
-                    str(min(MAX_ANSWER_TOKENS, experiment.serving.length // 2)),
-                    f"{RESULTS_PREFIX}quality/",
-                    *(f"{v.name}={endpoint(v)}" for v in variants(experiment) if not v.matched),
-                ],
-                variables={"API_KEY_SECRET": secret} if secret else {},
-                references=[pods.RUN_ID],
-                env_from=[pods.MODEL_STORE_ENVIRONMENT],
-                resources=pods.Resources(cpu=1, memory=2, memory_limit=6, disk=4, disk_limit=12),
-                mounts=pods.SCRATCH_MOUNTS,
-            )
-        ],
-        volumes=[
-            pods.SCRIPTS_VOLUME,
-            pods.empty_dir("scratch", "5Gi"),
-            pods.empty_dir("tmp", "5Gi"),
-        ],
-    )
-    pods.job(chart, "Job", name, labels, evaluates, used, suspend=True, backoff_limit=1)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from cdk8s import App, Chart
 
 from charts import scripts
-from charts.benchmark import add_llmperf, add_quality
+from charts.benchmark import add_llmperf
 from charts.names import Deployed, namespace
 from charts.namespace import add_device_claims, add_model_store, add_namespace
 from charts.preparation import add_preparation
@@ -33,7 +33,6 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
         for variant in variants(experiment):
             add_vllm(chart(variant.service), variant)
         add_llmperf(chart("llmperf"), experiment, deployed)
-        add_quality(chart("quality"), experiment, read)
     for earlier, later in pairwise(ordered):
         later.add_dependency(earlier)
     return ordered

@@ -69,7 +69,6 @@ class Component(StrEnum):
     PREPARE = "prepare"
     VLLM = "vllm"
     BENCHMARK = "benchmark"
-    QUALITY = "quality"
     SWEEP = "sweep"
     OFFLINE = "offline"
 
@@ -80,29 +79,23 @@ class ServiceAccount(StrEnum):
     PREPARE = "prepare"
     SERVE = "serve"
     BENCHMARK = "benchmark"
-    QUALITY = "quality"
     SWEEP = "sweep"
     OFFLINE = "offline"
 
 
 def service_accounts(experiment: Experiment) -> tuple[ServiceAccount, ...]:
     """The accounts that ``experiment`` has pods of: in a sweep or a job one does all."""
-    prepare, serve, benchmark, quality, sweep, offline = ServiceAccount
+    prepare, serve, benchmark, sweep, offline = ServiceAccount
     if experiment.sweep:
         return prepare, sweep
     if experiment.workload is Workload.JOB:
         return prepare, offline
-    return prepare, serve, benchmark, quality
+    return prepare, serve, benchmark
 
 
 def benchmark_pod(experiment: Experiment) -> str:
     """``qwen-llmperf`` of a Qwen model: the pod's label ``app``, and the beginning of its name."""
     return f"{experiment.name_prefix}-llmperf"
-
-
-def quality_job(experiment: Experiment) -> str:
-    """Name of the Job of lm-eval: ``qwen-lmeval``."""
-    return f"{experiment.name_prefix}-lmeval"
 
 
 def indexed_job(experiment: Experiment) -> str:

@@ -56,14 +56,12 @@ def add_namespace(chart: Chart, experiment: Experiment) -> None:
     # An index of a sweep asks its own vLLM, on loopback, which no policy touches.
     if experiment.isolated:
         return
-    clients = (Component.BENCHMARK, Component.QUALITY)
-    from_clients = k8s.NetworkPolicyIngressRule(
-        from_=[_pods(client) for client in clients], ports=[_port(VLLM_PORT)]
+    from_benchmark = k8s.NetworkPolicyIngressRule(
+        from_=[_pods(Component.BENCHMARK)], ports=[_port(VLLM_PORT)]
     )
-    _policy(chart, "allow-clients-to-vllm", Component.VLLM, ingress=[from_clients])
-    for client in clients:
-        egress = [_to(_pods(Component.VLLM), _port(VLLM_PORT))]
-        _policy(chart, f"allow-{client}-to-vllm", client, egress=egress)
+    _policy(chart, "allow-clients-to-vllm", Component.VLLM, ingress=[from_benchmark])
+    to_vllm = _to(_pods(Component.VLLM), _port(VLLM_PORT))
+    _policy(chart, "allow-benchmark-to-vllm", Component.BENCHMARK, egress=[to_vllm])
 
 
 def _policy(chart: Chart, name: str, component: Component | None = None, **rules: Any) -> None:

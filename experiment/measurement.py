@@ -304,9 +304,3 @@ class Benchmark(Strict):
             )
             for point in self.listed_points
         )
-
-
-class Quality(Strict):
-    """The lm-eval job: does speculation change the answers' correctness?"""
-
-    limit: int = Field(ge=1, le=1319, description="GSM8K questions (1319 in all).")

@@ -40,7 +40,7 @@ from experiment.hardware import (
     compile_instance,
 )
 from experiment.known_models import Models
-from experiment.measurement import Benchmark, PromptFile, Quality, TestCase, one_of
+from experiment.measurement import Benchmark, PromptFile, TestCase, one_of
 from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
 from experiment.speculation import Serving, Speculation, Speculations, Sweep, YamlPaths, with_paths
 from spectap.load import sets
@@ -235,9 +235,6 @@ class Experiment(Strict):
     )
     serving: Serving
     benchmark: Benchmark
-    quality: Quality | None = Field(
-        None, description="Needed with speculation, and absent with a sweep or modes run as jobs."
-    )
     published: tuple[Publication, ...] = Field(
         (), description="What others have published: the report has it beside what is measured."
     )

@@ -20,7 +20,6 @@ from operations.lifecycle import ROOT
 from spectap.names import (
     COMPLETE,
     MERGED,
-    QUALITY,
     REPORT,
     RESULTS_PREFIX,
     RUN_ID,
@@ -90,7 +89,7 @@ def listing(deployment: Deployment) -> tuple[list[Run], str]:
     spelled = Counter(entry["Key"].casefold() for entry in entries)
     for entry in entries:
         id, _, name = entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")
-        if id == QUALITY or not name or name.endswith("/"):
+        if not name or name.endswith("/"):
             continue
         # A terminal acts on what is not printable.
         is_safe = is_path(name) and name.isprintable()

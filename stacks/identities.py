@@ -28,7 +28,7 @@ _LOAD_GENERATORS: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SW
 """Accounts that publish metrics."""
 _MEASURE: Final = _LOAD_GENERATORS | {ServiceAccount.OFFLINE}
 """Accounts that read a user's prompts, and end the nodes."""
-_HAVE_THE_KEY: Final = _LOAD_GENERATORS | {ServiceAccount.SERVE, ServiceAccount.QUALITY}
+_HAVE_THE_KEY: Final = _LOAD_GENERATORS | {ServiceAccount.SERVE}
 """Accounts that serve, and those that ask them."""
 _STORE: Final = (MODELS_PREFIX, COMPILED_PREFIX)
 _RESULTS: Final = (RESULTS_PREFIX,)
@@ -36,7 +36,6 @@ _READS_AND_WRITES: Final[Mapping[ServiceAccount, tuple[tuple[str, ...], tuple[st
     ServiceAccount.PREPARE: (_STORE, _STORE),
     ServiceAccount.SERVE: (_STORE, ()),
     ServiceAccount.BENCHMARK: (_RESULTS, _RESULTS),
-    ServiceAccount.QUALITY: ((), _RESULTS),
     ServiceAccount.SWEEP: (_STORE + _RESULTS, _RESULTS),
     ServiceAccount.OFFLINE: (_STORE + _RESULTS, _RESULTS),
 }

@@ -19,7 +19,6 @@ from charts.names import (
     indexed_job,
     namespace,
     prompts_bucket_name,
-    quality_job,
     stopper_arn,
 )
 from charts.sweep_job import run_id
@@ -147,7 +146,7 @@ _REPLACE: Final = "kubectl replace --force --cascade=foreground --save-config -f
 
 
 def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:
-    pod, job = f"--selector app={benchmark_pod(experiment)}", quality_job(experiment)
+    pod = f"--selector app={benchmark_pod(experiment)}"
     kubectl = _kubectl(experiment)
     return [
         # With a selector, kubectl shows ten lines by default.
@@ -156,12 +155,6 @@ def _for_services(experiment: Experiment) -> list[tuple[str, str, str]]:
             "Again",
             f"{kubectl} apply view-last-applied pod {pod} --output yaml | {_REPLACE}",
             "Another run",
-        ),
-        (
-            "Quality",
-            f"{kubectl} patch $({kubectl} get job --selector app={job} --output name) "
-            """--type merge --patch '{"spec":{"suspend":false}}'""",
-            "GSM8K against the services",
         ),
     ]
 

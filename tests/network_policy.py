@@ -11,7 +11,6 @@ Manifest = dict[str, Any]
 DNS: Final = "kubernetes.io/metadata.name=kube-system k8s-app=kube-dns"
 CREDENTIALS: Final = "169.254.170.23/32"
 """The EKS Pod Identity agent."""
-CLIENTS: Final = (Component.BENCHMARK, Component.QUALITY)
 
 
 class Rule(NamedTuple):
@@ -32,10 +31,10 @@ def intended(component: str | None) -> set[Rule]:
         Rule("Egress", "0.0.0.0/0", 443),
         Rule("Egress", CREDENTIALS, 80),
     }
-    if component in CLIENTS:
+    if component == Component.BENCHMARK:
         rules.add(Rule("Egress", f"component={Component.VLLM}", VLLM_PORT))
     if component == Component.VLLM:
-        rules |= {Rule("Ingress", f"component={client}", VLLM_PORT) for client in CLIENTS}
+        rules.add(Rule("Ingress", f"component={Component.BENCHMARK}", VLLM_PORT))
     return rules
 
 

@@ -74,7 +74,7 @@ def test_older_generations_keep_their_vllm() -> None:
 def test_all_requirements_are_read_for_the_python_of_their_lock() -> None:
     (pattern,) = CONFIG["pip_requirements"]["managerFilePatterns"]
     files = [*lock.COMMANDS.values(), *(f"{name}.txt" for name in lock.COMPLETE)]
-    files += [lock.LOCKS / "constraints.txt", lock.FOLDER / "requirements-quality.txt"]
+    files += [lock.LOCKS / "constraints.txt", lock.FOLDER / "requirements-download.txt"]
     assert all(compiled(pattern.strip("/")).search(str(file)) for file in files)
     oldest, llmperf = (rule["constraints"]["python"] for rule in RULES if "constraints" in rule)
     assert oldest.startswith(f"{lock.OLDEST}.")

@@ -52,7 +52,6 @@ def main() -> None:
     for requirements in sorted((ROOT / FOLDER).glob("requirements-*.txt")):
         lock = FOLDER / f"{requirements.stem.removeprefix('requirements-')}.lock"
         options = (
-            f"--excludes={FOLDER / 'left-out.txt'}",
             f"--constraint={LOCKS / 'constraints.txt'}",
             "--no-annotate",  # where files of this repository lie does not change a pod
         )

@@ -1,4 +1,4 @@
-"""Scripts that the preparation and quality pods run, and locks of what they install."""
+"""Scripts that the preparation pods run, and locks of what they install."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from experiment.fields import Origin, Refusal, Refusals
 from experiment.known_models import Architecture
 from experiment.rules.models import (
     Rule,
-    listed_or_swept,
     mode_served,
     models_known,
     models_of,
@@ -39,15 +38,6 @@ def one_workload(experiment: Experiment) -> Refusals:
         elif speculation.mode is not (first := jobs[0][0].mode):
             why = "as of the first variant: jobs of one experiment have one baseline"
             yield Refusal(fields.mode, f"must be {first}, {why}")
-
-
-def _quality(experiment: Experiment) -> Refusals:
-    """lm-eval asks servers that stand."""
-    if not experiment.isolated and experiment.quality is None:
-        yield Refusal("quality", "is required with speculation")
-    if experiment.isolated and experiment.quality is not None:
-        why = "a sweep or jobs, which leave no server to ask"
-        yield Refusal("quality", f"must be absent with {why}")
 
 
 def one_at_a_time(experiment: Experiment) -> Refusals:
@@ -240,7 +230,6 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _network: (),
     _cluster: (),
     one_workload: (mode_served,),
-    _quality: (listed_or_swept, one_workload),
     one_at_a_time: (one_workload,),
     _answers_fit: (one_at_a_time,),
     _parallelism: (runtime_known,),

@@ -22,7 +22,6 @@ PACKAGE = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?: \\\n    --hash=sha256:[0-9a-f]{64})+\n"
 )
 CONSTRAINTS = ROOT / lock.LOCKS / "constraints.txt"
-each_lock = pytest.mark.parametrize("name", ["download", "quality"])
 
 
 def exact(path: Path) -> dict[str, str]:
@@ -57,17 +56,16 @@ def test_a_lock_of_complete_requirements_has_them_all_by_hash(name: str) -> None
     assert len(hashed) == text.count("==")
 
 
-@each_lock
-def test_a_lock_has_what_its_script_asks_for_and_what_that_needs(name: str) -> None:
+def test_a_lock_has_what_its_script_asks_for_and_what_that_needs() -> None:
     """A changed line of requirements-*.txt or constraints.txt needs ``make locks``."""
-    header, _, packages = pod_scripts.read()[f"{name}.lock"].partition("make locks\n")
+    header, _, packages = pod_scripts.read()["download.lock"].partition("make locks\n")
     assert all(line.startswith("#") for line in header.splitlines())
     assert f"/python:{lock.PYTHON}-" in PYTHON
     assert PACKAGE.sub("", packages) == ""
     locked = {match["name"]: match["version"] for match in PACKAGE.finditer(packages)}
-    lines = (SCRIPTS / f"requirements-{name}.txt").read_text().splitlines()
+    lines = (SCRIPTS / "requirements-download.txt").read_text().splitlines()
     requirements = [Requirement(line) for line in lines if not line.startswith("#")]
-    imported = modules_of(SCRIPTS / f"{name}.py") - sys.stdlib_module_names
+    imported = modules_of(SCRIPTS / "download.py") - sys.stdlib_module_names
     asked_for = {canonicalize_name(requirement.name) for requirement in requirements}
     assert {canonicalize_name(module) for module in imported} <= asked_for
     for requirement in requirements:
@@ -87,7 +85,7 @@ def test_another_script_or_lock_is_another_job(
 
     scripts = pod_scripts.read()
     before = jobs({})
-    for file in ("download.py", "download.lock", "quality.py", "quality.lock"):
+    for file in ("download.py", "download.lock"):
         assert len(before - jobs({file: "another"})) == 1, file
 
 

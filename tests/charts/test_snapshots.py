@@ -24,7 +24,6 @@ CHARTS = (
     "qwen-vllm",
     "qwen-sd-vllm",
     "llmperf",
-    "quality",
 )
 OF_OTHERS = {
     "sweep": ("ConfigMap", "Job", "ServiceAccount", "NetworkPolicy"),

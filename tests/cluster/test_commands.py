@@ -74,14 +74,6 @@ def test_an_object_is_applied_up_to_the_size_that_synthesis_allows(
     cluster.kubectl("delete", "--filename", str(file))
 
 
-def test_quality_is_started(
-    cluster: Cluster, by_the_handler: Path, synthesised: Synthesised
-) -> None:
-    assert not pods(cluster, "app", "qwen-lmeval")
-    typed(cluster, synthesised.template("serving")["Outputs"]["Command6Quality"]["Value"])
-    assert node_with_label(cluster, "app", "qwen-lmeval").startswith("system-")
-
-
 def _benchmark(cluster: Cluster) -> Manifest:
     (pod,) = pods(cluster, "app", "qwen-llmperf")
     return pod

@@ -110,7 +110,7 @@ REFUSED_IN_PODS: Final[dict[str, Manifest]] = {
     "an annotation taken away": {
         "metadata": {"annotations": {"karpenter.sh/do-not-disrupt": None}}
     },
-    "a label": {"metadata": {"labels": {"component": "quality"}}},
+    "a label": {"metadata": {"labels": {"component": "prepare"}}},
 }
 REFUSED: Final[dict[str, Manifest]] = {
     "replicas": {"spec": {"replicas": 0}},

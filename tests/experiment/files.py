@@ -61,7 +61,6 @@ VANILLA: Final[dict[str, Any]] = {
     "speculation.mode": "vanilla",
     "serving.batch": 1,
     "benchmark.concurrency": 1,
-    "quality": ABSENT,
 }
 """The changes that run the article's pair as jobs."""
 ON_TRAINIUM: Final[dict[str, Any]] = {"compiling": {"node": "trainium"}}
@@ -107,7 +106,7 @@ def edited(changes: Mapping[str, Any]) -> str:
 def swept(**sweep: Any) -> dict[str, Any]:
     """The changes that sweep windows of the article's pair, or what ``sweep`` says."""
     usual = {"mode": "fused", "windows": [3, 7, 15], "at_most_usd": 1000}
-    return {"speculation": ABSENT, "quality": ABSENT, "sweep": usual | sweep}
+    return {"speculation": ABSENT, "sweep": usual | sweep}
 
 
 def lines_of(data: Any, field: str = "", line: int = 1) -> dict[str, int]:

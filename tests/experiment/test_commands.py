@@ -16,7 +16,7 @@ from experiment.known_models import Family
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Mode, Paths, Preparation, Workload
 from experiment.variants import Variant, variants
-from tests.experiment.files import ABSENT, edited, model
+from tests.experiment.files import edited, model
 
 TEXT: Final = (Path(__file__).parent / "commands.txt").read_text(encoding="utf-8")
 FAMILIES: Final = {
@@ -28,7 +28,6 @@ JOB: Final[dict[str, Any]] = {
     "serving.batch": 1,
     "benchmark.concurrency": 1,
     "benchmark.mean_output_tokens": 400,
-    "quality": ABSENT,
 }
 DRAFTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "vanilla": ("causal-lm", JOB),

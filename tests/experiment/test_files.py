@@ -63,7 +63,7 @@ def test_the_committed_schema_is_fresh_and_no_mapping_takes_unknown_keys() -> No
     [
         ({"benchmark.rounds": {"at_least": 4, "at_most": 30, "half_width": 0.05}}, None),
         (swept(), None),
-        # Variants are listed with quality or swept without.
+        # Variants are listed or swept.
         ({"sweep": swept()["sweep"]}, "$"),
         ({"speculation": ABSENT}, "$"),
         ({"benchmark.rounds": 0}, "$.benchmark.rounds"),

@@ -51,7 +51,7 @@ TEXTS = [
     ("name: article", "name: article\nname: other", "name: other", "duplicate key"),
     ("name: article", "name: {{ name }}", "name: {{", "unhashable key"),
     ("name: article", "name: !!python/name:os.system", "os.system", "constructor"),
-    ("limit: 50", f"limit: {'9' * 5000}", "limit: 99", "not a valid int"),
+    ("minutes: 60", f"minutes: {'9' * 5000}", "minutes: 99", "not a valid int"),
     ('line: "a"', r'line: "a\e[2J"', "[2J", "not a valid str"),
     ("name: article", "name: article # \a", "\a", "special characters"),
     ("api_access: []", f"api_access: {'[' * 500}{']' * 500}", "[[[", "maximum depth"),
@@ -62,7 +62,12 @@ TEXTS = [
     # Aliases and merge keys: the line is where the value is written.
     ("8\n  logical_core_size: 2", "&x 8\n  logical_core_size: *x", "&x", "logical_core_size"),
     ("8\n  logical_core_size: 2", "&x 8\n  logical_core_size: 2\n  c: *x", "c: *x", "serving.c"),
-    ("\n  limit: 50", "\n  <<: {limit: 50}\n\n  limit: 5000", "limit: 5000", "quality.limit"),
+    (
+        "idle_minutes: 60",
+        "<<: {idle_minutes: 6}\n\n  idle_minutes: -1",
+        "minutes: -1",
+        "alerts.idle_minutes",
+    ),
     ("  mode: fused\n ", "  - mode: eager\n   ", "mode: eager", "speculation[0].mode"),
     # The parser's own words for an indentation name no line that is indented differently.
     ("  mode: fused", "   mode: fused", "num_speculative_tokens", "indented by 2 spaces, and line"),

@@ -35,7 +35,6 @@ def test_only_what_is_missing_or_has_changed_comes_again(
     with pytest.raises(DeploymentError, match="has no results yet"):  # without a bucket
         results.show(deployment, None)
     put(aws, "run-1", SERVICES)
-    put(aws, "quality", {"job/Base/samples.json": "no run"})
     lines, folder = list[str](), tmp_path / "results" / "run-1"
 
     def bring() -> str:

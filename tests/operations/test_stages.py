@@ -140,7 +140,7 @@ def test_the_newest_complete_run_of_the_same_load_counts(
     aws: FakeAws, deployment: Deployment
 ) -> None:
     assert complete_run(deployment) is None  # without a bucket
-    put(aws, "results/ended/ledger.jsonl", "results/quality/qwen-vllm/_COMPLETE")
+    put(aws, "results/ended/ledger.jsonl")
     measured(aws, deployment, "`touch ran`")  # no name of a run
     put(aws, "results/old/config.json", body='{"experiment": "of another version"}')
     put(aws, "results/old/_COMPLETE")

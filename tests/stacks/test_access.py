@@ -27,7 +27,6 @@ SERVICES: Final = (
     PREPARE
     | may("Serve", ("GetObject",), "models", "compiled")
     | may("Benchmark", ("GetObject", *WRITES), "results")
-    | may("Quality", WRITES, "results")
 )
 
 
@@ -84,7 +83,7 @@ def test_each_consumer_may_touch_its_own_objects_and_no_others(
 @pytest.mark.parametrize(
     ("name", "readers"),
     [
-        (THREE_VARIANTS, {"Serve", "Benchmark", "Quality"}),
+        (THREE_VARIANTS, {"Serve", "Benchmark"}),
         (SWEEP, {"Sweep"}),
         ("article", set()),
     ],

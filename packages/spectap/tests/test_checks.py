@@ -1,9 +1,8 @@
-"""Answers: their form, their lines in answers.jsonl, and the scores of lm-eval."""
+"""Answers: their form, and their lines in answers.jsonl."""
 
 import json
 import textwrap
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,9 @@ from spectap import journal
 from spectap.answer import (
     Answer,
     CheckedAnswer,
-    Score,
     ToolCall,
-    read_scores,
 )
 from spectap.checks import CUT_OFF, check, checked
-from spectap.errors import JournalError
 from spectap.journal import Journal
 from spectap.prompt import Form, Prompt
 from tests import samples
@@ -70,6 +66,27 @@ def test_a_tool_call(answer: Answer, problem: str) -> None:
     valid, reason = check(prompt(Form.TOOL_CALL), answer)
     assert valid is not bool(problem)
     assert reason.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("3 boxes of 6 hold 18.", ""),
+        ("<think>5</think>It is **18**", ""),
+        ("\\boxed{18.0}", ""),
+        ("$18.", ""),
+        ("between 17-18", ""),
+        ("18 of 1,800", "its last number is another"),
+        ("It is -18", "its last number is another"),
+        ("It is \u221218", "its last number is another"),
+        ("1.8e1", ""),
+        ("eighteen", "has no number"),
+        ("9" * 5000, "its last number is another"),
+    ],
+)
+def test_a_number_is_the_last_of_the_answer(content: str, problem: str) -> None:
+    asked = samples.prompt(form=Form.NUMBER, number=18)
+    assert check(asked, text(content)) == (not problem, problem)
 
 
 def test_nothing_is_said_of_what_may_be_anything_and_of_what_was_cut_off() -> None:
@@ -276,58 +293,3 @@ def test_no_word_of_an_answer_is_left_where_none_is_kept(form: Form, name: str, 
 
 
 NAME = "samples_gsm8k_2026-11-22T12-30-05.123456.jsonl"
-
-
-def sample(question: int, correct: float, **changes: Any) -> dict[str, Any]:
-    """What is used of a line, and some of what is not."""
-    return {
-        "doc_id": question,
-        "doc": {"question": "How many?", "answer": "Some.\n#### 18"},
-        "target": "Some.\n#### 18",
-        "resps": [["He has 18.\n#### 18"]],
-        "filtered_resps": ["18"],
-        "filter": "strict-match",
-        "metrics": ["exact_match"],
-        "exact_match": correct,
-    } | changes
-
-
-def write(run_dir: Path, variant: str, *samples: dict[str, Any], name: str = NAME) -> Path:
-    path = run_dir / "quality" / variant / "Qwen__Qwen3-32B" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{json.dumps(fields)}\n" for fields in samples))
-    return path
-
-
-def test_the_newest_answer_to_each_question_has_a_score_and_names_its_evaluation(
-    tmp_path: Path,
-) -> None:
-    """By the number that the system instruction asks for."""
-    write(tmp_path, "Base", sample(0, 1.0), sample(0, 0.0, filter="flexible-extract"))
-    write(tmp_path, "SD", sample(0, 0.0), sample(3, 1.0))
-    write(tmp_path, "SD", sample(0, 1.0), name=NAME.replace("T12", "T09"))
-    # Another model's folder, as after a copy of a whole prefix, sorts before it and is older.
-    older = write(tmp_path, "SD", sample(1, 0.0), name=NAME.replace("2026", "2025"))
-    (tmp_path / "quality" / "SD" / "A").mkdir()
-    older.rename(tmp_path / "quality" / "SD" / "A" / older.name)
-    # What is not lm-eval's is left alone.
-    (older.parent / "samples_of_mine.jsonl").write_text("no JSON\n")
-    file = f"Base/Qwen__Qwen3-32B/{NAME}"
-    noted = {"id": "quality-x", "ended": "2026-11-22T12:31:00Z", "files": [file]}
-    (tmp_path / "quality" / "evaluation.json").write_text(f"{json.dumps(noted)}\n")
-    base, *others = read_scores(tmp_path)
-    assert str(base.evaluation) == "evaluation quality-x, ended 2026-11-22 12:31 UTC"
-    assert [replace(base, evaluation=None), *others] == [
-        Score("GSM8K", "Base", "0", True),
-        Score("GSM8K", "SD", "0", False),
-        Score("GSM8K", "SD", "3", True),
-    ]
-
-
-def test_a_line_of_another_kind_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path, "SD", sample(0, 1.0), {"doc_id": 1, "filter": "strict-match"})
-    with pytest.raises(JournalError, match=f"{path.name}:2: exact_match: Field required"):
-        read_scores(tmp_path)
-    (tmp_path / "quality" / "evaluation.json").write_text("{}\n")
-    with pytest.raises(JournalError, match=r"evaluation\.json:1: id: Field required"):
-        read_scores(tmp_path)

@@ -54,13 +54,15 @@ def test_a_line_of_json_says_more() -> None:
         line(name="one", max_tokens=7, answer="json", **{"class": "short"}),
         json.dumps({"messages": [system, parts, *calls], "tools": [tool()]}),
         line(answer="code", max_tokens=None, tools=None),
+        line(answer=-1.5),
     )
-    first, second, third = parse("\n".join(lines).encode(), "f")
+    first, second, third, fourth = parse("\n".join(lines).encode(), "f")
     assert (first.name, first.prompt_class, first.max_tokens) == ("one", "short", 7)
     assert first.messages == tuple(SAY_IT)
     assert (second.name, second.prompt_class, second.max_tokens) == ("line-2", "", None)
     assert (second.tools, second.messages) == ((tool(),), (system, parts, *calls))
     assert (first.form, second.form, third.form) == (Form.JSON, Form.TOOL_CALL, Form.CODE)
+    assert (fourth.form, fourth.number, third.number) == (Form.NUMBER, -1.5, None)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,9 @@ def test_a_line_of_json_says_more() -> None:
         (line(max_tokens=0), "max_tokens = 0: must be greater than or equal to 1"),
         (line(name="n" * 101), f'name = "{"n" * 76}...: must have at most 100 characters'),
         (line(answer="json", tools=[tool()]), "answer: not with tools"),
+        (line(answer="18"), 'answer = "18": must be "json", "code", or a number below 1,000,'),
+        (line(answer=True), "answer = true: must be "),
+        (line(answer=10**400), "answer = 1000"),
         (line(tools=[tool(), tool()]), "tools: add is there twice"),
         (line(tools=[tool(parameters={"type": "dict"})]), f"{PARAMETERS}: must be a JSON Schema"),
         (

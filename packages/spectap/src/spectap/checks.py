@@ -1,7 +1,7 @@
-"""Whether answers have the form that their prompts ask for. No answer is ever run or quoted.
+"""Whether answers have the form, or the number, that their prompts ask for.
 
-A problem names the broken rule in words of the prompt alone, because a run stores the texts of
-answers only on request.
+No answer is ever run or quoted. A problem names the broken rule in words of the prompt alone,
+because a run stores the texts of answers only on request.
 """
 
 import ast
@@ -38,6 +38,10 @@ _BLOCK: Final = re.compile(
 )
 """A fenced block in Markdown: its language and its text. The last one may lack its end."""
 _PYTHON: Final = ("python", "python3", "py")
+_NUMBER: Final = re.compile(
+    r"(?:(?<!\w)-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?"
+)
+"""A number in prose: ``1,234.5``. In ``5-10`` the hyphen is no sign."""
 
 # A regular expression may take for ever and cannot be interrupted: none is matched.
 _WITHOUT_PATTERNS: Final = extend(Draft202012Validator, {"pattern": lambda *_: ()})
@@ -99,6 +103,8 @@ def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
             _check_calls(prompt, answer.tool_calls)
         elif prompt.form is Form.JSON:
             _check_json(without_thoughts(answer.content))
+        elif prompt.form is Form.NUMBER:
+            _check_number(without_thoughts(answer.content), prompt.number)
         else:
             _check_program(without_thoughts(answer.content))
     except _Problem as problem:
@@ -200,6 +206,15 @@ def _check_json(text: str) -> None:
 def _at(error: orjson.JSONDecodeError) -> str:
     prefix = f"line {error.lineno}, " if error.lineno > 1 else ""
     return f"{prefix}column {error.colno}"
+
+
+def _check_number(text: str, number: float | None) -> None:
+    """Models write the result last: lm-eval, too, reads GSM8K's answers so."""
+    numbers = _NUMBER.findall(text.replace("\N{MINUS SIGN}", "-"))
+    if not numbers:
+        raise _Problem("has no number")
+    if float(numbers[-1].replace(",", "")) != number:
+        raise _Problem("its last number is another")
 
 
 def _check_program(text: str) -> None:

@@ -2,8 +2,9 @@
 
 The lines of a ``.jsonl`` file, or of one that has a line which begins with ``{``, are objects with
 ``prompt`` (text) or ``messages`` (OpenAI's), and optionally ``name``, ``class``, ``max_tokens``,
-``tools`` (OpenAI's) and ``answer`` ("json" or "code"). In any other file each line is a prompt.
-Blank lines are skipped; a prompt without a name is named by the number of its line.
+``tools`` (OpenAI's) and ``answer``: "json", "code", or the number that a right answer has last. In
+any other file each line is a prompt. Blank lines are skipped; a prompt without a name is named by
+the number of its line.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _MOST_PROBLEMS: Final = 20
 """Problems named for one file."""
 _TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
 _LONGEST_NAME: Final = 100
+_LARGEST: Final = 10**15
+"""A number of an answer is a double, which is exact below."""
 _LONGEST_VALUE: Final = 80
 
 
@@ -34,6 +37,7 @@ class Form(StrEnum):
     TOOL_CALL = "tool call"
     JSON = "JSON"
     CODE = "code"
+    NUMBER = "number"
 
 
 _FORMS: Final = {"json": Form.JSON, "code": Form.CODE}
@@ -54,6 +58,7 @@ class Prompt(BaseModel):
     )
     tools: tuple[Mapping[str, Any], ...] = Field((), description="As OpenAI's API takes them.")
     form: Form | None = Field(None, description="What its answer must be; None: anything.")
+    number: float | None = Field(None, description="The last number of a right answer.")
 
     @property
     def is_text(self) -> bool:
@@ -166,14 +171,15 @@ def _from_json(line: str, number: int) -> Prompt | list[str]:
         return ["is not JSON: is nested too deeply"]
     except ValueError as error:
         return [f"is not JSON: {error}"]
-    form = _FORMS[valid.answer] if valid.answer else Form.TOOL_CALL if valid.tools else None
+    by_answer = _FORMS.get(valid.answer, Form.NUMBER if valid.answer is not None else None)
     return Prompt(  # what it sends is as it was written
         name=valid.name or f"line-{number}",
         prompt_class=valid.class_,
         messages=tuple(value.get("messages") or [{"role": "user", "content": valid.prompt}]),
         max_tokens=valid.max_tokens,
         tools=tuple(value.get("tools") or ()),
-        form=form,
+        form=Form.TOOL_CALL if valid.tools else by_answer,
+        number=valid.answer if by_answer is Form.NUMBER else None,
     )
 
 
@@ -274,7 +280,7 @@ class _Line(_Model):
     class_: str = Field("", alias="class")
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     tools: Annotated[list[_Tool], Field(min_length=1)] | None = None
-    answer: Literal["json", "code"] | None = None
+    answer: Any = None
 
     @field_validator("prompt")
     @classmethod
@@ -282,6 +288,14 @@ class _Line(_Model):
         if prompt is not None and not prompt.strip():
             raise ValueError("must not be empty")
         return prompt
+
+    @field_validator("answer")
+    @classmethod
+    def _is_a_form(cls, answer: Any) -> Any:
+        is_number = isinstance(answer, int | float) and not isinstance(answer, bool)
+        if answer not in [None, *_FORMS] and not (is_number and abs(answer) < _LARGEST):
+            raise ValueError(f'must be "json", "code", or a number below {_LARGEST:,}')
+        return answer
 
     @field_validator("name", "class_")
     @classmethod
@@ -300,6 +314,6 @@ class _Line(_Model):
         names = [tool.function.name for tool in self.tools or ()]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"tools: {twice} is there twice")
-        if self.tools and self.answer:
+        if self.tools and self.answer is not None:
             raise ValueError("answer: not with tools, whose answer is a tool call")
         return self

@@ -13,12 +13,12 @@ from benchmarks.comparing import SamePrompts
 from spectap.analysis.changes import Changes, Figure, Run, compare
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise
-from spectap.answer import Score
 from spectap.config import Config
 from spectap.errors import RunError
 from spectap.published import Figure as Published
 from spectap.published import Publication, PublishedFigure
 from tests import generated_runs
+from tests.analysis.test_correctness import all_but, answers, good
 from tests.generated_runs import ACCEPTANCE, ARTICLE, CASES, Line
 
 BASE, SD = ARTICLE
@@ -231,19 +231,16 @@ def test_a_gate_fails_where_what_it_guards_is_gone(
 def test_shares_are_compared() -> None:
     def checked(seed: int, wrong: int) -> Run:
         plain = run(seed, objectives={"tpot_p90_ms": 30})
-        scores = [
-            Score("GSM8K", variant, str(number), variant == "Base" or number >= wrong)
-            for variant in ("Base", "SD")
-            for number in range(100)
-        ]
-        checks = correctness(plain.config, (), scores)
+        right = {"Base": good, "SD": all_but(*range(wrong))}
+        of_case = [dataclasses.replace(a, case="repetition") for a in answers(right, prompts=100)]
+        checks = correctness(plain.config, of_case)
         return plain._replace(summary=dataclasses.replace(plain.summary, correctness=checks))
 
     shares = {share.name: share for share in compare(checked(1, 0), checked(2, 30)).shares}
-    speculative = shares["SD: GSM8K answers that are right"]
+    speculative = shares["repetition, SD: tool calls that are right"]
     assert (speculative.old, speculative.new) == (1, 0.7)
     assert speculative.difference[0] < -0.3 < speculative.difference[1] < 0
-    base = shares["Base: GSM8K answers that are right"]
+    base = shares["repetition, Base: tool calls that are right"]
     assert math.isclose(base.difference[0], -base.difference[1])
     goodput = shares["repetition, Base at concurrency-4: goodput"]
     assert (goodput.old, goodput.new) == (0, 0)

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import product
 
 import pytest
@@ -11,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Action, Correctness
-from spectap.answer import CheckedAnswer, Evaluation, Score
+from spectap.answer import CheckedAnswer
 from spectap.config import Config
 from spectap.names import WARM_UP
 from spectap.prompt import Form
@@ -73,14 +72,6 @@ def cut_off_below(number: int) -> Valid:
     return lambda prompt: None if prompt < number else True
 
 
-def scores(**right: Sequence[bool]) -> list[Score]:
-    return [
-        Score("GSM8K", variant, str(question), correct)
-        for variant, marks in right.items()
-        for question, correct in enumerate(marks)
-    ]
-
-
 ANSWERS = {
     "six lost": answers({"Base": good, "SD": all_but(3, 4, 17, 20, 33, 59)}),
     "all good": answers({"Base": good, "SD": good}),
@@ -104,40 +95,21 @@ def text(checks: Sequence[Correctness]) -> list[str]:
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_what_is_said(name: str, snapshot: SnapshotAssertion) -> None:
-    assert text(correctness(SETTINGS, ANSWERS[name], ())) == snapshot
-
-
-def test_an_evaluation_is_a_check(snapshot: SnapshotAssertion) -> None:
-    base = [True] * 173 + [False] * 27
-    speculative = [False] * 4 + [True] * 171 + [False] * 25
-    checks = correctness(SETTINGS, (), scores(Base=base, SD=speculative, other=speculative))
-    assert text(checks) == snapshot
-    more = scores(Base=[True] * 20, SD=[True] * 30)
-    assert [check.prompts for check in correctness(SETTINGS, (), more)] == [20]
-
-
-def test_an_evaluation_says_which_it_is_and_when_it_ended() -> None:
-    noted = Evaluation("quality-x", datetime(2026, 11, 22, 12, 31, tzinfo=UTC), ())
-    base, speculative = scores(Base=[True], SD=[True])
-    base = dataclasses.replace(base, evaluation=noted)
-    (check,) = correctness(SETTINGS, (), [base, dataclasses.replace(speculative, evaluation=noted)])
-    assert check.evaluation == "evaluation quality-x, ended 2026-11-22 12:31 UTC"
-    (check,) = correctness(SETTINGS, (), [base, speculative])
-    assert check.evaluation.endswith("12:31 UTC and one not noted")
+    assert text(correctness(SETTINGS, ANSWERS[name])) == snapshot
 
 
 def test_the_last_attempt_counts_and_the_warm_up_does_not() -> None:
     warm, first = (answers({"Base": good, "SD": bad}, round_=number) for number in (WARM_UP, 1))
     again = answers({"Base": good, "SD": good}, attempt=2)
     of_json = answers({"Base": good, "SD": good}, prompts=4, form=Form.JSON, round_=2)
-    checks = correctness(SETTINGS, [*warm, *first, *again, *of_json], ())
+    checks = correctness(SETTINGS, [*warm, *first, *again, *of_json])
     # Each form is a check of its own, and so are the ends of all answers.
     expected = [("tool calls", 60, 1.0), ("JSON answers", 4, 1.0), ("ends of answers", 60, 1.0)]
     assert [(check.check, check.prompts, check.rate) for check in checks] == expected
     # A missing answer takes its counterpart with it: more answers have more chances to fail.
     every = answers({"Base": all_but(1), "SD": all_but(1)}, loads=LOADS)
     short = [each for each in every if each.variant == "SD" or each.load == LOADS[0]]
-    check, _ = correctness(SETTINGS, short, ())
+    check, _ = correctness(SETTINGS, short)
     assert (check.prompts, check.rate, check.baseline_rate) == (60, 59 / 60, 59 / 60)
 
 
@@ -146,25 +118,20 @@ def test_many_checks_are_judged_together() -> None:
     names = [f"k{number}" for number in range(10)]
     others = {"Base": all_but(57, 58, 59)} | dict.fromkeys(names, all_but(6, 7, 8))
     variants = others | {"k0": all_but(*range(6), 57, 58, 59)}
-    checks = correctness(config(*names), answers(variants), ())
+    checks = correctness(config(*names), answers(variants))
     assert not any(check.worse for check in checks)
     # Those that differ nowhere can accuse nobody, and do not count.
     variants |= dict.fromkeys(names[1:], variants["Base"])
-    checks = correctness(config(*names), answers(variants), ())
+    checks = correctness(config(*names), answers(variants))
     assert [check.variant for check in checks if check.worse] == ["k0"]
 
 
 def test_answers_that_do_not_end_are_found_and_reach_the_verdict() -> None:
     some = answers({"Base": good, "SD": cut_off_below(9)}, form=None)
     unknown = [dataclasses.replace(a, finish=None) if a.prompt == "p1" else a for a in some]
-    (check,) = correctness(SETTINGS, unknown, ())
+    (check,) = correctness(SETTINGS, unknown)
     assert (check.prompts, check.rate, check.worse) == (59, 51 / 59, True)
     faster, records = ledgers.ledger()
     of_case = [dataclasses.replace(a, case=faster.test_cases[0].name) for a in unknown]
-    wrong = scores(Base=[True] * 20, SD=[False] * 20)
-    for summary in (
-        summarise(faster, records, answers=of_case),
-        summarise(faster, records, scores=wrong),
-    ):
-        ((_, comparison),) = summary.cases[0].compared
-        assert comparison.verdict.action is Action.CHECK_ANSWERS
+    ((_, comparison),) = summarise(faster, records, answers=of_case).cases[0].compared
+    assert comparison.verdict.action is Action.CHECK_ANSWERS

@@ -3,15 +3,11 @@
 import hashlib
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import boto3
 import pytest
-from pydantic import TypeAdapter
 
-from spectap.answer import Evaluation
 from spectap.aws.bucket import Bucket, fetch_prompts
 from spectap.aws.calls import PATIENCE_SECONDS, read_secret, start_state_machine
 from spectap.commands import execution
@@ -115,50 +111,6 @@ def test_variants_are_complete_with_their_mark(bucket: Bucket) -> None:
     for path in ("run-1/variants/Base", "run-1/variants/k7", "run-2/variants/k9"):
         put(f"results/{path}/_COMPLETE")
     assert bucket.complete("run-1") == {"Base", "k7"}
-
-
-VARIANTS = ("Base", "SD")
-FILE = "Qwen__Qwen3-32B/samples_gsm8k_2026-11-22T12-30-05.123456.jsonl"
-
-
-def evaluate(id: str, *variants: str, name: str = FILE) -> None:
-    for variant in variants:
-        put(f"results/quality/{id}/{variant}/{name}", f"{id} {variant}".encode())
-
-
-def test_the_newest_evaluation_replaces_what_was_fetched_before(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evaluate("broken", "Base")
-    assert bucket.fetch_evaluation(tmp_path, VARIANTS) is None
-    evaluate("z-old", *VARIANTS, name=FILE.replace("T12", "T11"))
-    bucket.fetch_evaluation(tmp_path, VARIANTS)
-    evaluate("a-new", *VARIANTS)
-    evaluate("a-new", "SD", name=FILE.replace("samples_gsm8k", "results").replace("jsonl", "json"))
-    evaluate("a-new", "SD", name="a/../../../../samples_elsewhere.jsonl")
-    evaluate("broken", "Base", "another")  # compares nothing
-    evaluate("$(touch ran)", *VARIANTS)  # is not a name of a run
-    listed = Bucket._objects
-    now = datetime.now(UTC).replace(microsecond=0)
-
-    def dated(self: Bucket, prefix: str) -> Any:
-        """S3 tells in seconds when an object was put."""
-        entries = listed(self, prefix).items()
-        return {
-            key: {**entry, "LastModified": now - timedelta(hours="z-old" in key)}
-            for key, entry in entries
-        }
-
-    monkeypatch.setattr(Bucket, "_objects", dated)
-    evaluation = bucket.fetch_evaluation(tmp_path, VARIANTS)
-    assert evaluation == Evaluation("a-new", now, (f"Base/{FILE}", f"SD/{FILE}"))
-    note = (tmp_path / "quality" / "evaluation.json").read_bytes()
-    assert TypeAdapter(Evaluation).validate_json(note) == evaluation
-    assert contents(tmp_path / "quality") == {
-        f"Base/{FILE}": b"a-new Base",
-        f"SD/{FILE}": b"a-new SD",
-        "evaluation.json": note,
-    }
 
 
 CONTENT = '{"prompt": "Größe?"}\n'.encode()

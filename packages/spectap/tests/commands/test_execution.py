@@ -71,7 +71,6 @@ def test_a_run_ends_the_nodes_once_all_is_well(
     monkeypatch.setattr(execution, "measure", lambda *_, **__: measured)
     monkeypatch.setattr(recorded, "draw", lambda folder, **_: None)
     results = create_autospec(bucket.Bucket)
-    results.return_value.fetch_evaluation.return_value = None
     monkeypatch.setattr(bucket, "Bucket", results)
     monkeypatch.setattr(calls, "start_state_machine", lambda arn, *_: stopped.append(arn))
     config = samples.config(stopper="arn:stop")

@@ -16,10 +16,9 @@ from spectap.errors import JournalError
 from spectap.journal import Journal
 from spectap.prompt import LeftOut, UsedSet
 from spectap.record import CANCELLED
-from spectap.report import quality, results
+from spectap.report import results
 from tests import generated_runs as generated
 from tests.report import runs
-from tests.test_checks import sample, write
 
 EARLIER = Path(__file__).parents[1] / "earlier_run"
 CONFIG = generated.config()
@@ -79,29 +78,17 @@ def test_the_sets_of_prompts_are_those_that_were_used(folder: Path) -> None:
         results.read(folder)
 
 
-def test_checked_answers_and_a_noted_evaluation_are_read(folder: Path) -> None:
+def test_checked_answers_are_read(folder: Path) -> None:
     answer = {
         **{"case": "repetition", "load": "concurrency-4", "round": 1, "attempt": 1},
         **{"prompt": "one", "digest": "ab" * 32, "finish": "stop", "form": "code"},
         **{"problem": "", "answer": None},
     }
-    files = []
     with Journal(folder / "answers.jsonl") as journal:
         for variant, valid in {"Base": True, "SD": False}.items():
             journal.append(answer | {"variant": variant, "valid": valid})
-            files.append(write(folder, variant, sample(0, 1.0), sample(1, float(valid))))
-    quality_folder = folder / "quality"
-    names = [str(file.relative_to(quality_folder)) for file in files]
-    note = {"id": "old", "ended": "2026-11-01T10:01:02Z", "files": names}
-    (quality_folder / "evaluation.json").write_text(json.dumps(note) + "\n", "utf-8")
-    summary = results.read(folder).summary
-    programs, _, evaluated = summary.correctness
+    programs, _ = results.read(folder).summary.correctness
     assert (programs.check, programs.rate, programs.baseline_rate) == ("programs", 0, 1)
-    assert (evaluated.check, evaluated.rate, evaluated.baseline_rate) == ("GSM8K answers", 0.5, 1)
-    source = "evaluation old, ended 2026-11-01 10:01 UTC"
-    assert quality.sentence(evaluated).endswith(f" Source: {source}.")
-    *_, row = quality.correctness(summary).groups[0]
-    assert row.labels[1] == f"GSM8K answers ({source})"
 
 
 def test_the_load_was_made_by_whom_the_files_name(tmp_path: Path) -> None:

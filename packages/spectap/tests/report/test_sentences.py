@@ -95,7 +95,7 @@ def every_sentence() -> Iterator[str]:
             first = headline(summary, config)
             yield from (*first.answers, *first.caveats)
     for answers in test_correctness.ANSWERS.values():
-        yield from map(quality.sentence, correctness(test_correctness.SETTINGS, answers, ()))
+        yield from map(quality.sentence, correctness(test_correctness.SETTINGS, answers))
 
 
 def test_each_sentence_once(snapshot: SnapshotAssertion) -> None:

@@ -373,12 +373,11 @@ def _shares_of(side: _Side, *, goodput: bool) -> dict[str, tuple[float, Bounds]]
             name = f"{key.case}, {key.variant} at {key.load}: goodput"
             shares[name] = good.share, good.interval
     for check in side.run.summary.correctness:
-        case = f"{check.test_case}, " if check.test_case else ""
         for variant, rate, interval in (
             (check.baseline, check.baseline_rate, check.baseline_interval),
             (check.variant, check.rate, check.rate_interval),
         ):
-            shares[f"{case}{variant}: {check.check} that are right"] = rate, interval
+            shares[f"{check.test_case}, {variant}: {check.check} that are right"] = rate, interval
     return shares
 
 

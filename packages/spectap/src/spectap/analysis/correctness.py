@@ -10,7 +10,7 @@ from typing import Any, Final
 from spectap.analysis.claims import holm
 from spectap.analysis.proportions import Paired, bounds
 from spectap.analysis.summary import Correctness
-from spectap.answer import CheckedAnswer, Score
+from spectap.answer import CheckedAnswer
 from spectap.config import Config, Variant
 from spectap.ledger import last_attempts
 from spectap.names import WARM_UP
@@ -21,10 +21,12 @@ ALPHA: Final = 0.025
 
 _NAMED: Final = 5
 ENDS: Final = "ends of answers"
+NUMBERS: Final = "final numbers"
 _CHECKS: Final = {
     Form.TOOL_CALL: "tool calls",
     Form.JSON: "JSON answers",
     Form.CODE: "programs",
+    Form.NUMBER: NUMBERS,
     None: ENDS,
 }
 """The check of each form; None: of all answers, whether they have one or not."""
@@ -33,16 +35,14 @@ _Right = Mapping[str, Sequence[bool]]
 """Whether each answer is right, by prompt."""
 
 
-def correctness(
-    config: Config, answers: Sequence[CheckedAnswer], scores: Sequence[Score]
-) -> tuple[Correctness, ...]:
-    """Each check of each compared variant: of answers by form, and of evaluations by task.
+def correctness(config: Config, answers: Sequence[CheckedAnswer]) -> tuple[Correctness, ...]:
+    """Each check of each compared variant: one for each form of answers.
 
     Load points and rounds are pooled. Where an answer was cut off or is missing, its counterpart is
     left out as well; that answers end by themselves is a check of its own. All checks are judged
     together, by Holm's correction.
     """
-    checks = [*_of_answers(config, answers), *_of_scores(config, scores)]
+    checks = [*_of_answers(config, answers)]
     # Those that differ in too few prompts to accuse anybody cost the others nothing (Tarone,
     # Biometrics 46, 1990): the test is exact, given how many differ.
     p_values = {
@@ -115,26 +115,6 @@ def _checked_pairs(
 
 def _unchecked(answers: Iterable[CheckedAnswer]) -> int:
     return sum(answer.valid is None for answer in answers)
-
-
-def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[tuple[Correctness, Paired]]:
-    by_side: dict[tuple[str, str], dict[str, Score]] = defaultdict(dict)
-    for score in scores:
-        by_side[score.task, score.variant][score.question] = score
-    for task in dict.fromkeys(score.task for score in scores):
-        for variant in config.variants:
-            sides = [by_side[task, name] for name in (variant.name, variant.baseline or "")]
-            both = [question for question in sides[0] if question in sides[1]]
-            if both and variant.baseline:
-                sources = {score.evaluation for side in sides for score in side.values()}
-                noted = [str(source) for source in sources if source]
-                # An old evaluation looks like a new one, but for its id and its end.
-                noted += ["one not noted"] if noted and None in sources else []
-                right = ({name: [side[name].correct] for name in both} for side in sides)
-                evaluation = " and ".join(noted)
-                yield _check(
-                    variant, *right, test_case="", check=f"{task} answers", evaluation=evaluation
-                )
 
 
 def _check(

@@ -32,7 +32,7 @@ from spectap.analysis.summary import (
     Wait,
 )
 from spectap.analysis.windows import windows
-from spectap.answer import CheckedAnswer, Score
+from spectap.answer import CheckedAnswer
 from spectap.config import Config
 from spectap.prompt import UsedSet
 from spectap.record import Record
@@ -44,16 +44,15 @@ def summarise(
     *,
     sets: Sequence[UsedSet] = (),
     answers: Sequence[CheckedAnswer] = (),
-    scores: Sequence[Score] = (),
     checks: Sequence[Check] | None = None,
 ) -> Summary:
     """Everything the table, the figures and the report say, from the ledger alone.
 
-    ``sets`` are the prompts that were sent, ``answers`` what came back to them, ``scores`` those of
-    an evaluation. ``checks`` are by the servers' counters.
+    ``sets`` are the prompts that were sent, ``answers`` what came back to them, ``checks`` those by
+    the servers' counters.
     """
     evidence = of_run(config, records, checks)
-    correct = correctness(config, answers, scores)
+    correct = correctness(config, answers)
     summary = _summary(evidence, [check for check in correct if check.worse])
     return replace(
         summary,

@@ -287,7 +287,7 @@ class Ladder:
 
 @dataclass(frozen=True)
 class Correctness:
-    """How often the answers of both sides pass one check, of a test case or of an evaluation."""
+    """How often the answers of both sides pass one check of a test case."""
 
     test_case: str
     variant: str
@@ -313,8 +313,6 @@ class Correctness:
     """Whether the baseline passes too seldom for any fall to be found."""
     left_out: tuple[int, int] = (0, 0)
     """Answers of the variant and of the baseline that could not be checked."""
-    evaluation: str = ""
-    """Which one, and when it ended; empty for a test case, and where nobody noted it."""
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,21 @@
-"""Keeps a run in S3 and brings it from there: its folder, lm-eval's results, prompt files."""
+"""Keeps a run in S3 and brings it from there: its folder, prompt files."""
 
 import hashlib
 import mimetypes
-import shutil
 import time
-from collections import defaultdict
-from collections.abc import Collection, Mapping
-from datetime import UTC
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
-from spectap.answer import Evaluation
 from spectap.aws.calls import Service, Sleep
 from spectap.config import Config, with_lines
 from spectap.errors import RunError, ShippingError
 from spectap.journal import write_whole
 from spectap.names import (
     COMPLETE,
-    EVALUATION,
     LEDGER,
     PROGRESS,
-    QUALITY,
-    RUN_ID,
     VARIANTS,
     is_path,
     results_key,
@@ -112,43 +103,6 @@ class Bucket:
         prefix = results_key(run_id, f"{VARIANTS}/")
         names = (key.removeprefix(prefix).split("/") for key in self._objects(prefix))
         return {name[0] for name in names if name[1:] == [COMPLETE]}
-
-    def fetch_evaluation(self, run_dir: Path, variants: Collection[str]) -> Evaluation | None:
-        """Puts the newest lm-eval samples into ``run_dir/quality/<variant>/``, replacing older.
-
-        Beside them goes ``evaluation.json``, which says whose they are. An evaluation lies in
-        ``results/quality/<id>/<variant>/...`` and counts if it has samples of two of the variants.
-        Without one nothing is changed. Raises ShippingError and OSError.
-        """
-        root = results_key(QUALITY, "")
-        samples: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-        for key, entry in self._objects(root).items():
-            id, _, name = key.removeprefix(root).partition("/")
-            variant, *_, file = name.split("/")
-            is_sample = file.startswith("samples_") and file.endswith(".jsonl")
-            if RUN_ID.fullmatch(id) and is_path(name) and variant in variants and is_sample:
-                samples[id][name] = entry["LastModified"]
-        newest = [
-            (max(files.values()), id)
-            for id, files in samples.items()
-            if len({name.partition("/")[0] for name in files}) > 1
-        ]
-        if not newest:
-            return None
-        ended, id = max(newest)
-        files = samples[id]
-        draft = run_dir / f"{QUALITY}.draft"
-        shutil.rmtree(draft, ignore_errors=True)
-        for name in files:
-            content = _get(self._s3, self._bucket, f"{root}{id}/{name}")
-            (draft / name).parent.mkdir(parents=True, exist_ok=True)
-            (draft / name).write_bytes(content)
-        evaluation = Evaluation(id, ended.astimezone(UTC), tuple(sorted(files)))
-        line = orjson.dumps(evaluation, option=orjson.OPT_APPEND_NEWLINE)
-        (draft / EVALUATION).write_bytes(line)
-        shutil.rmtree(run_dir / QUALITY, ignore_errors=True)
-        draft.rename(run_dir / QUALITY)
-        return evaluation
 
     def _objects(self, prefix: str) -> Mapping[str, Mapping[str, Any]]:
         """S3's metadata of each object below the prefix, by key."""

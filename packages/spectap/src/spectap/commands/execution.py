@@ -122,8 +122,6 @@ def execute(
         for line in (*failed, run.request):
             print(f"spectap: {printable(line)}", file=sys.stderr)
         return Exit.RESTART
-    if (problem := _fetch_evaluation(config, folder)) is not None:
-        failed.append(problem)
     recorded.draw(folder, verbose=verbose)
     if run.shipper is not None:
         try:
@@ -232,19 +230,6 @@ def ending_at_once() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _fetch_evaluation(config: Config, folder: Path) -> str | None:
-    """Brings the newest results of lm-eval into the folder; returns what went wrong."""
-    try:
-        bucket = bucket_of(config)
-        evaluation = bucket.fetch_evaluation(folder, config.names) if bucket else None
-    except (ShippingError, OSError) as error:
-        return f"lm-eval's results: {error}"
-    if evaluation is not None:
-        ended = f"{evaluation.ended:%Y-%m-%d %H:%M} UTC"
-        print(printable(f"lm-eval's results: {evaluation.id}, of {ended}"))
-    return None
 
 
 def stop_nodes(config: Config) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from spectap import palette, wording
-from spectap.analysis.correctness import ENDS
+from spectap.analysis.correctness import ENDS, NUMBERS
 from spectap.analysis.crosscheck import TOLERANCE, Check, Figure
 from spectap.analysis.summary import Correctness, Summary
 from spectap.endpoint.counters import Obstacle
@@ -33,31 +33,29 @@ _OBSTACLES: Final = {
 
 def sentence(check: Correctness) -> str:
     """A check in words: ``SD's programs are valid in 90 % (80-95) of 60 prompts, ...``."""
-    source = f" Source: {check.evaluation}." if check.evaluation else ""
     if not check.prompts:
         return (
             f"None of {check.variant}'s {check.check} could be compared with "
-            f"{check.baseline}'s.{_not_checked(check)}{source}"
+            f"{check.baseline}'s.{_not_checked(check)}"
         )
-    right = f"{check.check} are {'valid' if check.test_case else 'correct'}"
+    right = f"{check.check} are {'right' if check.check == NUMBERS else 'valid'}"
     if check.check == ENDS:
         right = "answers end by themselves"
-    noun = "prompts" if check.test_case else "questions"
     low, high = map(wording.points, check.difference_interval)
     outcome = f"No fall was found{' in the others' if any(check.left_out) else ''}."
     if check.worse:
         outcome = (
-            f"Speculation changes answers: {check.lost:,} {noun} got worse, {check.won:,} better. "
+            f"Speculation changes answers: {check.lost:,} prompts got worse, {check.won:,} better. "
             f"First of them: {', '.join(check.only_baseline)}."
         )
     elif check.blind:
         outcome = f"{check.baseline} passes too seldom to find any fall."
     return (
         f"{check.variant}'s {right} in {wording.share(check.rate, check.rate_interval)} of "
-        f"{check.prompts:,} {noun}, {check.baseline}'s in "
+        f"{check.prompts:,} prompts, {check.baseline}'s in "
         f"{wording.share(check.baseline_rate, check.baseline_interval)}: "
         f"{wording.points(check.difference)} percentage points (95 % interval {low} to {high})."
-        f"{_not_checked(check)} {outcome}{source}"
+        f"{_not_checked(check)} {outcome}"
     )
 
 
@@ -75,8 +73,7 @@ def correctness(summary: Summary) -> Table:
     rows = []
     for check in (check for check in summary.correctness if check.prompts):
         # Of the others the sentence says why there is nothing to show.
-        name = f"{check.check} ({check.evaluation})" if check.evaluation else check.check
-        labels = (check.test_case or wording.MISSING, name, check.variant)
+        labels = (check.test_case, check.check, check.variant)
         rates = (
             wording.share(check.baseline_rate, check.baseline_interval),
             wording.share(check.rate, check.rate_interval),

@@ -15,7 +15,7 @@ from spectap.analysis import crosscheck, grouping
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Summary
-from spectap.answer import CheckedAnswer, read_scores
+from spectap.answer import CheckedAnswer
 from spectap.config import Config
 from spectap.endpoint import counters, greedy
 from spectap.endpoint.counters import COUNTERS
@@ -89,7 +89,6 @@ def read(folder: Path) -> Results:
         ledger,
         sets=sets,
         answers=[*journal.read(folder / ANSWERS, CheckedAnswer)],
-        scores=read_scores(folder),
         checks=checks,
     )
     disagreements = (line for check in checks for line in check.disagreements.values())
