@@ -92,14 +92,6 @@ def _narrow(block: str) -> str:
     return block
 
 
-def _names_a_bucket(name: str) -> str:
-    # Amazon S3 User Guide, "General purpose bucket naming rules": the model bucket begins so.
-    for prefix in ("xn--", "sthree-", "amzn-s3-demo-"):
-        if f"{name}-".startswith(prefix):
-            raise ValueError(f"must not begin with {prefix.rstrip('-')}, which S3 reserves")
-    return name
-
-
 def _in_partition(region: str) -> str:
     if region.startswith(OTHER_PARTITIONS):
         raise ValueError("must be a region of the partition aws")
@@ -113,7 +105,6 @@ Name = Annotated[
         r"^[a-z][a-z0-9-]{0,18}[a-z0-9]$",
         "2 to 20 of a-z, 0-9 and -, beginning with a letter and not ending with -",
     ),
-    AfterValidator(_names_a_bucket),
 ]
 VariantName = Annotated[
     str,

@@ -28,14 +28,8 @@ from spectap.wording import printable
 MOST_SHOWN: Final = 20
 """Errors shown for one file. Nobody reads more at once."""
 
-MOST_EXPANDED: Final = 4_000_000
-"""Characters of all values, those of an alias counted wherever it stands."""
-
 MOST_NESTED: Final = 20
 """Lists and mappings inside one another. A valid experiment has fewer than ten."""
-
-_TOKEN: Final = re.compile(r"[$#]\{Token\[[^\]]*\]\}|-1\.\d{10,16}e\+?289")
-"""Texts, lists and numbers that the CDK's core encodes (aws-cdk-lib 2.275.0, ``encoding.js``)."""
 
 Steps = tuple[str | int, ...]
 """The keys and list positions that lead to a value, e.g. ``("test_cases", 0, "name")``."""
@@ -55,8 +49,6 @@ def load(path: str | Path) -> Experiment:
 def parse(text: str, file: str) -> Experiment:
     """The experiment in the YAML text of ``file``; raises as ``load`` does."""
     document = Document(text, file)
-    if lines := [*_with_tokens(document)]:
-        _refuse(file, lines)
     try:
         # Strict validation of JSON takes a list for a tuple, and a string for an enumeration or
         # a date. It still refuses "4" for 4.
@@ -67,27 +59,6 @@ def parse(text: str, file: str) -> Experiment:
     if lines := [document.line(*refusal) for refusal in refusals(experiment)]:
         _refuse(file, lines)
     return experiment
-
-
-def _with_tokens(document: Document) -> Iterator[str]:
-    """A refusal of each text that the CDK would take for a token of its own, and resolve."""
-
-    def texts(value: Any, steps: Steps) -> Iterator[tuple[Steps, str]]:
-        if isinstance(value, dict):
-            for key, item in value.items():
-                yield (*steps, key), key
-                yield from texts(item, (*steps, key))
-        elif isinstance(value, list):
-            for index, item in enumerate(value):
-                yield from texts(item, (*steps, index))
-        elif value is not None:
-            yield steps, str(value)
-
-    for steps, text in texts(document.data, ()):
-        if token := _TOKEN.search(text):
-            yield document.line_of(
-                steps, f"must not have {as_json(token[0])}, which the CDK takes for a token"
-            )
 
 
 def _refuse(file: str, lines: list[str]) -> NoReturn:
@@ -289,20 +260,6 @@ _JSON_TAGS: Final = ("null", "bool", "int", "float", "str", "seq", "map")
 _NOT_PRINTABLE: Final = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def _expanded(node: Node, sizes: dict[int, int]) -> int:
-    """Characters of ``node``, each alias in it counted; ``sizes`` by the identity of a node."""
-    if id(node) not in sizes:
-        sizes[id(node)] = 0  # of an alias to what is around it, which is refused elsewhere
-        if isinstance(node, ScalarNode):
-            sizes[id(node)] = len(node.value) + 1
-        else:
-            parts = node.value
-            if isinstance(node, MappingNode):
-                parts = [part for pair in node.value for part in pair]
-            sizes[id(node)] = 1 + sum(_expanded(part, sizes) for part in parts)
-    return sizes[id(node)]
-
-
 class _Constructor(SafeConstructor):
     """Builds what JSON can express. A date stays text; the schema knows where one belongs."""
 
@@ -314,11 +271,6 @@ class _Constructor(SafeConstructor):
     }
 
     def construct_document(self, node: Any) -> tuple[Any, Node]:
-        if _expanded(node, {}) > MOST_EXPANDED:
-            raise ConstructorError(
-                problem=f"its aliases expand to more than {MOST_EXPANDED:,} characters",
-                problem_mark=node.start_mark,
-            )
         self.deep_construct = True  # so that an error in a value has the line of that value
         return super().construct_document(node), node
 

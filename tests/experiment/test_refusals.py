@@ -34,17 +34,6 @@ from tests.experiment.files import (
 )
 from tests.matrix import IN_A_CLUSTER, MATRIX
 
-BILLIONS: Final = "\n".join(
-    [
-        "x0: &x0 [lol, lol]",
-        *(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 10)),
-    ]
-)
-"""288 bytes or so, and gigabytes in JSON."""
-MERGED: Final = "a0: &a0 {k: v}\n" + "\n".join(
-    f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}" for n in range(1, 40)
-)
-
 TEXTS = [
     ("name: article", "- name", "aws:", "block"),
     ("aws:\n  region:", "aws:\n\tregion:", "\tregion:", "cannot start any token"),
@@ -78,9 +67,6 @@ TEXTS = [
         "    availability",
         "by 4",
     ),
-    # Aliases whose text is small, and whose values fill the memory.
-    ("name: article", f"{BILLIONS}\nname: article", "x0: &x0", "aliases expand"),
-    ("name: article", f"{MERGED}\nname: article", "a0: &a0", "aliases expand"),
 ]
 """Words of the article's file, what replaces them, what the refused line holds, and a key word."""
 
