@@ -39,7 +39,6 @@ _LOOKS: Final = (
     "cloudformation:DescribeStacks",
     "cloudformation:GetTemplate",
     "cloudformation:ListStacks",  # without it no call describes all stacks
-    "cloudwatch:ListDashboards",
     "ec2:DescribeAddresses",
     "ec2:DescribeAvailabilityZones",
     "ec2:DescribeCapacityReservations",
@@ -60,9 +59,7 @@ _LOOKS: Final = (
     "eks:ListAddons",
     "eks:ListClusters",
     "eks:ListPodIdentityAssociations",
-    "kms:GetKeyPolicy",
     "logs:DescribeLogGroups",
-    "s3:GetEncryptionConfiguration",
     "servicequotas:GetAWSDefaultServiceQuota",
     "servicequotas:GetServiceQuota",
 )

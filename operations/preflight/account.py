@@ -1,17 +1,14 @@
 """Asks an account: is it prepared for the CDK, and what are the stacks of these names."""
 
-import fnmatch
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from charts.names import prompts_bucket_name
 from operations.account import Deployment, ask
 from operations.lifecycle import ROOT, owner, regions, zone_conflict
 from operations.preflight.check import Check, Finding, ok, refused, warning
 from stacks.delivery import STACKS
-from stacks.regions import budget_region, budget_stack_name, dashboard_name
+from stacks.regions import budget_region, budget_stack_name
 
 BOOTSTRAP_VERSION: Final = 6
 """The version that stacks of aws-cdk-lib need (``requiresBootstrapStackVersion``).
@@ -47,45 +44,6 @@ def bootstrap(deployment: Deployment) -> Iterator[Finding]:
             yield ok(f"version {version}", subject=subject)
 
 
-def prompts_key(deployment: Deployment) -> Iterator[Finding]:
-    """Whether pods may read the bootstrap's bucket by IAM, if it has a customer's key.
-
-    A policy of the key that names others alone keeps them out, whatever their role is allowed.
-    """
-    name = prompts_bucket_name(deployment.experiment, deployment.account, _qualifier())
-    answer = ask(deployment.client("s3").get_bucket_encryption, Bucket=name)
-    if answer is None:
-        return  # no bootstrap, which is a row of its own
-    (rule,) = answer["ServerSideEncryptionConfiguration"]["Rules"]
-    key = rule["ApplyServerSideEncryptionByDefault"].get("KMSMasterKeyID")
-    if key is None:
-        yield ok("the bootstrap's bucket has AWS's")
-        return
-    policy = json.loads(deployment.client("kms").get_key_policy(KeyId=key)["Policy"])
-    account = f"arn:aws:iam::{deployment.account}:root"
-    if any(_admits(each, {"*", account, deployment.account}) for each in policy["Statement"]):
-        yield ok(f"{key} admits roles of the account")
-    else:
-        text = f"no role of the account may decrypt by {key}, of the bootstrap's bucket: no pod"
-        remedy = f"aws kms put-key-policy: allow kms:Decrypt to {account}, or bootstrap without it"
-        yield refused(text + " would read its prompts", remedy)
-
-
-def _admits(statement: dict[str, Any], principals: set[str]) -> bool:
-    """Whether a statement of a key's policy allows one of ``principals`` to decrypt."""
-    principal = statement.get("Principal", {})
-    named = principal if isinstance(principal, str) else principal.get("AWS", [])
-    actions = statement.get("Action", [])
-    return (
-        statement["Effect"] == "Allow"
-        and not principals.isdisjoint([named] if isinstance(named, str) else named)
-        and any(
-            fnmatch.fnmatch("kms:decrypt", action.lower())
-            for action in ([actions] if isinstance(actions, str) else actions)
-        )
-    )
-
-
 def _qualifier() -> str:
     context = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     return str(context.get("@aws-cdk/core:bootstrapQualifier", "hnb659fds"))
@@ -110,20 +68,6 @@ def stacks(deployment: Deployment) -> Iterator[Finding]:
     yield from problems
     if not problems:
         yield ok(f"{existing} of {len(names)} exist; nobody else has their names")
-
-
-def dashboards(deployment: Deployment) -> Iterator[Finding]:
-    """Whose the dashboards of these names are: CloudFormation would overwrite another's."""
-    own = " ".join(deployment.outputs("observability").values())  # their addresses
-    prefix = dashboard_name(deployment.experiment, "")
-    answer = deployment.client("cloudwatch").list_dashboards(DashboardNamePrefix=prefix)
-    listed = {entry["DashboardName"] for entry in answer["DashboardEntries"]}
-    # Those of many test cases are numbered.
-    names = re.compile(re.escape(prefix) + r"(comparison(-\d+)?|nodes)")
-    others = sorted(name for name in listed if names.fullmatch(name) and name not in own)
-    remedy = "delete them, or give the experiment another name"
-    rows = [refused(f"{name}: somebody else's", remedy) for name in others]
-    yield from rows or [ok("nobody else has their names")]
 
 
 def _problems(deployment: Deployment, stack: dict[str, Any], region: str) -> Iterator[Finding]:
@@ -161,7 +105,5 @@ def _is_changing(status: str) -> bool:
 
 CHECKS: Final[Mapping[str, Check]] = {
     "bootstrap": bootstrap,
-    "key of prompts": prompts_key,
     "stacks": stacks,
-    "dashboards": dashboards,
 }

@@ -96,23 +96,6 @@ ENDED: Final = {KUBERNETES_VERSION: "2026-01-01"}
 VERSION: Final = VERSIONS["coredns"]
 
 
-KEY: Final = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1"
-BY_ADMINS: Final = {
-    "Effect": "Allow",
-    "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/admins"},
-    "Action": "kms:*",
-}
-ROOT_OF_ACCOUNT: Final = {"AWS": [f"arn:aws:iam::{ACCOUNT}:root"]}
-BY_IAM: Final = {"Effect": "Allow", "Principal": ROOT_OF_ACCOUNT, "Action": "kms:*"}
-"""The statement that the console and KMS give a key by default."""
-OF_BOOTSTRAP: Final = {
-    "Effect": "Allow",
-    "Principal": {"AWS": "*"},
-    "Action": ["kms:Decrypt", "kms:GenerateDataKey*"],
-}
-"""Of the key that ``cdk bootstrap --bootstrap-customer-key`` makes (bootstrap-template.yaml)."""
-
-
 def granted(vcpus: float) -> dict[str, Any]:
     return {"quotas": QUOTAS | {"L-1216C47A": vcpus}}
 
@@ -147,7 +130,6 @@ FAULTS: Final[list[tuple[dict[str, Any], dict[str, Any], str, str]]] = [
         "refused r7i.24xlarge: not offered in us-east-2a",
         "set aws.cpu_zones: [us-east-2c]",
     ),
-    ({}, {"keys": {KEY: [BY_ADMINS]}}, "refused key of prompts: no role of", "kms:Decrypt to arn"),
     ({"benchmark.image": ABSENT}, {}, "refused image: the first deploy builds", "start docker, or"),
     ({"benchmark.image": "ghcr.io/mine/bench:1"}, {}, "warning image: ", "nodes would wait"),
     ({"benchmark.image": f"{ECR}/bench:2"}, {}, "refused image: ", "push it"),
@@ -199,8 +181,6 @@ def test_a_fault_is_found_with_its_remedy(
             {"aws.cpu_zones": ["us-east-2a"]},
             {"offerings": {"m7i.xlarge": ["us-east-2a"], "r7i.24xlarge": ["us-east-2a"]}},
         ),
-        ({}, {"keys": {KEY: [BY_ADMINS, BY_IAM]}}),
-        ({}, {"keys": {KEY: [OF_BOOTSTRAP]}}),
     ],
 )
 def test_a_sound_account_has_no_problem(
@@ -274,15 +254,6 @@ def test_names_of_somebody_else_and_an_api_out_of_reach(aws: FakeAws, sound: Mak
     assert api.status is WARNING
     assert "\n" not in api.text
     assert "Reach a private API" in api.remedy
-
-
-def test_a_dashboard_of_that_name_is_its_own_or_somebody_elses(aws: FakeAws, sound: Make) -> None:
-    aws.facts.dashboards = [f"article-{REGION}-nodes", f"article-{REGION}-mine"]
-    words = f"refused dashboards: article-{REGION}-nodes: somebody else's"
-    is_found(aws, sound(), words, "another name")
-    address = f"https://console.aws.amazon.com/#dashboards/dashboard/article-{REGION}-nodes"
-    aws.cloudformation.add("observability", outputs={"NodesDashboard": address})
-    assert problems(aws, sound()) == []
 
 
 def test_zones_stay_while_stacks_stand(aws: FakeAws, sound: Make) -> None:

@@ -24,7 +24,6 @@ Lost = ConnectionClosedError
 """What a call raises whose answer does not arrive, whether or not it has taken effect."""
 
 _ACTIONS: Final = {
-    "s3:GetBucketEncryption": "s3:GetEncryptionConfiguration",
     "s3:HeadObject": "s3:GetObject",
     "s3:ListObjectVersions": "s3:ListBucketVersions",
     "s3:ListObjectsV2": "s3:ListBucket",

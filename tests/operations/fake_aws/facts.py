@@ -2,7 +2,6 @@
 
 import datetime
 import io
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -32,7 +31,6 @@ class Facts:
     offerings: dict[str, list[str]] = field(default_factory=dict)
     """The zones of an instance type, where they are not all."""
     instances: list[Answer] = field(default_factory=list)
-    dashboards: list[str] = field(default_factory=list)
     bootstrap: str | None = "30"
     qualifier: str = "hnb659fds"
     """Of the bootstrap."""
@@ -44,8 +42,6 @@ class Facts:
     """The add-ons of a cluster that exists."""
     identities: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Namespace and service account of each Pod Identity association of a cluster that exists."""
-    keys: dict[str, list[Answer]] = field(default_factory=dict)
-    """The statements of the policy of the key that the bootstrap's bucket has, if it has one."""
     activities: list[Answer] = field(default_factory=list)
     """Of Auto Scaling, from the newest on."""
     scaled: list[Answer] = field(default_factory=list)
@@ -62,10 +58,6 @@ class Facts:
         if self.bootstrap is None or Name != f"/cdk-bootstrap/{self.qualifier}/version":
             raise refused("ParameterNotFound", Name)
         return {"Parameter": {"Name": Name, "Value": self.bootstrap}}
-
-    def list_dashboards(self, *, DashboardNamePrefix: str) -> Answer:
-        names = [name for name in self.dashboards if name.startswith(DashboardNamePrefix)]
-        return {"DashboardEntries": [{"DashboardName": name} for name in names]}
 
     def get_service_quota(self, *, ServiceCode: str, QuotaCode: str) -> Answer:
         if QuotaCode not in self.quotas:
@@ -141,16 +133,6 @@ class Facts:
             if namespace in (None, space) and serviceAccount in (None, account)
         ]
         return {"associations": listed}
-
-    def get_bucket_encryption(self, *, Bucket: str) -> Answer:
-        if self.bootstrap is None or Bucket != f"cdk-{self.qualifier}-assets-{ACCOUNT}-{REGION}":
-            raise refused("NoSuchBucket", "The specified bucket does not exist")
-        named = {"KMSMasterKeyID": next(iter(self.keys))} if self.keys else {}
-        rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", **named}}
-        return {"ServerSideEncryptionConfiguration": {"Rules": [rule]}}
-
-    def get_key_policy(self, *, KeyId: str) -> Answer:
-        return {"Policy": json.dumps({"Statement": self.keys[KeyId]}), "PolicyName": "default"}
 
     def describe_images(self, *, repositoryName: str, registryId: str, imageIds: Any) -> Answer:
         (image,) = imageIds
