@@ -172,26 +172,18 @@ def test_a_variant_that_was_measured_otherwise_is_refused_in_one_line(
         merge(folder)
 
 
-def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
-    """The second of two Capacity Blocks had another price, and the benchmark was built again."""
-    settings, cost = {"Benchmark": "a2", "Price": "40.25 USD"}, sweep_configuration()["cost"]
+def test_what_decides_nothing_may_differ(folder: Path) -> None:
+    """The second of two Capacity Blocks had another price."""
+    settings, cost = {"Price": "40.25 USD"}, sweep_configuration()["cost"]
     path = folder / "sweep.json"
     sweep = json.loads(path.read_text())
     sweep["cost"] = {**cost, "usd_per_hour": 40.25}
     path.write_text(json.dumps(sweep | {"settings": settings, "objectives": {"ttft_p90_ms": 900}}))
-    for name, benchmark in zip(NAMES, ("a1", "a1", "a1, then a2", "a2"), strict=True):
-        path = folder / "variants" / name / "config.json"
-        measured = {"Benchmark": benchmark, "Price": "40.25 USD"}
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"settings": measured}))
-    assert merge(folder).notes == (
-        "Base and k7 had another Benchmark than this run says: a1.",
-        "Base-b8 had another Benchmark than this run says: a1, then a2.",
-    )
+    assert merge(folder).notes == ()
     run = results.read(folder)
     assert run.config.cost is not None
     assert run.config.cost.usd_per_hour == 40.25
     assert run.config.settings == settings
-    assert {*merge(folder).notes} <= {*run.notes}
 
 
 def used(folder: Path, name: str, digest: str = "d", left_out: tuple[str, ...] = ()) -> None:

@@ -1,7 +1,6 @@
 """A run of isolated variants: the part of each, and one run merged of them."""
 
 import shutil
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import orjson
 
 from spectap import config as configuration
-from spectap import journal, wording
+from spectap import journal
 from spectap.answer import CheckedAnswer
 from spectap.config import Config, Variant
 from spectap.endpoint import counters
@@ -88,7 +87,8 @@ def merge(folder: Path) -> Merged:
     try:
         notes: tuple[str, ...] = ()
         if variants:
-            notes = (*_notes_on_prompts(folder, config), *_notes_on_settings(folder, config))
+            _check_configurations(folder, config)
+            notes = tuple(_notes_on_prompts(folder, config))
             _write(folder, config)
         merged = Merged(config.names, missing, notes)
         write_json(folder / MERGED, merged)
@@ -133,13 +133,9 @@ def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
                 )
 
 
-def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
-    """Where variants were measured with other settings than the report prints.
-
-    Raises RunError for a variant that was measured by another configuration than the rest. What
-    decides nothing of what is measured may differ.
-    """
-    deviating: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+def _check_configurations(folder: Path, config: Config) -> None:
+    """Raises RunError for a variant that was measured by another configuration than the rest. What
+    decides nothing of what is measured may differ."""
     for variant in config.variants:
         path = variant_folder(folder, variant) / CONFIG
         measured = configuration.read(path)
@@ -148,11 +144,6 @@ def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
                 f"{path}: {', '.join(changed)}: differs from {folder / SWEEP}, so that it cannot "
                 "be compared with the others"
             )
-        for setting, reported in config.settings.items():
-            if measured.settings.get(setting, reported) != reported:
-                deviating[setting, measured.settings[setting]].append(variant.name)
-    for (setting, value), names in deviating.items():
-        yield f"{wording.listed(names)} had another {setting} than this run says: {value}."
 
 
 def _write(folder: Path, config: Config) -> None:

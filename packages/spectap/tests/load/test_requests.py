@@ -14,7 +14,6 @@ import pytest
 from pydantic import TypeAdapter
 
 from spectap.answer import Answer, ToolCall
-from spectap.errors import LoadError
 from spectap.load import builtin, llmperf
 from spectap.load.requests import Reply, Request, requests_of
 from spectap.load_points import Load, LoadPoint
@@ -250,25 +249,3 @@ def test_the_command_line() -> None:
     # A rate is the built-in driver's own.
     at_rate = llmperf.arguments(load, LoadPoint(rate=0.5, requests=2), **named)
     assert {*arguments} - {*at_rate} == {"--num-concurrent-requests"}
-
-
-def test_reads_its_results(tmp_path: Path) -> None:
-    responses = [
-        {"error_code": code, "inter_token_latency_s": latency, "ttft_s": 0.07}
-        for code, latency in ((None, 0.03), (429, 0.02), (None, 0), (None, 0.01))
-    ]
-    path = tmp_path / "m_64_128_individual_responses.json"
-    path.write_text(json.dumps(responses), encoding="utf-8")
-    assert llmperf.latencies(tmp_path) == [0.03, 0.01]
-    summary = tmp_path / "m_64_128_summary.json"
-    for content, driver in (('{"driver": "x"}', "x"), ("{}", "llmperf")):
-        summary.write_text(content, encoding="utf-8")
-        assert llmperf.driver(tmp_path) == driver
-
-
-@pytest.mark.parametrize("content", [None, "[{", '[{"ttft_s": 1}]'])
-def test_results_that_are_missing_or_not_whole(tmp_path: Path, content: str | None) -> None:
-    if content is not None:
-        (tmp_path / "m_individual_responses.json").write_text(content, encoding="utf-8")
-    with pytest.raises(LoadError, match=r"^[^\n]+$"):
-        llmperf.latencies(tmp_path)

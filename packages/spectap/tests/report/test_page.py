@@ -10,7 +10,7 @@ import pytest
 from spectap.endpoint import greedy
 from spectap.endpoint.counters import COUNTERS, Count, Counters
 from spectap.endpoint.greedy import Divergence
-from spectap.journal import Journal
+from spectap.journal import Journal, write_json
 from spectap.report import page, results, run_view
 from spectap.report.results import Results
 from tests import generated_runs as generated
@@ -165,7 +165,7 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
     with Journal(folder / COUNTERS) as journal:
         requests = tuple(line["request"] for line in sent)
         journal.append(Count("counting", 1, "SD", requests, counters))
-    greedy.write(folder, [Divergence("SD", "counting", "token", 100, 17)])
+    write_json(folder / greedy.DIVERGENCE, [Divergence("SD", "counting", "token", 100, 17)])
     run = results.read(folder)
     text = page.html(run)
     counts = section(text, "crosscheck")
@@ -199,7 +199,10 @@ def test_a_divergence_alone_accuses_nobody(
     folder = generated.write(tmp_path, configuration, generated.ledger(configuration))
     names = differing or ("SD",)
     first = 17 if differing else None
-    greedy.write(folder, [Divergence(name, "counting", "token", 100, first) for name in names])
+    write_json(
+        folder / greedy.DIVERGENCE,
+        [Divergence(name, "counting", "token", 100, first) for name in names],
+    )
     run = results.read(folder)
     assert said in section(page.html(run), "greedy")
     assert said in " ".join(run_view.of_run(run).remarks)

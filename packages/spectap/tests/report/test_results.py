@@ -13,7 +13,7 @@ from spectap.endpoint import greedy
 from spectap.endpoint.counters import COUNTERS, Count, Counters
 from spectap.endpoint.greedy import Divergence
 from spectap.errors import JournalError
-from spectap.journal import Journal
+from spectap.journal import Journal, write_json
 from spectap.prompt import LeftOut, UsedSet
 from spectap.record import CANCELLED
 from spectap.report import results
@@ -64,7 +64,7 @@ def test_a_torn_line_is_noted_and_so_is_a_missing_ledger(tmp_path: Path) -> None
 def test_what_the_configuration_does_not_name_is_left_out(folder: Path) -> None:
     named = Divergence("SD", "counting", "token", 100, 17)
     unnamed = (Divergence(*names, "token", 100, 17) for names in (("k3", "counting"), ("SD", "x")))
-    greedy.write(folder, [named, *unnamed])
+    write_json(folder / greedy.DIVERGENCE, [named, *unnamed])
     assert results.read(folder).divergences == (named,)
 
 

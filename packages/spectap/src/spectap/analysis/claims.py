@@ -67,12 +67,11 @@ def claim(
     *,
     decided: bool,
     rounds: int,
-    unit: str = "round",
 ) -> Claim:
     """Judges an estimate of how much better a cell is.
 
     ``alpha`` is that of the interval. ``decided``: whether the difference holds among all claims of
-    the ``family``. ``rounds``: those it rests on, which are launches where these are the ``unit``.
+    the ``family``. ``rounds``: those it rests on, or launches where a run has several.
     """
     # A claim among as many, that can be wrong on one side only.
     if estimate.interval(2 * SLIGHT * alpha / family.claims).within(MARGIN):
@@ -89,7 +88,6 @@ def claim(
         detectable=estimate.detectable(family.level),
         settles=settles,
         rounds_needed=enough if enough and enough > rounds else None,
-        unit=unit,
     )
 
 

@@ -44,10 +44,6 @@ class Plan:
     launches: int = 1
 
     @property
-    def unit(self) -> str:
-        return "launch" if self.launches > 1 else "round"
-
-    @property
     def compared(self) -> dict[str, str]:
         return {name: base for name, base in self.baselines.items() if base is not None}
 

@@ -138,7 +138,6 @@ def _comparison(
             family,
             decided=(key, question) in family.decided,
             rounds=contrast.rounds,
-            unit=plan.unit,
         )
         for question, answer in (contrast.answers if contrast.throughput else {}).items()
     }

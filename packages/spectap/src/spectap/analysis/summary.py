@@ -71,8 +71,6 @@ class Claim:
     """The difference that a longer run would find: the one seen, but at least ``MARGIN``."""
     rounds_needed: int | None
     """How many rounds such a run has; None where this one has them, or none is long enough."""
-    unit: str = "round"
-    """The unit: rounds, or launches of the servers."""
 
 
 class Finding(Enum):

@@ -5,7 +5,6 @@ tokens that are about equally likely (vllm-project/vllm #7627).
 """
 
 import asyncio
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +15,11 @@ from typing import Any, Final, NamedTuple
 
 import aiohttp
 import orjson
-from pydantic import TypeAdapter, ValidationError
 
 from spectap import events, text
 from spectap.config import Config, TestCase
 from spectap.endpoint.health import content, open_session
-from spectap.errors import JournalError, problems
-from spectap.journal import write_json
+from spectap.journal import read_json
 from spectap.prompt import Prompt
 
 DIVERGENCE: Final = "divergence.json"
@@ -42,9 +39,6 @@ class Divergence:
     """Units of the longer answer."""
     first: int | None
     """Number of the first unit that differs, from 1; None if none does."""
-
-
-_DIVERGENCES: Final = TypeAdapter(tuple[Divergence, ...])
 
 
 class _Answer(NamedTuple):
@@ -88,23 +82,9 @@ async def compare(
     return divergences
 
 
-def write(folder: Path, divergences: Sequence[Divergence]) -> None:
-    """Writes ``divergence.json`` into a run's folder atomically. Raises OSError."""
-    write_json(folder / DIVERGENCE, divergences)
-
-
 def read(folder: Path) -> tuple[Divergence, ...]:
-    """Reads what ``write`` has written; nothing without such a file. Raises JournalError."""
-    path = folder / DIVERGENCE
-    if not path.exists():
-        return ()
-    try:
-        entries = json.loads(path.read_bytes())
-        # Runs from before variants had names compared the article's two.
-        return _DIVERGENCES.validate_python([{"variant": "SD"} | entry for entry in entries])
-    except (TypeError, ValueError, RecursionError) as error:
-        text = next(problems(error)) if isinstance(error, ValidationError) else error
-        raise JournalError(f"{path}: cannot be read: {text}; delete it to go without") from None
+    """Reads ``divergence.json`` of a run; nothing without such a file. Raises JournalError."""
+    return read_json(folder / DIVERGENCE, tuple[Divergence, ...]) or ()
 
 
 def _body(config: Config, case: TestCase, prompts: Sequence[Prompt]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""llmperf, unchanged: its command line, its text for a test case, its result files.
+"""llmperf, unchanged: its command line, and its text for a test case.
 
 Everything here follows ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py`` and
 ``src/llmperf/utils.py``. It ends by itself: where one variant is faster, the slower one runs partly
@@ -13,9 +13,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-from spectap.errors import LoadError
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # the built-in driver starts for each turn, and pydantic takes a while
     from spectap.load_points import Load, LoadPoint
@@ -91,38 +89,3 @@ def arguments(load: Load, point: LoadPoint, *, model: str, results: Path, driver
     }
     options = ((name, value) for name, value in values.items() if value is not None)
     return [word for name, value in options for word in (f"--{name}", str(value))]
-
-
-def latencies(folder: Path) -> list[float]:
-    """The inter-token latencies of one round's good requests, in seconds, in llmperf's order.
-
-    Each is a request's whole time, divided by its number of events. Raises LoadError.
-    """
-    responses = _read(folder, "individual_responses")
-    try:
-        values = (
-            float(response["inter_token_latency_s"])
-            for response in responses
-            if response["error_code"] is None
-        )
-        return [value for value in values if value > 0]
-    except (KeyError, TypeError, ValueError) as error:
-        raise LoadError(f"{folder}: not llmperf's results: {error!r}") from None
-
-
-def driver(folder: Path) -> str:
-    """The load generator of one round, by its summary. Raises LoadError."""
-    summary = _read(folder, "summary")
-    if not isinstance(summary, dict):
-        raise LoadError(f"{folder}: the summary is not an object")
-    return str(summary.get("driver", NAME))
-
-
-def _read(folder: Path, kind: str) -> Any:
-    paths = sorted(folder.glob(f"*_{kind}.json"))
-    if not paths:
-        raise LoadError(f"{folder}: no *_{kind}.json was written")
-    try:
-        return json.loads(paths[-1].read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise LoadError(f"{paths[-1]}: {error}") from None

@@ -52,7 +52,7 @@ def details(case: Case, cell: Cell, summary: Summary) -> str:
         return f"No verdict: {_obstacle(cell, case.baseline_of(cell), summary)}"
     together = "cost" if phrases.priced(summary) else "throughput"
     for name, claim in (("speed", comparison.speed), (together, comparison.cost)):
-        if claim and claim.answer is Answer.UNDECIDED and (power := _power(claim)):
+        if claim and claim.answer is Answer.UNDECIDED and (power := _power(claim, summary)):
             return f"In {name}, {power}, four times in five."
     return ""
 
@@ -139,7 +139,7 @@ def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
                 "--alternate"
             ]
         case _:
-            unit = "launch" if summary.launches > 1 else "round"
+            unit = _unit(summary)
             need = wording.count(FEWEST_ROUNDS, unit)
             if not summary.configured:
                 need += ", or as many stretches of two waves of requests"
@@ -150,12 +150,16 @@ def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
     return f"{'; '.join(of_sides)}."
 
 
-def _power(claim: Claim) -> str:
+def _power(claim: Claim, summary: Summary) -> str:
     """The differences that a run like this finds, and one that is long enough."""
     runs = []
     if claim.detectable < 1:
         runs.append(f"like this finds {wording.percent(claim.detectable)} %")
     if claim.rounds_needed is not None:
-        length = wording.count(claim.rounds_needed, claim.unit)
+        length = wording.count(claim.rounds_needed, _unit(summary))
         runs.append(f"of {length} finds {wording.percent(claim.settles)} %")
     return f"a run {' and one '.join(runs)}" if runs else ""
+
+
+def _unit(summary: Summary) -> str:
+    return "launch" if summary.launches > 1 else "round"

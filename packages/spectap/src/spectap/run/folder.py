@@ -8,7 +8,6 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from spectap import config as configuration
 from spectap.answer import Answer
@@ -24,14 +23,12 @@ from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run.turns import Turn
 
-_THEN: Final = ", then "
-
 
 def prepare(folder: Path, config: Config) -> None:
     """Creates the folder, or checks that it belongs to this configuration. Raises RunError.
 
-    What may change between two pods (``config.differences``) is updated; a changed setting keeps
-    its earlier value before ``, then``. The configuration of what is complete stays.
+    What may change between two pods (``config.differences``) is updated. The configuration of what
+    is complete stays.
     """
     path = folder / CONFIG
     try:
@@ -47,7 +44,6 @@ def prepare(folder: Path, config: Config) -> None:
                 "set a new RUN_ID"
             )
         if begun != config and not (folder / COMPLETE).exists():
-            config = config.model_copy(update={"settings": _of_both(begun, config)})
             write_whole(path, [configuration.dump(config).encode()])
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}") from None
@@ -62,14 +58,6 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(f"{folder}: cannot be written: {error}") from None
-
-
-def _of_both(begun: Config, current: Config) -> dict[str, str]:
-    settings = {}
-    for key, value in current.settings.items():
-        before = begun.settings.get(key, value)
-        settings[key] = before if before.split(_THEN)[-1] == value else f"{before}{_THEN}{value}"
-    return settings
 
 
 class Observations:

@@ -14,7 +14,7 @@ from spectap.analysis.grouping import at_load_points
 from spectap.config import Config
 from spectap.endpoint import greedy, health
 from spectap.errors import JournalError, RunError
-from spectap.journal import Journal
+from spectap.journal import Journal, write_json
 from spectap.ledger import last_attempts, read_ledger
 from spectap.load.driver import Driver
 from spectap.names import CONTROL, LEDGER, WARM_UP
@@ -305,7 +305,7 @@ class Run:
         if not divergences and len(self._config.variants) > 1:
             self._say("no answers could be compared: a server gave none to what it was asked")
         with writing(self._folder):
-            greedy.write(self._folder, divergences)
+            write_json(self._folder / greedy.DIVERGENCE, divergences)
 
     async def _wait(self, patience_seconds: float) -> None:
         """Waits until all variants serve."""
