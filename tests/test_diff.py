@@ -88,18 +88,9 @@ def test_an_api_that_more_may_reach_is_a_warning(
     assert warnings == ([DiffWarning("api", f"to {opened}")] if opened else [])
 
 
-@pytest.mark.parametrize(
-    ("nodes", "words"),
-    [
-        ({"Version": "1.35"}, "all nodes follow"),
-        ({"ReleaseVersion": "1.34.2-20260714"}, "nodes that stay behind: A (1.34)"),
-        ({}, "nodes that stay behind: A (as at its creation)"),
-    ],
-)
-def test_nodes_that_keep_the_old_kubernetes_are_named(nodes: dict[str, str], words: str) -> None:
-    group = _template("AWS::EKS::Nodegroup", **nodes)
-    (warning,) = effects.of_templates([_cluster("1.34"), group], [_cluster("1.35"), group])
-    assert warning == DiffWarning("kubernetes", f"1.34 -> 1.35; {words}")
+def test_another_kubernetes_is_a_warning() -> None:
+    (warning,) = effects.of_templates([_cluster("1.34")], [_cluster("1.35")])
+    assert warning == DiffWarning("kubernetes", "1.34 -> 1.35")
 
 
 def test_what_is_lost_and_what_is_paid_is_a_warning(tmp_path: Path) -> None:
@@ -204,17 +195,15 @@ def test_names_exactly_what_a_shorter_window_changes(
     printed = capsys.readouterr().out
     assert re.findall(r"^\[(.)\] \S+ (\S+)", printed, re.MULTILINE) == [("~", "Everything")]
     lines = [line.strip() for line in printed.splitlines()]
-    # In a manifest within a template, in the file, and in a manifest.
+    # In a manifest within a template, and in the file.
     assert '[-]     "window": "7"' in lines
     assert any(re.match(r"\+ +num_speculative_tokens: 5", line) for line in lines)
-    manifest = lines[lines.index("+++ after/0001-llmperf.k8s.yaml") :]
-    assert {'- "window": "7"', '+ "window": "5"'} <= {*manifest}
     assert str(repository.parent) not in printed
     (file,) = json.loads(written.read_text())["files"]
     assert (file["file"], file["status"], file["warnings"]) == (EXPERIMENT, "changed", [])
     assert file["pods"] == [{"kind": "Job", "name": "a", "effect": "runs again"}]
     titles = [section["title"] for section in file["sections"]]
-    assert titles == ["The experiment file", "article-serving", "Manifests"]
+    assert titles == ["The experiment file", "article-serving"]
     assert not list((repository.parent / "scratch").iterdir())
     # At home the details are left out.
     assert diff.main(["main", EXPERIMENT]) == 0
@@ -261,18 +250,15 @@ def test_files_of_one_side_alone_have_their_line(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (repository / "experiments" / "added.yaml").write_text(ARTICLE_TEXT)
-    (repository / "experiments" / "bad.yaml").write_text("models: 5\n")
-    assert diff.main(["main"]) == 1
+    assert diff.main(["main"]) == 0
     printed = capsys.readouterr()
-    assert "experiments/added.yaml: added, 55" in printed.out
     assert (
-        "its stacks: article-serving, article-network\n"
+        "experiments/added.yaml: added, its stacks: article-serving, article-network\n"
         "  Warning: Trainium nodes cost another amount: none -> 1 x trn2.48xlarge (on-demand), "
         "858.26 USD a day while they run\n"
         "  Job        a: starts\n"
     ) in printed.out
     assert f"{GONE}: removed, no deploy deletes its stacks: make destroy does" in printed.out
-    assert printed.err.startswith("experiments/bad.yaml: failed, experiments/bad.yaml:1: ")
 
 
 NONE: Final = "experiments/none.yaml"

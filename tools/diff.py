@@ -6,13 +6,14 @@ Compares experiment files in the working tree with those in revision BASE: witho
 that the change touches and, where it touches code, those that the variable EXPERIMENTS lists. Both
 sides are synthesised with the packages that are installed now, each from its own code. Prints what
 a reviewer must not overlook, which pods a deploy replaces and, with --verbose, what differs in the
-file, ``cdk diff --method=template`` of every stack and what differs in the manifests. FILE gets all
-of it, for the comment on a pull request.
+file and ``cdk diff --method=template`` of every stack, manifests included. FILE gets all of it, for
+the comment on a pull request.
 """
 
 import argparse
 import contextlib
 import difflib
+import itertools
 import json
 import os
 import re
@@ -25,8 +26,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from experiment import DEFAULT_FILE, ExperimentError, load
-from experiment.cost import cost
+from experiment import DEFAULT_FILE
 from tools import effects
 from tools.effects import TITLES, DiffWarning, Effect
 
@@ -50,7 +50,7 @@ class DiffError(Exception):
 
 @dataclass(frozen=True)
 class Section:
-    """The difference in one stack, in the manifests or in the file."""
+    """The difference in one stack, or in the file."""
 
     title: str
     text: str
@@ -153,54 +153,36 @@ def compare(base: str, file: str, tree: Path, scratch: Path) -> Comparison:
         why = f"no deploy deletes its stacks: make destroy does, with the file of {base}"
         return Comparison(file, "removed", why)
     try:
-        return _changed(file, tree, scratch) if old.is_file() else _added(file, scratch)
+        return _compared(file, tree if old.is_file() else None, scratch)
     except DiffError as error:
         return Comparison(file, "failed", str(error))
 
 
-def _added(file: str, scratch: Path) -> Comparison:
-    try:
-        amount = cost(load(ROOT / file)).amount
-    except ExperimentError as error:
-        raise DiffError(str(error).replace(f"{ROOT}/", "")) from None
-    _synthesise(ROOT, file, scratch)
-    templates = _templates(scratch)
-    return Comparison(
-        file,
-        "added",
-        f"{amount} by estimate (make cost); its stacks: {', '.join(templates)}",
-        warnings=(
-            *effects.of_templates([], _read(templates)),
-            *effects.of_files(None, ROOT / file),
-        ),
-        pods=tuple(effects.on_pods({}, effects.read(scratch / "dist"))),
-    )
-
-
-def _changed(file: str, tree: Path, scratch: Path) -> Comparison:
-    before, after = scratch / "before", scratch / "after"
+def _compared(file: str, base: Path | None, scratch: Path) -> Comparison:
+    """Compares with the file of ``base``, a tree; None: it has none."""
+    sides = {side: scratch / name for side, name in ((base, "before"), (ROOT, "after")) if side}
     with ThreadPoolExecutor() as pool:
-        [*pool.map(_synthesise, (tree, ROOT), (file, file), (before, after))]
-        old, new = _templates(before), _templates(after)
+        [*pool.map(_synthesise, sides, itertools.repeat(file), sides.values())]
+        old, new = (_templates(sides[side]) if side else {} for side in (base, ROOT))
         none = scratch / "none.json"
         none.write_text('{"Resources": {}}')
-        stacks = [*pool.map(_stack, new, [old.get(name, none) for name in new], new.values())]
+        compared = new if base else {}
+        stacks = [*pool.map(_stack, compared, [old.get(n, none) for n in compared], new.values())]
     stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
-    sections = [
-        Section("The experiment file", _text_diff(tree / file, ROOT / file)),
-        *stacks,
-        Section("Manifests", _manifests_diff(before / "dist", after / "dist")),
-    ]
-    differing = tuple(section for section in sections if section.text)
+    if base:
+        stacks.insert(0, Section("The experiment file", _text_diff(base / file, ROOT / file)))
+    differing = tuple(section for section in stacks if section.text)
+    before, after = (effects.read(scratch / name / "dist") for name in ("before", "after"))
     return Comparison(
         file,
-        "changed" if differing else "unchanged",
+        ("changed" if differing else "unchanged") if base else "added",
+        "" if base else f"its stacks: {', '.join(new)}",
         warnings=(
             *effects.of_templates(_read(old), _read(new)),
             *effects.of_differences((stack.title, stack.text) for stack in stacks),
-            *effects.of_files(tree / file, ROOT / file),
+            *effects.of_files(base and base / file, ROOT / file),
         ),
-        pods=tuple(effects.on_pods(effects.read(before / "dist"), effects.read(after / "dist"))),
+        pods=tuple(effects.on_pods(before, after)),
         sections=differing,
     )
 
@@ -293,16 +275,9 @@ def _stack(name: str, old: Path, new: Path) -> Section:
 
 
 def _text_diff(old: Path, new: Path) -> str:
-    before, after = (
-        path.read_text("utf-8").splitlines() if path.is_file() else [] for path in (old, new)
-    )
+    before, after = (path.read_text("utf-8").splitlines() for path in (old, new))
     names = (f"before/{old.name}", f"after/{new.name}")
     return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
-
-
-def _manifests_diff(old: Path, new: Path) -> str:
-    names = sorted({file.name for side in (old, new) for file in side.glob("*.yaml")})
-    return "\n".join(filter(None, (_text_diff(old / name, new / name) for name in names)))
 
 
 def _cdk(

@@ -69,11 +69,8 @@ class Effect:
 
 
 def of_templates(old: Iterable[Template], new: Sequence[Template]) -> Iterator[DiffWarning]:
-    """Warnings on the cluster: who reaches its API, and which version its nodes have."""
-    before, after = (
-        next((cluster for _, cluster in _of_type(side, "AWS::EKS::Cluster")), None)
-        for side in (old, new)
-    )
+    """Warnings on the cluster: who reaches its API, and which version it has."""
+    before, after = _cluster(old), _cluster(new)
     if after is None:
         return
     was_open = _open_to(before) if before else []
@@ -81,20 +78,13 @@ def of_templates(old: Iterable[Template], new: Sequence[Template]) -> Iterator[D
     if opened:
         yield DiffWarning("api", f"to {', '.join(opened)}")
     if before and before["Version"] != after["Version"]:
-        behind = [
-            f"{name} ({version})"
-            for name, version in _node_versions(new)
-            if version != after["Version"]
-        ]
-        stay = f"nodes that stay behind: {', '.join(behind)}" if behind else "all nodes follow"
-        yield DiffWarning("kubernetes", f"{before['Version']} -> {after['Version']}; {stay}")
+        yield DiffWarning("kubernetes", f"{before['Version']} -> {after['Version']}")
 
 
-def _of_type(templates: Iterable[Template], kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for template in templates:
-        for name, resource in template["Resources"].items():
-            if resource["Type"] == kind:
-                yield name, resource.get("Properties", {})
+def _cluster(templates: Iterable[Template]) -> Mapping[str, Any] | None:
+    resources = (each for template in templates for each in template["Resources"].values())
+    clusters = (each for each in resources if each["Type"] == "AWS::EKS::Cluster")
+    return next((each.get("Properties", {}) for each in clusters), None)
 
 
 def _open_to(cluster: Mapping[str, Any]) -> list[ipaddress.IPv4Network]:
@@ -103,12 +93,6 @@ def _open_to(cluster: Mapping[str, Any]) -> list[ipaddress.IPv4Network]:
     is_public = str(access.get("EndpointPublicAccess", True)).lower() == "true"
     blocks = (access.get("PublicAccessCidrs") or ["0.0.0.0/0"]) if is_public else []
     return [ipaddress.IPv4Network(block) for block in sorted(blocks)]
-
-
-def _node_versions(templates: Iterable[Template]) -> Iterator[tuple[str, str]]:
-    for name, group in _of_type(templates, "AWS::EKS::Nodegroup"):
-        release = str(group.get("ReleaseVersion", "")).rpartition(".")[0]
-        yield name, str(group.get("Version") or release or "as at its creation")
 
 
 def of_differences(differences: Iterable[tuple[str, str]]) -> Iterator[DiffWarning]:
