@@ -22,6 +22,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     # ``charts.names`` says what the bucket is called.
     "rehearsal": frozenset({"experiment", "charts.names", "operations.console"}),
     "tools": frozenset({"experiment", "stacks", "operations.console"}),
+    "examples": frozenset({"stacks.constructs"}),
 }
 """Each package of the app, and what it imports of the others. All may import spectap's face."""
 

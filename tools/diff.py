@@ -36,7 +36,7 @@ LONGEST: Final = 60_000
 MOST_LINES: Final = 12
 """Lines of standard error that are kept where a side does not synthesise."""
 _NO_CODE: Final = (
-    *("docs/", "tests/", "experiments/"),
+    *("docs/", "tests/", "experiments/", "examples/"),
     *("packages/spectap/tests/", "packages/spectap/benchmarks/"),
 )
 """Folders that no template depends on, but for experiments' own files."""
