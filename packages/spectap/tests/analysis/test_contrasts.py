@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from spectap.analysis import contrasts
-from spectap.analysis.classes import overall
-from spectap.analysis.contrasts import Question
+from spectap.analysis.contrasts import Question, Ratio
 from spectap.analysis.estimate import Estimate, geometric_mean, jackknife
+from spectap.analysis.over_cases import overall
 from spectap.load_points import LoadPoint
 from spectap.record import Record
 from tests import samples
@@ -33,8 +33,8 @@ def paced(scale: float, factors: list[float], requests: int = 4) -> list[Record]
 def test_what_both_sides_of_a_round_share_cancels() -> None:
     minutes = [1.0, 1.7, 0.6, 1.2]
     contrast = contrasts.contrast(paced(0.5, minutes), paced(1.0, minutes))
-    for estimate in (contrast.time_per_output_token, contrast.end_to_end, contrast.together):
-        assert estimate is not None
+    for ratio in (Ratio.DECODING, Ratio.WHOLE, Ratio.TOGETHER):
+        estimate = contrast.ratios[ratio]
         assert estimate.log == pytest.approx(math.log(2))
         assert estimate.error == pytest.approx(0, abs=1e-12)
     assert contrast.rounds == 4
@@ -48,7 +48,7 @@ def test_the_speed_of_a_request_has_its_first_token_in_it() -> None:
         for r in base
     ]
     contrast = contrasts.contrast(speculative, base, point=LoadPoint(rate=0.5, requests=8))
-    assert math.exp(known(contrast.time_per_output_token).log) == pytest.approx(2)
+    assert math.exp(contrast.ratios[Ratio.DECODING].log) == pytest.approx(2)
     assert [*contrast.answers] == [Question.SPEED]
     assert math.exp(contrast.answers[Question.SPEED].log) == pytest.approx(1 / 2)
 
@@ -91,7 +91,7 @@ def test_what_decides_the_cost_where_answers_differ(
     ]
     contrast = contrasts.contrast(longer, base)
     assert math.exp(known(contrast.lengths).log) == pytest.approx(sum(lengths) / 3)
-    assert math.exp(known(contrast.together).log) == pytest.approx(1)
+    assert math.exp(contrast.ratios[Ratio.TOGETHER].log) == pytest.approx(1)
     per_answer = math.exp(contrast.answers[Question.COST].log)
     assert per_answer == pytest.approx(3 / sum(lengths) if differ else 1)
 

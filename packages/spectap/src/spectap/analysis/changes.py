@@ -24,6 +24,7 @@ from spectap.analysis import (
     settings,
     stopping,
 )
+from spectap.analysis.contrasts import Ratio
 from spectap.analysis.estimate import Component, Estimate, Interval
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
@@ -269,7 +270,7 @@ def _estimates(run: Evidence) -> _Estimates:
         )
         figures = {
             Figure.TOKENS_PER_STEP: cells.tokens_per_step(parts) if compared else None,
-            Figure.SPEED_UP: contrast.throughput if contrast else None,
+            Figure.SPEED_UP: contrast.ratios.get(Ratio.SPEED) if contrast else None,
             Figure.TIME_PER_OUTPUT_TOKEN: tpot,
             Figure.TTFT: ttft,
             Figure.TOKENS_PER_SECOND: cells.tokens_per_second(records, run.plan.points[key.load]),

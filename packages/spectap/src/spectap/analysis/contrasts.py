@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
 from spectap import metrics
 from spectap.analysis import grouping
@@ -37,40 +36,31 @@ class Question(Enum):
     """All requests together: tokens or answers a second, and so money for each."""
 
 
+class Ratio(Enum):
+    """A ratio of times or speeds to the baseline's, above 1 where the cell is better."""
+
+    DECODING = "time per output token"
+    WHOLE = "end-to-end latency"
+    SPEED = "request speed"
+    """Output tokens of one request by its end-to-end latency."""
+    TOGETHER = "tokens a second of all requests together"
+    """Not in an open loop, which has no such question."""
+    ANSWERED = "answers a second"
+    """What an answer costs; only where lengths make it another question than tokens."""
+
+
 @dataclass(frozen=True)
 class Contrast:
-    """A cell against that of its baseline. Each ratio is above 1 where the cell is better.
+    """A cell against that of its baseline."""
 
-    None where there are too few units, or where the measure is not defined.
-    """
-
-    time_per_output_token: Estimate | None
-    end_to_end: Estimate | None
-    throughput: Estimate | None
-    """Request speed: output tokens of one request by its end-to-end latency."""
-    together: Estimate | None
-    """Tokens a second of all requests together. None in an open loop, which has no such question.
-    """
-    answered: Estimate | None
-    """Answers a second, where their lengths make it another question: what an answer
-    costs. None where tokens a second answer it, too."""
+    ratios: Mapping[Ratio, Estimate]
+    """Without those that have too few units, or that are not defined."""
     lengths: Estimate | None
     """Mean output tokens of an answer; above 1 where those of the cell are longer."""
     rounds: int
     """Rounds that both sides have; too few for an interval where units are blocks of time."""
     named: bool
     """Whether it is made prompt by prompt."""
-
-    def mapped(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
-        """A copy with each ratio of times ``changed``."""
-        ratios: dict[str, Any] = {name: changed(ratio) for name, ratio in self.ratios.items()}
-        return replace(self, **ratios)
-
-    @property
-    def ratios(self) -> dict[str, Any]:
-        """The estimates there are of times, by their names."""
-        others = ("lengths", "rounds", "named")
-        return {name: value for name, value in vars(self).items() if value and name not in others}
 
     @property
     def longer(self) -> bool:
@@ -81,10 +71,10 @@ class Contrast:
     @property
     def answers(self) -> dict[Question, Estimate]:
         """To each question that has one."""
-        cost = self.answered or self.together
-        speed = self.end_to_end if self.throughput and self.longer else self.throughput
-        answers = {Question.SPEED: speed, Question.COST: cost}
-        return {question: answer for question, answer in answers.items() if answer is not None}
+        speed = Ratio.WHOLE if self.longer and Ratio.SPEED in self.ratios else Ratio.SPEED
+        cost = Ratio.ANSWERED if Ratio.ANSWERED in self.ratios else Ratio.TOGETHER
+        asked = {Question.SPEED: speed, Question.COST: cost}
+        return {question: self.ratios[of] for question, of in asked.items() if of in self.ratios}
 
 
 def questions(point: LoadPoint | None) -> tuple[Question, ...]:
@@ -131,15 +121,16 @@ def contrast(
         ratios = {sending: ratio for sending, unit in sent.items() if (ratio := value(unit))}
         return mean_over_prompts(ratios, planned=planned)
 
+    ratios = {
+        Ratio.DECODING: mean(lambda unit: ratio(metrics.TIME_PER_OUTPUT_TOKEN.values, unit[::-1])),
+        Ratio.WHOLE: mean(whole_speed_up),
+        Ratio.SPEED: mean(speed_up),
+        Ratio.TOGETHER: together,
+        Ratio.ANSWERED: answered,
+    }
     return Contrast(
-        time_per_output_token=mean(
-            lambda unit: ratio(metrics.TIME_PER_OUTPUT_TOKEN.values, unit[::-1])
-        ),
-        end_to_end=mean(whole_speed_up),
-        throughput=mean(speed_up),
-        together=together,
-        answered=answered,
-        lengths=lengths,
+        {of: estimate for of, estimate in ratios.items() if estimate},
+        lengths,
         rounds=len(grouping.rounds(records, baseline)),
         named=named,
     )
@@ -148,15 +139,15 @@ def contrast(
 def pooled_over_cases(by_cell: Mapping[CellKey, Contrast]) -> dict[CellKey, Contrast]:
     """The contrasts of a report, none surer than the scatter of its other test cases at the same
     load allows."""
-    alike = defaultdict[tuple[str, str, bool, str], dict[CellKey, Estimate]](dict)
+    alike = defaultdict[tuple[str, str, bool, Ratio], dict[CellKey, Estimate]](dict)
     for key, contrast in by_cell.items():
-        for name, ratio in contrast.ratios.items():
-            alike[key.variant, key.load, contrast.named, name][key] = ratio
-    changed = defaultdict[CellKey, dict[str, Any]](dict)
-    for (*_, name), ratios in alike.items():
+        for of, ratio in contrast.ratios.items():
+            alike[key.variant, key.load, contrast.named, of][key] = ratio
+    changed = defaultdict[CellKey, dict[Ratio, Estimate]](dict)
+    for (*_, of), ratios in alike.items():
         for key, ratio in zip(ratios, pooled([*ratios.values()]), strict=True):
-            changed[key][name] = ratio
-    return {key: replace(contrast, **changed[key]) for key, contrast in by_cell.items()}
+            changed[key][of] = ratio
+    return {key: replace(contrast, ratios=changed[key]) for key, contrast in by_cell.items()}
 
 
 def _differ(lengths: Estimate, *, named: bool) -> bool:
@@ -206,7 +197,7 @@ def _of_all(
 
 
 def speed_up(unit: Unit) -> float | None:
-    """How many times faster one request is in a unit; ``Contrast.throughput`` is their mean."""
+    """How many times faster one request is in a unit; ``Ratio.SPEED`` is their mean."""
     return ratio(metrics.REQUEST_OUTPUT_THROUGHPUT.values, unit)
 
 

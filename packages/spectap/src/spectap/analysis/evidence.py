@@ -193,10 +193,11 @@ def _evidence(
         for key, baseline in plan.pairs
         if key not in obstacles
     }
-    widened = {
-        key: of_cell.mapped(partial(evidence.widened, key.variant, plan.compared[key.variant]))
-        for key, of_cell in pooled_over_cases(contrasts).items()
-    }
+    widened = {}
+    for key, of_cell in pooled_over_cases(contrasts).items():
+        widen = partial(evidence.widened, key.variant, plan.compared[key.variant])
+        ratios = {of: widen(ratio) for of, ratio in of_cell.ratios.items()}
+        widened[key] = replace(of_cell, ratios=ratios)
     return replace(evidence, contrasts=widened)
 
 

@@ -9,14 +9,13 @@ from itertools import pairwise
 
 from spectap.analysis import claims, contrasts, hidden
 from spectap.analysis.claims import Family
-from spectap.analysis.classes import of_classes, overall
-from spectap.analysis.contrasts import Contrast, Question
+from spectap.analysis.contrasts import Contrast, Question, Ratio
 from spectap.analysis.correctness import correctness
 from spectap.analysis.crosscheck import Check
-from spectap.analysis.estimate import Interval
 from spectap.analysis.evidence import Evidence, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.ladder import crossover, ladder_points
+from spectap.analysis.over_cases import matched_baselines, of_classes, windows
 from spectap.analysis.plan import Plan
 from spectap.analysis.published import reproductions
 from spectap.analysis.summary import (
@@ -26,12 +25,10 @@ from spectap.analysis.summary import (
     Correctness,
     Finding,
     Ladder,
-    Matched,
     Summary,
     Verdict,
     Wait,
 )
-from spectap.analysis.windows import windows
 from spectap.answer import CheckedAnswer
 from spectap.config import Config
 from spectap.prompt import UsedSet
@@ -62,7 +59,7 @@ def summarise(
         sets=tuple(sets),
         published=tuple(reproductions(config.published, summary, evidence)),
         windows=tuple(windows(config, evidence)),
-        matched=tuple(_matched_baselines(config, evidence)),
+        matched=tuple(matched_baselines(config, evidence)),
     )
 
 
@@ -130,6 +127,7 @@ def _comparison(
     waits: tuple[Wait, ...],
 ) -> Comparison:
     plan, contrast = evidence.plan, evidence.contrasts[key]
+    ratios = contrast.ratios
     baseline = plan.compared[key.variant]
     claimed = {
         question: claims.claim(
@@ -139,16 +137,16 @@ def _comparison(
             decided=(key, question) in family.decided,
             rounds=contrast.rounds,
         )
-        for question, answer in (contrast.answers if contrast.throughput else {}).items()
+        for question, answer in (contrast.answers if Ratio.SPEED in ratios else {}).items()
     }
     speed, cost = claimed.get(Question.SPEED), claimed.get(Question.COST)
     by_time, end_to_end, lengths, by_tokens = (
         estimate.interval(plan.alpha) if estimate else None
         for estimate in (
-            contrast.time_per_output_token,
-            contrast.end_to_end,
+            ratios.get(Ratio.DECODING),
+            ratios.get(Ratio.WHOLE),
             contrast.lengths,
-            contrast.together if cost and contrast.answered else None,
+            ratios.get(Ratio.TOGETHER) if cost and Ratio.ANSWERED in ratios else None,
         )
     )
     verdict = Verdict(Finding.TOO_FEW, rounds=contrast.rounds)
@@ -196,7 +194,7 @@ def _ladders(plan: Plan, case: str, by_cell: Mapping[CellKey, Contrast]) -> Iter
                 point: contrast
                 for point in points
                 if (contrast := by_cell.get(CellKey(case, point.name, variant)))
-                and contrast.throughput
+                and Ratio.SPEED in contrast.ratios
             }
             crossovers = []
             for question in Question:
@@ -205,37 +203,3 @@ def _ladders(plan: Plan, case: str, by_cell: Mapping[CellKey, Contrast]) -> Iter
                 crossovers.append(crossover(known, alpha))
             judged = tuple(contrasts_at)
             yield Ladder(variant, baseline, points[0].open, points, judged, *crossovers)
-
-
-def _matched_baselines(config: Config, evidence: Evidence) -> Iterator[Matched]:
-    """Each variant that is served without something that its baseline has, such as async
-    scheduling."""
-    by_name = {variant.name: variant for variant in config.variants}
-    plain = {(v.without, v.batch): v.name for v in reversed(config.variants) if not v.baseline}
-    for variant in config.variants:
-        baseline = by_name.get(variant.baseline or "")
-        if baseline is None or variant.without is None or variant.without == baseline.without:
-            continue
-        matched = plain.get((variant.without, variant.batch))
-        speeds = [
-            (point, explaining, deciding)
-            for point in config.load.points
-            if matched
-            and (explaining := _speed_up(evidence, point.name, variant.name, matched))
-            and (deciding := _speed_up(evidence, point.name, variant.name, baseline.name))
-        ]
-        yield Matched(variant.name, baseline.name, variant.without, matched, tuple(speeds))
-
-
-def _speed_up(evidence: Evidence, load: str, variant: str, baseline: str) -> Interval | None:
-    """Over all test cases."""
-    plan, cells = evidence.plan, evidence.cells
-    keys = [CellKey(case, load, variant) for case in plan.cases]
-    sides = {
-        key.case: evidence.sides(key, baseline)
-        for key in keys
-        if key in evidence.contrasts
-        and not claims.obstacle(cells[key], cells[key.for_variant(baseline)])
-    }
-    estimate = overall(sides).get(Question.SPEED)
-    return estimate.interval(plan.alpha) if estimate else None
