@@ -7,16 +7,13 @@ speed unless stated otherwise.
 """
 
 import json
-import math
 import random
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from experiment import Experiment
-from experiment.known_models import KNOWN_MODELS, ModelKind
 from experiment.measurement import TestCase
 from experiment.variants import Variant, variants
 from rehearsal import RehearsalError
@@ -33,7 +30,7 @@ OF_STRUCTURE: Final[Mapping[Structure, float]] = {
     Structure.STRUCTURED: 0.97,
     Structure.OPEN_ENDED: 0.52,
 }
-"""How likely a draft of the article's model is accepted."""
+"""How likely a draft is accepted, whichever model made it."""
 
 OF_CLASS: Final[Mapping[str, float]] = {
     "coding": 0.9,
@@ -59,50 +56,15 @@ _ARTICLE_CONCURRENCY: Final = 4
 ARTICLE_DRAFT_COST: Final = 0.037
 """A draft of Qwen3-1.7B for Qwen3-32B: with ``COST`` and the article's window and load, it gives
 the article's speed-ups."""
-_ARTICLE_SHARE: Final = (
-    KNOWN_MODELS["Qwen/Qwen3-1.7B"].checkpoint_gib / KNOWN_MODELS["Qwen/Qwen3-32B"].checkpoint_gib
-)
-_QUALITY: Final = 0.4
-"""Exponent of the size. With the article's window, 69 % fewer drafts of Qwen3-0.6B are accepted on
-structured text and 50 % fewer on open-ended text; the article says about 60 %."""
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A draft model, held against the article's."""
-
-    size: float = 1.0
-    """Its share of the target's weights, in that of Qwen3-1.7B in Qwen3-32B."""
-    at_once: int = 1
-    """Drafts that one of its passes makes."""
-
-    @property
-    def cost(self) -> float:
-        """The length of a draft, in target passes: the time in which its weights are read."""
-        return ARTICLE_DRAFT_COST * self.size / self.at_once
-
-    def acceptance(self, of_article_s: float) -> float:
-        """The probability that a draft is accepted, where the article's has ``of_article_s``.
-
-        A smaller draft is accepted less often, a larger one rejected less often, each by the size
-        to the power of 0.4.
-        """
-        factor = math.pow(self.size, _QUALITY)
-        return of_article_s * factor if factor <= 1 else 1 - (1 - of_article_s) / factor
-
-
-def draft_of(variant: Variant) -> Draft:
-    """A variant's draft. Heads are not judged by their size, and are taken for the article's.
+def draft_cost(variant: Variant) -> float:
+    """The length of a draft in target passes: whatever the draft model's size, the article's.
 
     One whose number of drafts was fixed when it was trained makes all of them in one pass.
     """
     model = variant.draft
-    if model is None or model.resolved_architecture.kind is not ModelKind.CAUSAL_LM:
-        return Draft(at_once=(model and model.resolved_architecture.drafts) or 1)
-    target = variant.experiment.models.target.resolved_architecture
-    return Draft(
-        model.resolved_architecture.checkpoint_gib / target.checkpoint_gib / _ARTICLE_SHARE
-    )
+    return ARTICLE_DRAFT_COST / ((model and model.resolved_architecture.drafts) or 1)
 
 
 def prompts_of(experiment: Experiment, case: TestCase) -> tuple[Prompt, ...]:
@@ -147,7 +109,7 @@ def decoding(variant: Variant, speed: float = 1) -> Decoding:
     """How the variant's endpoint decodes."""
     return Decoding(
         drafts=variant.drafts_per_step or 0,
-        draft_cost=draft_of(variant).cost,
+        draft_cost=draft_cost(variant),
         token_seconds=TOKEN_SECONDS / COST(_ARTICLE_CONCURRENCY),
         speed=speed,
         cost=COST,
@@ -166,16 +128,15 @@ def description(experiment: Experiment) -> Iterator[str]:
             rates[f"{case.structure} text"] = OF_STRUCTURE[case.structure]
     for variant in variants(experiment)[1:]:
         if variant.baseline is not None:
-            draft, schedule = draft_of(variant), decoding(variant)
+            schedule = decoding(variant)
             in_flight = min(experiment.benchmark.points[0].concurrency or 1, variant.batch)
             gains = "; ".join(
                 f"{text}, {rate:.1%} accepted, {schedule.gain(rate, in_flight):.2f}x"
-                for text, of_article_s in rates.items()
-                for rate in [draft.acceptance(of_article_s)]
+                for text, rate in rates.items()
             )
             yield (
-                f"{variant.name}, window {variant.window}: a draft takes {draft.cost:.1%} of a "
-                f"pass; with {in_flight} in flight: {gains}"
+                f"{variant.name}, window {variant.window}: a draft takes {schedule.draft_cost:.1%} "
+                f"of a pass; with {in_flight} in flight: {gains}"
             )
 
 
@@ -188,14 +149,12 @@ LAUNCH_ERROR: Final = 0.02
 def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
     experiment, logs = setting.experiment, setting.layout.logs
     several = experiment.benchmark.launches > 1
-    accepted, environment = by_text(experiment), setting.serving_environment
+    environment, acceptance = setting.serving_environment, logs / "acceptance.json"
     logs.mkdir(parents=True, exist_ok=True)
+    acceptance.write_text(json.dumps(by_text(experiment)), encoding="utf-8")
     servers = {}
     for variant in variants(experiment):
-        draft, schedule, port = draft_of(variant), decoding(variant, SPEED), lasting_port()
-        acceptance = logs / f"acceptance-{variant.name}.json"
-        rates = {text: draft.acceptance(rate) for text, rate in accepted.items()}
-        acceptance.write_text(json.dumps(rates), encoding="utf-8")
+        schedule, port = decoding(variant, SPEED), lasting_port()
         options = {
             "port": port,
             "engine": variant.runtime.engine,
@@ -209,7 +168,7 @@ def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
             "draft-cost": schedule.draft_cost,
             "launch-error": LAUNCH_ERROR if several else 0.0,
             "acceptance": acceptance,
-            "otherwise": draft.acceptance(OF_STRUCTURE[Structure.OPEN_ENDED]),
+            "otherwise": OF_STRUCTURE[Structure.OPEN_ENDED],
         }
         arguments = [f"--{name}={value}" for name, value in options.items()]
         counted = ["--counts-drafts"] if variant.runtime.counts_drafts else []

@@ -18,7 +18,6 @@ from rehearsal.endpoints import (
     by_text,
     decoding,
     description,
-    draft_of,
     of_class,
     prompts_of,
 )
@@ -48,7 +47,6 @@ def test_the_article_s_shape(article: Experiment) -> None:
     assert line.startswith("SD, window 7: a draft takes 3.7% of a pass; with 4 in flight: ")
     assert "structured text, 97.0% accepted, 3.08x" in line
     assert "open-ended text, 52.0% accepted, 0.99x" in line
-    assert draft_of(sd).size == pytest.approx(1)
 
 
 @pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
@@ -131,4 +129,4 @@ def test_they_have_the_runtime_s_face(
     assert ("--counts-drafts" in server.command) == ("--counts-drafts" in face)
     assert server.environment == {"A": "1"}
     assert f"--port={server.url.rpartition(':')[2].removesuffix('/v1')}" in server.command
-    assert json.loads((setting.layout.logs / "acceptance-SD.json").read_bytes())
+    assert json.loads((setting.layout.logs / "acceptance.json").read_bytes())

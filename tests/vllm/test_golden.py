@@ -10,7 +10,7 @@ import pytest
 
 from experiment import load
 from experiment.variants import variants
-from rehearsal.endpoints import OF_STRUCTURE, decoding, draft_of
+from rehearsal.endpoints import OF_STRUCTURE, decoding
 from spectap.config import Structure
 from spectap.report.sentences import crossovers
 from tests.vllm.conftest import rehearse
@@ -27,17 +27,17 @@ def test_the_gains_and_crossovers_of_the_arithmetic_are_reported() -> None:
         assert [point.name for point in loads] == ["concurrency-1", "concurrency-12", "rate-4"]
         acceptance = OF_STRUCTURE[Structure(case.structure)]
         for variant, ladder in zip(windows, case.ladders, strict=True):
-            accepted, schedule = draft_of(variant).acceptance(acceptance), decoding(variant)
+            schedule = decoding(variant)
             for point in loads[:2]:
                 comparison = case.cell(variant.name, point).comparison
                 assert comparison is not None
                 measured = comparison.by_time_per_output_token
                 assert measured is not None
                 assert point.concurrency is not None
-                expected = schedule.gain(accepted, point.concurrency)
+                expected = schedule.gain(acceptance, point.concurrency)
                 assert measured.point == pytest.approx(expected, rel=0.15), (case.name, variant)
             assert crossovers(case, ladder, rehearsed.run.summary).split(",")[0] in page
             assert ladder.speed.better_up_to is not None, ladder
-            gain = schedule.gain(accepted, 12)
+            gain = schedule.gain(acceptance, 12)
             if abs(gain - 1) > 0.1:
                 assert (ladder.speed.worse_from is not None) == (gain < 1), ladder
