@@ -13,7 +13,7 @@ import cdk8s
 
 from charts.benchmark import prompt_assets
 from charts.manifests import charts
-from charts.names import Deployed
+from charts.names import Deployed, budget_region, budget_stack_name
 from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
 from stacks.cluster import ClusterStack
 from stacks.delivery import DeliveryStack
@@ -21,7 +21,6 @@ from stacks.limits import exceeded
 from stacks.model_store import ModelStoreStack
 from stacks.network import NetworkStack
 from stacks.observability import BudgetStack, ObservabilityStack
-from stacks.regions import budget_region, budget_stack_name
 from stacks.serving import ServingStack
 from stacks.trainium import TrainiumStack
 

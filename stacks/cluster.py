@@ -17,11 +17,18 @@ from constructs import Construct, IConstruct
 
 from experiment.aws import Aws
 from experiment.schema import Experiment
-from stacks.acknowledge import HANDLER, OUTLIVES_ITS_STACK, acknowledge, managed_policy, skip
 from stacks.addons import networking_addons, node_addons
 from stacks.network import VPC_CIDR
 from stacks.nodes import system_node_group
-from stacks.roles import allow, node_role
+from stacks.security import (
+    HANDLER,
+    OUTLIVES_ITS_STACK,
+    acknowledge,
+    allow,
+    managed_policy,
+    node_role,
+    skip,
+)
 
 KUBERNETES_VERSION: Final = "1.35"
 """In standard support until 2027-03-27. DRA is generally available since 1.34. The kubectl layer,

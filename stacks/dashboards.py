@@ -7,6 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from charts.benchmark import cost
+from charts.names import dashboard_name
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
@@ -20,7 +21,6 @@ from spectap.metrics import (
     TTFT,
 )
 from stacks import metrics
-from stacks.regions import dashboard_name
 
 # A dashboard is 24 units wide.
 _QUARTER: Final = 6

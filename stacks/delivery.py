@@ -12,12 +12,10 @@ from aws_cdk import CfnOutput, Duration, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from charts.names import LOGS_PREFIX, bucket_name, stopper_name
+from charts.names import LOGS_PREFIX, bucket_name, budget_region, budget_stack_name, stopper_name
 from experiment.fields import Origin
 from experiment.schema import Experiment
-from stacks.acknowledge import acknowledge
-from stacks.regions import budget_region, budget_stack_name
-from stacks.roles import allow
+from stacks.security import acknowledge, allow
 
 ISSUER: Final = "token.actions.githubusercontent.com"
 AUDIENCE: Final = "sts.amazonaws.com"

@@ -21,8 +21,7 @@ from experiment.runtimes import Preparation
 from experiment.schema import Experiment
 from spectap.names import RESULTS_PREFIX
 from spectap.names import namespace as metrics_namespace
-from stacks.acknowledge import acknowledge
-from stacks.roles import allow, pod_identity_principal
+from stacks.security import acknowledge, allow, pod_identity_principal
 
 _LOAD_GENERATORS: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
 """Accounts that publish metrics."""

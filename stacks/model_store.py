@@ -10,7 +10,7 @@ from constructs import Construct
 from charts.names import LOGS_PREFIX, bucket_name
 from experiment.schema import Experiment
 from spectap.names import RESULTS_PREFIX
-from stacks.acknowledge import acknowledge, skip
+from stacks.security import acknowledge, skip
 
 
 class ModelStoreStack(Stack):

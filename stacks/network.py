@@ -10,9 +10,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from charts.names import zones
 from experiment.schema import Experiment
-from stacks.acknowledge import HANDLER, acknowledge, skip
-from stacks.regions import zones
+from stacks.security import HANDLER, acknowledge, skip
 
 VPC_CIDR: Final = "10.0.0.0/16"
 

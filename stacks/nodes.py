@@ -12,7 +12,7 @@ from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, node_label, taint_valu
 from experiment.hardware import SYSTEM_INSTANCE, SYSTEM_NODES
 from experiment.schema import Experiment
 from stacks.constructs.neuron import user_data
-from stacks.roles import node_role
+from stacks.security import node_role
 
 VOLUME_GIB: Final = 1024
 """A compile pod may fill 600 GiB, and images take 40. Kubelet evicts pods if less than a tenth is

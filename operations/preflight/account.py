@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from charts.names import budget_region, budget_stack_name
 from operations.account import Deployment, ask
 from operations.lifecycle import ROOT, owner, regions, zone_conflict
 from operations.preflight.check import Check, Finding, ok, refused, warning
 from stacks.delivery import STACKS
-from stacks.regions import budget_region, budget_stack_name
 
 BOOTSTRAP_VERSION: Final = 6
 """The version that stacks of aws-cdk-lib need (``requiresBootstrapStackVersion``).

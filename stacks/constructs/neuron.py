@@ -12,7 +12,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IDependable
 
-from stacks.roles import node_role
+from stacks.security import node_role
 
 VOLUME_GIB: Final = 100
 """Root volume. Images, pods and their logs are on the instance's own disks

@@ -14,7 +14,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
-from stacks.acknowledge import acknowledge
+from stacks.security import acknowledge
 
 UPDATE_NODE_GROUP: Final = "eks:UpdateNodegroupConfig"
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import pytest
 
+from charts.names import zones
 from operations import lifecycle, preflight
 from operations.account import Deployment, DeploymentError
 from operations.cluster import ADDRESS_VARIABLE
 from operations.preflight import Finding, Status, account, checks, software
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
-from stacks.regions import zones
 from tests.experiment.files import ABSENT, EAGLE
 from tests.operations.conftest import at, with_cluster
 from tests.operations.fake_aws import ACCOUNT, REGION, FakeAws

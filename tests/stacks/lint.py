@@ -9,7 +9,7 @@ from cfnlint.decode.decode import decode_str
 from cfnlint.rules import Rules
 from cfnlint.runner import Runner, run_template_by_data
 
-from stacks.regions import budget_region
+from charts.names import budget_region
 from tests.synthesis import Synthesised
 
 # cfn-lint 1.58 knows trn2.48xlarge in two regions and trn2.3xlarge in none; the rest are warnings

@@ -13,10 +13,10 @@ from cfnlint.helpers import REGIONS as ALL_REGIONS
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
 from app import compose
+from charts.names import BUDGET_REGIONS, FALLBACK_REGION, budget_region
 from experiment import Experiment
 from operations.account import Deployment
 from operations.preflight.account import BOOTSTRAP_VERSION, stack_names
-from stacks.regions import BUDGET_REGIONS, FALLBACK_REGION, budget_region
 from tests.matrix import BLOCK_IN_MELBOURNE, MATRIX
 from tests.stacks.lint import findings
 from tests.stacks.templates import listed
