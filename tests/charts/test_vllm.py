@@ -229,7 +229,7 @@ def test_what_the_chat_template_is_told_is_sent_and_said(
 
 
 def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
-    rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
+    rounds = {"at_least": 4, "at_most": 30}
     often = {"benchmark.rounds": rounds, "benchmark.spread_minutes": 90}
     experiment = variation(MATRIX[LADDER] | often)
     written = json.loads(config.dump(benchmark_config(experiment, DEPLOYED)))

@@ -61,7 +61,7 @@ def test_the_committed_schema_is_fresh_and_no_mapping_takes_unknown_keys() -> No
 @pytest.mark.parametrize(
     ("changes", "path"),
     [
-        ({"benchmark.rounds": {"at_least": 4, "at_most": 30, "half_width": 0.05}}, None),
+        ({"benchmark.rounds": {"at_least": 4, "at_most": 30}}, None),
         (swept(), None),
         # Variants are listed or swept.
         ({"sweep": swept()["sweep"]}, "$"),

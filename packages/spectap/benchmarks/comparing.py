@@ -20,7 +20,7 @@ GATE: Final = 0.95
 GATED: Final = f"gate of {GATE}"
 STEP: Final = 0.064
 """Seconds."""
-RANGE: Final = {"at_least": 4, "at_most": 15, "half_width": 0.05}
+RANGE: Final = {"at_least": 4, "at_most": 15}
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from spectap.record import Record
 from tests import samples
 
 SIDES: Final = ("Base", "SD")
-RANGE: Final = Rounds(at_least=4, at_most=30, half_width=0.05)
+RANGE: Final = Rounds(at_least=4, at_most=30)
 
 _TOKEN_SECONDS: Final = 0.045
 _TTFT_SECONDS: Final = 0.21

@@ -114,25 +114,19 @@ def listed(points: Collection[LoadPoint]) -> str:
 
 
 class Rounds(Model):
-    """How often each test case is measured: a whole number, or a range and a precision.
+    """How often each test case is measured: a whole number, or a range.
 
     With a range, a test case is measured until it is decided, or until its intervals reach no
-    further than ``half_width`` from their estimate.
+    further than 5 % from their estimate.
     """
 
     model_config = ConfigDict(strict=True)
 
-    # at_most comes first, because at_least is checked against it, and half_width against both.
+    # at_most comes first, because at_least is checked against it.
     at_most: Annotated[
         int, Field(ge=1, le=10**4, description="Rounds of a test case that stays undecided.")
     ]
     at_least: Annotated[int, Field(ge=1, description="Rounds of every test case.")]
-    half_width: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None,
-        description="Precise enough: 0.05 is 5 % either way. Required where at_most is more than "
-        "at_least.",
-        validate_default=True,
-    )
 
     @model_validator(mode="before")
     @classmethod
@@ -143,8 +137,7 @@ class Rounds(Model):
                 raise ValueError("must be at least 1")
             return {"at_least": data, "at_most": data}
         if not isinstance(data, (Mapping, cls)):
-            keys = "at_least, at_most and half_width"
-            raise ValueError(f"must be a whole number, or a mapping with the keys {keys}")
+            raise ValueError("must be a whole number, or a mapping with at_least and at_most")
         return data
 
     @field_validator("at_least")
@@ -155,18 +148,6 @@ class Rounds(Model):
             raise ValueError(f"must be at most {most}, which is at_most")
         if value < most and value < FEWEST_ROUNDS:
             raise ValueError(f"must be at least {FEWEST_ROUNDS}, the fewest that an interval needs")
-        return value
-
-    @field_validator("half_width")
-    @classmethod
-    def _with_a_range(cls, value: float | None, info: ValidationInfo) -> float | None:
-        rounds = info.data
-        if {"at_least", "at_most"} <= rounds.keys():
-            fixed = rounds["at_least"] == rounds["at_most"]
-            if not fixed and value is None:
-                raise ValueError("is required, because at_most is more than at_least")
-            if fixed and value is not None:
-                raise ValueError("must be absent, because at_most equals at_least")
         return value
 
     @model_serializer(mode="wrap")

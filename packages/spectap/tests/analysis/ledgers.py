@@ -130,7 +130,7 @@ def _endless() -> Ledger:
 ISOLATED: Final = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
 WITHOUT: Final = {"without": "async scheduling"}
 MATCHED: Final = ARTICLE[0] | WITHOUT | {"name": "Base-matched"}
-RANGE: Final = {"at_least": 4, "at_most": 9, "half_width": 0.02}
+RANGE: Final = {"at_least": 4, "at_most": 9}
 
 
 def _slower(each: Record) -> Record:

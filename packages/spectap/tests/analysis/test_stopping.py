@@ -1,12 +1,12 @@
 """The stopping rule: when it looks, what it ends, and that it decides the same again."""
 
 import dataclasses
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectap.analysis import stopping
 from spectap.analysis.estimate import ALPHA, ALPHA_EARLY
 from spectap.analysis.grouping import at_load_points
 from spectap.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
@@ -22,17 +22,22 @@ CASES = (("structured", "structured", True), ("open-ended", "open-ended", True))
 
 
 def rounds(at_least: int, at_most: int) -> Rounds:
-    return Rounds(at_least=at_least, at_most=at_most, half_width=0.05)
+    return Rounds(at_least=at_least, at_most=at_most)
 
 
-def measured(at_least: int = 4, at_most: int = 12, **load: Any) -> tuple[Config, list[Record]]:
+def measured(at_least: int = 4, at_most: int = 12) -> tuple[Config, list[Record]]:
     """A run that measured all it could: a case with a speed-up of three, and one with none."""
     configuration = generated.config(CASES, requests=4, rounds=at_most)
     lines = generated.ledger(configuration)
-    span = {"at_least": at_least, "at_most": at_most, "half_width": 0.05} | load
-    configuration["load"]["rounds"] = span
+    configuration["load"]["rounds"] = {"at_least": at_least, "at_most": at_most}
     config = Config.model_validate(configuration)
     return config, at_load_points(config.load, map(generated.record, lines))
+
+
+@pytest.fixture
+def decided_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No interval is ever precise enough."""
+    monkeypatch.setattr(stopping, "MARGIN", 0.001)
 
 
 def rounds_of(structured: int, open_ended: int) -> dict[tuple[str, str], int]:
@@ -57,14 +62,18 @@ class TestLooks:
         assert alpha(measured()[0].load) == pytest.approx(ALPHA / len(looks(rounds(4, 12))))
 
 
-def test_a_clear_case_ends_in_the_fewest_rounds() -> None:
-    assert last_rounds(*measured(half_width=0.001)) == rounds_of(4, 12)
-    assert last_rounds(*measured(half_width=0.5)) == rounds_of(4, 4)  # precise enough
+@pytest.mark.parametrize(("precise", "last"), [(0.001, 12), (0.5, 4)])
+def test_a_clear_case_ends_in_the_fewest_rounds(
+    precise: float, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "MARGIN", precise)
+    assert last_rounds(*measured()) == rounds_of(4, last)
 
 
+@pytest.mark.usefixtures("decided_alone")
 @pytest.mark.parametrize("until", [4, 5, 8])
 def test_what_ended_stays_ended_and_what_was_not_measured_changes_nothing(until: int) -> None:
-    config, records = measured(half_width=0.001)
+    config, records = measured()
     last = last_rounds(config, records)
     so_far = [r for r in records if r.round <= min(until, last[r.case, LOAD])]
     assert last_rounds(config, so_far) == last
@@ -85,8 +94,9 @@ def test_a_case_with_requests_missing_or_failed_does_not_end() -> None:
     assert last_rounds(config, failing)[STRUCTURED] == 12
 
 
+@pytest.mark.usefixtures("decided_alone")
 def test_rounds_beyond_the_last_count_if_they_are_whole() -> None:
-    config, records = measured(half_width=0.001)
+    config, records = measured()
     assert measured_rounds(config, [r for r in records if r.round <= 4])[STRUCTURED] == 4
     first = next(r for r in records if (r.case, r.round) == ("structured", 7))
     assert measured_rounds(config, [r for r in records if r is not first])[STRUCTURED] == 6

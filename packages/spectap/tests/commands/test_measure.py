@@ -150,23 +150,23 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
         assert (config.test_cases, config.objectives) == (HEADLINES, None)
         assert patience == Patience(start=60, recovery=60)
 
-        waits = ("--wait", "9", "--timeout", "500", "--rounds", "3-4", "--temperature", "0.5")
+        waits = ("--wait", "9", "--timeout", "500", "--rounds", "3-4")
         config, patience, _ = configured(baseline, *waits, "--spread", "30")
-        assert config.load.rounds == Rounds(at_least=3, at_most=4, half_width=0.05)
-        assert (config.load.timeout_seconds, config.load.sampling["temperature"]) == (1200, 0.5)
+        assert config.load.rounds == Rounds(at_least=3, at_most=4)
+        assert config.load.timeout_seconds == 1200
         assert config.load.spread_minutes == 30
         assert patience == Patience(start=9, recovery=9, stall=500)
 
         ladder = ("--concurrency", "1,3", "--rate", "20,0.1", "--seconds", "0.5", "--rounds", "1")
         promised = ("--ttft-p90-ms", "500", "--tpot-p90-ms", "50", "--keep-answers")
         chosen = ("--set", "mt-bench", "--classes", "coding,math", "--limit", "4")
-        config, _, _ = configured(baseline, *ladder, *promised, "--no-thinking", *chosen)
+        config, _, _ = configured(baseline, *ladder, *promised, *chosen)
         closed = [LoadPoint(concurrency=concurrency, requests=4) for concurrency in (1, 3)]
         rates = [LoadPoint(rate=20, requests=10), LoadPoint(rate=0.1, requests=1)]
         assert config.load.points == (*closed, *rates)
         assert config.load.timeout_seconds == 2400
         assert config.objectives == Objectives(ttft_p90_ms=500, tpot_p90_ms=50)
-        assert config.load.sampling["chat_template_kwargs"] == {"enable_thinking": False}
+        assert config.load.sampling == {"temperature": 0.0}
         assert config.keep_answers
         (case,) = config.test_cases
         assert case.prompts is not None
@@ -178,9 +178,9 @@ def test_options_come_to_a_configuration(configured: Configured, tmp_path: Path)
 
         sd = f"SD={speculative.url}#another"
         config, _, _ = configured(
-            baseline, sd, "--alternate", "--requests", "2", "--extra", '{"top_k": 1}'
+            baseline, sd, "--alternate", "--requests", "2", "--extra", '{"temperature": 1}'
         )
-        assert config.load.sampling == {"temperature": 0.0, "top_k": 1}
+        assert config.load.sampling == {"temperature": 1}
         assert [(v.model, v.baseline) for v in config.variants] == [
             (None, None),
             ("another", "Base"),
@@ -329,10 +329,6 @@ def test_json_alone_goes_to_the_output(
         ("a=http://h --launches 2", "launches: must be 1 or at least 3"),
         ("a=http://h --requests 9999999", "requests: Input should be less than or equal to 1"),
         ("a=http://h --ca /nowhere", "--ca /nowhere: no certificates: No such file or directory"),
-        (
-            "a=http://h --endpoint-type completions --no-thinking",
-            "--no-thinking: completions have no chat template",
-        ),
         ("a=http://127.0.0.1:9 --wait 0", "not serving after 0 s: a (http://127.0.0.1:9/v1), at "),
     ],
 )

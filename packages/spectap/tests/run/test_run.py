@@ -348,7 +348,7 @@ async def test_a_folder_with_a_broken_journal_is_refused(tmp_path: Path, name: s
 
 async def test_the_run_and_its_report_agree_on_when_a_case_has_enough(tmp_path: Path) -> None:
     """By the rule itself, to which the warm-up is no round."""
-    load = samples.load(rounds={"at_least": 3, "at_most": 6, "half_width": 0.3})
+    load = samples.load(rounds={"at_least": 3, "at_most": 6})
     setup = Setup(tmp_path, load=load)
     setup.base = golden(gap=0.02)
     async with setup:

@@ -11,7 +11,7 @@ from typing import Final
 
 from spectap.analysis import claims, contrasts, grouping
 from spectap.analysis.contrasts import Contrast, Question
-from spectap.analysis.estimate import ALPHA, ALPHA_EARLY
+from spectap.analysis.estimate import ALPHA, ALPHA_EARLY, MARGIN
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
 from spectap.analysis.summary import TOLERATED_FAILURES
 from spectap.config import Config
@@ -112,7 +112,7 @@ def missing(records: Sequence[Record], requests: int, rounds: int) -> int:
 
 def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> list[CasePoint]:
     """Where each question is decided, or precise enough."""
-    level, precise = alpha(config.load), config.load.rounds.half_width or 0
+    level = alpha(config.load)
     compared = {v.name: v.baseline for v in config.variants if v.baseline is not None}
     contrast_of: dict[CellKey, Contrast] = {}
     possible = 0
@@ -135,7 +135,7 @@ def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> li
     def enough(key: CellKey) -> bool:
         answers = contrast_of[key].answers if key in contrast_of else {}
         return Question.SPEED in answers and all(
-            (key, question) in family.decided or answer.half_width(level) <= precise
+            (key, question) in family.decided or answer.half_width(level) <= MARGIN
             for question, answer in answers.items()
         )
 

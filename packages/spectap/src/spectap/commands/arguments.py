@@ -19,9 +19,6 @@ from spectap.config import NAME
 from spectap.errors import problems
 from spectap.load_points import Rounds
 
-_HALF_WIDTH: Final = 0.05
-"""How far an interval may reach from its estimate, in a range of rounds."""
-
 _OPERATIONS: Final = ("/chat/completions", "/completions", "/responses", "/models")
 """Paths below a base URL, which may be pasted with it."""
 
@@ -167,7 +164,7 @@ def rounds(text: str) -> Rounds:
     if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
         raise ArgumentTypeError(f"{text!r}: must be a whole number, or a range such as 4-30")
     first, last = int(numbers[0]), int(numbers[-1])
-    limits = {"at_least": first, "at_most": last, "half_width": _HALF_WIDTH}
+    limits = {"at_least": first, "at_most": last}
     try:
         return Rounds.model_validate(first if first == last else limits)
     except ValidationError as error:
@@ -193,6 +190,5 @@ positive: Final = _type("of more than 0", lambda value: 0 < value < math.inf)
 threshold: Final = _type("of more than 0 and at most 1", lambda value: 0 < value <= 1)
 launch_error: Final = _type("from 0 to 1", lambda value: 0 <= value <= 1)
 # An experiment file allows as much.
-temperature: Final = _type("from 0 to 2", lambda value: 0 <= value <= 2)
 rate: Final = _type("of more than 0 and at most 1000", lambda value: 0 < value <= 1000)
 """Requests a second."""

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -153,11 +153,6 @@ def _refusing() -> Iterator[None]:
 def _load(arguments: argparse.Namespace, enough: int) -> Load:
     """The load. ``enough`` requests send each prompt in one of the rounds."""
     points = tuple(_points(arguments, enough))
-    sampling: dict[str, Any] = {"temperature": arguments.temperature}
-    if arguments.ignore_eos:
-        sampling["ignore_eos"] = True
-    if arguments.no_thinking:
-        sampling["chat_template_kwargs"] = {"enable_thinking": False}
     return Load(
         mean_input_tokens=arguments.input_tokens,
         mean_output_tokens=arguments.output_tokens,
@@ -167,7 +162,7 @@ def _load(arguments: argparse.Namespace, enough: int) -> Load:
         # A driver waits as long for a byte: the tap must be the first to give up.
         timeout_seconds=max(*map(_turn_seconds, points), math.ceil(2 * (arguments.timeout or 0))),
         spread_minutes=arguments.spread,
-        sampling=sampling | arguments.extra,
+        sampling={"temperature": 0.0} | arguments.extra,
         launches=arguments.launches or 1,
     )
 

@@ -16,7 +16,6 @@ from spectap.commands.arguments import (
     rate,
     rounds,
     several,
-    temperature,
     whole_number,
     with_password,
 )
@@ -93,7 +92,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     least = whole_number(MINIMUM_INPUT_TOKENS)
     add("--input-tokens", type=least, default=64, help="does not apply to --prompts and --set")
     add("--output-tokens", type=whole_number(2), default=200, help="longest answer")
-    add("--temperature", type=temperature, default=0.0, help="0: greedy")
     add(
         "--endpoint-type",
         type=EndpointType,
@@ -101,14 +99,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=EndpointType.CHAT,
         help="completions sends a prompt's text to /v1/completions, without a chat template",
     )
-    add("--ignore-eos", action="store_true", help="asks vLLM for answers of the longest length")
-    add("--no-thinking", action="store_true", help="asks the chat template for no thoughts")
     add(
         "--extra",
         type=json_object,
         default={},
         metavar="JSON",
-        help="fields of each request besides, such as '{\"top_k\": 20}'",
+        help="fields of each request, such as '{\"temperature\": 0.6}' (otherwise 0: greedy)",
     )
     add("--keep-answers", action="store_true", help="keeps texts of answers to --prompts, --set")
 
@@ -202,5 +198,3 @@ def check(arguments: argparse.Namespace) -> None:
         if option in given and not given.intersection(needed):
             alternatives = " or ".join(f"--{other}" for other in needed)
             raise ConfigError(f"--{option.replace('_', '-')}: needs {alternatives}")
-    if arguments.no_thinking and arguments.endpoint_type is EndpointType.COMPLETIONS:
-        raise ConfigError("--no-thinking: completions have no chat template to ask")
