@@ -34,16 +34,16 @@ def differences(old: Config, new: Config) -> Iterator[Difference]:
 
     Test cases and variants are matched by name; those that only one side has are left out.
     """
-    yield from _differences("", *map(_content, (old, new)))
+    yield from _differences(old, new)
 
 
 def incomparable(old: Config, new: Config) -> Iterator[Difference]:
     """Differences by which two runs measure different things: lengths, loads, test cases."""
 
     def sent(case: TestCase) -> dict[str, Any]:
-        source = _content(case.prompts) or {}
-        if source.get("digest"):
-            source["file"] = None  # a file is what it holds
+        source = case.prompts
+        if source and source.digest:
+            source = source.model_copy(update={"file": None})  # a file is what it holds
         return {"line": case.line, "prompts": source}
 
     lengths = [name for name in type(old.load).model_fields if name.endswith("_tokens")]
@@ -56,50 +56,38 @@ def incomparable(old: Config, new: Config) -> Iterator[Difference]:
         }
         for config in (old, new)
     )
-    for name in olds.keys() & news.keys():
-        yield from _differences(name, olds[name], news[name])
+    common = olds.keys() & news.keys()
+    yield from _differences(*({name: side[name] for name in common} for side in (olds, news)))
 
 
-def _content(value: Any) -> Any:
-    """The value without its models. They leave out of JSON what is as it is by default."""
-    if isinstance(value, Rounds):
-        return str(value)
-    if isinstance(value, (BaseModel, Mapping)):
-        return {name: _content(each) for name, each in dict(value).items()}
-    return [*map(_content, value)] if isinstance(value, (list, tuple)) else value
+def _differences(*sides: Any) -> Iterator[Difference]:
+    olds, news = ({path: (item, value) for path, item, value in _fields(side)} for side in sides)
+    items, others = ({item for item, _ in side.values()} for side in (olds, news))
+    for path in dict.fromkeys((*olds, *news)):
+        (item, old), (_, new) = (side.get(path, (None, None)) for side in (olds, news))
+        alone = (news[path][0] if item is None else item) not in items & others
+        if old == new or alone:
+            continue
+        if isinstance(old or new, (list, tuple)):
+            pairs = (old or (), new or ()), (new or (), old or ())
+            only = [[str(each) for each in side if each not in other] for side, other in pairs]
+            yield Difference(path, *(f"{wording.listed(of)} only" if of else "" for of in only))
+        else:
+            yield Difference(_TITLES.get(path, path), _written(old), _written(new))
 
 
-def _differences(path: str, old: Any, new: Any) -> Iterator[Difference]:
-    """Each field that differs, by its path; not items that have a name and that one side lacks."""
-    if old == new:
-        return
-    if all(side is None or isinstance(side, Mapping) for side in (old, new)):
-        for key in dict.fromkeys([*(old or ()), *(new or ())]):
-            if key not in _UNMEASURED:
-                values = (side.get(key) if side else None for side in (old, new))
-                yield from _differences(f"{path}.{key}".removeprefix("."), *values)
-    elif (olds := _by_name(old)) and (news := _by_name(new)):
-        for name in olds.keys() & news.keys():
-            yield from _differences(f"{path}.{name}", olds[name], news[name])
-    elif isinstance(old, list) and isinstance(new, list):
-        sides = (old, new), (new, old)
-        only = [[str(each) for each in side if each not in other] for side, other in sides]
-        if any(only):
-            texts = (f"{wording.listed(items)} only" if items else "" for items in only)
-            yield Difference(path, *texts)
-    else:
-        yield Difference(_TITLES.get(path, path), _written(old), _written(new))
-
-
-def _by_name(items: Any) -> dict[str, Any]:
-    """Items of a list that have names of their own; load points have what they are."""
-    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
-        return {}
-    kinds = ("concurrency", "rate")
-    return {
-        item.get("name") or next(f"{kind}-{item[kind]:g}" for kind in kinds if item.get(kind)): item
-        for item in items
-    }
+def _fields(value: Any, path: str = "", item: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Each value that there is: its path, that of the named item which it is of, and what it is."""
+    if isinstance(value, (BaseModel, Mapping)) and not isinstance(value, Rounds):
+        for name, each in dict(value).items():
+            if name not in _UNMEASURED:
+                yield from _fields(each, f"{path}.{name}".removeprefix("."), item)
+    elif isinstance(value, tuple) and any(isinstance(each, BaseModel) for each in value):
+        for each in value:
+            place = f"{path}.{each.name}"
+            yield from _fields(each, place, place)
+    elif value not in (None, ()):
+        yield path, item, value
 
 
 def _written(value: Any) -> str:
