@@ -87,7 +87,7 @@ def test_a_line_of_json_says_more() -> None:
         (line(tools=[tool(parameters={"type": "dict"})]), f"{PARAMETERS}: must be a JSON Schema"),
         (
             line(tools=[tool(parameters=FLOAT)]),
-            f'{PARAMETERS}: "float" is not a type of JSON Schema',
+            f"{PARAMETERS}: $.properties.a.anyOf[0].items.type: ['float'] is not valid under",
         ),
         (
             line(tools=[tool(p={})]),

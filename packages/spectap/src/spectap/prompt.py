@@ -10,7 +10,7 @@ the number of its line.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -24,7 +24,6 @@ from spectap.wording import printable
 
 _MOST_PROBLEMS: Final = 20
 """Problems named for one file."""
-_TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
 _LONGEST_NAME: Final = 100
 _LARGEST: Final = 10**15
 """A number of an answer is a double, which is exact below."""
@@ -192,25 +191,6 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def _unknown_types(schema: Any) -> Iterator[Any]:
-    """Values of ``type``, at any depth of a schema, that JSON Schema does not know."""
-    if not isinstance(schema, Mapping):
-        return
-    types = schema.get("type", [])
-    yield from (
-        name for name in (types if isinstance(types, list) else [types]) if name not in _TYPES
-    )
-    subschemas = [schema.get("items"), schema.get("additionalProperties")]
-    for keyword in ("properties", "$defs", "anyOf", "oneOf", "allOf"):
-        value = schema.get(keyword)
-        if isinstance(value, Mapping):
-            subschemas += value.values()
-        elif isinstance(value, list):
-            subschemas += value
-    for subschema in subschemas:
-        yield from _unknown_types(subschema)
-
-
 def _problem(error: ErrorDetails) -> str:
     """``field = value: what is allowed``; a whole object or list is not shown."""
     field = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in error["loc"])
@@ -262,9 +242,13 @@ class _Function(_Model):
     def _is_a_schema(cls, schema: dict[str, Any]) -> dict[str, Any]:
         if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
             raise ValueError('must be a JSON Schema with "type": "object" and "properties"')
-        if unknown := [*_unknown_types(schema)]:
-            name = _as_json(unknown[0])
-            raise ValueError(f"{name} is not a type of JSON Schema: {', '.join(_TYPES)}")
+        # Imported here: it takes a while, and few files have tools.
+        from jsonschema import Draft202012Validator, SchemaError
+
+        try:
+            Draft202012Validator.check_schema(schema)
+        except SchemaError as error:
+            raise ValueError(f"{error.json_path}: {error.message}") from None
         return schema
 
 
