@@ -152,22 +152,22 @@ def last_words(api: Api, pod: V1Pod) -> str:
     failed = _failed_container(pod)
     if failed is None:
         return f"{pod.metadata.name} ended: {pod.status.reason or pod.status.phase}"
-    container, code, is_previous = failed
+    container, terminated, is_previous = failed
     text = log(api, pod, container, _SEARCHED, previous=is_previous).rstrip()
-    begin = f"{pod.metadata.name}, container {container}, ended with status {code}"
+    begin = f"{pod.metadata.name}, container {container}, ended with status {terminated.exit_code}"
     last = [f"  {line}" for line in text.splitlines()[-_LAST_WORDS:]]
     return "\n".join(filter(None, [begin, *last, meaning(text)]))
 
 
-def _failed_container(pod: V1Pod) -> tuple[str, int, bool] | None:
-    """The container that failed last, with which status, and whether it runs again since."""
+def _failed_container(pod: V1Pod) -> tuple[str, Any, bool] | None:
+    """The container that failed last, how it ended, and whether it runs again since."""
     ended = [
-        (state.finished_at, status.name, state.exit_code, bool(is_previous))
+        (status.name, state, bool(is_previous))
         for status in statuses(pod)
         for is_previous, container_state in enumerate((status.state, status.last_state))
         if container_state and (state := container_state.terminated) and state.exit_code
     ]
-    return max(ended)[1:] if ended else None
+    return max(ended, key=lambda each: (each[1].finished_at, each[0]), default=None)
 
 
 def _unready(pod: V1Pod) -> Iterator[Any]:
@@ -223,11 +223,8 @@ def _ended(terminated: Any) -> str:
 def _failed(pod: V1Pod) -> str:
     if pod.status.reason:
         return f"failed: {pod.status.reason}: {_short(pod.status.message or '')}".rstrip(": ")
-    for status in statuses(pod):
-        terminated = status.state and status.state.terminated
-        if terminated and terminated.exit_code:
-            return f"failed: {status.name} {_ended(terminated)}"
-    return "failed"
+    failed = _failed_container(pod)
+    return f"failed: {failed[0]} {_ended(failed[1])}" if failed else "failed"
 
 
 def _time(event: CoreV1Event) -> datetime.datetime:

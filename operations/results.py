@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from operations.account import LARGEST, Bucket, Deployment, DeploymentError, aws_errors
-from operations.console import answer, print_table
+from operations.console import print_table
 from operations.lifecycle import ROOT
 from spectap.names import (
     COMPLETE,
@@ -34,8 +33,6 @@ FOLDER: Final = Path("results")
 _DRAWN: Final = re.compile(rf"{SUMMARY}|(?:{VARIANTS}/[^/]+/)?(?:{re.escape(REPORT)}|[^/]*\.png)")
 _DATA: Final = re.compile(rf"(?:[^./][^/]*/)*(?:[^./][^/]*\.(?:jsonl?|log|txt)|{COMPLETE})")
 """A run's files are data, which no browser or shell runs."""
-_UNASKED: Final = 1 << 30
-"""Bytes that a download may have without asking: a run has some hundred times less."""
 _AT_ONCE: Final = 8
 """The SDK keeps ten connections (botocore, ``Config.max_pool_connections``)."""
 
@@ -84,10 +81,7 @@ def listing(deployment: Deployment) -> tuple[list[Run], str]:
     """
     bucket, refused = Bucket(deployment), list[str]()
     objects: dict[str, list[Object]] = {}
-    entries = [*bucket.entries(RESULTS_PREFIX)]
-    # On some file systems one of two that differ in case alone would replace the other.
-    spelled = Counter(entry["Key"].casefold() for entry in entries)
-    for entry in entries:
+    for entry in bucket.entries(RESULTS_PREFIX):
         id, _, name = entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")
         if not name or name.endswith("/"):
             continue
@@ -95,16 +89,14 @@ def listing(deployment: Deployment) -> tuple[list[Run], str]:
         is_safe = is_path(name) and name.isprintable()
         is_readable = name != MERGED or entry["Size"] <= LARGEST
         is_file = _DATA.fullmatch(name) or _DRAWN.fullmatch(name)
-        is_distinct = spelled[entry["Key"].casefold()] == 1
-        if RUN_ID.fullmatch(id) and is_safe and is_file and is_readable and is_distinct:
+        if RUN_ID.fullmatch(id) and is_safe and is_file and is_readable:
             file = Object(name, entry["Size"], entry["LastModified"])
             objects.setdefault(id, []).append(file)
         else:
             refused.append(quote(entry["Key"])[:60])
     runs = [_run(bucket, id, files) for id, files in objects.items()]
     refusal = (
-        f"refused, as no file of a run, above {LARGEST >> 20} MiB, or spelled in two ways: "
-        f"{refused[0]} "
+        f"refused, as no file of a run, or above {LARGEST >> 20} MiB: {refused[0]} "
         f"({len(refused)} in all)"
         if refused
         else ""
@@ -138,7 +130,6 @@ def download(
     """
     folder, bucket = into / run.id, Bucket(deployment).name
     missing = [file for file in run.measured if not file.is_in(folder)]
-    _ask_for(missing, folder)
     client = deployment.client("s3")
     pool = ThreadPoolExecutor(_AT_ONCE)
     try:
@@ -159,20 +150,6 @@ def download(
             f"RUN={folder / VARIANTS}/NAME draws them"
         )
     return folder
-
-
-def _ask_for(missing: Sequence[Object], folder: Path) -> None:
-    """Raises DeploymentError where so much is to be downloaded that nobody has agreed to it."""
-    size = sum(file.size for file in missing)
-    if size <= _UNASKED:
-        return
-    largest = max(missing, key=lambda file: file.size)
-    amount = f"{len(missing)} files of {size / 1e9:.1f} GB"
-    question = f"{folder}: {amount}, of which {largest.name} has {largest.size / 1e9:.1f}"
-    if not sys.stdin.isatty():
-        raise DeploymentError(f"{question}: there is no terminal to ask on; nothing was downloaded")
-    if answer(f"{question}. Download? [y/N] ").lower() not in ("y", "yes"):
-        raise DeploymentError(f"{folder}: nothing was downloaded")
 
 
 def draw(folder: Path) -> str:

@@ -129,7 +129,7 @@ def test_the_report_is_drawn_at_home(
     assert not (tmp_path / "results/run-1/a.png").exists()
 
 
-REFUSED = "refused, as no file of a run, above 16 MiB, or spelled in two ways:"
+REFUSED = "refused, as no file of a run, or above 16 MiB:"
 HOSTILE = ("`touch ran`", "$(shell touch ran)", "a\n::error::forged\x1b[2J", "-rf", "..")
 
 
@@ -146,12 +146,7 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     monkeypatch.setattr(results, "draw", lambda folder: "")
     # On some file systems Report.html is report.html.
     pages = ("Report.html", "index.html", "x.svg", ".envrc", "llmperf/.env/a.json", "Summary.json")
-    twice = ("responses/a.json", "responses/A.json")
-    put(
-        aws,
-        "run-1",
-        SERVICES | dict.fromkeys(("../../outside", "a\x1b[2J/\n", *pages, *twice), "x"),
-    )
+    put(aws, "run-1", SERVICES | dict.fromkeys(("../../outside", "a\x1b[2J/\n", *pages), "x"))
     for run in HOSTILE:
         put(aws, run, SERVICES)
     # The newest of all is none of them.
@@ -160,7 +155,7 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
     assert line.startswith(f"{REFUSED} results/%24%28shell%20touch%20ran%29/")
-    assert line.endswith(" (35 in all)")
+    assert line.endswith(" (32 in all)")
     assert "forged" not in printed.out
     assert all(line.isprintable() for line in printed.out.splitlines())
     # All that was measured has come, and nothing else.
@@ -170,31 +165,15 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
             results.show(deployment, run_id)
 
 
-@pytest.mark.parametrize(
-    ("typed", "says"), [(None, "no terminal to ask on"), ("", "nothing was"), ("y", None)]
-)
-def test_so_much_that_nobody_expects_it_is_asked_for(
-    typed: str | None,
-    says: str | None,
-    deployment: Deployment,
-    aws: FakeAws,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_pages_of_single_variants_stay(
+    aws: FakeAws, deployment: Deployment, tmp_path: Path
 ) -> None:
     put(aws, "run-1", SERVICES | {"variants/k7/report.html": "<html>"})
-    monkeypatch.setattr(results, "_UNASKED", 5)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: typed is not None, raising=False)
     lines = list[str]()
-    monkeypatch.setattr("builtins.input", lambda question: typed)
     (run,) = results.listing(deployment)[0]
-    if says:
-        with pytest.raises(DeploymentError, match=says):
-            results.download(deployment, run, into=tmp_path, say=lines.append)
-        assert not contents(tmp_path)
-    else:
-        results.download(deployment, run, into=tmp_path, say=lines.append)
-        assert contents(tmp_path / "run-1") == MEASURED
-        assert lines[-1].startswith("1 pages and pictures of single variants stay in the bucket")
+    results.download(deployment, run, into=tmp_path, say=lines.append)
+    assert contents(tmp_path / "run-1") == MEASURED
+    assert lines[-1].startswith("1 pages and pictures of single variants stay in the bucket")
 
 
 def test_what_is_too_large_to_read_is_not_read(aws: FakeAws, deployment: Deployment) -> None:
