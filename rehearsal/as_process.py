@@ -29,8 +29,6 @@ class BenchmarkProcess:
     """In place of those that the pod mounts."""
     files: Mapping[Path, bytes]
     """Each file that a ConfigMap brings."""
-    left_out: tuple[str, ...]
-    """Names of the pod's load points that it does not have."""
     differences: tuple[str, ...]
     """One line for each difference from the pod."""
 
@@ -86,13 +84,11 @@ def as_process(
     }
     adapted = Config.model_validate(setting.endpoints.caps.applied(of_pod).model_dump() | changes)
     files = {**pod.files, path: config.dump(adapted).encode()}
-    names = {point.name for point in adapted.load.points}
     return BenchmarkProcess(
         (sys.executable, *options, *pod.arguments),
         outside | inside | variables,
         folders=tuple(mounts.values()),
         files={_local_path(path, mounts): content for path, content in files.items()},
-        left_out=tuple(point.name for point in of_pod.load.points if point.name not in names),
         differences=(*lines, *differences(of_pod, adapted)),
     )
 

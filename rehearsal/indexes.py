@@ -24,13 +24,7 @@ from rehearsal.manifest import IndexedJob, read_indexed_job
 from rehearsal.processes import Process, ProcessError, await_health, reason, running, text
 from rehearsal.setting import BENCHMARK_SECONDS, RECORDED_OUTPUT, Outcome, Servers, Setting
 from spectap import golden
-from spectap.names import (
-    INFERENCE_DEMO,
-    INFERENCE_DEMO_LOG,
-    LOAD_DIMENSION,
-    VARIANT_DIMENSION,
-    VARIANTS,
-)
+from spectap.names import INFERENCE_DEMO, INFERENCE_DEMO_LOG, VARIANTS
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
 """Kubernetes gives it to each container of an Indexed Job's pods."""
@@ -53,19 +47,15 @@ def isolated(setting: Setting) -> Outcome:
     pods = _Pods(setting, job, servers)
     reasons = pods.run()
     failed = tuple(f"{pods.name(index)}: {why}" for index, why in sorted(reasons.items()))
-    first = pods.benchmark(0)
     with setting.console.stage("bring the merged run from the bucket") as stage:
         try:
             stage.result = download_run(setting.aws, setting.bucket, setting.run_dir)
         except RehearsalError as error:
             raise RehearsalError("; ".join((str(error), *failed))) from None
-    absent = {(VARIANT_DIMENSION, job.variant_of(index)) for index in reasons}
-    absent |= {(LOAD_DIMENSION, name) for name in first.left_out}
     return Outcome(
         setting.run_dir,
-        differences=tuple(pods.differences(first)),
+        differences=tuple(pods.differences(pods.benchmark(0))),
         endpoints=servers.description if servers else (f"none; {RECORDED_OUTPUT}",),
-        absent=frozenset(absent),
         failed=failed,
     )
 

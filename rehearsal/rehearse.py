@@ -15,14 +15,13 @@ from experiment.runtimes import Workload
 from operations.console import Console
 from rehearsal import RehearsalError
 from rehearsal.as_process import as_process
-from rehearsal.aws import Aws, dashboards_show, embedded_aws
+from rehearsal.aws import Aws, embedded_aws
 from rehearsal.indexes import isolated
 from rehearsal.manifest import read_config, read_pod
 from rehearsal.processes import await_health, run, running
 from rehearsal.setting import BENCHMARK_SECONDS, Endpoints, Layout, Outcome, Setting
-from spectap.names import LOAD_DIMENSION
 
-STAGES: Final = 6
+STAGES: Final = 5
 """Besides the stages of the endpoints."""
 SYNTH_SECONDS: Final = 300.0
 
@@ -30,8 +29,7 @@ SYNTH_SECONDS: Final = 300.0
 def rehearse(file: str, layout: Layout, endpoints: Endpoints, console: Console) -> Outcome:
     """Runs the experiment of ``file``. Raises ExperimentError, RehearsalError or ProcessError."""
     experiment = load(file)
-    are_jobs = experiment.workload is Workload.JOB
-    if are_jobs and not endpoints.plays_jobs:
+    if experiment.workload is Workload.JOB and not endpoints.plays_jobs:
         mode = experiment.speculations[0].mode
         raise RehearsalError(
             f"mode {mode} runs as a job, which no vLLM can play: use make rehearse"
@@ -48,10 +46,6 @@ def rehearse(file: str, layout: Layout, endpoints: Endpoints, console: Console) 
             stage.result = create(aws, experiment, layout)
         setting = Setting(experiment, run_id, layout, aws, endpoints, console)
         outcome = isolated(setting) if experiment.isolated else compared(setting)
-        if not are_jobs:  # jobs publish no metric
-            template = layout.assembly / f"{experiment.name}-observability.template.json"
-            with console.stage("compare the dashboards with the metrics") as stage:
-                stage.result = dashboards_show(aws, template, outcome.absent)
     outcome.write_stand_ins()
     return outcome
 
@@ -140,9 +134,4 @@ def compared(setting: Setting) -> Outcome:
                 errors_on_terminal=True,
                 end_by=signal.SIGTERM,
             )
-    return Outcome(
-        setting.run_dir,
-        benchmark.differences,
-        servers.description,
-        absent=frozenset((LOAD_DIMENSION, name) for name in benchmark.left_out),
-    )
+    return Outcome(setting.run_dir, benchmark.differences, servers.description)

@@ -77,12 +77,7 @@ class Caps:
     rounds: int | None = None
     output_tokens: int | None = None
     concurrency: int | None = None
-    """Load points with more in flight are left out.
-
-    A single one has so many in place of its own. Of several, two remain, since the metrics of a
-    ladder name the load point and those of a single one do not: for want of others the lowest,
-    each with no more requests than are in flight at once.
-    """
+    """Load points with more in flight are left out; if there are no others, the first has it."""
     rate_seconds: float | None = None
     """How long an open loop lasts in a round."""
     prompts: int | None = None
@@ -107,19 +102,11 @@ class Caps:
 
     def _points(self, points: tuple[LoadPoint, ...]) -> Iterator[LoadPoint]:
         most = self.concurrency or math.inf
-        in_flight = {point.name: point.concurrency or 0 for point in points}
-        if len(points) == 1 and in_flight[points[0].name] > most:
-            yield points[0].model_copy(update={"concurrency": self.concurrency})
-            return
-        lowest = sorted(in_flight, key=lambda name: in_flight[name])[:2]
-        for point in points:
+        fitting = [point for point in points if (point.concurrency or 0) <= most]
+        for point in fitting or [points[0].model_copy(update={"concurrency": self.concurrency})]:
             requests = point.requests
             if point.rate is not None and self.rate_seconds is not None:
                 requests = min(requests, max(1, round(point.rate * self.rate_seconds)))
-            elif in_flight[point.name] > most:
-                if point.name not in lowest:
-                    continue
-                requests = min(requests, in_flight[point.name])
             yield point.model_copy(update={"requests": requests})
 
     def _case(self, case: TestCase) -> TestCase:
@@ -192,8 +179,6 @@ class Outcome:
     differences: tuple[str, ...]
     """Everything in which the benchmark ran differently from its pod."""
     endpoints: tuple[str, ...]
-    absent: frozenset[tuple[str, str]] = frozenset()
-    """Dimensions with values that dashboards show and this run has not measured."""
     failed: tuple[str, ...] = ()
     """A line for each index that failed."""
 

@@ -74,7 +74,7 @@ def manifests(article: Experiment, tmp_path_factory: pytest.TempPathFactory) -> 
 def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
     """Calls ``python -m rehearsal FILE``, for the article's file changed.
 
-    The CDK's own CLI is left out, and with it the look at the dashboards: ``test_aws.py``.
+    The CDK's own CLI is left out.
     """
 
     def called(
@@ -106,7 +106,6 @@ def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
                 patch.setattr(command, name, stand_in)
             patch.setattr(rehearsal, "_synthesise", synthesise)
             patch.setattr(rehearsal, "embedded_aws", running_aws)
-            patch.setattr(rehearsal, "dashboards_show", lambda *_: "left out")
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                 status = command.main(endpoints)
         assert outcomes, printed.getvalue()
