@@ -1,11 +1,8 @@
-"""The embedded AWS: its process, clients for it, and the run that a rehearsal has left there.
-
-``python -m rehearsal.aws`` serves on loopback, on any port, until it is ended; its first line is
-its URL.
-"""
+"""The embedded AWS: its process, clients for it, and the run that a rehearsal has left there."""
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +12,7 @@ from typing import Any, Final
 import boto3
 
 from rehearsal import RehearsalError
-from rehearsal.processes import await_line, running
+from rehearsal.processes import await_line, lasting_port, running
 from spectap.names import CONFIG, results_key
 
 START_SECONDS: Final = 30.0
@@ -47,9 +44,10 @@ class Aws:
 @contextlib.contextmanager
 def embedded_aws(region: str, log: Path) -> Iterator[Aws]:
     """Starts a server, waits until it answers, and ends it. Raises ProcessError."""
-    command = [sys.executable, "-m", "rehearsal.aws"]
-    with running(command, environment("http://127.0.0.1", region), log) as process:
-        url = await_line(process, log, r"http://127\.0\.0\.1:\d+", START_SECONDS)
+    port = str(lasting_port())
+    url, command = f"http://127.0.0.1:{port}", [sys.executable, "-m", "moto.server", "-p", port]
+    with running(command, environment(url, region), log) as process:
+        await_line(process, log, rf".*Running on {re.escape(url)}", START_SECONDS)
         aws = Aws(url, region, "", environment(url, region))
         yield replace(aws, account=aws.client("sts").get_caller_identity()["Account"])
 
@@ -89,25 +87,3 @@ def download_run(aws: Aws, bucket: str, run_dir: Path) -> str:
     if not (run_dir / CONFIG).is_file():
         raise RehearsalError(f"s3://{bucket}/{prefix}: no variant is complete with its baseline")
     return f"{len(objects)} files from s3://{bucket}/{prefix}"
-
-
-def _serve() -> None:
-    """Serves moto until the process is ended."""
-    # Only here: whoever starts the server needs none of it, and it takes a second.
-    from moto.moto_server.werkzeug_app import (
-        DomainDispatcherApplication,
-        MotoRequestHandler,
-        create_backend_app,
-    )
-    from werkzeug.serving import make_server
-
-    application = DomainDispatcherApplication(create_backend_app)
-    server = make_server(
-        "127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler
-    )
-    print(f"http://127.0.0.1:{server.port}", flush=True)
-    server.serve_forever()
-
-
-if __name__ == "__main__":
-    _serve()

@@ -9,7 +9,7 @@ speed unless stated otherwise.
 import json
 import random
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -116,30 +116,6 @@ def decoding(variant: Variant, speed: float = 1) -> Decoding:
     )
 
 
-def description(experiment: Experiment) -> Iterator[str]:
-    """The cost of a pass, then a line for each variant that speculates. Raises RehearsalError."""
-    yield f"a pass takes {COST.slope:.1%} longer for each further token"
-    rates: dict[str, float] = {}
-    for case in experiment.benchmark.test_cases:
-        if not case.is_line:
-            classes = (prompt.prompt_class for prompt in prompts_of(experiment, case))
-            rates |= {name or case.name: of_class(name) for name in classes}
-        elif case.structure is not None:
-            rates[f"{case.structure} text"] = OF_STRUCTURE[case.structure]
-    for variant in variants(experiment)[1:]:
-        if variant.baseline is not None:
-            schedule = decoding(variant)
-            in_flight = min(experiment.benchmark.points[0].concurrency or 1, variant.batch)
-            gains = "; ".join(
-                f"{text}, {rate:.1%} accepted, {schedule.gain(rate, in_flight):.2f}x"
-                for text, rate in rates.items()
-            )
-            yield (
-                f"{variant.name}, window {variant.window}: a draft takes {schedule.draft_cost:.1%} "
-                f"of a pass; with {in_flight} in flight: {gains}"
-            )
-
-
 SPEED: Final = 10
 """How much faster the golden endpoints are than the article's baseline."""
 LAUNCH_ERROR: Final = 0.02
@@ -174,9 +150,12 @@ def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
         counted = ["--counts-drafts"] if variant.runtime.counts_drafts else []
         command = (sys.executable, "-m", "spectap.golden", *arguments, *counted)
         servers[variant.name] = Server(f"http://127.0.0.1:{port}/v1", command, environment)
-    first = f"golden, {SPEED} times the article's speed, by this arithmetic"
+    first = (
+        f"golden, {SPEED} times the article's speed: a pass takes {COST.slope:.1%} longer for each "
+        f"further token, and a draft {ARTICLE_DRAFT_COST:.1%} of a pass"
+    )
     launched = [f"a launch's times are {LAUNCH_ERROR:.0%} off (standard deviation)"] * several
-    return Servers(servers, (first, *description(experiment), *launched))
+    return Servers(servers, (first, *launched))
 
 
 GOLDEN: Final = Endpoints(

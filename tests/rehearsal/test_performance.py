@@ -17,7 +17,6 @@ from rehearsal.endpoints import (
     OF_STRUCTURE,
     by_text,
     decoding,
-    description,
     of_class,
     prompts_of,
 )
@@ -43,15 +42,11 @@ def test_the_article_s_shape(article: Experiment) -> None:
     gains = {s: decoding(sd).gain(rate, in_flight) for s, rate in OF_STRUCTURE.items()}
     assert gains[Structure.STRUCTURED] == pytest.approx(3, abs=0.15)
     assert gains[Structure.OPEN_ENDED] == pytest.approx(1, abs=0.05)
-    *_, line = description(article)
-    assert line.startswith("SD, window 7: a draft takes 3.7% of a pass; with 4 in flight: ")
-    assert "structured text, 97.0% accepted, 3.08x" in line
-    assert "open-ended text, 52.0% accepted, 0.99x" in line
 
 
 @pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_experiment_file_has_endpoints(file: Path) -> None:
-    assert len([*description(load(file))]) > 1
+    assert by_text(load(file))
 
 
 PROMPTS = [
