@@ -33,10 +33,6 @@ class InstanceType:
     """EFA interfaces, one per network card. 0: none is needed, and the node has a plain one."""
     regions: frozenset[str]
     """Regions where EC2 offers it: an API reading of 2026-10-03 (kiln a04d1fab, trn2-trn3.md)."""
-    spot_usd: tuple[float, float] | None = None
-    """Lowest and highest price an hour that were seen on spot in us-east-2; None if none was."""
-    blocks_seen: str
-    """Offerings of Capacity Blocks (docs/cost.md has the sources)."""
 
 
 TRN2_48XLARGE: Final = InstanceType(
@@ -48,9 +44,6 @@ TRN2_48XLARGE: Final = InstanceType(
     claim_templates={(8, 2): "xl-trn2", (16, 2): "xxl-trn2"},
     network_interfaces=16,
     regions=frozenset({"ap-south-2", "us-east-2"}),
-    spot_usd=(8.60, 15.34),  # the lowest in us-east-2c, before 2026-11-21
-    blocks_seen="Seen on 2026-10-03: in ap-south-2b 8 h for 308.14 USD, 24 h for 858.26; in "
-    "us-east-2 none",
 )
 
 TRN2_3XLARGE: Final = InstanceType(
@@ -61,8 +54,6 @@ TRN2_3XLARGE: Final = InstanceType(
     pod_cpus_per_device=8,  # the node's own pods take as much as on a large one
     network_interfaces=0,
     regions=frozenset({"ap-south-2", "ap-southeast-4", "sa-east-1"}),
-    blocks_seen="Seen on 2026-08-05: in sa-east-1 24 h for 53.64 USD; on 2026-10-03 in us-east-2 "
-    "and ap-south-2 none",
 )
 
 INSTANCE_TYPES: Final = {each.name: each for each in (TRN2_48XLARGE, TRN2_3XLARGE)}

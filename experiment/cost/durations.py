@@ -185,8 +185,6 @@ class Stage:
     name: str
     seconds: float
     groups: frozenset[CostGroup]
-    why: str
-    """Where its time comes from."""
     usd_per_hour: float
     """All groups that run meanwhile."""
 
@@ -204,56 +202,30 @@ def stages(experiment: Experiment) -> tuple[Stage, ...]:
     return tuple(Stage(*each, usd_per_hour(experiment, each[2])) for each in _stages(experiment))
 
 
-def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[CostGroup], str]]:
-    """Name, seconds, groups that run, and where the time comes from."""
+def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[CostGroup]]]:
+    """Name, seconds, and groups that run."""
     trainium, node = ALWAYS | {CostGroup.TRAINIUM}, experiment.compile_node
     gib = sum(model.resolved_architecture.checkpoint_gib for model in checkpoints(experiment))
     nodes = most_nodes(experiment)[CostGroup.COMPILE] or experiment.capacity.nodes
     graphs = len({variant.artifact for variant in variants(experiment)})
     compiling = math.ceil(graphs / nodes) * COMPILE_SECONDS
-    why = f"{graphs} graphs, {min(graphs, nodes)} at a time, {_minutes(COMPILE_SECONDS)} each"
-    yield "preflight", 0, ALWAYS, ""
-    yield "deploy", DEPLOY_SECONDS, ALWAYS, ""
-    yield "objects", 0, ALWAYS, ""
-    at = f"{gib:.1f} GiB at {DOWNLOAD_MIBPS} MiB a second"
-    yield "download", gib * 1024 / DOWNLOAD_MIBPS, ALWAYS, at
+    yield "preflight", 0, ALWAYS
+    yield "deploy", DEPLOY_SECONDS, ALWAYS
+    yield "objects", 0, ALWAYS
+    yield "download", gib * 1024 / DOWNLOAD_MIBPS, ALWAYS
     if node is CompileNode.CPU:
-        why += f", after {_minutes(CPU_NODE_SECONDS)} for the nodes"
-        yield "compile", CPU_NODE_SECONDS + compiling, ALWAYS | {CostGroup.COMPILE}, why
-    yield "start", TRAINIUM_NODE_SECONDS, trainium, "until the devices are offered"
+        yield "compile", CPU_NODE_SECONDS + compiling, ALWAYS | {CostGroup.COMPILE}
+    yield "start", TRAINIUM_NODE_SECONDS, trainium
     if node is CompileNode.TRAINIUM:
-        yield "compile", compiling, trainium, why
-    if not experiment.isolated and node is None:
-        why = f"a first start, at most {FIRST_START_SECONDS / 3600:g} h"
-        yield "serve", FIRST_START_USUAL_SECONDS, trainium, why
-    elif not experiment.isolated:
-        yield "serve", START_SECONDS, trainium, "graph and weights to local disk, and loading"
+        yield "compile", compiling, trainium
+    if not experiment.isolated:
+        yield "serve", START_SECONDS if node else FIRST_START_USUAL_SECONDS, trainium
     if experiment.isolated:
         seconds = _measuring([*map(index_seconds, variants(experiment))], _claims(experiment))
     else:  # all at once: a turn takes as long as its slowest service
         launches = experiment.benchmark.launches
         seconds = max(_load_seconds(v, WARM_UPS * launches) for v in variants(experiment))
         seconds += (launches - 1) * START_SECONDS
-    yield "benchmark", seconds, trainium, _measured(experiment)
-    yield "stop", STOP_SECONDS, trainium, ""
-    yield "results", 0, ALWAYS, ""
-
-
-def _measured(experiment: Experiment) -> str:
-    load, measured = experiment.benchmark, variants(experiment)
-    if experiment.isolated:
-        longest = _minutes(max(map(index_seconds, measured)))
-        at_once = min(_claims(experiment), len(measured))
-        return f"{len(measured)} variants, {at_once} at a time, up to {longest} each"
-    turns = " + ".join(f"{seconds:.0f}" for seconds in max(map(_turns, measured), key=sum))
-    most = load.rounds.at_most
-    rounds = str(most) if load.rounds.at_least == most else f"up to {most}"
-    cases = len(load.test_cases)
-    spread = f", spread over {load.spread_minutes:g} min" if load.spread_minutes else ""
-    if load.launches > 1:
-        spread += f", {load.launches - 1} more launches of {_minutes(START_SECONDS)}"
-    return f"rounds x test cases x turns: {rounds} x {cases} x ({turns} s){spread}, and a warm-up"
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min"
+    yield "benchmark", seconds, trainium
+    yield "stop", STOP_SECONDS, trainium
+    yield "results", 0, ALWAYS

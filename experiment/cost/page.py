@@ -56,31 +56,21 @@ def _by_hour(costs: Cost) -> Rows:
 
 
 def _by_stage(costs: Cost) -> Rows:
-    yield "", "h", "USD an hour", "USD", "how long"
+    yield "", "h", "USD an hour", "USD"
     for stage in costs.stages:
         figures = (stage.hours, stage.usd_per_hour, stage.usd)
-        yield stage.name, *(f"{figure:.2f}" for figure in figures), stage.why
-    used = "used" if costs.is_prepaid else ""
-    yield "in all", f"{costs.hours:.2f}", "", f"{costs.usd:.2f}", used
-    if costs.is_prepaid:
-        yield "", "", "", f"{costs.usd_to_pay:.2f}", "to pay"
+        yield stage.name, *(f"{figure:.2f}" for figure in figures)
+    yield "in all", f"{costs.hours:.2f}", "", f"{costs.usd:.2f}"
 
 
 def _to_buy(experiment: Experiment, costs: Cost) -> Rows:
     """The Capacity Block of the file, or what there is where nothing is to be had on demand."""
     capacity, hours = experiment.capacity, costs.hours_of(CostGroup.TRAINIUM)
-    node_hours, usd = capacity.nodes * hours, capacity.price.usd_per_hour
+    usd = capacity.price.usd_per_hour
     if capacity.purchase is Purchase.ON_DEMAND:
-        yield "on demand", "often refused, and AWS lists no price: docs/cost.md"
+        yield "on demand", "often refused; docs/cost.md has what was seen on spot and of blocks"
     elif not costs.is_prepaid:
         return
-    if capacity.instance.spot_usd:
-        low, high = capacity.instance.spot_usd
-        yield (
-            "spot",
-            f"seen in us-east-2 at {low:.2f} to {high:.2f} USD an hour, rarely available: "
-            f"{node_hours:.2f} h x {low:.2f} = {node_hours * low:.2f} USD",
-        )
     if not costs.is_prepaid and capacity.price.purchase is not Purchase.CAPACITY_BLOCK:
         return
     yield (
@@ -88,8 +78,7 @@ def _to_buy(experiment: Experiment, costs: Cost) -> Rows:
         f"{costs.block_hours:.4g} h x {capacity.nodes} {capacity.instance_type} x {usd:g} = "
         f"{costs.block_hours * capacity.nodes * usd:.2f} USD, prepaid: the shortest in whole days "
         f"that holds {hours:.2f} h, {costs.usd_with_block:.2f} USD in all. EKS takes its nodes 40 "
-        "minutes before it ends, at 11:30 UTC; one that begins at once is shorter. "
-        f"{capacity.instance.blocks_seen}",
+        "minutes before it ends, at 11:30 UTC; one that begins at once is shorter",
     )
     if experiment.aws.tags:
         tags = ",".join(f"{{Key={key},Value={value}}}" for key, value in experiment.tags.items())
