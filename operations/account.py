@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -62,6 +63,7 @@ class Deployment:
     account: str
     """Twelve digits, or ``none`` where synthesis is for any account."""
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
+    _outputs: dict[str, dict[str, str]] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, file: str) -> Deployment:
@@ -109,8 +111,17 @@ class Deployment:
 
     def outputs(self, label: str) -> dict[str, str]:
         """Outputs of the stack with this label, such as ``trainium``; none without the stack."""
+        if self._outputs and label in self._outputs:
+            return self._outputs[label]
         stack = self.stack(f"{self.name}-{label}") or {}
-        return {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+        outputs = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+        if self._outputs is not None:
+            self._outputs[label] = outputs
+        return outputs
+
+    def asking_once(self) -> Deployment:
+        """A copy for a command that deploys nothing: it asks for a stack's outputs once."""
+        return dataclasses.replace(self, _outputs={})
 
 
 class Bucket:

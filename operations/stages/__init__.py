@@ -58,6 +58,7 @@ def start(deployment: Deployment, *, yes: bool) -> int:
 
 def stop(deployment: Deployment) -> int:
     """Both groups to 0, now; returns the exit status."""
+    deployment = deployment.asking_once()
     print(deployment.headline, flush=True)
     for kind in Kind:
         if guard.stop(deployment, kind):

@@ -279,3 +279,12 @@ def test_without_a_terminal_no_node_is_started_unasked(
     assert sizes(aws) == [0, 0]
     assert not any(call.startswith("autoscaling:Put") for call in aws.calls)
     assert f"make stop EXPERIMENT={deployment.file}" in printed.out
+
+
+def test_stop_asks_for_the_stack_once(aws: FakeAws, deployment: Deployment) -> None:
+    with_nodes(aws, 1)
+    assert called("stop", deployment) == 0
+    assert sizes(aws) == [0, 0]
+    requests = zip(aws.calls, aws.requests, strict=True)
+    stacks = [r["StackName"] for call, r in requests if call == "cloudformation:DescribeStacks"]
+    assert stacks.count(f"{deployment.name}-trainium") == 1
