@@ -67,12 +67,6 @@ def points(share: float) -> str:
     return "0.0" if text[1:] == "0.0" else text.replace("-", MINUS)
 
 
-def change(ratio: float) -> str:
-    """A ratio to what was before, as a change: ``+4.2 %``, with a minus sign where it is less."""
-    size = percent(abs(ratio - 1))
-    return f"{'+' if ratio >= 1 or size == '0.0' else MINUS}{size} %"
-
-
 def unbroken(text: str) -> str:
     """The text with a no-break space before each per cent sign."""
     return _PER_CENT.sub("\N{NO-BREAK SPACE}", text)

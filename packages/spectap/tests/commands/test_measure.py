@@ -101,8 +101,7 @@ def test_two_endpoints_an_empty_environment_no_aws_and_no_other_machine(
     ]
     assert "k7 against Base" in ended.stdout
     assert "USD" not in ended.stdout
-    assert "to send: 12 requests in 1 turn, with about 768 tokens in and at most" in ended.stderr
-    assert "going by the warm-up, this takes about " in ended.stderr
+    assert "to send: 12 requests in 1 turn, and more" in ended.stderr
     measured = [record for record in read_ledger(folder / "ledger.jsonl") if record.round > 0]
     assert all(record.succeeded and record.per_chunk for record in measured)
     assert {(r.variant, r.case) for r in measured} == {(name, "json") for name in windows}

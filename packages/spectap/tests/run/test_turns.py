@@ -1,7 +1,6 @@
 """The order of a run's turns, what a restart need not do again, and what a run says beforehand."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from spectap.load.driver import Driver
 from spectap.load.llmperf import Installation
 from spectap.load_points import LoadPoint
 from spectap.names import COMPLETE
-from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run.folder import Shipper, prepare
 from spectap.run.plan import Plan
@@ -155,57 +153,23 @@ def test_a_settled_turn_is_published_whole_by_its_last_attempt() -> None:
 POINTS = (LoadPoint(concurrency=2, requests=5), LoadPoint(rate=4, requests=20))
 
 
-def config(*, alternate: bool = False) -> Config:
+def config() -> Config:
     load = CONFIG.load.model_copy(update={"points": POINTS, "mean_input_tokens": 50})
-    return CONFIG.model_copy(update={"load": load, "alternate": alternate})
+    return CONFIG.model_copy(update={"load": load})
 
 
 CLOSED, OPEN = (Turn(1, "counting", point.name) for point in POINTS)
 
 
-def warm(variant: str, seconds: float) -> Record:
-    return samples.record(variant=variant, round=0, end=seconds)
-
-
-def plan(config: Config, **prompts: tuple[Prompt, ...]) -> Plan:
+def plan(config: Config) -> Plan:
     """With the built-in driver, which fills a closed loop."""
-    return Plan(config, Driver(None, Path()), prompts)
+    return Plan(config, Driver(None, Path()))
 
 
 def llmperf(config: Config) -> Plan:
     return Plan(config, Driver(Installation("python", Path()), Path()))
 
 
-def test_lines_have_the_lengths_of_the_load_and_prompts_their_own() -> None:
-    settings = config()
-    turns = [CLOSED, OPEN]
-    assert llmperf(settings).amounts(turns) == (50, 50 * 50, 50 * 20)
-    assert plan(settings).amounts(turns) == (54, 54 * 50, 54 * 20)
-    prompts = tuple(samples.prompt(str(length), "x", max_tokens=length) for length in (7, 9))
-    requests, tokens_in, tokens_out = plan(settings, counting=prompts).amounts([CLOSED])
-    assert requests == 2 * 7
-    assert tokens_out in (2 * (4 * 7 + 3 * 9), 2 * (3 * 7 + 4 * 9))
-    assert 0 < tokens_in < requests * 50
-
-
-@pytest.mark.parametrize(
-    ("alternate", "planned", "closed", "open"),
-    [(False, llmperf, 9, 8), (True, llmperf, 15, 15), (False, plan, 12, 8)],
-)
-def test_a_turn_takes_its_waves_or_its_schedule(
-    alternate: bool, planned: Callable[[Config], Plan], closed: float, open: float
-) -> None:
-    """Three waves of answers of 3 and 2 seconds, or five seconds and the last answer."""
-    settings = config(alternate=alternate)
-    answers = [warm("Base", 2), warm("SD", 3), warm("SD", 1)]
-    warm_up_seconds = 5 if alternate else 3
-    seconds = planned(settings).seconds
-    assert seconds([CLOSED], answers, warm_up_seconds) == closed
-    assert seconds([OPEN], answers, warm_up_seconds) == open
-    assert seconds([CLOSED, OPEN], answers, warm_up_seconds + 1) == closed + open + 2
-    spread = settings.load.model_copy(update={"spread_minutes": 2})  # over two rounds
-    settings = settings.model_copy(update={"load": spread})
-    turns = [turn._replace(round=number) for number in (1, 2) for turn in (CLOSED, OPEN)]
-    assert planned(settings).seconds(turns, answers, warm_up_seconds) == 120 + closed + open
-    # Nobody knows where one answers nothing.
-    assert seconds([CLOSED], answers[:1], warm_up_seconds) is None
+def test_the_built_in_driver_fills_a_closed_loop() -> None:
+    assert llmperf(config()).requests([CLOSED, OPEN]) == 50
+    assert plan(config()).requests([CLOSED, OPEN]) == 54

@@ -1,6 +1,5 @@
-"""What a run sends: in each turn, and over all of them how much and for how long."""
+"""What a run sends in its turns."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,9 +9,7 @@ from spectap.load.driver import Driver
 from spectap.load_points import LoadPoint
 from spectap.names import WARM_UP
 from spectap.prompt import Prompt
-from spectap.record import Record
 from spectap.run.turns import Turn
-from spectap.text import estimated_tokens
 
 
 @dataclass(frozen=True)
@@ -53,50 +50,7 @@ class Plan:
         """The requests of these turns that count, over all variants."""
         return sum(self.point(turn).requests for turn in turns) * len(self.config.variants)
 
-    def amounts(self, turns: Sequence[Turn]) -> tuple[int, int, int]:
-        """Requests, tokens in them and tokens in their longest answers, over all variants.
-
-        The tokens of prompts are estimated.
-        """
-        load, requests, tokens_in, tokens_out = self.config.load, 0, 0, 0
-        for turn in turns:
-            count = self.fill(turn) + self.point(turn).requests
-            requests += count
-            prompts = self.sent(turn)
-            if not prompts:
-                tokens_in += count * load.mean_input_tokens
-                tokens_out += count * load.mean_output_tokens
-            for prompt in prompts:
-                tokens_in += estimated_tokens(json.dumps(prompt.messages, ensure_ascii=False))
-                tokens_out += prompt.max_tokens or load.mean_output_tokens
-        variants = len(self.config.variants)
-        return variants * requests, variants * tokens_in, variants * tokens_out
-
-    def seconds(
-        self, turns: Sequence[Turn], warm_up: Sequence[Record], warm_up_seconds: float
-    ) -> float | None:
-        """How long these turns take, if each answer takes as long as the longest of the warm-up.
-
-        ``warm_up_seconds`` is what the warm-up took, which is one wave; what it took beyond its
-        answers, each turn does. None where a variant answered nothing.
-        """
-        answers = []
-        for name in self.config.names:
-            ends = [r.end for r in warm_up if r.variant == name and r.succeeded]
-            if not ends:
-                return None
-            answers.append(max(ends))
-        together = sum if self.config.alternate else max
-        beyond = max(0.0, warm_up_seconds - together(answers))
-        total, rounds = 0.0, len({turn.round for turn in turns})
-        for turn in turns:
-            point = self.point(turn)
-            if point.concurrency is None:
-                lengths = [point.requests / point.amount + answer for answer in answers]
-            else:
-                waves = -(-(self.fill(turn) + point.requests) // point.concurrency)
-                lengths = [waves * answer for answer in answers]
-            total += beyond + together(lengths)
-        load = self.config.load
-        gap = 60 * load.spread_minutes / max(1, load.rounds.at_most - 1)
-        return max(total, (rounds - 1) * gap + total / max(1, rounds))
+    def requests(self, turns: Sequence[Turn]) -> int:
+        """All requests of these turns over all variants, those that do not count included."""
+        counts = (self.fill(turn) + self.point(turn).requests for turn in turns)
+        return len(self.config.variants) * sum(counts)

@@ -204,32 +204,25 @@ class Run:
             await asyncio.sleep(wait)
 
     async def _warm_up(self, taps: Taps) -> None:
-        """Warms up, and says what is to come before it, and how long that takes after it."""
+        """Says what is to come, and warms up."""
         pending = self._attempts.pending
-        requests, tokens_in, tokens_out = self._plan.amounts(pending)
         together = len(self._config.variants) > 1 and not self._config.alternate
         full = ", and more that keep each load full until the slowest ends" if together else ""
         self._say(
-            f"to send: {self._at_most(requests)} requests in "
-            f"{self._at_most(len(pending))} {'turn' if len(pending) == 1 else 'turns'}, "
-            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out{full}"
+            f"to send: {self._at_most(self._plan.requests(pending))} requests in "
+            f"{self._at_most(len(pending))} {'turn' if len(pending) == 1 else 'turns'}{full}"
         )
-        records, elapsed = await self._warmed_up(taps)
-        check_usage(self._config, records)
-        expected = self._plan.seconds(pending, records, elapsed)
-        if expected is not None:
-            bound = "" if self._config.load.rounds.fixed else "at most "
-            self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
+        check_usage(self._config, await self._warmed_up(taps))
 
-    async def _warmed_up(self, taps: Taps) -> tuple[Sequence[Record], float]:
+    async def _warmed_up(self, taps: Taps) -> Sequence[Record]:
         async def wave() -> tuple[Sequence[Record], str | None]:
             _, records, failure = await self._wave(WARM_UP, taps)
             return records, failure
 
-        warm = await warm_up(self._config, wave, self._patience.recovery, self._say)
+        records = await warm_up(self._config, wave, self._patience.recovery, self._say)
         for name, lost in taps.lost.items():
             self._say(f"{name} refuses {lost}")
-        return warm
+        return records
 
     async def _launch(self, round: int, taps: Taps) -> None:
         """Restarts the servers where the round is in another launch.

@@ -27,24 +27,21 @@ async def warm_up(
     wave: Callable[[], Awaitable[tuple[Sequence[Record], str | None]]],
     patience_seconds: float,
     say: Callable[[str], None],
-) -> tuple[Sequence[Record], float]:
+) -> Sequence[Record]:
     """Sends one wave, and again while a server that says it is ready answers none of it.
 
-    Returns its records and how long it took. Raises RunError where a server refuses, or is not
-    ready in time.
+    Returns its records. Raises RunError where a server refuses, or is not ready in time.
     """
     say("warming up")
     deadline, before = time.monotonic() + patience_seconds, None
     while True:
-        start = time.monotonic()
         records, failure = await wave()
-        end = time.monotonic()
         if failure is not None and failure != before:
             say(f"warm-up: {failure}")
         refusals = _refusals(records)
         if not refusals:
-            return records, end - start
-        if end >= deadline or any(r.status not in _UNREADY for r in refusals.values()):
+            return records
+        if time.monotonic() >= deadline or any(r.status not in _UNREADY for r in refusals.values()):
             path = PATHS[config.load.endpoint_type]
             raise RunError(
                 "\n".join(
