@@ -31,8 +31,6 @@ class InstanceType:
     """Names of claim templates, by devices and logical core size, where they are the article's."""
     network_interfaces: int
     """EFA interfaces, one per network card. 0: none is needed, and the node has a plain one."""
-    regions: frozenset[str]
-    """Regions where EC2 offers it: an API reading of 2026-10-03 (kiln a04d1fab, trn2-trn3.md)."""
 
 
 TRN2_48XLARGE: Final = InstanceType(
@@ -43,7 +41,6 @@ TRN2_48XLARGE: Final = InstanceType(
     pod_cpus_per_device=10,
     claim_templates={(8, 2): "xl-trn2", (16, 2): "xxl-trn2"},
     network_interfaces=16,
-    regions=frozenset({"ap-south-2", "us-east-2"}),
 )
 
 TRN2_3XLARGE: Final = InstanceType(
@@ -53,7 +50,6 @@ TRN2_3XLARGE: Final = InstanceType(
     memory_gib=128,
     pod_cpus_per_device=8,  # the node's own pods take as much as on a large one
     network_interfaces=0,
-    regions=frozenset({"ap-south-2", "ap-southeast-4", "sa-east-1"}),
 )
 
 INSTANCE_TYPES: Final = {each.name: each for each in (TRN2_48XLARGE, TRN2_3XLARGE)}

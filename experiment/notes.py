@@ -10,11 +10,7 @@ from experiment.rules.models import models_of
 from experiment.runtimes import Preparation, Workload
 from experiment.schema import Experiment, Purchase
 from experiment.variants import variants
-from spectap import wording
 from spectap.load_points import FEWEST_ROUNDS
-
-_GATED: Final = "meta-llama/"
-"""Meta's organisation on the Hub, whose models all want a licence accepted."""
 
 _THOUGHTS: Final = 2_048
 """Tokens of an answer in which most thoughts of Qwen3 end; its model cards advise 32,768."""
@@ -25,12 +21,6 @@ def notes(experiment: Experiment) -> Iterator[str]:
     capacity, rounds = experiment.capacity, experiment.benchmark.rounds
     if not experiment.priced_as_bought:
         yield f"capacity.price: costs use the price of {experiment.price_description}"
-    regions, region = capacity.instance.regions, experiment.aws.region
-    if region not in regions:
-        yield (
-            f"aws.region = {region}: {capacity.instance_type} was not offered there on 2026-10-03, "
-            f"but in {wording.listed(sorted(regions))}"
-        )
     if capacity.purchase is Purchase.ON_DEMAND:
         yield (
             f"capacity.purchase = on-demand: others were refused {capacity.instance_type} in every "
@@ -59,11 +49,6 @@ def notes(experiment: Experiment) -> Iterator[str]:
                 "deploy"
             )
     yield from _prompts(experiment)
-    for gated_model in gated(experiment):
-        yield (
-            f"{gated_model} is gated: the download fails until the cluster has a token that may "
-            'read it (docs/runbook.md, "Gated models")'
-        )
     if maintenance := experiment.serving_runtime.maintenance:
         yield f"runtime = {experiment.runtime}: {maintenance} (docs/modes.md)"
     if experiment.serving_runtime.preparation is Preparation.FIRST_START:
@@ -138,10 +123,3 @@ def _prompts(experiment: Experiment) -> Iterator[str]:
                 f"prompts and their answers do not fit into the {most:,} tokens that "
                 "serving.length leaves, and are left out"
             )
-
-
-def gated(experiment: Experiment) -> Iterator[str]:
-    """Models that the Hub gives only to those who have accepted a licence."""
-    for model in dict.fromkeys(model.id for _, _, model in models_of(experiment)):
-        if model.startswith(_GATED):
-            yield model

@@ -162,24 +162,9 @@ def test_assumptions_have_a_source_and_a_remedy() -> None:
         assert set(re.findall(r"\bA\d+\b", FENCE.sub("", text(document)))) <= {*names}, document
 
 
-TEST: Final = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
-
-
 @EACH
 def test_a_command_to_copy_that_acts_on_an_account_names_its_experiment(document: Path) -> None:
     """Only in blocks, from which commands are copied. A sentence may mention the bare name."""
     for line in "\n".join(FENCE.findall(text(document))).splitlines():
         if re.search(rf"^ *make ({'|'.join(ACCOUNT_COMMANDS)})\b|\bkubectl apply\b.* dist/", line):
             assert "EXPERIMENT=" in line, line
-
-
-def test_claims_of_who_reaches_what_are_held_by_tests_that_exist() -> None:
-    page = text(ROOT / "docs" / "security.md")
-    section = page.partition("## Who can reach what")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("| ")][2:]
-    assert rows
-    assert [row for row in rows if not TEST.search(row)] == []
-    for document in DOCUMENTS:
-        for path, name in TEST.findall(text(document)):
-            definition = re.search(rf"^(async )?def {name}\(", text(ROOT / path), re.M)
-            assert definition, f"{path}::{name}"

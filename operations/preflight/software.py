@@ -11,7 +11,7 @@ from typing import Final
 
 from kubernetes.client import VersionApi
 
-from experiment.notes import gated
+from experiment.rules.models import models_of
 from operations.account import Denied, Deployment, DeploymentError, ask
 from operations.cluster import ADDRESS_VARIABLE, NoCluster, connected, kubernetes_errors
 from operations.preflight.check import Check, Finding, ok, refused, warning
@@ -24,15 +24,12 @@ _ADDRESS_SERVICE: Final = "https://checkip.amazonaws.com"
 """A service of AWS that answers with the caller's address."""
 NOBODY_IS_TOLD: Final = "alerts.emails is empty: no alarm reaches anybody"
 _SECONDS: Final = 5
+_GATED: Final = "meta-llama/"
+"""Meta's organisation on the Hub, whose models all want a licence accepted."""
 _ECR: Final = re.compile(
     r"(?P<registry>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/"
     r"(?P<repository>[^:@]+)(?:@(?P<digest>sha256:\w+)|:(?P<tag>[^@]+))?"
 )
-BUILDS_FROM: Final = (
-    *("docker.io", "github.com", "huggingface.co"),
-    *("pypi.org", "files.pythonhosted.org"),
-)
-"""Hosts that ``packages/spectap/Dockerfile`` fetches from."""
 _FORWARD: Final = (
     f'or forward a port (docs/runbook.md, "Reach a private API") and set {ADDRESS_VARIABLE}'
 )
@@ -56,7 +53,8 @@ def price(deployment: Deployment) -> Iterator[Finding]:
 
 def gated_models(deployment: Deployment) -> Iterator[Finding]:
     """Models that the download needs a token for."""
-    if models := ", ".join(gated(deployment.experiment)):
+    ids = dict.fromkeys(model.id for _, _, model in models_of(deployment.experiment))
+    if models := ", ".join(each for each in ids if each.startswith(_GATED)):
         yield warning(
             f"{models}: the download fails without a token of the Hub",
             'accept the licence, and give the cluster a token: docs/runbook.md, "Gated models"',
@@ -97,7 +95,7 @@ def image(deployment: Deployment) -> Iterator[Finding]:
 def _build(deployment: Deployment) -> Finding:
     """Whether a deploy can build the image. One whose image was built before builds none."""
     program = os.environ.get("CDK_DOCKER", "docker")  # as the CDK's CLI asks for it
-    text = f"the first deploy builds it with {program}, which fetches from {', '.join(BUILDS_FROM)}"
+    text = f"the first deploy builds it with {program}, which fetches from the internet"
     try:
         command = [program, "info"]
         subprocess.run(command, check=True, capture_output=True, timeout=3 * _SECONDS)

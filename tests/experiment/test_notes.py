@@ -14,11 +14,6 @@ INDIA = BLOCK | {
     "aws.availability_zones": ["ap-south-2a", "ap-south-2b"],
     "capacity.availability_zone": "ap-south-2b",
 }
-VIRGINIA = {
-    "aws.region": "us-east-1",
-    "aws.availability_zones": ["us-east-1a", "us-east-1b"],
-    "capacity.availability_zone": "us-east-1a",
-}
 NXDI = of_file("eagle3-nxdi")
 UNSEEN = {
     "runtime": "vllm-0.16-nxdi",
@@ -29,12 +24,6 @@ UNSEEN = {
             "id": "RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3",
             "revision": "4" * 40,
         },
-    },
-}
-MIRROR = {
-    "models.target": {
-        "id": "unsloth/Meta-Llama-3.1-8B-Instruct",
-        "revision": "a2856192dd7c25b842431f39c179a6c2c2f627d1",
     },
 }
 ALONE = {"benchmark.load": [{"concurrency": 1}], "published": []}
@@ -49,13 +38,6 @@ NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; 
         ({}, "try spot", "capacity.purchase = on-demand: others were refused trn2.48xlarge"),
         ({"capacity.purchase": "spot"}, "try spot", None),
         (
-            of_file("one-chip") | VIRGINIA,
-            "but in ap-south-2, ap-southeast-4 and sa-east-1",
-            "aws.region = us-east-1: trn2.3xlarge was not offered there on ",
-        ),
-        (of_file("one-chip"), "was not offered", None),
-        (of_file("dflash") | MIRROR, "gated", None),
-        (
             SETS | {"benchmark.mean_output_tokens": 256},
             "cut off",
             "benchmark.mean_output_tokens = 256: Qwen/Qwen3-32B thinks before it answers",
@@ -69,7 +51,6 @@ NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; 
             f"models.draft.revision = {'7' * 40}: the known figures of Qwen/Qwen3-1.7B are those "
             "of 70d244cc86ccca08cf5af4e1e306ecf908b1ad5e; compare",
         ),
-        (NXDI, "gated", "meta-llama/Llama-3.1-8B-Instruct is gated: "),
         (of_file("eagle3"), "maintenance", None),
         (
             of_file("eagle3"),

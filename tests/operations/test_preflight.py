@@ -3,7 +3,6 @@
 import dataclasses
 import datetime
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -205,11 +204,6 @@ def test_docker_builds_the_first_image(
         # One that was built before is not built again.
         aws.cloudformation.add("serving")
         is_found(aws, unnamed, "warning image: ", "start")
-
-
-def test_what_the_image_is_built_from_is_named() -> None:
-    text = (ROOT / "packages/spectap/Dockerfile").read_text(encoding="utf-8")
-    assert set(re.findall(r"https://([\w.]+)/", text)) <= set(software.BUILDS_FROM)
 
 
 def test_the_region_of_the_budget_must_be_bootstrapped_too(sound: Make) -> None:
