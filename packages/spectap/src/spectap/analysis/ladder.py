@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 from typing import Final
 
-from scipy.optimize import isotonic_regression
-
 from spectap.analysis.estimate import Estimate
 from spectap.analysis.summary import Crossover
 from spectap.load_points import LoadPoint
@@ -39,6 +37,9 @@ def _point(rungs: Rungs) -> float | None:
     scatter makes no second crossing. Between two loads it is straight in the logarithms of both."""
     if not rungs:
         return None
+    # Here, since it takes a third of a second, and few runs have a ladder.
+    from scipy.optimize import isotonic_regression
+
     fitted = isotonic_regression(
         [estimate.log for _, estimate in rungs],
         weights=[1 / max(estimate.error**2, _LEAST_VARIANCE) for _, estimate in rungs],
