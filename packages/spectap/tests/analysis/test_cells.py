@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.queueing import Server, recognised
-from spectap.analysis.cells import goodput, schedule, share_interval
+from spectap.analysis.cells import goodput, lateness, share_interval
 from spectap.analysis.claims import obstacle
 from spectap.analysis.estimate import ALPHA
 from spectap.analysis.summarise import summarise_ledgers
@@ -80,9 +80,7 @@ def sent(late: list[float]) -> list[Record]:
 
 
 def lagging(late: list[float], rate: float | None = RATE) -> bool:
-    lag = schedule(sent(late), rate)
-    assert lag is not None
-    return lag.lagging
+    return lateness(sent(late), rate)[1]
 
 
 def test_a_blocked_driver_is_marked() -> None:
@@ -107,9 +105,7 @@ def test_the_bound_follows_the_rate(rate: float | None, late: float, marked: boo
     assert lagging([late] * 30, rate) == marked
     # The way from the tap to the server is no lag of the load.
     on_the_way = [replace(r, came=r.sent, sent=r.sent + 0.2) for r in sent([late] * 30)]
-    lag = schedule(on_the_way, rate)
-    assert lag
-    assert lag.lagging == marked
+    assert lateness(on_the_way, rate)[1] == marked
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_a_crossover_is_named_where_rows_turn_once(
     rows: str, crossover: Crossover, text: str, ladder: Results
 ) -> None:
     nowhere = Crossover(None, None, None)
-    of_case = Ladder("SD", "Base", False, POINTS, POINTS, crossover, nowhere)
+    of_case = Ladder("SD", "Base", POINTS, POINTS, crossover, nowhere)
     sentence = sentences.crossovers(judged_alone(rows), of_case, ladder.summary)
     assert sentence == (f"{text} requests at once." if text else "")
 

@@ -15,8 +15,7 @@ from spectap.load_points import LoadPoint
 from spectap.names import COMPLETE
 from spectap.record import Record
 from spectap.run.folder import Shipper, prepare
-from spectap.run.plan import Plan
-from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Turn, orders
+from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Plan, Turn, orders
 from tests import samples
 from tests.standins import Publisher
 

@@ -14,10 +14,9 @@ from scipy.special import bdtrc, stdtrit
 from spectap import metrics
 from spectap.analysis import contrasts, grouping, stopping
 from spectap.analysis.estimate import Estimate, Interval
-from spectap.analysis.grouping import CellKey
-from spectap.analysis.plan import Plan
+from spectap.analysis.grouping import CellKey, Plan
 from spectap.analysis.proportions import clopper_pearson
-from spectap.analysis.summary import Cell, Doubt, Goodput, Percentiles, Schedule, Steps
+from spectap.analysis.summary import Cell, Doubt, Goodput, Percentiles, Steps
 from spectap.config import Objectives
 from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.metrics import Metric
@@ -76,6 +75,7 @@ def cell(
     priced = missing == 0 and not (point and point.open)
     usd = plan.cost.usd_per_million_seconds if plan.cost and priced else None
     concurrent = None if point is None else in_flight if point.open else point.concurrency
+    late, lagging = lateness(records, point.rate if point else None)
     batch = plan.batches.get(key.variant)
     full = batch is not None and concurrent is not None and concurrent > batch
     return Cell(
@@ -104,7 +104,8 @@ def cell(
         sent_again=_sent_again(records),
         in_flight=in_flight,
         goodput=goodput(records, plan.objectives, alpha) if plan.objectives else None,
-        schedule=schedule(records, point.rate if point else None),
+        late=late,
+        lagging=lagging,
         queued=full or queued(records),
         lag=sum(record.lag for record in records) / (metrics.request_time(records) or 1.0),
     )
@@ -243,8 +244,9 @@ def _good(records: Iterable[Record], limits: Sequence[tuple[Metric, float]]) -> 
     ]
 
 
-def schedule(records: Sequence[Record], rate: float | None) -> Schedule | None:
-    """How late requests were sent; None where none was due at a time.
+def lateness(records: Sequence[Record], rate: float | None) -> tuple[float | None, bool]:
+    """The p99 of how late requests were sent, None where none was due at a time; and whether that
+    made it another load.
 
     By when they came to the tap: the way from there to the server is not the load's fault.
     ``rate`` is in requests a second, None where it is not known.
@@ -253,11 +255,11 @@ def schedule(records: Sequence[Record], rate: float | None) -> Schedule | None:
         (record.came or record.sent) - record.due for record in records if record.due is not None
     ]
     if not late:
-        return None
-    p50, p99, worst = (float(value) for value in np.percentile(late, (50, 99, 100)))
+        return None, False
+    p99 = float(np.percentile(late, 99))
     share_of_gap = PART_OF_GAP / rate if rate else NOTICEABLE
     allowed = min(max(PUNCTUAL, share_of_gap), NOTICEABLE)
-    return Schedule(p50, p99, worst, lagging=p99 > allowed or worst > BLOCKED)
+    return p99, p99 > allowed or max(late) > BLOCKED
 
 
 def queued(records: Sequence[Record]) -> bool:

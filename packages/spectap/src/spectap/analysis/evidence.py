@@ -15,8 +15,7 @@ from spectap.analysis.cells import cell
 from spectap.analysis.contrasts import Contrast, contrast, pooled_over_cases
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.estimate import Component, Estimate
-from spectap.analysis.grouping import CellKey, Cells, Unit
-from spectap.analysis.plan import Kind, Plan
+from spectap.analysis.grouping import CellKey, Cells, Kind, Plan, Unit
 from spectap.analysis.summary import Cell, Finding, Verdict
 from spectap.config import Config
 from spectap.ledger import last_attempts

@@ -13,10 +13,9 @@ from spectap.analysis.contrasts import Contrast, Question, Ratio
 from spectap.analysis.correctness import correctness
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.evidence import Evidence, of_ledgers, of_run
-from spectap.analysis.grouping import CellKey
+from spectap.analysis.grouping import CellKey, Plan
 from spectap.analysis.ladder import crossover, ladder_points
 from spectap.analysis.over_cases import matched_baselines, of_classes, windows
-from spectap.analysis.plan import Plan
 from spectap.analysis.published import reproductions
 from spectap.analysis.summary import (
     Answer,
@@ -202,4 +201,4 @@ def _ladders(plan: Plan, case: str, by_cell: Mapping[CellKey, Contrast]) -> Iter
                 known = [(load, answer) for load, answer in answers if answer]
                 crossovers.append(crossover(known, alpha))
             judged = tuple(contrasts_at)
-            yield Ladder(variant, baseline, points[0].open, points, judged, *crossovers)
+            yield Ladder(variant, baseline, points, judged, *crossovers)

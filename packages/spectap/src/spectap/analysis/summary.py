@@ -172,16 +172,6 @@ class Goodput:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """How late an open loop sent its requests, in seconds; a lagging load was another."""
-
-    p50: float
-    p99: float
-    worst: float
-    lagging: bool
-
-
-@dataclass(frozen=True)
 class Cell:
     """One variant under one test case at one load point. None: not known, or not there."""
 
@@ -219,7 +209,10 @@ class Cell:
     in_flight: float | None = None
     """Requests in flight, on average over the time in which there was any."""
     goodput: Goodput | None = None
-    schedule: Schedule | None = None
+    late: float | None = None
+    """How late an open loop sent its requests, in seconds: the p99."""
+    lagging: bool = False
+    """Whether that made it another load than it says."""
     queued: bool = False
     lag: float = 0.0
     """How long an event waited for the client, on average, as a part of a request's time."""
@@ -237,11 +230,6 @@ class Cell:
     @property
     def slowed(self) -> bool:
         return self.lag > MARGIN
-
-    @property
-    def lagging(self) -> bool:
-        """Whether the load was another than it says."""
-        return self.schedule is not None and self.schedule.lagging
 
     @property
     def complete(self) -> bool:
@@ -274,8 +262,6 @@ class Ladder:
 
     variant: str
     baseline: str
-    open: bool
-    """Whether its loads are requests a second; otherwise they are requests at once."""
     loads: tuple[LoadPoint, ...]
     judged: tuple[LoadPoint, ...]
     """Loads that have an estimate; the others have no verdict."""

@@ -192,7 +192,7 @@ def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
     if any(cell.goodput for cell in cells):
         names = ("share of requests", "objectives")
         yield Measure(Columns("Goodput, 95 % interval", names), _goodput)
-    if any(cell.queued or cell.schedule for cell in cells):
+    if any(cell.queued or cell.late is not None for cell in cells):
         yield Measure(Columns("Load", ("in flight", "sent late, p99")), _load)
 
 
@@ -204,7 +204,7 @@ def _goodput(cell: Cell) -> tuple[str, str]:
 
 
 def _load(cell: Cell) -> tuple[str, str]:
-    late = f"{wording.milliseconds(cell.schedule.p99)} ms" if cell.schedule else wording.MISSING
+    late = wording.MISSING if cell.late is None else f"{wording.milliseconds(cell.late)} ms"
     return wording.significant(cell.in_flight), late
 
 

@@ -21,10 +21,9 @@ from spectap.names import CONTROL, LEDGER, WARM_UP
 from spectap.record import Record
 from spectap.run import prompts as prompt_sets
 from spectap.run.folder import Observations, Shipper, prepare, writing
-from spectap.run.plan import Plan
 from spectap.run.progress import Progress
 from spectap.run.taps import Patience, Taps
-from spectap.run.turns import Attempts, Turn
+from spectap.run.turns import Attempts, Plan, Turn
 from spectap.run.warm_up import check_usage, warm_up
 
 _CONTROL_TRIES: Final = 2

@@ -15,8 +15,7 @@ from spectap.errors import LoadError, RunError
 from spectap.journal import Journal
 from spectap.names import WARM_UP, load_results
 from spectap.record import Record
-from spectap.run.plan import Plan
-from spectap.run.turns import Turn, rotated
+from spectap.run.turns import Plan, Turn, rotated
 from spectap.tap.tap import STALL_SECONDS, Tap, collect_garbage
 
 _OTHER_FILES: Final = 64  # what is open besides requests

@@ -65,7 +65,7 @@ def of_case(case: Case) -> list[Ratios]:
         ]
 
     speeds, costs = (
-        [(ladder.variant, ladder.open, getattr(ladder, field)) for ladder in case.ladders]
+        [(ladder.variant, ladder.loads[0].open, getattr(ladder, field)) for ladder in case.ladders]
         for field in ("speed", "cost")
     )
     return [
