@@ -34,8 +34,8 @@ def test_pods_that_a_deploy_starts_replaces_or_ends() -> None:
     window = rendered({"speculation.num_speculative_tokens": 5})
     assert on_pods(article, window) == {
         # Both services take a window less than is compiled.
-        "qwen-vllm": "restarts, its graph is there",
-        "qwen-sd-vllm": "restarts, once its graph is compiled",
+        "qwen-vllm": "restarts",
+        "qwen-sd-vllm": "restarts",
         "compile-qwen-sd-vllm": "runs again",
         "qwen-llmperf": "is configured anew: the next make experiment begins a new run",
     }
@@ -51,7 +51,7 @@ def test_pods_that_a_deploy_starts_replaces_or_ends() -> None:
     without = {key: each for key, each in article.items() if key[0] != "Deployment"}
     services = [name for kind, name in article if kind == "Deployment"]
     assert on_pods(article, without) == dict.fromkeys(services, "ends")
-    assert on_pods(without, article) == dict.fromkeys(services, "starts, its graph is there")
+    assert on_pods(without, article) == dict.fromkeys(services, "starts")
 
 
 def test_text_inside_a_template_is_taken_apart() -> None:

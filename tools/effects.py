@@ -38,8 +38,6 @@ _SECURITY: Final = {
 }
 _ROW: Final = re.compile(r"^│ ([-+ ]) │(.*)$", re.MULTILINE)
 _HASH: Final = re.compile(r"\b[0-9a-f]{64}\b")
-_GRAPH: Final = re.compile(r'compiled/([^/"\s]+)/')
-"""The prefix of a compiled artifact in the bucket, wherever a manifest names it."""
 _DIGEST: Final = re.compile("-[0-9a-f]{8}$")
 """The end of a Job's and a Pod's name. Neither can be changed: another specification is another
 object."""
@@ -146,8 +144,6 @@ def read(folder: Path) -> Objects:
 
 def on_pods(old: Objects, new: Objects) -> Iterator[Effect]:
     """Effects of a deploy on each pod, or maker of pods, that it starts, replaces or ends."""
-    ready = _graphs(old.values())
-    compiled = _graphs(manifest for (kind, _), manifest in new.items() if kind == "Job")
     for kind, name in dict.fromkeys([*new, *old]):
         if kind not in ("Deployment", "Job", "Pod"):
             continue
@@ -169,13 +165,5 @@ def on_pods(old: Objects, new: Objects) -> Iterator[Effect]:
             effect = "runs again"  # its name has the digest of its specification
         elif kind == "Deployment" and before["spec"]["template"] != after["spec"]["template"]:
             effect = "restarts"
-        if kind == "Deployment" and after is not None and effect:
-            missing = _graphs([after]) - ready
-            by_itself = ", once its graph is compiled" if missing & compiled else ", and compiles"
-            effect += by_itself if missing else ", its graph is there"
         if effect:
             yield Effect(kind, name, effect)
-
-
-def _graphs(manifests: Iterable[Manifest]) -> set[str]:
-    return set(_GRAPH.findall(json.dumps([*manifests])))
