@@ -30,6 +30,9 @@ from spectap.prompt import Prompt
 from spectap.text import EndpointType
 
 MOST_ROUNDS: Final = 100
+MOST_CASES: Final = 35
+"""A dashboard has 13 widgets for each, and 500 at most (Amazon CloudWatch User Guide, "CloudWatch
+service quotas")."""
 
 
 def one_of(*keys: str) -> Callable[[dict[str, Any]], None]:
@@ -255,7 +258,7 @@ class Benchmark(Strict):
         description="Keep the texts of the answers to sets and files with the results. Otherwise "
         "only digests and checks are kept.",
     )
-    test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1, max_length=50)]
+    test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1, max_length=MOST_CASES)]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

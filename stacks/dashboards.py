@@ -1,6 +1,7 @@
 """Dashboards: the variants side by side, and the nodes meanwhile."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -27,11 +28,6 @@ _QUARTER: Final = 6
 _THIRD: Final = 8
 _FULL: Final = 24
 _HEIGHT: Final = 6
-
-# Amazon CloudWatch User Guide, "CloudWatch service quotas". The other two, 500 metrics in a graph
-# and 2,500 on a dashboard, are kept by experiment.rules.measurement.MOST_CELLS.
-_WIDGETS_PER_DASHBOARD: Final = 500
-_OVERVIEW_WIDGETS: Final = 5
 
 _FIGURES: Final = (
     (3, END_TO_END_LATENCY),
@@ -78,28 +74,13 @@ _ON_TOKENS: Final = (
 def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[cloudwatch.Dashboard]:
     """The article's three figures, the speed-up in every case, then a section for each case.
 
-    The sections continue on further dashboards where one cannot hold them all. Jobs publish no
-    metric.
+    Jobs publish no metric, and have none.
     """
     if experiment.workload is Workload.JOB:
         return []
-    sections = [[*_section(experiment, case)] for case in experiment.benchmark.test_cases]
-    most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // sum(map(len, sections[0]))
-    pages = [
-        [row for section in sections[start : start + most] for row in section]
-        for start in range(0, len(sections), most)
-    ]
-    pages[0] = [*_overview(experiment), *pages[0]]
-    return [
-        cloudwatch.Dashboard(
-            scope,
-            f"Comparison{number if number > 1 else ''}",
-            dashboard_name=dashboard_name(experiment, "comparison")
-            + (f"-{number}" if number > 1 else ""),
-            widgets=rows,
-        )
-        for number, rows in enumerate(pages, start=1)
-    ]
+    sections = (_section(experiment, case) for case in experiment.benchmark.test_cases)
+    name, rows = dashboard_name(experiment, "comparison"), chain(_overview(experiment), *sections)
+    return [cloudwatch.Dashboard(scope, "Comparison", dashboard_name=name, widgets=[*rows])]
 
 
 def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dashboard:
