@@ -81,7 +81,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "speculation.num_speculative_tokens": 15,
         "benchmark.rounds": 6,
         "benchmark.launches": 3,
-        "benchmark.test_cases": _test_cases(50),
+        "benchmark.test_cases": _test_cases(35),
     },
     BLOCK_IN_MELBOURNE: {
         "name": "melbourne",
