@@ -372,12 +372,5 @@ class Experiment(Strict):
         return max(modes[s.mode].ahead(s.num_speculative_tokens) for s in self.speculations)
 
     @property
-    def concurrency_without_a_queue(self) -> int:
-        """The largest concurrency of the load that every batch takes at once; else the batch."""
-        batch = min(speculation.batch or self.serving.batch for speculation in self.speculations)
-        measured = (point.concurrency for point in self.benchmark.points)
-        return max((c for c in measured if c is not None and c <= batch), default=batch)
-
-    @property
     def serving_runtime(self) -> Runtime:
         return RUNTIMES[self.runtime]

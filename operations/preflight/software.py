@@ -22,7 +22,6 @@ OLDEST_PRICE: Final = datetime.timedelta(days=60)
 """A choice: prices of Capacity Blocks change a few times a year."""
 _ADDRESS_SERVICE: Final = "https://checkip.amazonaws.com"
 """A service of AWS that answers with the caller's address."""
-NOBODY_IS_TOLD: Final = "alerts.emails is empty: no alarm reaches anybody"
 _SECONDS: Final = 5
 _GATED: Final = "meta-llama/"
 """Meta's organisation on the Hub, whose models all want a licence accepted."""
@@ -68,7 +67,7 @@ def alarms(deployment: Deployment) -> Iterator[Finding]:
     if emails := ", ".join(deployment.experiment.alerts.emails):
         yield ok(f"go to {emails}, once each has confirmed the subscription")
     else:
-        yield warning(NOBODY_IS_TOLD, "name an address there")
+        yield warning("alerts.emails is empty: no alarm reaches anybody", "name an address there")
 
 
 def image(deployment: Deployment) -> Iterator[Finding]:

@@ -15,7 +15,6 @@ from operations import guard
 from operations.account import Deployment, DeploymentError
 from operations.console import Console, answer
 from operations.nodes import Kind
-from operations.preflight.software import NOBODY_IS_TOLD
 from operations.stages import measure, nodes, setup
 from operations.stages.measure import measured_run
 from operations.stages.nodes import Start, end_nodes
@@ -90,8 +89,7 @@ def _perform_all(deployment: Deployment, *, yes: bool, again: bool) -> None:
             estimate = cost(deployment.experiment)
             _ask(
                 f"All of it costs {estimate.amount} in {estimate.hours:.1f} hours by estimate, and "
-                f"less where something exists already (make cost EXPERIMENT={deployment.file})"
-                + ("" if deployment.experiment.alerts.emails else f"\nWarning: {NOBODY_IS_TOLD}"),
+                f"less where something exists already (make cost EXPERIMENT={deployment.file})",
                 yes=yes,
             )
             confirmed = True
