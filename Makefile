@@ -140,7 +140,7 @@ compare: $(READY) ## Say what changed between two RUNS; FAIL_BELOW=0.95 fails wh
 .PHONY: advise
 advise: $(READY) ## Say which of the windows that RUN measured are as good as the best
 	@test -n "$${RUN:-}" || { echo "RUN is needed: make advise RUN=results/..." >&2; exit 2; }
-	@python -m spectap advise -- $$RUN
+	@python -m spectap advise -- "$$RUN"
 
 ##@ Deploy EXPERIMENT
 

@@ -78,7 +78,7 @@ TEXTS: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "rehearse": ("EXPERIMENT", ["rehearsal", "{}"]),
     "rehearse-vllm": ("EXPERIMENT", ["tests.vllm", "{}"]),
     "report": ("RUN", ["report", "--", "{}"]),
-    "advise": ("RUN", ["--", ...]),
+    "advise": ("RUN", ["--", "{}"]),
     "tap": ("UPSTREAM", ["tap", "--upstream={}"]),
     "tap LEDGER": ("LEDGER", ["--ledger={}"]),
     "tap PORT": ("PORT", ["--port={}"]),

@@ -15,7 +15,7 @@ from benchmarks.servers import SD, Changed
 from benchmarks.simulation import World, slower
 from spectap.analysis.summarise import summarise
 from spectap.record import Record
-from spectap.report.headline import headline
+from spectap.report import headline
 
 HEADLINE: Final = "headline"
 
@@ -30,7 +30,7 @@ class Misleading(Changed):
     def statements(self, number: int) -> Iterator[Statement]:
         """Whether the headline says what decides; "wrong" where nothing does."""
         config = self.config()
-        text = "\n".join(headline(summarise(config, self.records(number)), config).answers)
+        text = "\n".join(headline.answers(summarise(config, self.records(number)), config))
         said = bool(re.search(self.says, text)) and not re.search(self.never, text)
         yield Statement(HEADLINE, wrong=not self.says and bool(re.search(self.never, text)))
         if self.says:

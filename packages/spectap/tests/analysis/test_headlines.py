@@ -7,7 +7,7 @@ import pytest
 
 from spectap.analysis.summarise import summarise
 from spectap.record import Record
-from spectap.report.headline import headline
+from spectap.report import headline
 from tests import samples
 
 CONFIG = samples.config(
@@ -62,6 +62,6 @@ def records(change: Change, **fields: int | None) -> Iterator[Record]:
 def test_what_a_median_hides(
     change: Change, fields: dict[str, int | None], said: list[str]
 ) -> None:
-    [answer] = headline(summarise(CONFIG, records(change, **fields)), CONFIG).answers
+    [answer] = headline.answers(summarise(CONFIG, records(change, **fields)), CONFIG)
     assert all(part in answer for part in said), answer
     assert ("p99" in answer) == any("p99" in part for part in said)

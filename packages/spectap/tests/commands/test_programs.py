@@ -87,7 +87,6 @@ def test_help_lists_statuses_defaults_and_the_commands_of_people(
     described = benchmark("measure", "--help").out
     for text in (
         "(default: 200)",
-        "(default: 0.0)",
         *(f"  {e.value:<3} {e.meaning}" for e in Exit),
     ):
         assert text in described

@@ -49,7 +49,7 @@ def test_one_window_is_nothing_to_advise_on(tmp_path: Path, benchmark: Benchmark
     )
     shutil.move(folder / "ledger.jsonl", tmp_path / "requests.jsonl")
     ended = benchmark("advise", str(tmp_path / "requests.jsonl"))
-    assert "a ledger without the config.json of its run" in ended.err
+    assert "is not the folder of a run: it has no config.json" in ended.err
 
 
 LOWER = {structure: share - 0.1 for structure, share in generated_runs.ACCEPTANCE.items()}

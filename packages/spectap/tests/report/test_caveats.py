@@ -8,8 +8,7 @@ import pytest
 from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Matched
 from spectap.load_points import LoadPoint
-from spectap.report import caveats
-from spectap.report.headline import headline
+from spectap.report import caveats, headline
 from spectap.report.results import Results
 from tests import samples
 
@@ -56,7 +55,7 @@ def test_fewer_slots_are_named(
         )
         for case in comparison.summary.cases
     )
-    lines = headline(replace(comparison.summary, cases=cases), comparison.config).caveats
+    lines = [*headline.caveats_of(replace(comparison.summary, cases=cases), comparison.config)]
     assert (
         any(line.startswith("SD takes fewer requests at once than Base.") for line in lines)
         == named

@@ -11,8 +11,7 @@ from spectap.analysis.claims import judge, obstacle
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise, summarise_ledgers
 from spectap.analysis.summary import Case, Cell, Claim, Comparison, Finding, Summary, Verdict
-from spectap.report import caveats, quality, sentences
-from spectap.report.headline import headline
+from spectap.report import caveats, headline, quality, sentences
 from spectap.report.results import Results
 from tests.analysis import ledgers, test_correctness
 from tests.analysis.test_claims import (
@@ -92,8 +91,8 @@ def every_sentence() -> Iterator[str]:
                 yield from caveats.of_case(case, summary)
                 yield from (sentences.verdict(case, cell, summary) for cell, _ in case.compared)
             yield from caveats.of_run(config, summary)
-            first = headline(summary, config)
-            yield from (*first.answers, *first.caveats)
+            yield from headline.answers(summary, config)
+            yield from headline.caveats_of(summary, config)
     for answers in test_correctness.ANSWERS.values():
         yield from map(quality.sentence, correctness(test_correctness.SETTINGS, answers))
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from spectap.report import page, run_view, terminal
-from spectap.report.headline import headline
+from spectap.report import headline, page, run_view, terminal
 from spectap.report.results import Results
 from tests import generated_runs as generated
 from tests.generated_runs import Line
@@ -110,7 +109,7 @@ def test_close_rounds_of_few_cases_are_in_the_verdict(
     summary = comparison.summary
     assert len(summary.cases) == 3
     changed = replace(summary, round_gap_seconds=60 * minutes, cases=summary.cases * cases)
-    assert any("these minutes" in text for text in headline(changed).caveats) == warned
+    assert any("these minutes" in text for text in headline.caveats_of(changed)) == warned
 
 
 @pytest.mark.parametrize("isolated", [False, True])
@@ -118,7 +117,7 @@ def test_what_no_interval_covers_is_said_with_what_to_set(
     isolated: bool, comparison: Results
 ) -> None:
     config = comparison.config.model_copy(update={"isolated": isolated})
-    *_, last = headline(replace(comparison.summary, round_gap_seconds=60), config).caveats
+    *_, last = headline.caveats_of(replace(comparison.summary, round_gap_seconds=60), config)
     assert ("(--launches 3)" in last) != isolated
     assert "benchmark.spread_minutes: 50 (--spread 50)" in last
 

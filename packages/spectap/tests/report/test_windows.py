@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spectap.analysis.summary import Summary, Window, Windows
-from spectap.report import page, run_view, terminal, windows
-from spectap.report.headline import headline
+from spectap.report import headline, page, run_view, terminal, windows
 from spectap.report.results import Results
 from tests.report.runs import section
 
@@ -59,7 +58,7 @@ def test_a_best_that_may_be_no_faster_asks_for_rounds(near: bool, sweep: Results
 
 def test_the_headline_names_the_faster_window(sweep: Results) -> None:
     table = sweep.summary.windows[0]
-    answers = headline(sweep.summary, sweep.config).answers
+    answers = headline.answers(sweep.summary, sweep.config)
     slower = {each.variant for each in table.measured if not each.near} - {"Base"}
     assert slower
     for answer in answers:

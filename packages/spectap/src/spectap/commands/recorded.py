@@ -84,24 +84,22 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def advise(arguments: argparse.Namespace) -> int:
-    """``advise RUN ...``: prints which of the measured windows are as good as the best.
+    """``advise RUN``: prints which of the measured windows are as good as the best.
 
     RUN is the folder of a run, or its name in results/. A run of one window has nothing to compare.
     """
     from spectap.analysis.summary import to_json
-    from spectap.report import terminal, windows
+    from spectap.report import results, terminal, windows
 
-    runs, records = _gather(arguments.runs)
-    if records:
-        raise RunError(f"a ledger without the {CONFIG} of its run says nothing to advise on")
-    for run in runs:
-        if not run.summary.windows:
-            few = "fewer than two windows were measured, so there are none to compare"
-            raise RunError(f"{run.folder}: {few}")
-        if arguments.json:
-            print(to_json({"run": run.summary.run, "windows": run.summary.windows}), end="")
-        else:
-            terminal.show(windows.view(run))
+    _refuse_jobs(arguments.run)
+    run = results.read(arguments.run)
+    if not run.summary.windows:
+        few = "fewer than two windows were measured, so there are none to compare"
+        raise RunError(f"{run.folder}: {few}")
+    if arguments.json:
+        print(to_json({"run": run.summary.run, "windows": run.summary.windows}), end="")
+    else:
+        terminal.show(windows.view(run))
     return Exit.DONE
 
 
@@ -150,7 +148,7 @@ def merge(arguments: argparse.Namespace) -> int:
 
 
 def _add_advise_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", type=recorded_path, nargs="+", metavar="RUN")
+    parser.add_argument("run", type=recorded_path, metavar="RUN")
     add_json(parser.add_argument)
 
 

@@ -41,16 +41,6 @@ _NEITHER: Final = {Answer.NEGLIGIBLE: "no difference that matters", Answer.UNDEC
 
 
 @dataclass(frozen=True)
-class Headline:
-    """The first lines of a report."""
-
-    answers: tuple[str, ...]
-    """What is found, for whom, at what load, how surely, and what to do: a line each."""
-    caveats: tuple[str, ...]
-    """What changes what to do: a line each."""
-
-
-@dataclass(frozen=True)
 class _Row:
     """A variant on a class or a test case, at one load."""
 
@@ -101,11 +91,12 @@ class _Row:
         )
 
 
-def headline(summary: Summary, config: Config | None = None) -> Headline:
-    answers = [*_answers(summary), *_without_verdict(summary)] or [*_alone(summary)]
+def answers(summary: Summary, config: Config | None = None) -> tuple[str, ...]:
+    """What is found, for whom, at what load, how surely, and what to do: a line each."""
+    texts = [*_answers(summary), *_without_verdict(summary)] or [*_alone(summary)]
     if summary.rehearsal and config:
-        answers[:1] = [f"Rehearsal, with the times of {config.stand_in}: {answers[0]}"]
-    return Headline(tuple(answers), tuple(_caveats(summary, config)))
+        texts[:1] = [f"Rehearsal, with the times of {config.stand_in}: {texts[0]}"]
+    return tuple(texts)
 
 
 def _answers(summary: Summary) -> Iterator[str]:
@@ -265,7 +256,8 @@ def _alone(summary: Summary) -> Iterator[str]:
     yield f"{summary.subject}: a request takes {' to '.join(spans)} s, by its medians"
 
 
-def _caveats(summary: Summary, config: Config | None) -> Iterator[str]:
+def caveats_of(summary: Summary, config: Config | None = None) -> Iterator[str]:
+    """What changes what to do about the answers: a line each."""
     yield from caveats.of_ending(summary)
     if summary.compares:
         cells = [cell for case in summary.cases for cell in case.cells]

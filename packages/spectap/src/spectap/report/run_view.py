@@ -9,8 +9,7 @@ from spectap import wording
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Summary
 from spectap.record import Record
-from spectap.report import caveats, cells, phrases, published, quality, sentences, windows
-from spectap.report.headline import headline
+from spectap.report import caveats, cells, headline, phrases, published, quality, sentences, windows
 from spectap.report.results import Results
 from spectap.report.view import Table, View
 from spectap.text import EndpointType
@@ -23,13 +22,12 @@ _UNPROVEN: Final = (
 
 
 def of_run(run: Results) -> View:
-    said = headline(run.summary, run.config)
     notes = (*run.notes, *case_notes(run.summary))
     return View(
         title=phrases.heading(run.config, run.summary),
         lead=tuple(_lead(run)),
-        answers=said.answers,
-        caveats=said.caveats,
+        answers=headline.answers(run.summary, run.config),
+        caveats=tuple(headline.caveats_of(run.summary, run.config)),
         alarms=tuple(_checks(run.summary, worse=True)),
         tables=_answers(run.summary),
         notes=notes[:_NOTES],
@@ -45,11 +43,10 @@ def of_ledgers(records: Iterable[Record]) -> View:
     requests = sum(cell.requests for case in summary.cases for cell in case.cells)
     notes = (*caveats.of_repetitions(summary), *case_notes(summary))
     period = wording.period(summary.started, summary.ended)
-    said = headline(summary)
     return View(
         title=f"{summary.subject}: {wording.count(requests, 'request')}, {period}",
-        answers=said.answers if summary.compares else (),
-        caveats=said.caveats,
+        answers=headline.answers(summary) if summary.compares else (),
+        caveats=tuple(headline.caveats_of(summary)),
         tables=_answers(summary),
         notes=notes[:_NOTES],
         details=tuple(_details(summary)),
