@@ -1,13 +1,19 @@
-"""What spectap's tests share."""
+"""What spectap's tests share.
+
+moto is imported by the fixtures that need it: it takes seconds in each process.
+"""
 
 import gc
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from spectap.endpoint import counters, health
-from tests.aws.embedded import Aws, Clock, make_bucket, serving
+
+if TYPE_CHECKING:
+    from tests.aws.embedded import Aws, Clock
 
 settings.register_profile("any machine", deadline=None)  # one may be busy with something else
 settings.load_profile("any machine")
@@ -20,48 +26,49 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _looks_often() -> Iterator[None]:
-    """A golden endpoint has counted a token when it sends it: there is nothing to wait for."""
+def _quick() -> Iterator[None]:
+    """A golden endpoint has counted a token when it sends it: there is nothing to wait for.
+
+    Collecting garbage before each load goes over what the run has made, as in the pod. All that
+    the tests have imported would make it ten times as long.
+    """
+    gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)
         patch.setattr(health, "POLL_SECONDS", 0.02)
         patch.setattr(counters, "POLL_SECONDS", 0.001)
         yield
 
 
 @pytest.fixture(scope="module")
-def frozen_imports() -> Iterator[None]:
-    """Collecting garbage before each load goes over what the run has made, as in the pod.
-
-    All that the tests have imported would make it ten times as long.
-    """
-    gc.freeze()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gc, "unfreeze", lambda: None)
-        yield
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Aws]:
+def server() -> Iterator["Aws"]:
     """An embedded AWS, one a file."""
+    from tests.aws.embedded import Aws
+
     aws = Aws()
     yield aws
     aws.stop()
 
 
 @pytest.fixture
-def aws(server: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
+def aws(server: "Aws", monkeypatch: pytest.MonkeyPatch) -> Iterator["Aws"]:
+    from tests.aws.embedded import serving
+
     with serving(server, monkeypatch):
         yield server
 
 
 @pytest.fixture
-def store(aws: Aws) -> Aws:
+def store(aws: "Aws") -> "Aws":
     """With the bucket, and nothing asked yet."""
+    from tests.aws.embedded import make_bucket
+
     make_bucket()
-    aws.behave()
     return aws
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock() -> "Clock":
+    from tests.aws.embedded import Clock
+
     return Clock()

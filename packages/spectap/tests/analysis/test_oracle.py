@@ -4,10 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import TTestPower
-from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 from spectap.analysis import proportions
 from spectap.analysis.claims import holm
@@ -17,6 +13,12 @@ from spectap.analysis.proportions import Paired
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_is_what_statsmodels_says(seed: int) -> None:
+    # Its import takes seconds, which no other process of these tests is to spend.
+    from statsmodels.stats.contingency_tables import mcnemar
+    from statsmodels.stats.multitest import multipletests
+    from statsmodels.stats.power import TTestPower
+    from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+
     chance = np.random.default_rng(seed)
     p_values = dict(enumerate(chance.uniform(0, 0.2, 12) ** 3))
     rejected = multipletests([*p_values.values()], 0.05, "holm")[0]

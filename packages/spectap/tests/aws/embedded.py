@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.request import Request, urlopen
 
-import boto3
 import pytest
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
     MotoRequestHandler,
     create_backend_app,
 )
+from moto.s3.models import s3_backends
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
@@ -81,24 +81,26 @@ def hang_up(environ: Environment) -> None:
     environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
 
 
+def _s3() -> Any:
+    """What is in S3, without a request, of which a test may make hundreds."""
+    return s3_backends[ACCOUNT]["aws"]
+
+
 def make_bucket() -> None:
-    boto3.client("s3", region_name=REGION).create_bucket(
-        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
-    )
+    _s3().create_bucket(BUCKET, REGION)
 
 
 def put(key: str, content: bytes = b"x") -> None:
-    boto3.client("s3", region_name=REGION).put_object(Bucket=BUCKET, Key=key, Body=content)
+    _s3().put_object(BUCKET, key, content)
 
 
 def stored(folder: str = "") -> dict[str, bytes]:
     """What the bucket has of a folder, by the path there."""
-    client = boto3.client("s3", region_name=REGION)
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=folder)
-    keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+    objects = _s3().buckets[BUCKET].keys
     return {
-        key.removeprefix(folder): client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
-        for key in keys
+        name.removeprefix(folder): objects[name].value
+        for name in sorted(objects)
+        if name.startswith(folder)
     }
 
 

@@ -54,6 +54,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for command, whole in (("report", run), ("advise", windows), ("merge", sweep)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["spectap", command, str(whole)])
+            patch.setattr("spectap.report.page.draw", lambda run: ())
             assert main() == 0, "what is to be damaged is whole"
     return {"read": run, "report": run, "compare": run, "advise": windows, "merge": sweep}
 

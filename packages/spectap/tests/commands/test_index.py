@@ -88,7 +88,6 @@ def sweep(
     store: Aws,
     servers: dict[str, GoldenEndpoint],
     monkeypatch: pytest.MonkeyPatch,
-    frozen_imports: None,
 ) -> Sweep:
     """Requests are sent from this process, and nothing is drawn: both take longer than the rest."""
     monkeypatch.setattr(execution, "Driver", InProcess)

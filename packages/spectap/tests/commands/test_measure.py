@@ -45,7 +45,6 @@ def measure(
     tmp_path: Path,
     benchmark: Benchmark,
     monkeypatch: pytest.MonkeyPatch,
-    frozen_imports: None,
 ) -> Benchmark:
     """``measure`` with its results in ``tmp_path``.
 

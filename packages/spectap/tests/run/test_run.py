@@ -86,7 +86,7 @@ class Setup:
         return [event for event in self.events if event.startswith("publish")]
 
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("frozen_imports")]
+pytestmark = pytest.mark.anyio
 
 
 async def test_a_run_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
