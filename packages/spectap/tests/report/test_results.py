@@ -61,7 +61,10 @@ def test_a_torn_line_is_noted_and_so_is_a_missing_ledger(tmp_path: Path) -> None
     assert "There is no ledger.jsonl in this folder." in results.read(tmp_path).notes
 
 
-def test_what_the_configuration_does_not_name_is_left_out(folder: Path) -> None:
+def test_what_the_configuration_does_not_name_is_left_out(folder: Path, tmp_path: Path) -> None:
+    strangers = [line | {"load": "else"} for line in LINES]
+    run = results.read(generated.write(tmp_path / "run", CONFIG, [*LINES, *strangers]))
+    assert {check.load for check in run.checks} == {"concurrency-4"}
     named = Divergence("SD", "counting", "token", 100, 17)
     unnamed = (Divergence(*names, "token", 100, 17) for names in (("k3", "counting"), ("SD", "x")))
     write_json(folder / greedy.DIVERGENCE, [named, *unnamed])

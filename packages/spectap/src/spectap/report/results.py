@@ -76,13 +76,12 @@ def read(folder: Path) -> Results:
     sets = prompts.read(folder)
     cells = {(case.name, name) for case in config.test_cases for name in config.names}
     first = config.load.points[0].name
-    counts = [
-        replace(count, load=count.load or first)
-        for count in counters.read(folder / COUNTERS)
-        if (count.case, count.variant) in cells
-    ]
-    checks = crosscheck.check(
-        [record for record in records if (record.case, record.variant) in cells], counts
+    counts = [replace(c, load=c.load or first) for c in counters.read(folder / COUNTERS)]
+    points = {point.name for point in config.load.points}
+    checks = tuple(
+        check
+        for check in crosscheck.check(records, counts)
+        if (check.case, check.variant) in cells and check.load in points
     )
     summary = summarise(
         config,
