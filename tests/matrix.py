@@ -3,7 +3,7 @@ changes the stacks, and the longest and shortest of it. Their names differ, as i
 
 from typing import Any, Final
 
-from tests.experiment.files import ABSENT, EAGLE, ON_TRAINIUM, PUBLISHED, of_file, swept
+from tests.experiment.files import ABSENT, EAGLE, ON_TRAINIUM, PUBLISHED, REGION, of_file, swept
 
 RESERVATION: Final = "cr-0123456789abcdef0"
 BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer image"
@@ -146,6 +146,6 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
     | {
         "name": "tenant",
         "aws.api_access": ["203.0.113.0/24", "10.8.0.0/16"],
-        "aws.cpu_zones": ["us-east-2a"],
+        "aws.cpu_zones": [f"{REGION}a"],
     },
 }

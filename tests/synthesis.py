@@ -16,6 +16,7 @@ from app import compose
 from charts.manifests import charts
 from charts.names import Deployed, bucket_name
 from experiment import Experiment
+from tests.experiment.files import REGION
 
 ROOT = Path(__file__).parent.parent
 CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
@@ -89,7 +90,7 @@ def synthesise(experiment: Experiment, directory: Path) -> Synthesised:
 
 def render(experiment: Experiment, account: str = ACCOUNT, tag: str = "a1") -> list[Manifest]:
     """The manifests of ``experiment`` alone, with the benchmark's image of that tag."""
-    registry = f"{account}.dkr.ecr.us-east-2.amazonaws.com/assets-{account}"
+    registry = f"{account}.dkr.ecr.{REGION}.amazonaws.com/assets-{account}"
     image = experiment.benchmark.image or f"{registry}:{tag}"
     deployed = Deployed(bucket_name(experiment, account), image)
     return [o for chart in charts(cdk8s.App(), experiment, deployed) for o in chart.to_json()]

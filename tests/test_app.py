@@ -11,6 +11,7 @@ import app
 from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE
 from tests.charts.test_snapshots import CHARTS
 from tests.conftest import edited
+from tests.experiment.files import REGION
 from tests.stacks.test_snapshots import STACKS
 from tests.synthesis import ACCOUNT, CONTEXT, Synthesised
 
@@ -41,7 +42,7 @@ def test_synthesises_the_same_twice_without_an_account(
         assert text == (synthesised.directory / name).read_text(), name
     manifests = {path.name: path.read_text() for path in (output / "dist").iterdir()}
     assert len(manifests) == len(CHARTS)
-    assert "article-models-${AWS_ACCOUNT_ID}-us-east-2" in manifests["0002-model-store.k8s.yaml"]
+    assert f"article-models-${{AWS_ACCOUNT_ID}}-{REGION}" in manifests["0002-model-store.k8s.yaml"]
     for name, text in manifests.items():
         path = synthesised.directory.parent / "dist" / name
         # A sentence is wrapped at another word where an account is shorter than its placeholder.
@@ -50,7 +51,7 @@ def test_synthesises_the_same_twice_without_an_account(
     manifest = (output / "manifest.json").read_text()
     # The CLI would look this up, for which it needs an account.
     assert '"missing"' not in manifest
-    assert "aws://unknown-account/us-east-2" in manifest
+    assert f"aws://unknown-account/{REGION}" in manifest
 
 
 def test_writes_into_its_output_alone_for_the_account_and_bootstrap_given(
@@ -72,8 +73,8 @@ def test_writes_into_its_output_alone_for_the_account_and_bootstrap_given(
     files = [*tmp_path.glob("out/*.json"), *tmp_path.glob("out/dist/*")]
     everything = "".join(path.read_text() for path in files)
     assert "hnb659fds" not in everything
-    assert f"cdk-mine-container-assets-{ACCOUNT}-us-east-2" in everything
-    assert f'"BucketName": "article-models-{ACCOUNT}-us-east-2"' in everything
+    assert f"cdk-mine-container-assets-{ACCOUNT}-{REGION}" in everything
+    assert f'"BucketName": "article-models-{ACCOUNT}-{REGION}"' in everything
 
 
 def test_refusals_are_one_line(

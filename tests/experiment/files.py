@@ -21,6 +21,9 @@ _DATA: Final = json.loads(json.dumps(YAML(typ="safe", pure=True).load(ARTICLE_TE
 PUBLISHED: Final[dict[str, Any]] = {"published": _DATA.pop("published")}
 """The change that has the article's figures, as its file does. Few other changes would fit them."""
 
+REGION: Final[str] = _DATA["aws"]["region"]
+"""That of the article's file, which has its zones ``a`` and ``c``."""
+
 SMALL_DRAFT: Final[dict[str, Any]] = {
     "id": "Qwen/Qwen3-0.6B",
     "revision": "c1899de289a04d12100db370d81485cdf75e47ca",

@@ -6,7 +6,7 @@ import pytest
 
 from experiment.loader import parse
 from experiment.notes import notes
-from tests.experiment.files import edited, of_file
+from tests.experiment.files import REGION, edited, of_file
 
 BLOCK = {"capacity.purchase": "capacity-block", "capacity.reservation_id": "cr-0123456789abcdef0"}
 INDIA = BLOCK | {
@@ -28,7 +28,7 @@ UNSEEN = {
 }
 ALONE = {"benchmark.load": [{"concurrency": 1}], "published": []}
 SETS = {"benchmark.test_cases": [{"name": "humaneval", "set": "humaneval"}]}
-NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; no price of "
+NO_PRICE = f"capacity.price: costs use the price of capacity-block in {REGION}; no price of "
 
 
 @pytest.mark.parametrize(

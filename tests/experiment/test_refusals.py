@@ -24,6 +24,7 @@ from tests.experiment.files import (
     EAGLE,
     EAGLE3_HEAD,
     EAGLE_HEAD,
+    REGION,
     SMALL_DRAFT,
     edited,
     edited_data,
@@ -62,8 +63,8 @@ TEXTS = [
     ("  mode: fused", "   mode: fused", "num_speculative_tokens", "indented by 2 spaces, and line"),
     ("\n  region:", "\n   region:", "  availability_zones: [", "indented by 2 spaces, and line"),
     (
-        "aws:\n  region: us-east-2\n  ",
-        "aws:\n  region: us-east-2\n    ",
+        f"aws:\n  region: {REGION}\n  ",
+        f"aws:\n  region: {REGION}\n    ",
         "    availability",
         "by 4",
     ),
@@ -287,7 +288,7 @@ def test_an_experiment_carries_its_file_of_prompts_as_it_is(write: Write, tmp_pa
     [
         f"\ufeff{ARTICLE_TEXT}".replace("\n", "\r\n"),
         replaced("2026-05-21", "'2026-05-21'").replace("35.7608", "36"),
-        replaced("us-east-2c]", "&z us-east-2c]").replace("e: us-east-2c", "e: *z"),
+        replaced(f"{REGION}c]", f"&z {REGION}c]").replace(f"e: {REGION}c", "e: *z"),
     ],
 )
 def test_what_is_good_is_let_through(text: str) -> None:

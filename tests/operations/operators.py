@@ -26,12 +26,13 @@ from operations import __main__ as commands
 from operations import cluster, guard, lifecycle, nodes, removal, results
 from operations.account import Deployment, DeploymentError
 from operations.nodes import Kind
+from tests.experiment.files import REGION
 from tests.operations.api import serving
 from tests.operations.fake_aws import FakeAws
 from tests.operations.fake_aws.cloudformation import Stack
 from tests.operations.fake_aws.cluster import Cluster, Manifest
 from tests.operations.fake_aws.eks import NodeGroup
-from tests.operations.fake_aws.facts import ACCOUNT, REGION
+from tests.operations.fake_aws.facts import ACCOUNT
 from tests.operations.fake_aws.service import HOUR, MINUTE
 from tests.run_make import ROOT
 

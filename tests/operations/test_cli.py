@@ -19,6 +19,7 @@ from operations import __main__ as commands
 from operations import lifecycle
 from operations.account import Deployment, DeploymentError
 from operations.cluster import token as cluster_token
+from tests.experiment.files import REGION
 from tests.operations.conftest import at
 from tests.operations.fake_aws import FakeAws
 
@@ -84,7 +85,7 @@ def test_what_differs_from_what_is_deployed_is_cut_to_fit_a_comment(
     assert lifecycle.compare(at({}), str(file)) == 0
     assert noted.read_text().startswith("diff\n--method\ntemplate\n--no-color\n--ci\n")
     written = json.loads(file.read_text())
-    assert (written["experiment"], written["region"]) == ("article", "us-east-2")
+    assert (written["experiment"], written["region"]) == ("article", REGION)
     assert written["text"].startswith("Stack a\n```\n")
     assert len(written["text"]) < 21_000
     assert written["text"].endswith("... the log has all of it")
@@ -96,7 +97,7 @@ def test_a_token_says_who_asks_for_which_cluster(aws: FakeAws) -> None:
     assert (prefix, aws.calls) == ("k8s-aws-v1", ["sts:AssumeRole"])
     url = urlsplit(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode())
     query = dict(parse_qsl(url.query))
-    assert url.hostname == "sts.us-east-2.amazonaws.com"
+    assert url.hostname == f"sts.{REGION}.amazonaws.com"
     assert (query["Action"], query["X-Amz-Expires"]) == ("GetCallerIdentity", "60")
     assert query["X-Amz-SignedHeaders"] == "host;x-k8s-aws-id"
     assert query["X-Amz-Credential"].startswith("ASIA")

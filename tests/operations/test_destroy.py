@@ -11,12 +11,13 @@ import pytest
 from app import compose
 from operations import lifecycle, removal
 from operations.account import Deployment
+from tests.experiment.files import REGION
 from tests.operations.conftest import operating, put, rendered
 from tests.operations.fake_aws import ACCOUNT, FakeAws
 from tests.operations.operators import STACKS, Operator
 from tests.synthesis import CONTEXT
 
-BUCKET = f"article-models-{ACCOUNT}-us-east-2"
+BUCKET = f"article-models-{ACCOUNT}-{REGION}"
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from operations.nodes import Kind
 from operations.preflight import Status, existing, software
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 from stacks.trainium import DRIVER_OUTPUT
-from tests.experiment.files import ABSENT
+from tests.experiment.files import ABSENT, REGION
 from tests.matrix import IN_A_CLUSTER, MATRIX
 from tests.operations.api import Objects
 from tests.operations.conftest import at
@@ -53,7 +53,7 @@ def shared(aws: FakeAws) -> FakeAws:
     """An account with a sound cluster in a sound VPC, and nothing of the experiment."""
     aws.facts.subnets = [
         {"SubnetId": id, "AvailabilityZone": zone}
-        for id, zone in zip(SUBNETS, ("us-east-2a", "us-east-2c"), strict=True)
+        for id, zone in zip(SUBNETS, (f"{REGION}a", f"{REGION}c"), strict=True)
     ]
     aws.facts.route_tables = [{"Associations": MAIN, "Routes": [NAT, S3]}]
     add_cluster(aws, CLUSTER, aws.cloudformation.add("elsewhere"))
@@ -145,8 +145,8 @@ ELSEWHERE: Final = "refused cluster: is not where the file says"
 FAULTS: Final[list[tuple[Callable[[Any], None], str, str]]] = [
     (lambda f: f.subnets.pop(), f"{SUBNETS[1]}: is in no zone of {VPC}", "describe-subnets"),
     (
-        lambda f: f.subnets[0].update(AvailabilityZone="us-east-2b"),
-        f"refused subnet {SUBNETS[0]}: is in us-east-2b, not in us-east-2a",
+        lambda f: f.subnets[0].update(AvailabilityZone=f"{REGION}b"),
+        f"refused subnet {SUBNETS[0]}: is in {REGION}b, not in {REGION}a",
         "set aws.subnets",
     ),
     (lambda f: f.route_tables[0].update(Routes=[S3]), "refused subnet", "NAT gateway"),

@@ -70,7 +70,7 @@ def capacity_block(hours: float = 48, **changes: Any) -> dict[str, Any]:
         "CapacityReservationId": BLOCK,
         "ReservationType": "capacity-block",
         "InstanceType": "trn2.48xlarge",
-        "AvailabilityZone": "us-east-2c",
+        "AvailabilityZone": f"{REGION}c",
         "TotalInstanceCount": 1,
         "AvailableInstanceCount": 1,
         "State": "active",
@@ -109,30 +109,30 @@ FAULTS: Final[list[tuple[dict[str, Any], dict[str, Any], str, str]]] = [
     (SPOT, {}, f"{QUOTA}Trainium vCPUs: 192 needed", "--quota-code L-6B0D517C"),
     ({}, granted(32), f"{QUOTA}CPU nodes' vCPUs: 204 needed", "7A --desired-value 204"),
     ({}, granted(120), "warning quota, CPU nodes' vCPUs: room for 1 of 2", "204"),
-    ({}, {"offerings": {"trn2.48xlarge": ["us-east-2b"]}}, f"{TRN2}us-east-2c", "in us-east-2b: "),
-    ({}, {"offerings": {"trn2.48xlarge": []}}, f"{TRN2}us-east-2c", "in no zone: set aws.region"),
+    ({}, {"offerings": {"trn2.48xlarge": [f"{REGION}b"]}}, f"{TRN2}{REGION}c", f"in {REGION}b: "),
+    ({}, {"offerings": {"trn2.48xlarge": []}}, f"{TRN2}{REGION}c", "in no zone: set aws.region"),
     (
         {},
-        {"offerings": {"r7i.24xlarge": ["us-east-2a"]}},
-        "refused r7i.24xlarge: not offered in us-east-2c",
-        "set aws.cpu_zones: [us-east-2a]",
+        {"offerings": {"r7i.24xlarge": [f"{REGION}a"]}},
+        f"refused r7i.24xlarge: not offered in {REGION}c",
+        f"set aws.cpu_zones: [{REGION}a]",
     ),
     (
         {},
-        {"offerings": {"m7i.xlarge": ["us-east-2b"]}},
-        "refused m7i.xlarge: not offered in us-east-2a, us-east-2c",
-        "us-east-2 has it in us-east-2b: set aws.availability_zones",
+        {"offerings": {"m7i.xlarge": [f"{REGION}b"]}},
+        f"refused m7i.xlarge: not offered in {REGION}a, {REGION}c",
+        f"{REGION} has it in {REGION}b: set aws.availability_zones",
     ),
     (
-        {"aws.cpu_zones": ["us-east-2a"]},
-        {"offerings": {"r7i.24xlarge": ["us-east-2c"]}},
-        "refused r7i.24xlarge: not offered in us-east-2a",
-        "set aws.cpu_zones: [us-east-2c]",
+        {"aws.cpu_zones": [f"{REGION}a"]},
+        {"offerings": {"r7i.24xlarge": [f"{REGION}c"]}},
+        f"refused r7i.24xlarge: not offered in {REGION}a",
+        f"set aws.cpu_zones: [{REGION}c]",
     ),
     ({"benchmark.image": ABSENT}, {}, "refused image: the first deploy builds", "start docker, or"),
     ({"benchmark.image": "ghcr.io/mine/bench:1"}, {}, "warning image: ", "nodes would wait"),
     ({"benchmark.image": f"{ECR}/bench:2"}, {}, "refused image: ", "push it"),
-    ({"capacity.price.as_of": LONG_AGO}, {}, "warning price: ", "of on-demand in us-east-2 again"),
+    ({"capacity.price.as_of": LONG_AGO}, {}, "warning price: ", f"of on-demand in {REGION} again"),
     ({"capacity.price.purchase": "capacity-block"}, {}, "warning price: ", "set capacity.price"),
     (EAGLE, {}, "warning gated models: meta-llama/", "Gated models"),
     ({"alerts.emails": []}, {}, "warning alarms: alerts.emails is empty", "name an address"),
@@ -144,7 +144,7 @@ FAULTS: Final[list[tuple[dict[str, Any], dict[str, Any], str, str]]] = [
     (BOUGHT, reserved(CapacityReservationId="cr-1"), f"refused {BLOCK}: there is none", "set cap"),
     (
         BOUGHT,
-        reserved(AvailabilityZone="us-east-2b", ReservationType="default"),
+        reserved(AvailabilityZone=f"{REGION}b", ReservationType="default"),
         "capacity.purchase is default, the file has capacity-block; capacity.av",
         "set capacity.purchase, capacity.availability_zone",
     ),
@@ -177,8 +177,8 @@ def test_a_fault_is_found_with_its_remedy(
         ({"compiling": {"node": "trainium"}}, {"quotas": QUOTAS | {"L-1216C47A": 12.0}}),
         (BOUGHT, reserved()),
         (
-            {"aws.cpu_zones": ["us-east-2a"]},
-            {"offerings": {"m7i.xlarge": ["us-east-2a"], "r7i.24xlarge": ["us-east-2a"]}},
+            {"aws.cpu_zones": [f"{REGION}a"]},
+            {"offerings": {"m7i.xlarge": [f"{REGION}a"], "r7i.24xlarge": [f"{REGION}a"]}},
         ),
     ],
 )
@@ -254,11 +254,11 @@ def test_zones_stay_while_stacks_stand(aws: FakeAws, sound: Make) -> None:
     standing = zones(sound().experiment)
     aws.cloudformation.add("network", outputs={"Zones": standing})
     assert problems(aws, sound()) == []
-    zone = {"capacity.availability_zone": "us-east-2b"}
-    moved = sound(zone | {"aws.availability_zones": ["us-east-2b", "us-east-2c"]})
-    is_found(aws, moved, f"us-east-2b of us-east-2b, us-east-2c: must be {standing}, ", "destroy")
+    zone = {"capacity.availability_zone": f"{REGION}b"}
+    moved = sound(zone | {"aws.availability_zones": [f"{REGION}b", f"{REGION}c"]})
+    is_found(aws, moved, f"{REGION}b of {REGION}b, {REGION}c: must be {standing}, ", "destroy")
     with pytest.raises(
-        DeploymentError, match="availability_zones = us-east-2b of us-east-2b, us-east-2c: must be"
+        DeploymentError, match=f"availability_zones = {REGION}b of {REGION}b, {REGION}c: must be"
     ):
         lifecycle.deploy(moved, [], yes=True)
 

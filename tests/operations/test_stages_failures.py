@@ -20,6 +20,7 @@ from operations.stages.measure import Serve
 from operations.stages.nodes import Start, closed_devices, why_no_nodes
 from operations.stages.setup import Compile
 from operations.stages.stage import Progress, Stage, StageFailed
+from tests.experiment.files import REGION
 from tests.operations.api import RUNNING, Objects, container, ended, meta, pod
 from tests.operations.conftest import at, performed, put, scale, sizes, with_cluster, with_nodes
 from tests.operations.fake_aws import FakeAws
@@ -93,7 +94,7 @@ def test_nodes_that_do_not_join_are_ended_with_the_reason(
     conditions = {"Ready": "False", "DiskPressure": "True"}.items()
     not_ready = {"conditions": [{"type": name, "status": value} for name, value in conditions]}
     labels = {NODE_GROUP_LABEL: kind}
-    spec = {"providerID": "aws:///us-east-2b/i-0"}
+    spec = {"providerID": f"aws:///{REGION}b/i-0"}
     api.lists["nodes"] = [{"metadata": meta(kind, labels), "spec": spec, "status": not_ready}]
     aws.facts.scaled = [{"InstanceId": "i-0", "LifecycleState": "InService"}]
     launched = aws.clock.now() - datetime.timedelta(minutes=21)

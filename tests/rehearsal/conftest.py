@@ -22,9 +22,9 @@ from rehearsal.setting import Caps, Endpoints, Layout, Outcome
 from spectap.report import results
 from spectap.report.results import Results
 from tests.conftest import edited
+from tests.experiment.files import REGION
 from tests.synthesis import ACCOUNT, ROOT
 
-REGION: Final = "us-east-2"
 QUICK: Final = replace(GOLDEN, caps=Caps(rounds=1, output_tokens=50, prompts=2), start_seconds=5)
 
 

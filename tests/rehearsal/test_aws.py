@@ -7,7 +7,7 @@ import pytest
 
 from rehearsal import RehearsalError
 from rehearsal.aws import Aws, download_run, environment
-from tests.rehearsal.conftest import REGION
+from tests.experiment.files import REGION
 
 RUN: Final = "rehearsal-1"
 

@@ -18,6 +18,7 @@ from rehearsal.manifest import Pod, read_pod
 from rehearsal.setting import Caps, Layout, Server, Servers, Setting
 from spectap.config import Config, PromptSource, TestCase, read
 from spectap.load_points import LoadPoint
+from tests.experiment.files import REGION
 from tests.synthesis import ROOT
 
 ENDPOINTS: Final = {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"}
@@ -34,7 +35,7 @@ def pod(manifests: Path) -> Pod:
 @pytest.fixture
 def setting(article: Experiment, tmp_path: Path) -> Setting:
     environment = {"AWS_ENDPOINT_URL": "http://localhost:3", "PATH": "/bin", "SECRET": "x"}
-    aws = Aws("http://localhost:3", "us-east-2", "123456789012", environment)
+    aws = Aws("http://localhost:3", REGION, "123456789012", environment)
     (tmp_path / "packages").symlink_to(ROOT / "packages")
     return Setting(article, "rehearsal-1", Layout(tmp_path), aws, GOLDEN, Console(1))
 
@@ -118,7 +119,7 @@ def test_buckets_are_of_the_embedded_account_and_drafts_and_load_of_who_serves(
     served = replace(GOLDEN, drafts_whole_window=True, caps=Caps(concurrency=4))
     benchmark = as_process(pod, replace(setting, endpoints=served), SERVERS)
     config = config_of(benchmark)
-    assert config.bucket == "article-models-123456789012-us-east-2"
+    assert config.bucket == f"article-models-123456789012-{REGION}"
     assert config.prompts_bucket == "a-123456789012"
     assert [variant.drafts_per_step for variant in config.variants] == [None, 7]
     assert "variants.SD.drafts_per_step: 7 in place of 6" in benchmark.differences

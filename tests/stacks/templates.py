@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from charts.names import NODE_GROUP_LABEL, node_label
+from tests.experiment.files import REGION
 from tests.synthesis import Synthesised
 
 
@@ -15,7 +16,7 @@ def widgets(template: dict[str, Any], dashboard: str = "Comparison") -> Iterator
             yield from json.loads(resolved(resource["Properties"]["DashboardBody"]))["widgets"]
 
 
-def resolved(value: Any, reference: str = "us-east-2") -> str:
+def resolved(value: Any, reference: str = REGION) -> str:
     """The text of a Fn::Join, with ``reference`` for all that is no literal."""
     parts = [value] if isinstance(value, str) else value["Fn::Join"][1]
     return "".join(piece if isinstance(piece, str) else reference for piece in parts)

@@ -10,7 +10,7 @@ import pytest
 
 from charts.names import stopper_arn
 from experiment import load
-from tests.experiment.files import edited, swept
+from tests.experiment.files import REGION, edited, swept
 from tests.matrix import FIRST_START, SWEEP, THREE_VARIANTS, VANILLA
 from tests.stacks.templates import granted, listed, resolved, statements
 from tests.synthesis import ACCOUNT, Synthesised, containers, synthesise
@@ -205,7 +205,7 @@ def test_nothing_outside_the_cluster_can_reach_a_pod(each: Synthesised) -> None:
 
 
 SECRET = "Überaus geheim"
-BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-us-east-2"
+BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
 
 
 @pytest.fixture(scope="module", params=[{}, swept()], ids=["services", "sweep"])

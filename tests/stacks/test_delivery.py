@@ -13,6 +13,7 @@ from app import compose_delivery
 from experiment import load
 from stacks.delivery import AUDIENCE, ISSUER
 from tests.conftest import edited
+from tests.experiment.files import REGION
 from tests.stacks.templates import listed
 from tests.stacks.test_snapshots import STACKS
 from tests.synthesis import ACCOUNT, CONTEXT, Synthesised
@@ -20,7 +21,6 @@ from tests.synthesis import ACCOUNT, CONTEXT, Synthesised
 DELIVERY = {"repository": "us/here", "branch": "main", "environment": "aws"}
 READING = ("Describe", "Get", "List")
 BOOTSTRAP = f"arn:aws:iam::{ACCOUNT}:role/cdk-hnb659fds-{{}}-role-{ACCOUNT}-{{}}"
-REGION = "us-east-2"
 
 
 def synthesise(directory: Path, account: str | None = ACCOUNT, **delivery: str) -> dict[str, Any]:

@@ -12,9 +12,10 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from operations import account, nodes
+from tests.experiment.files import REGION
 from tests.operations.fake_aws.cloudformation import CloudFormation
 from tests.operations.fake_aws.eks import Eks, Machines, NodeGroup, Pace
-from tests.operations.fake_aws.facts import ACCOUNT, REGION, Facts, Store
+from tests.operations.fake_aws.facts import ACCOUNT, Facts, Store
 from tests.operations.fake_aws.scaling import AutoScaling
 from tests.operations.fake_aws.service import HOUR, MINUTE, Answer, Client, Clock
 

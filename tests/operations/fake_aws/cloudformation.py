@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.experiment.files import REGION
 from tests.operations.fake_aws.eks import Eks
-from tests.operations.fake_aws.facts import REGION
 from tests.operations.fake_aws.service import MINUTE, Answer, Clock, refused
 
 _OUTPUTS: Final = {"trainium": "NodeGroup", "compile": "CompileNodeGroup"}

@@ -28,6 +28,7 @@ from experiment.variants import variants
 from spectap import config
 from spectap.names import COMPLETE, CONFIG, MERGED, results_key, variant_run
 from stacks.limits import LAST_APPLIED
+from tests.experiment.files import REGION
 from tests.operations.api import Objects
 from tests.operations.fake_aws import FakeAws
 from tests.operations.fake_aws.service import MINUTE
@@ -226,7 +227,7 @@ class Cluster:
                 "labels": {NODE_GROUP_LABEL: node_label(self.experiment, TRAINIUM_NODES)},
                 "creationTimestamp": self._aws.clock.moment(since).isoformat(),
             },
-            "spec": {"providerID": f"aws:///us-east-2b/i-{number}"},
+            "spec": {"providerID": f"aws:///{REGION}b/i-{number}"},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         }
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 from botocore.response import StreamingBody
 
 from stacks.addons import VERSIONS
+from tests.experiment.files import REGION
 from tests.operations.fake_aws.service import Answer, refused
 
 ACCOUNT: Final = "123456789012"
-REGION: Final = "us-east-2"
 _VCPUS: Final = {"trn2.48xlarge": 192, "trn1.32xlarge": 128, "m7i.xlarge": 4}
 
 
