@@ -121,7 +121,9 @@ VALUES: Final[dict[str, Any]] = {
     "WITH_JOB": [_spec("SD"), _spec("vanilla", mode="vanilla")],
 }
 
-ROWS: Final = (Path(__file__).parent / "refusals.txt").read_text(encoding="utf-8")
+ROWS: Final = (
+    (Path(__file__).parent / "refusals.txt").read_text(encoding="utf-8").replace("REGION", REGION)
+)
 
 SHORT: Final = {
     "CASE": "benchmark.test_cases[3]",
