@@ -104,6 +104,13 @@ class LoadPoint(Loop):
         return self.concurrency if self.concurrency and self.concurrency > 1 else 0
 
 
+def kinds(points: Iterable[LoadPoint]) -> list[tuple[LoadPoint, ...]]:
+    """The load points of each kind there is: closed loops first, and of each the lowest."""
+    ordered = sorted(points, key=lambda point: point.amount)
+    kinds = (tuple(p for p in ordered if p.open is is_open) for is_open in (False, True))
+    return [kind for kind in kinds if kind]
+
+
 def listed(points: Collection[LoadPoint]) -> str:
     """To stand after "at": ``concurrency 1, 2 and 4, and 0.5 requests a second``."""
     closed, rates = ([f"{p.amount:g}" for p in points if p.open is kind] for kind in (False, True))

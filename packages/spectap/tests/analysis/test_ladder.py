@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from spectap.analysis.estimate import ALPHA, Estimate
-from spectap.analysis.ladder import crossover, ladder_points
-from spectap.load_points import LoadPoint
+from spectap.analysis.ladder import crossover
+from spectap.load_points import LoadPoint, kinds
 
 LOADS = (1.0, 2.0, 4.0, 8.0)
 SURE, UNSURE = 0.001, 0.5
@@ -53,7 +53,7 @@ CLOSED = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4,
 OPEN = tuple(LoadPoint(rate=rate, requests=4) for rate in (0.5, 1.0, 2.0, 4.0))
 
 
-def test_a_kind_with_one_load_has_no_ladder() -> None:
-    assert [*ladder_points([*reversed(CLOSED), OPEN[0]])] == [CLOSED]
-    assert [*ladder_points([*OPEN, *CLOSED])] == [CLOSED, OPEN]
-    assert [*ladder_points([])] == []
+def test_closed_loops_come_first_and_the_lowest_of_each_kind() -> None:
+    assert kinds([*reversed(CLOSED), OPEN[0]]) == [CLOSED, OPEN[:1]]
+    assert kinds([*OPEN, *CLOSED]) == [CLOSED, OPEN]
+    assert kinds([]) == []

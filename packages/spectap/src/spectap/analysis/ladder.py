@@ -5,13 +5,12 @@ the lowest load as long as the variant is better, downward from the highest as l
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise, takewhile
 from typing import Final
 
 from spectap.analysis.estimate import Estimate
 from spectap.analysis.summary import Crossover
-from spectap.load_points import LoadPoint
 
 _LEAST_VARIANCE: Final = 1e-12
 
@@ -52,12 +51,3 @@ def _point(rungs: Rungs) -> float | None:
             fraction = above / (above - below)
             return float(math.exp(math.log(low) + fraction * math.log(high / low)))
     return None
-
-
-def ladder_points(points: Iterable[LoadPoint]) -> Iterator[tuple[LoadPoint, ...]]:
-    """The load points of each kind that has several, lowest first."""
-    points = sorted(points, key=lambda point: point.amount)
-    for is_open in (False, True):
-        of_kind = tuple(point for point in points if point.open == is_open)
-        if len(of_kind) > 1:
-            yield of_kind

@@ -14,7 +14,7 @@ from spectap.analysis.correctness import correctness
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.evidence import Evidence, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey, Plan
-from spectap.analysis.ladder import crossover, ladder_points
+from spectap.analysis.ladder import crossover
 from spectap.analysis.over_cases import matched_baselines, of_classes, windows
 from spectap.analysis.published import reproductions
 from spectap.analysis.summary import (
@@ -30,6 +30,7 @@ from spectap.analysis.summary import (
 )
 from spectap.answer import CheckedAnswer
 from spectap.config import Config
+from spectap.load_points import kinds
 from spectap.prompt import UsedSet
 from spectap.record import Record
 
@@ -183,7 +184,7 @@ def _round_gap(records: Iterable[Record]) -> float | None:
 
 
 def _ladders(plan: Plan, case: str, by_cell: Mapping[CellKey, Contrast]) -> Iterator[Ladder]:
-    ladders = [*ladder_points(point for point in plan.points.values() if point)]
+    ladders = [of_kind for of_kind in kinds(filter(None, plan.points.values())) if len(of_kind) > 1]
     asked = sum(len(contrasts.questions(points[0])) for points in ladders)
     # The crossovers of a report are a family: they all hold with the chance of one.
     alpha = plan.alpha / max(1, asked * len(plan.cases) * len(plan.compared))

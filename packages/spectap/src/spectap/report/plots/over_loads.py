@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from spectap import metrics, palette
+from spectap import load_points, metrics, palette
 from spectap.analysis.cells import limits_of
 from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Case, Cell, Comparison, Crossover, Summary
@@ -84,7 +84,7 @@ def paint_ratios(summary: Summary, rows: Iterable[Ratios]) -> Figure | None:
     if not (rows := [row for row in rows if row.points]):
         return None
     compared = {name for row in rows for name, *_ in row.points}
-    kinds = _kinds({load for row in rows for _, load, *_ in row.points})
+    kinds = load_points.kinds({load for row in rows for _, load, *_ in row.points})
     figure, grid = _grid([row.label for row in rows], kinds, _RATIO_PANEL)
     colours = palette.of(summary.variants)
     variants = [name for name in summary.variants if name in compared]
@@ -114,7 +114,7 @@ def paint_ratios(summary: Summary, rows: Iterable[Ratios]) -> Figure | None:
 
 def paint_latency(summary: Summary, case: Case) -> Figure | None:
     """A row of panels for each latency, a panel for each kind of load; None without any."""
-    kinds = _kinds(case.loads)
+    kinds = load_points.kinds(filter(None, case.loads))
     drawn = [metric for metric in _LATENCIES if any(cell.measure(metric) for cell in case.cells)]
     if not drawn or not kinds:
         return None
@@ -149,7 +149,7 @@ def paint_pareto(summary: Summary, case: Case) -> Figure | None:
     colours = palette.of(summary.variants)
     drawn: dict[str, Colour] = {}
     for variant, colour in colours.items():
-        for kind in _kinds(case.loads):
+        for kind in load_points.kinds(filter(None, case.loads)):
             of_kind = [case.cell(variant, load) for load in kind]
             points = [(cell, point) for cell in of_kind if (point := _speeds(cell))]
             if not points:
@@ -182,13 +182,6 @@ def paint_pareto(summary: Summary, case: Case) -> Figure | None:
     axes.set_ylabel("tokens a second of all requests together")
     canvas.legend(figure, drawn, **styles)
     return figure
-
-
-def _kinds(loads: Iterable[LoadPoint | None]) -> list[list[LoadPoint]]:
-    """The load points of each kind there is, closed loops first, lowest first."""
-    ordered = sorted(filter(None, loads), key=lambda load: load.amount)
-    kinds = ([load for load in ordered if load.open is is_open] for is_open in (False, True))
-    return [kind for kind in kinds if kind]
 
 
 def _speeds(cell: Cell) -> tuple[float, float] | None:
