@@ -288,6 +288,3 @@ def test_no_word_of_an_answer_is_left_where_none_is_kept(form: Form, name: str, 
 
     assert SECRET in line(keep=True)
     assert SECRET not in line(keep=False)
-
-
-NAME = "samples_gsm8k_2026-11-22T12-30-05.123456.jsonl"

@@ -41,11 +41,6 @@ def test_claims_that_could_not_be_made_count(p_values: dict[int, float], more: i
     assert holm(p_values, 0.05, len(p_values) + more).decided <= fewer
 
 
-def test_equality_needs_no_proven_difference() -> None:
-    assert claim_of(1.0, 0.003, decided=False).answer is Answer.NEGLIGIBLE
-    assert claim_of(1.0, 0.03, decided=False).answer is Answer.UNDECIDED
-
-
 def test_that_a_difference_is_slight_has_to_hold_among_all_claims() -> None:
     alone, among_many = (claim_of(1.02, 0.008, decided=True, claims=count) for count in (1, 20))
     assert alone.answer is Answer.NEGLIGIBLE

@@ -1,19 +1,15 @@
-"""Variants that were measured apart: what their controls show, and what that makes of a report."""
+"""Variants that were measured apart: what their controls show of the time between them."""
 
 import dataclasses
 import math
-from collections.abc import Iterable
 
 import pytest
 
 from spectap.analysis.evidence import unsteadiness_of
-from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Summary
 from spectap.ledger import last_attempts
 from spectap.names import CONTROL
 from spectap.record import Record
 from tests import samples
-from tests.analysis.ledgers import ISOLATED as STEADY
 
 
 def control(variant: str, attempt: int, sent: float, step: float, steps: int = 10) -> Record:
@@ -26,14 +22,6 @@ def control(variant: str, attempt: int, sent: float, step: float, steps: int = 1
 
 def measured(variant: str, sent: float) -> Record:
     return samples.record(variant=variant, sent=sent)
-
-
-def summary(records: Iterable[Record]) -> Summary:
-    return summarise(STEADY.configuration(), records)
-
-
-def without_controls(records: Iterable[Record]) -> list[Record]:
-    return [record for record in records if record.round != CONTROL]
 
 
 def test_the_change_is_that_of_a_step_however_many_drafts_are_accepted() -> None:
@@ -78,26 +66,3 @@ def test_a_resumed_variant_has_more_controls_and_its_range_counts() -> None:
 )
 def test_what_has_no_two_controls_shows_nothing(records: list[Record]) -> None:
     assert unsteadiness_of(records) is None
-
-
-def test_every_comparison_of_two_variants_is_widened_and_no_figure_of_one() -> None:
-    records = STEADY.records(0)
-    lost = [control("SD", attempt, 0, 1) for attempt in (3, 4)]
-    lost = [dataclasses.replace(record, end=1e6, error="lost") for record in lost]
-    isolated = summary([*records, *lost])
-    together = summarise(
-        STEADY.configuration().model_copy(update={"isolated": False}), without_controls(records)
-    )
-    for case, plain_case in zip(isolated.cases, together.cases, strict=True):
-        for cell, plain_cell in zip(case.cells, plain_case.cells, strict=True):
-            assert dataclasses.replace(cell, comparison=None) == dataclasses.replace(
-                plain_cell, comparison=None
-            )
-        for (_, wide), (_, narrow) in zip(case.compared, plain_case.compared, strict=True):
-            for field in ("by_time_per_output_token", "by_end_to_end", "speedup"):
-                wider, narrower = getattr(wide, field), getattr(narrow, field)
-                assert wider.point == narrower.point
-                assert wider.low < narrower.low < narrower.high < wider.high
-            assert wide.cost
-            assert narrow.cost
-            assert wide.cost.interval.low < narrow.cost.interval.low

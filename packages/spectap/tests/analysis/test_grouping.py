@@ -51,16 +51,6 @@ def test_launches_take_the_place_of_rounds() -> None:
     assert launched.log == plain.log
 
 
-def test_one_round_is_cut_into_blocks_of_time() -> None:
-    speculative, baseline = records(1, 40), records(1, 60)
-    units = grouping.units(speculative, baseline, planned=False)
-    assert len(units) == 10
-    assert len(grouping.units(records(2, 40), planned=True)) == 2
-    for side, all_records in enumerate((speculative, baseline)):
-        assert [record for unit in units for record in unit[side]] == all_records
-        assert {len(unit[side]) for unit in units} == {len(all_records) // 10}
-
-
 def test_a_block_has_at_least_two_waves() -> None:
     assert len(grouping.units(records(1, 24, concurrency=4), planned=False)) == 3
     assert grouping.units(records(1, 23, concurrency=4), planned=False) == []

@@ -50,11 +50,6 @@ def test_windows_that_cannot_be_told_apart_are_all_marked() -> None:
         }
 
 
-def test_one_window_has_nothing_to_be_compared_with() -> None:
-    one = replace(SWEEP, windows=(7,))
-    assert summarise(one.config(), one.records()).windows == ()
-
-
 def test_a_variant_whose_requests_failed_or_are_missing_is_no_choice() -> None:
     records = SWEEP.records()
     fastest = [i for i, record in enumerate(records) if record.variant == "d0-k15"]

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from spectap.analysis.estimate import Interval
-from spectap.analysis.summary import Matched
 from spectap.load_points import LoadPoint
 from spectap.report import caveats, headline
 from spectap.report.results import Results
@@ -78,25 +76,3 @@ def test_answers_of_another_model_are_named(comparison: Results) -> None:
     case = replace(comparison.summary.cases[0], cells=(replace(CELLS[0], model="tiny"),))
     notes = [*caveats.of_case(case, comparison.summary)]
     assert "SD: answers name another model than the one asked for: tiny." in notes
-
-
-def test_a_matched_baseline_says_what_speculation_itself_gains(comparison: Results) -> None:
-    at = comparison.config.load.points[0]
-    speeds = ((at, Interval(1.8, 1.7, 1.9), Interval(1.5, 1.4, 1.6)),)
-    said = {
-        matched: next(
-            note
-            for note in caveats.of_run(
-                comparison.config,
-                replace(
-                    comparison.summary,
-                    matched=(Matched("SD", "Base", "async scheduling", matched, speeds),),
-                ),
-            )
-            if "async" in note
-        )
-        for matched in ("Base-matched", None)
-    }
-    text = said["Base-matched"]
-    assert "SD is 1.80x (1.70-1.90) as fast as Base-matched and 1.50x (1.40-1.60) as fast" in text
-    assert "no devices were left for a baseline without it" in said[None]

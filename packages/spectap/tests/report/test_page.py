@@ -126,19 +126,6 @@ def test_a_long_name_is_read_once(text: str) -> None:
     assert time.process_time() - before < 1
 
 
-def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:
-    text = visible(over_loads)
-    order = [
-        "Answers got worse.",
-        "90 % (80-96) of 60",
-        "2 structured test cases",
-        "Are the answers still",
-    ]
-    places = [text.index(phrase) for phrase in order]
-    assert places == sorted(places)
-    assert "<strong>−10.0 (−20.0 to −3.0)</strong>" in over_loads  # noqa: RUF001 (a minus sign)
-
-
 def test_what_all_variants_lack_is_said_once(tmp_path: Path) -> None:
     variants = [generated.ARTICLE[0]] + [
         {**generated.ARTICLE[1], "name": f"k{window}", "window": window} for window in range(2, 8)

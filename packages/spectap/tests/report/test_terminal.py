@@ -76,16 +76,6 @@ def test_the_article_fits_a_screen_and_more_is_shown_where_it_is_asked_for(tmp_p
     assert ["Speed-ups, 95 %" in each for each in (text, verbose)] == [False, True]
 
 
-def test_groups_are_apart_unless_each_is_one_row() -> None:
-    row = Row(("a", "b"), (("1",),))
-    for size, blank in ((1, 0), (2, 1)):
-        table = Table("", ("x", "y"), (Columns("", ("n",)),), ((row,) * size,) * 2)
-        _, _, body = terminal.text(View("title", tables=((table, ()),))).partition("─\n")
-        assert body.splitlines().count("") == blank
-        # A label is written once in a group, but for the last.
-        assert [line[0] for line in body.splitlines() if line] == (["a"] + [" "] * (size - 1)) * 2
-
-
 def test_what_others_wrote_neither_controls_the_terminal_nor_is_markup_nor_is_cut() -> None:
     hostile = "\x1b[2J[red]\u202e\nname" + "x" * 300
     row = Row((hostile,), ((hostile,),))

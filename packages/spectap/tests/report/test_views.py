@@ -112,16 +112,6 @@ def test_close_rounds_of_few_cases_are_in_the_verdict(
     assert any("these minutes" in text for text in headline.caveats_of(changed)) == warned
 
 
-@pytest.mark.parametrize("isolated", [False, True])
-def test_what_no_interval_covers_is_said_with_what_to_set(
-    isolated: bool, comparison: Results
-) -> None:
-    config = comparison.config.model_copy(update={"isolated": isolated})
-    *_, last = headline.caveats_of(replace(comparison.summary, round_gap_seconds=60), config)
-    assert ("(--launches 3)" in last) != isolated
-    assert "benchmark.spread_minutes: 50 (--spread 50)" in last
-
-
 def of_page(html: str) -> str:
     """The visible text of a page, a line for each block."""
     _, _, body = html.partition("<body>")
