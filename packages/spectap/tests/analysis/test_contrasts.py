@@ -10,7 +10,6 @@ from spectap.analysis import contrasts
 from spectap.analysis.contrasts import Question, Ratio
 from spectap.analysis.estimate import Estimate, geometric_mean, jackknife
 from spectap.analysis.over_cases import overall
-from spectap.load_points import LoadPoint
 from spectap.record import Record
 from tests import samples
 
@@ -38,19 +37,6 @@ def test_what_both_sides_of_a_round_share_cancels() -> None:
         assert estimate.log == pytest.approx(math.log(2))
         assert estimate.error == pytest.approx(0, abs=1e-12)
     assert contrast.rounds == 4
-
-
-def test_the_speed_of_a_request_has_its_first_token_in_it() -> None:
-    """Decoding takes half the time, and the first token makes the whole twice as long."""
-    base = paced(1.0, [1.0, 1.1, 0.9])
-    speculative = [
-        replace(r, chunks=tuple((r.end + at / 2, n) for at, n in r.chunks), end=2 * r.end)
-        for r in base
-    ]
-    contrast = contrasts.contrast(speculative, base, point=LoadPoint(rate=0.5, requests=8))
-    assert math.exp(contrast.ratios[Ratio.DECODING].log) == pytest.approx(2)
-    assert [*contrast.answers] == [Question.SPEED]
-    assert math.exp(contrast.answers[Question.SPEED].log) == pytest.approx(1 / 2)
 
 
 def test_what_failed_and_was_measured_again_is_in_the_cost_alone() -> None:
