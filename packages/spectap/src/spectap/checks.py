@@ -17,6 +17,7 @@ from typing import Any, Final
 import orjson
 from jsonschema import Draft202012Validator, SchemaError
 from jsonschema.protocols import Validator
+from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
@@ -41,6 +42,11 @@ _NUMBER: Final = re.compile(
     r"(?:(?<!\w)-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?"
 )
 """A number in prose: ``1,234.5``. In ``5-10`` the hyphen is no sign."""
+
+# A regular expression may take for ever and cannot be interrupted: none is matched.
+_WITHOUT_PATTERNS: Final = extend(Draft202012Validator, {"pattern": lambda *_: ()})
+_TURNING: Final = frozenset(("not", "oneOf", "if", "maxContains"))
+"""Keywords that may refuse an answer because a part of the schema accepts it."""
 
 
 class _Problem(Exception):
@@ -156,22 +162,29 @@ def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _readable(schema: str) -> Validator | None:
-    """None where this is not a schema that can be read, or one that may have a regular expression,
-    which may take for ever and cannot be interrupted."""
-    if '"pattern' in schema:
-        return None
+    """None where this is not a schema that can be read, or none that says much without patterns."""
+    keywords = set[str]()
 
     def without_dialect(content: dict[str, Any]) -> dict[str, Any]:
+        keywords.update(key for key in content if key != "pattern")
+        if isinstance(content.get("pattern"), str):  # otherwise it is a property of that name
+            keywords.add("pattern")
         # The library would go on in the dialect that is named here, with all its keywords.
-        return {k: v for k, v in content.items() if k != "$schema" or not isinstance(v, str)}
+        return {
+            key: value
+            for key, value in content.items()
+            if key != "$schema" or not isinstance(value, str)
+        }
 
     content = json.loads(schema, object_hook=without_dialect)
     try:
         Draft202012Validator.check_schema(content)
     except SchemaError:
         return None
+    if "patternProperties" in keywords or ("pattern" in keywords and keywords & _TURNING):
+        return None
     # An empty registry: a reference elsewhere is not followed, which would be a download.
-    return Draft202012Validator(content, registry=Registry())
+    return _WITHOUT_PATTERNS(content, registry=Registry())
 
 
 def _check_json(text: str) -> None:

@@ -109,12 +109,12 @@ def test_a_server_behind_a_path_is_asked_there(endpoint: str, root: str) -> None
 
 
 SERVED = {
-    **{"a": ["qwen3"], "b": ["qwen3", "gemini"]},
+    **{"a": ["qwen3:latest"], "b": ["qwen3"], "c": ["models/gemini"], "d": ["gemini"]},
     **{"e": ["Qwen/Qwen3-8B"], "f": ["qwen3:8b"], "g": ["plain", "speculative"]},
 }
 NONE_COMMON = (
     "there is no one model that all endpoints serve: name one by --model, or one each by "
-    "NAME=URL#MODEL: Base: qwen3; SD: Qwen/Qwen3-8B"
+    "NAME=URL#MODEL: Base: qwen3:latest; SD: Qwen/Qwen3-8B"
 )
 TWICE_ASKED = (
     "Base and SD are the same model of the same server (plain at g): of a router, name the model "
@@ -125,13 +125,13 @@ TWICE_ASKED = (
 @pytest.mark.parametrize(
     ("endpoints", "model", "chosen"),
     [
-        ("a b", None, "qwen3 qwen3"),
-        ("b b#gemini", "qwen3", "qwen3 gemini"),
+        ("a b", None, "qwen3:latest qwen3"),  # a name that is surely the same
+        ("c d", "gemini", "models/gemini gemini"),
         ("g#plain g#speculative", None, "plain speculative"),
-        ("a g#plain", None, "qwen3 plain"),
+        ("a g#plain", None, "qwen3:latest plain"),
         ("e e", "qwen3-8b", "Base has no model 'qwen3-8b'; it serves Qwen/Qwen3-8B"),
         ("f b", "qwen3", "Base has no model 'qwen3'; it serves qwen3:8b"),
-        ("a#nope", None, "Base has no model 'nope'; it serves qwen3"),
+        ("a#nope", None, "Base has no model 'nope'; it serves qwen3:latest"),
         ("a e", None, NONE_COMMON),
         ("g#plain g", "plain", TWICE_ASKED),
     ],

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import difflib
 import os
 import re
 import time
@@ -201,9 +202,8 @@ async def choose_models(endpoints: Sequence[Endpoint], model: str | None) -> dic
     variants: dict[tuple[str, str], str] = {}
     for variant, url, own in endpoints:
         name = own or model or ""
-        if name not in served.get(variant, (name,)):
-            listed = _listed(served[variant])
-            raise EndpointError(f"{variant} has no model {name!r}; it serves {listed}")
+        if variant in served:
+            name = _served(variant, name, served[variant])
         if (other := variants.setdefault((url, name), variant)) != variant:
             raise EndpointError(
                 f"{other} and {variant} are the same model of the same server ({name} at {url}): "
@@ -214,7 +214,7 @@ async def choose_models(endpoints: Sequence[Endpoint], model: str | None) -> dic
 
 
 def _common(served: Mapping[str, Sequence[str]]) -> str:
-    common = set.intersection(*(set(models) for models in served.values()))
+    common = set.intersection(*({*map(_form, models)} for models in served.values()))
     if len(common) != 1:
         listed = "; ".join(f"{name}: {_listed(models)}" for name, models in served.items())
         raise EndpointError(
@@ -222,6 +222,23 @@ def _common(served: Mapping[str, Sequence[str]]) -> str:
             f"by NAME=URL#MODEL: {listed}"
         )
     return common.pop()
+
+
+def _served(variant: str, asked: str, served: Sequence[str]) -> str:
+    """The name that the server lists the model under."""
+    same = [name for name in served if _form(name) == _form(asked)]
+    if asked in same or len(same) == 1:
+        return asked if asked in same else same[0]
+    closest = difflib.get_close_matches(asked, served, n=max(1, len(served)), cutoff=0)
+    raise EndpointError(f"{variant} has no model {asked!r}; it serves {_listed(closest)}")
+
+
+def _form(name: str) -> str:
+    """A name without what some servers list it with and need not be asked with.
+
+    Ollama's default tag (ollama ``types/model/name.go``), and the path of Google's models.
+    """
+    return name.removeprefix("models/").removesuffix(":latest")
 
 
 def _listed(models: Sequence[str]) -> str:
