@@ -95,7 +95,7 @@ class Price(Strict):
 
 
 class NodeFate(StrEnum):
-    """The fate of nodes that are not needed any more."""
+    """Whether nodes that are no longer needed are stopped, or kept for somebody who looks."""
 
     STOP = "stop"
     KEEP = "keep"

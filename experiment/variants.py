@@ -169,7 +169,7 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
 
 
 def checkpoints(experiment: Experiment) -> tuple[Model, ...]:
-    """The models of all variants: of two with one draft, it is there once."""
+    """The models of all variants, each once: two variants may share a draft."""
     models = (model for variant in variants(experiment) for model in variant.models)
     return tuple({(model.id, model.revision): model for model in models}.values())
 

@@ -168,9 +168,9 @@ def _as_returned(template: object) -> str:
 
 
 def manifests(deployment: Deployment) -> list[dict[str, Any]]:
-    """The objects that the deploy applies, in its order: from the assembly as it is.
+    """The Kubernetes objects that a deploy applies, in its order, from the last synthesis.
 
-    Synthesis with an account makes them JSON without a reference. Raises DeploymentError.
+    It must be one for an account, whose manifests are plain JSON. Raises DeploymentError.
     """
     resources = template(deployment, f"{deployment.name}-serving")["Resources"].values()
     return [

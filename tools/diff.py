@@ -239,10 +239,11 @@ def _read(files: Mapping[str, Path]) -> list[effects.Template]:
 
 
 def unfold(value: Any) -> Any:
-    """``value`` with the JSON and the lines that it carries as text taken apart.
+    """Expands the strings in ``value``: JSON is parsed, and a text becomes a list of its lines.
 
-    Manifests, dashboards and scripts are single strings in a template; without this, one changed
-    number would show as two lines of 50 kB. A function in such a string is ``${Ref.Account}``.
+    Manifests, dashboards and scripts are single strings in a template. Without this, one changed
+    number would show as two lines of 50 kB. A function of CloudFormation inside such a string
+    becomes a placeholder: ``${Ref.Account}``.
     """
     if isinstance(value, dict) and "Fn::Join" in value:
         separator, parts = value["Fn::Join"]

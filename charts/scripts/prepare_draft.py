@@ -117,10 +117,11 @@ def eagle3(weights: Weights, config: dict[str, Any], target: Path) -> Weights:
 
 
 def whole_output_head(weights: Weights, vocabulary: int, target: Path) -> Any:
-    """An output head of ``vocabulary`` rows, each row of the head's own at its token.
+    """Expands the draft's output head to ``vocabulary`` rows.
 
-    ``d2t`` is how far each token lies beyond its row. The other rows are the mean of the head's:
-    their logit is the mean of its logits, so never the largest, as a row of zeros could be.
+    Row ``i`` of the draft's head becomes row ``i + d2t[i]``. Every other row is the mean of the
+    head's rows, so its logit never exceeds the largest of theirs. A row of zeros would: its logit
+    is 0, and all others may be negative.
     """
     own = weights.get(OUTPUT_HEAD)
     if own is None:

@@ -105,7 +105,7 @@ class EngineConfig:
 
 @dataclass(frozen=True)
 class Paths:
-    """Where a container finds what a runtime's command lines name."""
+    """The paths in a container that the command lines of a runtime refer to."""
 
     target: str
     draft: str | None

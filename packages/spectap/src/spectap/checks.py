@@ -143,7 +143,10 @@ def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
 
 
 def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
-    """`` `days`: breaks type``; empty where nothing breaks, or the schema cannot be read."""
+    """Says which argument violates which keyword of the schema: `` `days`: breaks type``.
+
+    Empty where none does, and where the schema cannot be read.
+    """
     readable = _readable(json.dumps({} if schema is None else schema))
     if readable is None:
         return ""
