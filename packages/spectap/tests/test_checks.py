@@ -80,6 +80,10 @@ def test_a_tool_call(answer: Answer, problem: str) -> None:
         ("It is -18", "its last number is another"),
         ("It is \u221218", "its last number is another"),
         ("1.8e1", ""),
+        (r"So \boxed{18} boxes, 3 a week.", ""),
+        ("#### 18\n\n[1]", ""),
+        (r"\boxed{1{,}018}", "its last number is another"),
+        ("H2O has .5 of 18", ""),
         ("eighteen", "has no number"),
         ("9" * 5000, "its last number is another"),
     ],
@@ -87,6 +91,22 @@ def test_a_tool_call(answer: Answer, problem: str) -> None:
 def test_a_number_is_the_last_of_the_answer(content: str, problem: str) -> None:
     asked = samples.prompt(form=Form.NUMBER, number=18)
     assert check(asked, text(content)) == (not problem, problem)
+
+
+@pytest.mark.parametrize(
+    ("content", "number"),
+    [
+        (r"\boxed{1{,}234}", 1234),
+        (r"\boxed{1,\!234}", 1234),
+        (r"1\,234", 1234),
+        ("-$5", -5),
+        (r"-\$1,005.50", -1005.5),
+        ("x is -.5", -0.5),
+    ],
+)
+def test_a_number_is_read_as_it_is_spelled(content: str, number: float) -> None:
+    asked = samples.prompt(form=Form.NUMBER, number=number)
+    assert check(asked, text(content)) == (True, "")
 
 
 def test_nothing_is_said_of_what_may_be_anything_and_of_what_was_cut_off() -> None:

@@ -80,7 +80,7 @@ def test_a_line_of_json_says_more() -> None:
         (line(max_tokens=0), "max_tokens = 0: must be greater than or equal to 1"),
         (line(name="n" * 101), f'name = "{"n" * 76}...: must have at most 100 characters'),
         (line(answer="json", tools=[tool()]), "answer: not with tools"),
-        (line(answer="18"), 'answer = "18": must be "json", "code", or a number below 1,000,'),
+        (line(answer="18"), 'answer = "18": must be "json", "code", or a number without quotes,'),
         (line(answer=True), "answer = true: must be "),
         (line(answer=10**400), "answer = 1000"),
         (line(tools=[tool(), tool()]), "tools: add is there twice"),

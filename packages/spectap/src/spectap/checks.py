@@ -39,9 +39,13 @@ _BLOCK: Final = re.compile(
 """A fenced block in Markdown: its language and its text. The last one may lack its end."""
 _PYTHON: Final = ("python", "python3", "py")
 _NUMBER: Final = re.compile(
-    r"(?:(?<!\w)-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?"
+    r"(?:(?<!\w)-)?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)(?:[eE][+-]?\d+)?"
 )
 """A number in prose: ``1,234.5``. In ``5-10`` the hyphen is no sign."""
+_RESULT: Final = re.compile(r"(?:\\boxed\{|####)([^\n}]*)")
+"""A result as models mark it, in LaTeX or as GSM8K does."""
+_SPELLED: Final = {"\N{MINUS SIGN}": "-", "\\$": "", "$": "", "{,}": ",", "\\,": "", "\\!": ""}
+"""What stands in and before numbers, and what it means: LaTeX's thousands, and a currency."""
 
 # A regular expression may take for ever and cannot be interrupted: none is matched.
 _WITHOUT_PATTERNS: Final = extend(Draft202012Validator, {"pattern": lambda *_: ()})
@@ -212,8 +216,10 @@ def _at(error: orjson.JSONDecodeError) -> str:
 
 
 def _check_number(text: str, number: float | None) -> None:
-    """Models write the result last: lm-eval, too, reads GSM8K's answers so."""
-    numbers = _NUMBER.findall(text.replace("\N{MINUS SIGN}", "-"))
+    """Models write the result last, or mark it: lm-eval, too, reads GSM8K's answers so."""
+    for spelling, meaning in _SPELLED.items():
+        text = text.replace(spelling, meaning)
+    numbers = _NUMBER.findall([text, *_RESULT.findall(text)][-1])
     if not numbers:
         raise _Problem("has no number")
     if float(numbers[-1].replace(",", "")) != number:

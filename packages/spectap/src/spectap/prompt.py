@@ -278,7 +278,9 @@ class _Line(_Model):
     def _is_a_form(cls, answer: Any) -> Any:
         is_number = isinstance(answer, int | float) and not isinstance(answer, bool)
         if answer not in [None, *_FORMS] and not (is_number and abs(answer) < _LARGEST):
-            raise ValueError(f'must be "json", "code", or a number below {_LARGEST:,}')
+            raise ValueError(
+                f'must be "json", "code", or a number without quotes, below {_LARGEST:,}'
+            )
         return answer
 
     @field_validator("name", "class_")
