@@ -138,7 +138,7 @@ def test_a_matched_baseline_is_served_where_the_nodes_of_the_file_have_room() ->
     assert full == [["Base", "SD"], ["Base", "SD", "Base-matched"]]
 
 
-PREPARED_BY = {"prepare_draft.py": (1, "aa4d9530"), "prepare_medusa.py": (1, "db709e8a")}
+PREPARED_BY = {"prepare_draft.py": (1, "38483cd4"), "prepare_medusa.py": (1, "db709e8a")}
 """The version of each script that prepares a draft, and its digest."""
 
 
