@@ -243,7 +243,7 @@ snapshots: $(READY_DEV) $(CLI) ## Accept what stacks, charts and reports now ren
 .PHONY: schema
 schema: $(READY_DEV) ## Write the JSON Schemas of experiment files, of the ledger and of a run's summary
 	python -m experiment schema > experiments/experiment.schema.json
-	python -c 'import json, spectap.ledger as ledger; print(json.dumps(ledger.schema(), indent=2))' > packages/spectap/src/spectap/ledger.schema.json
+	python -c 'import json, spectap.records.ledger as ledger; print(json.dumps(ledger.schema(), indent=2))' > packages/spectap/src/spectap/ledger.schema.json
 	python -c 'import json, spectap.analysis.summary as of; print(json.dumps(of.schema(), indent=2))' > packages/spectap/src/spectap/summary.schema.json
 
 .PHONY: reference

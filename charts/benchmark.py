@@ -23,7 +23,7 @@ from experiment.measurement import TestCase
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
-from spectap import config, load_points
+from spectap.inputs import config, load_points
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"

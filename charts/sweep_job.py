@@ -34,7 +34,7 @@ from experiment.cost.durations import index_deadline_seconds, job_deadline_secon
 from experiment.runtimes.inference_demo import medusa_tree_files
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
-from spectap import config
+from spectap.inputs import config
 
 EXIT_RETRY: Final = 75
 """Exit status of ``fetch`` while there is no artifact: EX_TEMPFAIL of ``sysexits.h``."""

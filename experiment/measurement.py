@@ -22,12 +22,12 @@ from experiment.fields import (
     Text,
     refused,
 )
-from spectap import load_points, prompt
-from spectap.config import Objectives, Structure
+from spectap.inputs import load_points, prompt
+from spectap.inputs.config import Objectives, Structure
+from spectap.inputs.load_points import Rounds
+from spectap.inputs.prompt import Prompt
 from spectap.load import sets
-from spectap.load_points import Rounds
-from spectap.prompt import Prompt
-from spectap.text import EndpointType
+from spectap.protocol.text import EndpointType
 
 MOST_ROUNDS: Final = 100
 MOST_CASES: Final = 35

@@ -10,7 +10,7 @@ from experiment.rules.models import models_of
 from experiment.runtimes import Preparation, Workload
 from experiment.schema import Experiment, Purchase
 from experiment.variants import variants
-from spectap.load_points import FEWEST_ROUNDS
+from spectap.inputs.load_points import FEWEST_ROUNDS
 
 _THOUGHTS: Final = 2_048
 """Tokens of an answer in which most thoughts of Qwen3 end; its model cards advise 32,768."""

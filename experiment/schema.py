@@ -43,10 +43,10 @@ from experiment.known_models import Models
 from experiment.measurement import Benchmark, PromptFile, TestCase, one_of
 from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
 from experiment.speculation import Serving, Speculation, Speculations, Sweep, YamlPaths, with_paths
+from spectap.inputs.published import Publication
 from spectap.load import sets
 from spectap.load.sets import KnownSet
 from spectap.names import name_prefix
-from spectap.published import Publication
 
 
 class Purchase(StrEnum):

@@ -12,8 +12,8 @@ from experiment import ACCOUNT_PLACEHOLDER
 from rehearsal import RehearsalError
 from rehearsal.manifest import Pod, entry_point
 from rehearsal.setting import RECORDED_OUTPUT, Servers, Setting
-from spectap import config
-from spectap.config import Config, Variant
+from spectap.inputs import config
+from spectap.inputs.config import Config, Variant
 
 # What the image brings along, and the terminal's type.
 _FROM_THIS_MACHINE: Final = ("PATH", "LLMPERF_HOME", "LLMPERF_PYTHON", "HF_HOME", "TERM")

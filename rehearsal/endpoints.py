@@ -20,11 +20,11 @@ from rehearsal import RehearsalError
 from rehearsal.manifest import IndexedJob
 from rehearsal.processes import lasting_port
 from rehearsal.setting import Caps, Endpoints, Server, Servers, Setting
-from spectap.config import PromptSource, Structure
 from spectap.errors import ConfigError
 from spectap.golden.schedule import TOKEN_SECONDS, Decoding, Linear
+from spectap.inputs.config import PromptSource, Structure
+from spectap.inputs.prompt import Prompt
 from spectap.load import sets
-from spectap.prompt import Prompt
 
 OF_STRUCTURE: Final[Mapping[Structure, float]] = {
     Structure.STRUCTURED: 0.97,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from rehearsal import RehearsalError
-from spectap.config import Config
+from spectap.inputs.config import Config
 
 _ENTRYPOINT: Final = re.compile(r"^ENTRYPOINT (\[.*\])$", re.MULTILINE)
 

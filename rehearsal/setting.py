@@ -15,8 +15,8 @@ from experiment import Experiment
 from operations.console import Console
 from rehearsal.aws import Aws
 from rehearsal.manifest import IndexedJob
-from spectap.config import Config, TestCase
-from spectap.load_points import LoadPoint, Rounds
+from spectap.inputs.config import Config, TestCase
+from spectap.inputs.load_points import LoadPoint, Rounds
 from spectap.report import terminal
 
 BENCHMARK_SECONDS: Final = 900.0

@@ -10,9 +10,10 @@ from charts.benchmark import cost
 from experiment.measurement import TestCase
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
-from spectap import metrics, names, palette
-from spectap.load_points import LoadPoint
+from spectap import metrics, names
+from spectap.inputs.load_points import LoadPoint
 from spectap.metrics import Metric, Published
+from spectap.report import palette
 
 MINUTE: Final = Duration.minutes(1)
 SPEED_UP_PERIOD: Final = Duration.minutes(5)

@@ -20,7 +20,7 @@ from constructs import Construct
 from experiment.cost import guard_hours
 from experiment.schema import Experiment
 from experiment.variants import variants
-from spectap.config import Structure
+from spectap.inputs.config import Structure
 from stacks import metrics
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
 

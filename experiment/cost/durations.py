@@ -15,8 +15,8 @@ from experiment.hardware import compile_nodes
 from experiment.runtimes import Mode, Workload
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import Variant, checkpoints, variants
-from spectap.load_points import LoadPoint
-from spectap.text import EndpointType
+from spectap.inputs.load_points import LoadPoint
+from spectap.protocol.text import EndpointType
 
 COMPILE_SECONDS: Final = 45 * 60
 """One graph: field reports of compiles on Trainium say 25 to 45 minutes, none of Qwen3-32B."""

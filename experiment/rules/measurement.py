@@ -11,10 +11,10 @@ from experiment.rules.serving import one_at_a_time, one_workload
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
-from spectap.config import Structure
-from spectap.load_points import MINIMUM_INPUT_TOKENS
-from spectap.published import OF_BASELINES, Figure
-from spectap.text import EndpointType
+from spectap.inputs.config import Structure
+from spectap.inputs.load_points import MINIMUM_INPUT_TOKENS
+from spectap.inputs.published import OF_BASELINES, Figure
+from spectap.protocol.text import EndpointType
 
 MOST_CELLS: Final = 150
 """Variants x test cases x load points. Their dashboards stay below the 1 MB of a CloudFormation

@@ -16,7 +16,7 @@ from operations.account import Bucket, Deployment, DeploymentError
 from operations.cluster import Api, connected, kubernetes_errors
 from operations.stages.nodes import STOPPED, are_stopped, not_ready
 from operations.stages.stage import Progress, Stage, StageFailed
-from spectap.config import Config
+from spectap.inputs.config import Config
 from spectap.names import (
     COMPLETE,
     CONFIG,

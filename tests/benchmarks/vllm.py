@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from spectap.analysis.estimate import Interval
-from spectap.config import Structure
+from spectap.inputs.config import Structure
 from spectap.report import phrases
 from tests.vllm.conftest import EXPERIMENT, Rehearsed, rehearse
 from tests.vllm.gains import OPEN_ENDED, PREFILL, STRUCTURED, prefill, speedup

@@ -17,7 +17,7 @@ from experiment import Experiment
 from experiment.loader import parse
 from experiment.runtimes.inference_demo import PREPARATIONS
 from experiment.variants import Variant, variants
-from spectap import config
+from spectap.inputs import config
 from tests.experiment.files import EAGLE, QWEN3_HEAD, edited
 from tests.matrix import FIRST, LADDER, MATRIX, SWEEP
 from tests.synthesis import ACCOUNT, Synthesised, by_name, pods, render

@@ -24,7 +24,7 @@ from operations.stages.measure import (
     measured_run,
 )
 from operations.stages.stage import Progress, StageFailed
-from spectap import config
+from spectap.inputs import config
 from spectap.names import COMPLETE, MERGED, results_key, variant_run
 from tests.conftest import edited as edited_file
 from tests.experiment.files import swept

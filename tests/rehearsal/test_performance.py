@@ -21,9 +21,9 @@ from rehearsal.endpoints import (
     prompts_of,
 )
 from rehearsal.setting import Layout, Setting
-from spectap.config import Structure
 from spectap.golden.schedule import Decoding
 from spectap.golden.server import Acceptance
+from spectap.inputs.config import Structure
 from tests.experiment.files import (
     EAGLE,
     EAGLE3_HEAD,

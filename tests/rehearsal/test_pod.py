@@ -16,8 +16,8 @@ from rehearsal.aws import Aws
 from rehearsal.endpoints import GOLDEN
 from rehearsal.manifest import Pod, read_pod
 from rehearsal.setting import Caps, Layout, Server, Servers, Setting
-from spectap.config import Config, PromptSource, TestCase, read
-from spectap.load_points import LoadPoint
+from spectap.inputs.config import Config, PromptSource, TestCase, read
+from spectap.inputs.load_points import LoadPoint
 from tests.experiment.files import REGION
 from tests.synthesis import ROOT
 

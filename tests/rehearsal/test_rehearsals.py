@@ -15,9 +15,9 @@ from rehearsal.endpoints import GOLDEN
 from rehearsal.indexes import RECORDED
 from rehearsal.manifest import IndexedJob
 from rehearsal.setting import STAND_INS, Servers, Setting
-from spectap.config import Config
-from spectap.ledger import read_ledger
-from spectap.record import Record
+from spectap.inputs.config import Config
+from spectap.records.ledger import read_ledger
+from spectap.records.record import Record
 from tests.experiment.files import ABSENT, VANILLA, of_file, swept
 from tests.rehearsal.conftest import QUICK, Rehearse, Rehearsed
 from tests.run_make import contents

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, cycle, product
 from typing import Final, NamedTuple
 
-from spectap import text
+from spectap.protocol import text
 
 BEGIN: Final = "<|im_start|>"
 END: Final = "<|im_end|>"

@@ -26,7 +26,7 @@ from rehearsal.endpoints import of_class, prompts_of
 from rehearsal.manifest import IndexedJob, read_pod
 from rehearsal.processes import START_SECONDS, lasting_port, run
 from rehearsal.setting import Caps, Endpoints, Layout, Server, Servers, Setting
-from spectap.config import Structure
+from spectap.inputs.config import Structure
 from tests.vllm.corpus import Case, Turns
 from tests.vllm.server_command import NO_SUCH_DRAFT, Served, server_command
 
@@ -42,7 +42,7 @@ _INPUTS: Final = (
     "tests/vllm/corpus.py",
     "tests/vllm/parting.py",
     "tests/vllm/requirements.txt",
-    "packages/spectap/src/spectap/text.py",
+    "packages/spectap/src/spectap/protocol/text.py",
 )
 
 

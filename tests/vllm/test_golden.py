@@ -11,7 +11,7 @@ import pytest
 from experiment import load
 from experiment.variants import variants
 from rehearsal.endpoints import OF_STRUCTURE, decoding
-from spectap.config import Structure
+from spectap.inputs.config import Structure
 from spectap.report.sentences import crossovers
 from tests.vllm.conftest import rehearse
 

@@ -11,8 +11,8 @@ from spectap.analysis.changes import Run, compare
 from spectap.analysis.grouping import at_load_points
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
-from spectap.config import Config
-from spectap.record import Speculation
+from spectap.inputs.config import Config
+from spectap.records.record import Speculation
 from tests import generated_runs
 from tests.generated_runs import record
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from benchmarks.paced import MODEL
 from spectap import metrics
-from spectap.config import Structure, TestCase
-from spectap.journal import Journal
-from spectap.ledger import read_ledger
+from spectap.inputs.config import Structure, TestCase
+from spectap.inputs.load_points import Load, LoadPoint
 from spectap.load.driver import Driver
-from spectap.load_points import Load, LoadPoint
+from spectap.records.journal import Journal
+from spectap.records.ledger import read_ledger
 from spectap.tap.tap import Tap, collect_garbage
 
 ANSWERS = 3

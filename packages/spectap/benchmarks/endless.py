@@ -14,10 +14,10 @@ from benchmarks.harness import Bar, Group, Statement
 from benchmarks.verdicts import COST
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Action
-from spectap.answer import CheckedAnswer
-from spectap.config import Config
-from spectap.prompt import Form
-from spectap.record import Record
+from spectap.inputs.config import Config
+from spectap.inputs.prompt import Form
+from spectap.records.answer import CheckedAnswer
+from spectap.records.record import Record
 from tests import samples
 
 _TTFT: Final = 0.21

@@ -14,7 +14,7 @@ from benchmarks.harness import Bar, Group, Statement
 from benchmarks.servers import SD, Changed
 from benchmarks.simulation import World, slower
 from spectap.analysis.summarise import summarise
-from spectap.record import Record
+from spectap.records.record import Record
 from spectap.report import headline
 
 HEADLINE: Final = "headline"

@@ -13,8 +13,8 @@ import numpy as np
 from benchmarks import simulation
 from benchmarks.harness import Bar, Group, Statement
 from benchmarks.verdicts import SPEED, VERDICTS, Truth
-from spectap.config import Config
-from spectap.record import Record
+from spectap.inputs.config import Config
+from spectap.records.record import Record
 from tests import samples
 
 _TRUTH_ROUNDS: Final = 3000

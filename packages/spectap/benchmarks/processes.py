@@ -19,7 +19,7 @@ import aiohttp
 
 from spectap.golden.schedule import Step
 from spectap.golden.server import GoldenEndpoint
-from spectap.journal import Journal
+from spectap.records.journal import Journal
 from spectap.tap.tap import Tap, collect_garbage
 
 Sent = dict[str, Any]

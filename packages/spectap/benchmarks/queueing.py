@@ -13,7 +13,7 @@ from typing import Final
 
 from benchmarks.harness import Bar, Group, Statement
 from spectap.analysis.cells import queued
-from spectap.record import Record
+from spectap.records.record import Record
 from tests.samples import record
 
 _HANDOVER = 0.005

@@ -20,9 +20,9 @@ from benchmarks.verdicts import COST, SPEED, Truth
 from spectap.analysis.changes import Run, compare
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summarise import summarise, summarise_ledgers
-from spectap.config import Config
-from spectap.load_points import Rounds
-from spectap.record import STALLED, Record
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import Rounds
+from spectap.records.record import STALLED, Record
 
 BASE, SD = SIDES
 GATE: Final = 0.95

@@ -21,9 +21,9 @@ from benchmarks.verdicts import Truth
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
-from spectap.config import Config
-from spectap.load_points import Rounds
-from spectap.record import Record
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import Rounds
+from spectap.records.record import Record
 from tests import samples
 
 SIDES: Final = ("Base", "SD")

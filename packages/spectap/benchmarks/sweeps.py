@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist, fmean
 from typing import Any, Final
 
-from spectap.config import Config
 from spectap.golden.schedule import FREE, Cost, Decoding
+from spectap.inputs.config import Config
 from spectap.names import CONTROL
-from spectap.record import Record, Speculation
+from spectap.records.record import Record, Speculation
 from tests import samples
 
 BASELINE: Final = "Base"

@@ -27,11 +27,11 @@ import numpy.typing as npt
 
 from benchmarks.processes import Sent, golden, record, streams, tapped
 from spectap import metrics
-from spectap.config import Structure, TestCase
-from spectap.ledger import read_ledger
+from spectap.inputs.config import Structure, TestCase
+from spectap.inputs.load_points import Load, LoadPoint
 from spectap.load.builtin import arrivals
 from spectap.load.driver import Driver
-from spectap.load_points import Load, LoadPoint
+from spectap.records.ledger import read_ledger
 
 CASE: Final = TestCase(name="counting", line="counting ", structure=Structure.STRUCTURED)
 SIZES: Final = (1, 2, 3, 4, 5, 6, 7, 8)

@@ -18,9 +18,9 @@ from benchmarks.harness import Bar, Group, Statement
 from benchmarks.simulation import SIDES, World, configuration, records, slower, truths
 from benchmarks.verdicts import SPEED, VERDICTS
 from spectap.analysis.summarise import summarise
-from spectap.config import Config
+from spectap.inputs.config import Config
 from spectap.names import CONTROL
-from spectap.record import Record
+from spectap.records.record import Record
 
 _BETWEEN = 300.0
 """Seconds from one variant to the next: a server has to load its model."""

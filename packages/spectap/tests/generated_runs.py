@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from spectap.record import Record, Speculation
+from spectap.records.record import Record, Speculation
 from tests import samples
 
 Line = dict[str, Any]

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from spectap.analysis.summary import Cell
-from spectap.config import Config
-from spectap.prompt import Prompt
-from spectap.record import Record
+from spectap.inputs.config import Config
+from spectap.inputs.prompt import Prompt
+from spectap.records.record import Record
 
 
 def settings(**changes: Any) -> dict[str, Any]:

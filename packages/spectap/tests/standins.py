@@ -12,7 +12,7 @@ import aiohttp
 
 from spectap.errors import LoadError, ShippingError
 from spectap.load.driver import Driver
-from spectap.record import Record
+from spectap.records.record import Record
 from spectap.run.taps import Patience
 
 QUICK = Patience(start=10, recovery=0.3, stall=2)

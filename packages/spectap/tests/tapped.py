@@ -14,9 +14,9 @@ from aiohttp import web
 
 from spectap.golden.schedule import Step
 from spectap.golden.server import GoldenEndpoint
-from spectap.journal import Journal
-from spectap.ledger import read_ledger
-from spectap.record import Record
+from spectap.records.journal import Journal
+from spectap.records.ledger import read_ledger
+from spectap.records.record import Record
 from spectap.tap.tap import Tap
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -10,15 +10,14 @@ import spectap
 FOLDER: Final = Path(spectap.__file__).parent
 
 ROOMS: Final = (
-    {
-        *("errors", "names", "record", "metrics", "palette", "journal", "ledger", "config"),
-        *("load_points", "wording", "lag", "limits", "prompt", "answer", "checks"),
-        *("published", "events", "text", "access"),
-    },
+    {"errors", "names", "wording", "lag"},
+    {"protocol"},
+    {"inputs"},
+    {"records"},
+    {"metrics"},
     {"tap", "load", "endpoint", "aws", "golden"},
     {"analysis"},
     {"run"},
-    {"sweep"},
     {"report"},
     {"commands"},
     {"__main__"},

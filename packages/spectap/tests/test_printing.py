@@ -7,8 +7,9 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectap import palette, wording
-from spectap.events import clean
+from spectap import wording
+from spectap.protocol.events import clean
+from spectap.report import palette
 from spectap.run.progress import Progress
 
 HOSTILE: Final = "a\x1b[2Jb\x9b1mc\x7fd\u202ee\rf\ud800"

@@ -25,7 +25,7 @@ from charts.names import (
 from charts.sweep_job import indexed_config, run_id
 from experiment import Experiment
 from experiment.variants import variants
-from spectap import config
+from spectap.inputs import config
 from spectap.names import COMPLETE, CONFIG, MERGED, results_key, variant_run
 from stacks.limits import LAST_APPLIED
 from tests.experiment.files import REGION

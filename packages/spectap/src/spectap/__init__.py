@@ -9,8 +9,8 @@ __version__: Final = "0.1.0"
 
 PUBLIC: Final = frozenset(
     (
-        *("config", "errors", "golden", "golden.schedule", "load.sets", "load_points", "metrics"),
-        *("names", "palette", "prompt", "published", "report.terminal", "text"),
-        "wording",
+        *("errors", "golden", "golden.schedule", "inputs.config", "inputs.load_points"),
+        *("inputs.prompt", "inputs.published", "load.sets", "metrics", "names", "protocol.text"),
+        *("report.palette", "report.terminal", "wording"),
     )
 )

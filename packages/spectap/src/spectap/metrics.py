@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import sub
 from typing import Final
 
-from spectap.record import Record
+from spectap.records.record import Record
 
 _AXES: Final = {"Seconds": "seconds", "Count": "tokens", "Count/Second": "tokens per second"}
 

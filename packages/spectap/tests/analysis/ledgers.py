@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from benchmarks.simulation import World
 from benchmarks.wandering import Apart
-from spectap.config import Config
+from spectap.inputs.config import Config
 from spectap.names import CONTROL
-from spectap.record import CANCELLED, Record, Speculation
+from spectap.records.record import CANCELLED, Record, Speculation
 from tests import generated_runs as generated
 from tests import samples
 from tests.generated_runs import ARTICLE, CASES, Line, record

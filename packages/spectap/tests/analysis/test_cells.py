@@ -12,8 +12,8 @@ from spectap.analysis.claims import obstacle
 from spectap.analysis.estimate import ALPHA
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Finding
-from spectap.config import Objectives
-from spectap.record import Record
+from spectap.inputs.config import Objectives
+from spectap.records.record import Record
 from tests import samples
 
 # The sample has its first token after 200 ms, a token each 200/7 ms, and ends after 500 ms.

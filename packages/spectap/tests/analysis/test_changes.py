@@ -13,10 +13,10 @@ from benchmarks.comparing import SamePrompts
 from spectap.analysis.changes import Changes, Figure, Run, compare
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise
-from spectap.config import Config
 from spectap.errors import RunError
-from spectap.published import Figure as Published
-from spectap.published import Publication, PublishedFigure
+from spectap.inputs.config import Config
+from spectap.inputs.published import Figure as Published
+from spectap.inputs.published import Publication, PublishedFigure
 from tests import generated_runs
 from tests.analysis.test_correctness import all_but, answers, good
 from tests.generated_runs import ACCEPTANCE, ARTICLE, CASES, Line

@@ -10,7 +10,7 @@ from spectap.analysis import contrasts
 from spectap.analysis.contrasts import Question, Ratio
 from spectap.analysis.estimate import Estimate, geometric_mean, jackknife
 from spectap.analysis.over_cases import overall
-from spectap.record import Record
+from spectap.records.record import Record
 from tests import samples
 
 

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from spectap.analysis.evidence import unsteadiness_of
-from spectap.ledger import last_attempts
 from spectap.names import CONTROL
-from spectap.record import Record
+from spectap.records.ledger import last_attempts
+from spectap.records.record import Record
 from tests import samples
 
 

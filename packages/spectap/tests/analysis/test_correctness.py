@@ -10,10 +10,10 @@ from syrupy.assertion import SnapshotAssertion
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Action, Correctness
-from spectap.answer import CheckedAnswer
-from spectap.config import Config
+from spectap.inputs.config import Config
+from spectap.inputs.prompt import Form
 from spectap.names import WARM_UP
-from spectap.prompt import Form
+from spectap.records.answer import CheckedAnswer
 from tests import samples
 from tests.analysis import ledgers
 

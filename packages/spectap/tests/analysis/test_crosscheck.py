@@ -8,7 +8,7 @@ import pytest
 from spectap.analysis.crosscheck import cached, check
 from spectap.endpoint.counters import Count, Counters, Obstacle
 from spectap.names import WARM_UP
-from spectap.record import Record, Speculation
+from spectap.records.record import Record, Speculation
 from spectap.report.caveats import of_caches
 from tests import samples
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from spectap.analysis import cells, grouping
-from spectap.load_points import LoadPoint
-from spectap.record import Record
+from spectap.inputs.load_points import LoadPoint
+from spectap.records.record import Record
 from tests import samples
 
 

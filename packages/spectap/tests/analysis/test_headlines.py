@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spectap.analysis.summarise import summarise
-from spectap.record import Record
+from spectap.records.record import Record
 from spectap.report import headline
 from tests import samples
 

@@ -7,7 +7,7 @@ import pytest
 
 from spectap.analysis.estimate import ALPHA, Estimate
 from spectap.analysis.ladder import crossover
-from spectap.load_points import LoadPoint, kinds
+from spectap.inputs.load_points import LoadPoint, kinds
 
 LOADS = (1.0, 2.0, 4.0, 8.0)
 SURE, UNSURE = 0.001, 0.5

@@ -10,9 +10,9 @@ from spectap.analysis import stopping
 from spectap.analysis.estimate import ALPHA, ALPHA_EARLY
 from spectap.analysis.grouping import at_load_points
 from spectap.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
-from spectap.config import Config
-from spectap.load_points import Rounds
-from spectap.record import Record
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import Rounds
+from spectap.records.record import Record
 from tests import generated_runs as generated
 
 LOAD = f"concurrency-{generated.CONCURRENCY}"

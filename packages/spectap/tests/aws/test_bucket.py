@@ -11,8 +11,8 @@ import pytest
 from spectap.aws.bucket import Bucket, fetch_prompts
 from spectap.aws.calls import PATIENCE_SECONDS, read_secret, start_state_machine
 from spectap.commands import execution
-from spectap.config import Config, PromptSource, Structure, TestCase, dump, without_lines
 from spectap.errors import ConfigError, RunError, ShippingError, SpectapError
+from spectap.inputs.config import Config, PromptSource, Structure, TestCase, dump, without_lines
 from spectap.run import prompts as prompt_sets
 from tests import samples
 from tests.aws.embedded import (

@@ -19,7 +19,7 @@ from spectap.aws import cloudwatch
 from spectap.aws.cloudwatch import Publisher, calls, data, items
 from spectap.errors import ShippingError
 from spectap.metrics import METRICS, SERVED_TOKENS, TOTALS
-from spectap.record import Record
+from spectap.records.record import Record
 from tests import samples
 from tests.aws.embedded import ACCOUNT, REGION, Aws, Clock, hang_up
 

@@ -6,10 +6,10 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from spectap import config as configuration
 from spectap.aws import bucket, calls
 from spectap.commands import execution, recorded
 from spectap.commands.execution import Ended, Pause
+from spectap.inputs import config as configuration
 from spectap.run.run import Run
 from spectap.run.taps import Patience
 from tests import samples

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectap.__main__ import main
-from tests import generated_runs, test_sweep
+from tests import generated_runs
 from tests.commands.processes import ROOT, Benchmark
+from tests.run import test_sweep
 
 # A longer search: EXAMPLES=500 pytest tests/commands/test_foreign.py
 EXAMPLES = int(os.environ.get("EXAMPLES", "5"))

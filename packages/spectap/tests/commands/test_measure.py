@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from spectap import access
 from spectap.commands import execution, recorded
 from spectap.commands.arguments import Exit
-from spectap.config import Config, Objectives
-from spectap.ledger import read_attempts, read_ledger
+from spectap.inputs.config import Config, Objectives
+from spectap.inputs.load_points import Load, LoadPoint, Rounds
 from spectap.load.cases import HEADLINES
 from spectap.load.driver import Driver
-from spectap.load_points import Load, LoadPoint, Rounds
 from spectap.names import SUMMARY
+from spectap.protocol import access
+from spectap.records.ledger import read_attempts, read_ledger
 from spectap.run.taps import Patience
 from tests.commands.processes import (
     EMPTY,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.sweeps import Sweep
-from spectap import config as configuration
-from spectap.journal import Journal
+from spectap.inputs import config as configuration
+from spectap.records.journal import Journal
 from spectap.report import terminal
 from tests import generated_runs, samples
 from tests import generated_runs as generated

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spectap.ledger import read_ledger
+from spectap.records.ledger import read_ledger
 from tests.commands.processes import (
     MODEL,
     Benchmark,

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from spectap.endpoint import context
 from spectap.endpoint.context import Counted, Refused
-from spectap.load_points import Load
-from spectap.prompt import Prompt
+from spectap.inputs.load_points import Load
+from spectap.inputs.prompt import Prompt
 from tests import samples
 from tests.tapped import Handler, server
 

@@ -19,14 +19,14 @@ import pytest
 from aiohttp import web
 from pydantic import TypeAdapter
 
-from spectap.answer import Answer
-from spectap.config import TestCase
 from spectap.errors import LoadError
+from spectap.inputs.config import TestCase
+from spectap.inputs.load_points import Load, LoadPoint
+from spectap.inputs.prompt import Prompt
 from spectap.load import builtin, llmperf
 from spectap.load.driver import LOG, Driver
 from spectap.load.requests import Request
-from spectap.load_points import Load, LoadPoint
-from spectap.prompt import Prompt
+from spectap.records.answer import Answer
 from tests import samples
 from tests.load.test_requests import TOOL, prompt
 from tests.tapped import bench, eventually, golden, server

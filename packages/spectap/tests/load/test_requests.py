@@ -13,12 +13,12 @@ from urllib.parse import unquote
 import pytest
 from pydantic import TypeAdapter
 
-from spectap.answer import Answer, ToolCall
+from spectap.inputs.load_points import Load, LoadPoint
+from spectap.inputs.prompt import Prompt
 from spectap.load import builtin, llmperf
 from spectap.load.requests import Reply, Request, requests_of
-from spectap.load_points import Load, LoadPoint
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
-from spectap.prompt import Prompt
+from spectap.records.answer import Answer, ToolCall
 from tests import samples
 
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectap import prompt
-from spectap.config import PromptSource
 from spectap.errors import ConfigError
+from spectap.inputs import prompt
+from spectap.inputs.config import PromptSource
+from spectap.inputs.load_points import Load, LoadPoint
+from spectap.inputs.prompt import Form, Prompt
 from spectap.load import cases, sets
 from spectap.load.cases import mixed, of_turn
 from spectap.load.sets import KNOWN, LoadedSet
-from spectap.load_points import Load, LoadPoint
 from spectap.names import CONTROL, WARM_UP
-from spectap.prompt import Form, Prompt
 from tests import samples
 
 PINS_FILE = Path(sets.__file__).with_name("requirements.txt")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectap.analysis.summary import Correctness
-from spectap.prompt import LeftOut, UsedSet
+from spectap.inputs.prompt import LeftOut, UsedSet
 from spectap.report import results
 from spectap.report.results import Results
 from tests import generated_runs as generated

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spectap.load_points import LoadPoint
+from spectap.inputs.load_points import LoadPoint
 from spectap.report import caveats, headline
 from spectap.report.results import Results
 from tests import samples

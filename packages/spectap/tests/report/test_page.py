@@ -10,7 +10,7 @@ import pytest
 from spectap.endpoint import greedy
 from spectap.endpoint.counters import COUNTERS, Count, Counters
 from spectap.endpoint.greedy import Divergence
-from spectap.journal import Journal, write_json
+from spectap.records.journal import Journal, write_json
 from spectap.report import page, results, run_view
 from spectap.report.results import Results
 from tests import generated_runs as generated

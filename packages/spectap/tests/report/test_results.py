@@ -13,9 +13,9 @@ from spectap.endpoint import greedy
 from spectap.endpoint.counters import COUNTERS, Count, Counters
 from spectap.endpoint.greedy import Divergence
 from spectap.errors import JournalError
-from spectap.journal import Journal, write_json
-from spectap.prompt import LeftOut, UsedSet
-from spectap.record import CANCELLED
+from spectap.inputs.prompt import LeftOut, UsedSet
+from spectap.records.journal import Journal, write_json
+from spectap.records.record import CANCELLED
 from spectap.report import results
 from tests import generated_runs as generated
 from tests.report import runs

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from spectap import load_points, metrics, wording
+from spectap import metrics, wording
 from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Case, Crossover, Finding, Ladder, Verdict, to_json
-from spectap.load_points import LoadPoint
+from spectap.inputs import load_points
+from spectap.inputs.load_points import LoadPoint
+from spectap.inputs.prompt import LeftOut, UsedSet
 from spectap.metrics import Metric
-from spectap.prompt import LeftOut, UsedSet
 from spectap.report import page, phrases, quality, results, sentences
 from spectap.report.results import Results
 from tests import generated_runs as generated

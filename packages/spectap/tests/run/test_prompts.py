@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from spectap.config import Config
 from spectap.errors import RunError
+from spectap.inputs.config import Config
+from spectap.inputs.prompt import LeftOut, Prompt
 from spectap.names import PROMPTS
-from spectap.prompt import LeftOut, Prompt
 from spectap.run import prompts
 from tests import samples
 from tests.endpoint.test_context import vllm

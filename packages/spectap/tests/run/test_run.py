@@ -13,18 +13,18 @@ import pytest
 from spectap.analysis import crosscheck
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Finding
-from spectap.config import Config
 from spectap.endpoint import counters, greedy
 from spectap.endpoint.counters import COUNTERS
 from spectap.errors import RunError
 from spectap.golden.schedule import Step
 from spectap.golden.server import GoldenEndpoint
-from spectap.journal import Journal
-from spectap.ledger import last_attempts, read_ledger
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import Load
 from spectap.load.driver import Driver
-from spectap.load_points import Load
 from spectap.names import CONTROL, LEDGER, PROGRESS, Engine
-from spectap.record import Record
+from spectap.records.journal import Journal
+from spectap.records.ledger import last_attempts, read_ledger
+from spectap.records.record import Record
 from spectap.run.folder import Shipper
 from spectap.run.run import Run
 from spectap.run.taps import Patience

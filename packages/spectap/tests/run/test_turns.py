@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from spectap import config as configuration
-from spectap.config import Config
 from spectap.errors import RunError
+from spectap.inputs import config as configuration
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import LoadPoint
 from spectap.load.driver import Driver
 from spectap.load.llmperf import Installation
-from spectap.load_points import LoadPoint
 from spectap.names import COMPLETE
-from spectap.record import Record
+from spectap.records.record import Record
 from spectap.run.folder import Shipper, prepare
 from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Plan, Turn, orders
 from tests import samples

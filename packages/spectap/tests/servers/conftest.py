@@ -11,9 +11,9 @@ import pytest
 from spectap.__main__ import main
 from spectap.analysis.summary import Cell, Summary, Verdict
 from spectap.commands import recorded
-from spectap.ledger import read_ledger
 from spectap.metrics import Metric
-from spectap.record import Record
+from spectap.records.ledger import read_ledger
+from spectap.records.record import Record
 from spectap.report import results, run_view, terminal
 from tests.commands.processes import Ended
 from tests.servers.scripted import TOKENS, Servers

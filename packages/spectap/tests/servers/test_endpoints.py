@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spectap import access
 from spectap.endpoint import health
+from spectap.protocol import access
 from tests.certificates import self_signed
 from tests.servers.conftest import Measure
 from tests.servers.scripted import Exchange, models, serving

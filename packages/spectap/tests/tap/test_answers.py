@@ -9,7 +9,7 @@ from aiohttp import web
 
 from spectap import metrics
 from spectap.load.requests import Reply
-from spectap.record import Record
+from spectap.records.record import Record
 from spectap.tap.token_meter import Meter
 from tests.tapped import Handler, bench, chat, parts, server
 

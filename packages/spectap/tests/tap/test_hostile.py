@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from spectap import limits
+from spectap.protocol import limits
 from tests.tapped import Bench, bench, connection, eventually, golden, sockets
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spectap import limits
-from spectap.limits import KIB, MIB
+from spectap.protocol import limits
+from spectap.protocol.limits import KIB, MIB
 from spectap.tap import http1
 from tests.tapped import Bench, bench, chat, connection, golden, sockets
 

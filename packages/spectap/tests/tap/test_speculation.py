@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spectap.record import Speculation
+from spectap.records.record import Speculation
 from spectap.tap import speculation
 
 VLLM = {"num_spec_steps": 43, "num_accepted_draft_tokens": 10, "num_draft_tokens": 129}

@@ -17,10 +17,10 @@ from spectap.analysis.estimate import Estimate, Interval
 from spectap.analysis.grouping import CellKey, Plan
 from spectap.analysis.proportions import clopper_pearson
 from spectap.analysis.summary import Cell, Doubt, Goodput, Percentiles, Steps
-from spectap.config import Objectives
-from spectap.load_points import FEWEST_ROUNDS, LoadPoint
+from spectap.inputs.config import Objectives
+from spectap.inputs.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.metrics import Metric
-from spectap.record import Record
+from spectap.records.record import Record
 
 _ERROR_WIDTH: Final = 80
 _PROMISED: Final = 0.9  # of the requests: each objective is a limit of the p90

@@ -31,10 +31,10 @@ from spectap.analysis.grouping import CellKey
 from spectap.analysis.proportions import Bounds
 from spectap.analysis.settings import Difference
 from spectap.analysis.summary import Summary
-from spectap.config import Config
 from spectap.errors import RunError
-from spectap.load_points import FEWEST_ROUNDS, LoadPoint
-from spectap.record import Record
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import FEWEST_ROUNDS, LoadPoint
+from spectap.records.record import Record
 
 LAUNCH_ERROR: Final = 0.03
 """How far the time of one launch of a server is off its mean over launches, if nobody says: the

@@ -18,8 +18,8 @@ from spectap import metrics
 from spectap.analysis import grouping
 from spectap.analysis.estimate import MARGIN, Estimate, geometric_mean, jackknife, pooled
 from spectap.analysis.grouping import CellKey, Unit
-from spectap.load_points import FEWEST_ROUNDS, LoadPoint
-from spectap.record import Record
+from spectap.inputs.load_points import FEWEST_ROUNDS, LoadPoint
+from spectap.records.record import Record
 
 Measure = Callable[[Record], Iterable[float]]
 Total = Callable[[Iterable[Record]], float]

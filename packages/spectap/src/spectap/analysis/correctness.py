@@ -10,11 +10,11 @@ from typing import Any, Final
 from spectap.analysis.claims import holm
 from spectap.analysis.proportions import Paired, bounds
 from spectap.analysis.summary import Correctness
-from spectap.answer import CheckedAnswer
-from spectap.config import Config, Variant
-from spectap.ledger import last_attempts
+from spectap.inputs.config import Config, Variant
+from spectap.inputs.prompt import Form
 from spectap.names import WARM_UP
-from spectap.prompt import Form
+from spectap.records.answer import CheckedAnswer
+from spectap.records.ledger import last_attempts
 
 ALPHA: Final = 0.025
 """The chance that a report accuses any variant whose answers are as good as the baseline's."""

@@ -17,7 +17,7 @@ from typing import Final
 
 from spectap.endpoint.counters import Count, Counters, Obstacle
 from spectap.names import WARM_UP
-from spectap.record import Record
+from spectap.records.record import Record
 
 _TOKENS: Final = "tokens"
 TOLERANCE: Final = 0.01  # how far the two may differ, as a part of the server's

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
-from spectap.load_points import FEWEST_ROUNDS
+from spectap.inputs.load_points import FEWEST_ROUNDS
 
 ALPHA: Final = 0.05
 """The chance of an error that a report allows itself: 1 - 0.05 is its 95 %."""

@@ -17,10 +17,10 @@ from spectap.analysis.crosscheck import Check
 from spectap.analysis.estimate import Component, Estimate
 from spectap.analysis.grouping import CellKey, Cells, Kind, Plan, Unit
 from spectap.analysis.summary import Cell, Finding, Verdict
-from spectap.config import Config
-from spectap.ledger import last_attempts
+from spectap.inputs.config import Config
 from spectap.names import CONTROL, WARM_UP
-from spectap.record import Record
+from spectap.records.ledger import last_attempts
+from spectap.records.record import Record
 
 _SHARED: Final = 0.5
 """The least part of the shorter recording that must overlap: in strict turns, two thirds do."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from spectap import metrics
-from spectap.config import Cost, Objectives
-from spectap.load_points import FEWEST_ROUNDS, Load, LoadPoint
-from spectap.record import Record
+from spectap.inputs.config import Cost, Objectives
+from spectap.inputs.load_points import FEWEST_ROUNDS, Load, LoadPoint
+from spectap.records.record import Record
 
 _POINT: Final = re.compile(r"(concurrency|rate)-([0-9.e+-]+)")
 

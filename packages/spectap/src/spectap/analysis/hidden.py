@@ -23,9 +23,9 @@ from spectap.analysis.estimate import (
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Wait
-from spectap.load_points import FEWEST_ROUNDS
+from spectap.inputs.load_points import FEWEST_ROUNDS
 from spectap.metrics import Metric
-from spectap.record import Record
+from spectap.records.record import Record
 
 _CLEARLY: Final = 1.25  # times as long
 _NOTICEABLE: Final = 0.1  # and by so many seconds: less is no wait to a reader

@@ -14,8 +14,8 @@ from spectap.analysis.estimate import ALPHA, Estimate, Interval, geometric_mean,
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey, Unit
 from spectap.analysis.summary import Matched, Overall, Window, Windows
-from spectap.config import Config
-from spectap.load_points import FEWEST_ROUNDS, LoadPoint
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import FEWEST_ROUNDS, LoadPoint
 
 NEAR: Final = 0.02
 """A variant that is slower by less is as good."""

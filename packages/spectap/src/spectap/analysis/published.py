@@ -8,9 +8,9 @@ from spectap.analysis.estimate import Interval
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Cell, Reproduction, Summary
+from spectap.inputs.published import Figure, Publication
 from spectap.metrics import Metric
-from spectap.published import Figure, Publication
-from spectap.record import Record
+from spectap.records.record import Record
 
 
 def reproductions(

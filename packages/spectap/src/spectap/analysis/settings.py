@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel
 
 from spectap import wording
-from spectap.config import Config, TestCase
-from spectap.load_points import Rounds
+from spectap.inputs.config import Config, TestCase
+from spectap.inputs.load_points import Rounds
 
 _LONGEST: Final = 60
 """Characters of a text that is shown."""

@@ -14,9 +14,9 @@ from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.estimate import ALPHA, ALPHA_EARLY, MARGIN
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
 from spectap.analysis.summary import TOLERATED_FAILURES
-from spectap.config import Config
-from spectap.load_points import Load, Rounds
-from spectap.record import Record
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import Load, Rounds
+from spectap.records.record import Record
 
 _STRIDE: Final = 1.4
 """From one look to the next: closer ones spend more alpha, others measure longer than needed."""

@@ -28,11 +28,11 @@ from spectap.analysis.summary import (
     Verdict,
     Wait,
 )
-from spectap.answer import CheckedAnswer
-from spectap.config import Config
-from spectap.load_points import kinds
-from spectap.prompt import UsedSet
-from spectap.record import Record
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import kinds
+from spectap.inputs.prompt import UsedSet
+from spectap.records.answer import CheckedAnswer
+from spectap.records.record import Record
 
 
 def summarise(

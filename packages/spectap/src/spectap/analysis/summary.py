@@ -10,11 +10,11 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from spectap.analysis.estimate import MARGIN, Interval
-from spectap.config import Objectives
-from spectap.load_points import LoadPoint
+from spectap.inputs.config import Objectives
+from spectap.inputs.load_points import LoadPoint
+from spectap.inputs.prompt import UsedSet
+from spectap.inputs.published import Publication
 from spectap.metrics import Metric
-from spectap.prompt import UsedSet
-from spectap.published import Publication
 
 TOLERATED_FAILURES: Final = 0.5  # beyond, the median over all requests is itself a failed one
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from spectap.aws.calls import Service, Sleep
-from spectap.config import Config, with_lines
 from spectap.errors import RunError, ShippingError
-from spectap.journal import write_whole
+from spectap.inputs.config import Config, with_lines
 from spectap.names import (
     COMPLETE,
     LEDGER,
@@ -20,6 +19,7 @@ from spectap.names import (
     is_path,
     results_key,
 )
+from spectap.records.journal import write_whole
 
 _CHECK: Final = "check the bucket, the region and the pod's role"
 _RESULT_CHECKS: Final = {

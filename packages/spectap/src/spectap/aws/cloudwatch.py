@@ -16,10 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from spectap import journal, metrics
+from spectap import metrics
 from spectap.aws.calls import AWS_ERRORS, NO_ANSWER, Service, Sleep
 from spectap.errors import JournalError, ShippingError
-from spectap.journal import Journal
 from spectap.metrics import Published
 from spectap.names import (
     EXPERIMENT_DIMENSION,
@@ -27,7 +26,9 @@ from spectap.names import (
     TEST_CASE_DIMENSION,
     VARIANT_DIMENSION,
 )
-from spectap.record import Record
+from spectap.records import journal
+from spectap.records.journal import Journal
+from spectap.records.record import Record
 
 JOURNAL: Final = "cloudwatch.jsonl"
 

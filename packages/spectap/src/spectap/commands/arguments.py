@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import ValidationError
 
-from spectap.config import NAME
 from spectap.errors import problems
-from spectap.load_points import Rounds
+from spectap.inputs.config import NAME
+from spectap.inputs.load_points import Rounds
 
 _OPERATIONS: Final = ("/chat/completions", "/completions", "/responses", "/models")
 """Paths below a base URL, which may be pasted with it."""

@@ -18,11 +18,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spectap import config as configuration
 from spectap.commands import recorded
 from spectap.commands.arguments import Exit, results_folder
-from spectap.config import Config
 from spectap.errors import RunError, ShippingError
+from spectap.inputs import config as configuration
+from spectap.inputs.config import Config
 from spectap.load import llmperf
 from spectap.load.driver import Driver
 from spectap.names import COMPLETE, RUN_ID

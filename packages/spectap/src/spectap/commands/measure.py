@@ -12,7 +12,6 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from spectap import access
 from spectap.commands import execution, recorded
 from spectap.commands.arguments import Command, Exit
 from spectap.commands.measure_options import (
@@ -23,13 +22,14 @@ from spectap.commands.measure_options import (
     add_options,
     check,
 )
-from spectap.config import Config, Objectives, PromptSource, TestCase, Variant
 from spectap.endpoint import health
 from spectap.errors import ConfigError, EndpointError, problems
-from spectap.ledger import read_attempts
+from spectap.inputs.config import Config, Objectives, PromptSource, TestCase, Variant
+from spectap.inputs.load_points import Load, LoadPoint
 from spectap.load import cases, sets
-from spectap.load_points import Load, LoadPoint
 from spectap.names import LEDGER, MEASURE, SUMMARY
+from spectap.protocol import access
+from spectap.records.ledger import read_attempts
 from spectap.run.taps import Patience
 from spectap.wording import printable
 

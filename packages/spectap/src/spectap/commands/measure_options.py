@@ -21,10 +21,10 @@ from spectap.commands.arguments import (
 )
 from spectap.endpoint.health import Endpoint
 from spectap.errors import ConfigError
+from spectap.inputs.load_points import MINIMUM_INPUT_TOKENS
 from spectap.load import sets
-from spectap.load_points import MINIMUM_INPUT_TOKENS
+from spectap.protocol.text import EndpointType
 from spectap.tap.tap import STALL_SECONDS
-from spectap.text import EndpointType
 
 # Defaults; the last is how long a --rate lasts.
 REQUESTS: Final = 4

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from spectap import config as configuration
-from spectap import sweep
 from spectap.commands import execution, recorded
 from spectap.commands.arguments import Command, Exit, whole_number
 from spectap.commands.execution import Ended
-from spectap.config import Config
 from spectap.errors import JournalError, RunError, ShippingError, SpectapError
-from spectap.journal import write_whole
+from spectap.inputs import config as configuration
+from spectap.inputs.config import Config
 from spectap.names import INFERENCE_DEMO, SWEEP, VARIANTS, variant_run
+from spectap.records.journal import write_whole
+from spectap.run import sweep
 from spectap.run.folder import Shipper, make_shipper, prepare, writing
 from spectap.run.taps import Patience
 from spectap.wording import printable

@@ -12,8 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spectap import config as configuration
-from spectap import sweep, wording
+from spectap import wording
 from spectap.commands.arguments import (
     Command,
     Exit,
@@ -26,10 +25,12 @@ from spectap.commands.arguments import (
     threshold,
 )
 from spectap.errors import ConfigError, JournalError, RunError
-from spectap.journal import write_whole
-from spectap.ledger import read_ledger
+from spectap.inputs import config as configuration
 from spectap.names import CONFIG, LEDGER, RUN_ID, SUMMARY
-from spectap.record import Record
+from spectap.records.journal import write_whole
+from spectap.records.ledger import read_ledger
+from spectap.records.record import Record
+from spectap.run import sweep
 from spectap.wording import printable
 
 if TYPE_CHECKING:

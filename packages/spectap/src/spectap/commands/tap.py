@@ -11,12 +11,13 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from spectap import access, wording
+from spectap import wording
 from spectap.commands.arguments import Command, add_trust, base_url, name, whole_number
 from spectap.errors import ConfigError, JournalError
-from spectap.journal import Journal
-from spectap.ledger import read_ledger
-from spectap.record import Record
+from spectap.protocol import access
+from spectap.records.journal import Journal
+from spectap.records.ledger import read_ledger
+from spectap.records.record import Record
 from spectap.tap.monitor import Monitor
 from spectap.tap.proxy import LOOPBACK
 from spectap.tap.tap import Tap, collect_garbage

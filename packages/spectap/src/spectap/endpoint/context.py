@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 import orjson
 
-from spectap import access, events
 from spectap.endpoint.health import content, open_session, root
-from spectap.load_points import Load
-from spectap.prompt import Prompt
-from spectap.text import EndpointType, prompt_fields
+from spectap.inputs.load_points import Load
+from spectap.inputs.prompt import Prompt
+from spectap.protocol import access, events
+from spectap.protocol.text import EndpointType, prompt_fields
 
 _ONE_TRY_SECONDS: Final = 60
 _CONCURRENCY: Final = 8

@@ -25,8 +25,8 @@ from typing import Final, NamedTuple
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from spectap import journal
 from spectap.endpoint.health import content, open_session, root
+from spectap.records import journal
 
 COUNTERS: Final = "counters.jsonl"
 

@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 import orjson
 
-from spectap import events, text
-from spectap.config import Config, TestCase
 from spectap.endpoint.health import content, open_session
-from spectap.journal import read_json
-from spectap.prompt import Prompt
+from spectap.inputs.config import Config, TestCase
+from spectap.inputs.prompt import Prompt
+from spectap.protocol import events, text
+from spectap.records.journal import read_json
 
 DIVERGENCE: Final = "divergence.json"
 

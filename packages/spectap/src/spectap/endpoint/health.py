@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 import aiohttp
 import orjson
 
-from spectap import access, limits, wording
+from spectap import wording
 from spectap.errors import EndpointError
-from spectap.limits import LimitError
+from spectap.protocol import access, limits
+from spectap.protocol.limits import LimitError
 from spectap.wording import printable
 
 POLL_SECONDS: Final = 2.0

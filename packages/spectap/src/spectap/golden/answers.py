@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from spectap.prompt import Form
+from spectap.inputs.prompt import Form
 
 DEFAULT_MAX_TOKENS: Final = 16
 

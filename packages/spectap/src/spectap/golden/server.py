@@ -23,7 +23,7 @@ from spectap.golden import answers, counted
 from spectap.golden.counted import Sent
 from spectap.golden.schedule import Decoding, Step
 from spectap.names import Engine
-from spectap.text import estimated_tokens
+from spectap.protocol.text import estimated_tokens
 
 MAX_MODEL_LEN: Final = 40_960
 """The context of Qwen3-32B, in tokens."""

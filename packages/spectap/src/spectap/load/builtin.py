@@ -23,12 +23,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import aiohttp
 
-from spectap import limits
 from spectap.lag import Lag
-from spectap.limits import LimitError
 from spectap.load.requests import Reply, Request, requests_of
 from spectap.names import BEYOND_HEADER, DUE_HEADER, LAG_HEADER
-from spectap.text import PATHS, EndpointType
+from spectap.protocol import limits
+from spectap.protocol.limits import LimitError
+from spectap.protocol.text import PATHS, EndpointType
 
 CLOSED: Final = "closed-loop"
 OPEN: Final = "open-loop"

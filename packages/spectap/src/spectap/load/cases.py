@@ -13,12 +13,12 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from spectap import prompt
-from spectap.config import PromptSource, Structure, TestCase
 from spectap.errors import ConfigError, problems
-from spectap.load_points import Load, LoadPoint
+from spectap.inputs import prompt
+from spectap.inputs.config import PromptSource, Structure, TestCase
+from spectap.inputs.load_points import Load, LoadPoint
+from spectap.inputs.prompt import Prompt
 from spectap.names import WARM_UP
-from spectap.prompt import Prompt
 
 HEADLINES: Final = (
     TestCase(
@@ -71,7 +71,7 @@ def _case(location: str, line: str) -> TestCase:
 
 
 def read_prompts(path: Path) -> TestCase:
-    """A file of prompts (``spectap.prompt``) as one test case, which is named after the file."""
+    """A file of prompts (``spectap.inputs.prompt``) as one test case, named after the file."""
     content = prompt.read_content(path)
     prompt.parse(content, str(path))
     stem = path.name.partition(".")[0]

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 import spectap
-from spectap import access, limits
-from spectap.config import TestCase
 from spectap.errors import LoadError
+from spectap.inputs.config import TestCase
+from spectap.inputs.load_points import Load, LoadPoint
+from spectap.inputs.prompt import Prompt
 from spectap.load import builtin, llmperf
 from spectap.load.llmperf import Installation
-from spectap.load_points import Load, LoadPoint
-from spectap.prompt import Prompt
-from spectap.text import EndpointType
+from spectap.protocol import access, limits
+from spectap.protocol.text import EndpointType
 
 LOG: Final = "driver.log"
 

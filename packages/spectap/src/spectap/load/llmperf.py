@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # the built-in driver starts for each turn, and pydantic takes a while
-    from spectap.load_points import Load, LoadPoint
+    from spectap.inputs.load_points import Load, LoadPoint
 
 NAME: Final = "llmperf"
 SCRIPT: Final = "token_benchmark_ray.py"

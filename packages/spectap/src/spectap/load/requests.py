@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from spectap import events
 from spectap.names import CLASS_HEADER, PROMPT_HEADER
-from spectap.text import (
+from spectap.protocol import events
+from spectap.protocol.text import (
     CHARACTERS_PER_TOKEN,
     estimated_tokens,
     filled_prompt,
@@ -156,7 +156,7 @@ class Reply:
                 call[field] += events.text_of(function.get(field))
 
     def answer(self, prompt: str) -> dict[str, Any] | None:
-        """The fields of ``spectap.answer.Answer``; None where the reply did not end whole."""
+        """The fields of ``spectap.records.answer.Answer``; None where the reply broke off."""
         if self._error[0] is not None:
             return None
         thoughts = f"<think>{self._thoughts}</think>" if self._thoughts else ""

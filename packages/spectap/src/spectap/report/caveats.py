@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from spectap import load_points, metrics, wording
+from spectap import metrics, wording
 from spectap.analysis.estimate import MARGIN
 from spectap.analysis.summary import Case, Cell, Doubt, Matched, Summary
-from spectap.config import Config
-from spectap.load_points import FEWEST_ROUNDS, LoadPoint
+from spectap.inputs import load_points
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.report import phrases
 
 _DIFFERENT: Final = 0.1

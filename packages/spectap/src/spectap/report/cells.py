@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from spectap import metrics, palette, wording
+from spectap import metrics, wording
 from spectap.analysis.summary import Answer, Cell, Claim, Overall, Summary
 from spectap.metrics import Metric
-from spectap.report import phrases
+from spectap.report import palette, phrases
 from spectap.report.view import Columns, Row, Table, grouped
 
 _PERCENTILES: Final = ("p50", "p90", "p99")

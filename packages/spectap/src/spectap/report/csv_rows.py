@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 from spectap import metrics
 from spectap.analysis.summary import Summary
 from spectap.metrics import Metric
-from spectap.record import Record
+from spectap.records.record import Record
 
 _REQUEST: Final = (
     *("run", "variant", "case", "load", "round", "launch", "attempt", "request", "prompt"),

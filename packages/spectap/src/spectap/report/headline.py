@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from spectap import load_points, metrics, wording
+from spectap import metrics, wording
 from spectap.analysis import claims
 from spectap.analysis.estimate import MARGIN, Interval
 from spectap.analysis.summary import (
@@ -24,8 +24,9 @@ from spectap.analysis.summary import (
     Overall,
     Summary,
 )
-from spectap.config import Config
-from spectap.load_points import LoadPoint
+from spectap.inputs import load_points
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import LoadPoint
 from spectap.report import caveats, phrases, sentences
 
 _FEW_CASES: Final = 3

@@ -12,13 +12,13 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from spectap import config as configuration
 from spectap import wording
-from spectap.config import Config
 from spectap.errors import JournalError, problems
+from spectap.inputs import config as configuration
+from spectap.inputs.config import Config
 from spectap.names import CONFIG, INFERENCE_DEMOS
 from spectap.report.view import Columns, Row, Table, View, grouped
-from spectap.sweep import read_merged
+from spectap.run.sweep import read_merged
 
 _GENERATION: Final = "e2e_model"  # prefill and all steps
 COUNTS: Final = (

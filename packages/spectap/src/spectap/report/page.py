@@ -10,16 +10,18 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure as Drawing
 
-from spectap import load_points, metrics, palette, wording
+from spectap import metrics, wording
 from spectap.analysis.crosscheck import TOLERANCE
 from spectap.analysis.summary import Case
-from spectap.config import Config
-from spectap.journal import write_whole
-from spectap.load_points import FEWEST_ROUNDS
+from spectap.inputs import load_points
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import FEWEST_ROUNDS
 from spectap.names import REPORT
+from spectap.records.journal import write_whole
 from spectap.report import (
     caveats,
     cells,
+    palette,
     phrases,
     published,
     quality,

@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spectap import load_points, wording
+from spectap import wording
 from spectap.analysis.cells import limits_of
 from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Cell, Summary
-from spectap.config import Config, Objectives
-from spectap.load_points import Load, LoadPoint
+from spectap.inputs import load_points
+from spectap.inputs.config import Config, Objectives
+from spectap.inputs.load_points import Load, LoadPoint
 
 _FINEST: Final = 3  # decimals of a ratio
 

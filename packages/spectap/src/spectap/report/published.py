@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-from spectap import palette, wording
+from spectap import wording
 from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Summary
-from spectap.published import MEDIANS, PublishedFigure
-from spectap.report import phrases
+from spectap.inputs.published import MEDIANS, PublishedFigure
+from spectap.report import palette, phrases
 from spectap.report.view import Columns, Row, Table
 
 _EXPLANATION: Final = (

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from spectap import palette, wording
+from spectap import wording
 from spectap.analysis.correctness import ENDS, NUMBERS
 from spectap.analysis.crosscheck import TOLERANCE, Check, Figure
 from spectap.analysis.summary import Correctness, Summary
 from spectap.endpoint.counters import Obstacle
+from spectap.inputs.prompt import LeftOut, UsedSet
 from spectap.names import WARM_UP
-from spectap.prompt import LeftOut, UsedSet
-from spectap.report import phrases
+from spectap.report import palette, phrases
 from spectap.report.results import Results
 from spectap.report.view import Columns, Row, Table, grouped
 

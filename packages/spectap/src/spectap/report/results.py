@@ -9,23 +9,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from spectap import config as configuration
-from spectap import journal
 from spectap.analysis import crosscheck, grouping
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Summary
-from spectap.answer import CheckedAnswer
-from spectap.config import Config
 from spectap.endpoint import counters, greedy
 from spectap.endpoint.counters import COUNTERS
 from spectap.endpoint.greedy import Divergence
-from spectap.ledger import last_attempts, read_ledger, uninterrupted
+from spectap.inputs import config as configuration
+from spectap.inputs.config import Config
 from spectap.names import ANSWERS, CONFIG, LEDGER, LLMPERF
-from spectap.record import Record
+from spectap.records import journal
+from spectap.records.answer import CheckedAnswer
+from spectap.records.ledger import last_attempts, read_ledger, uninterrupted
+from spectap.records.record import Record
 from spectap.report import caveats
 from spectap.run import prompts
-from spectap.sweep import read_merged
+from spectap.run.sweep import read_merged
 
 _RESPONSES: Final = "_individual_responses.json"
 

@@ -8,11 +8,11 @@ from typing import Final
 from spectap import wording
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Summary
-from spectap.record import Record
+from spectap.protocol.text import EndpointType
+from spectap.records.record import Record
 from spectap.report import caveats, cells, headline, phrases, published, quality, sentences, windows
 from spectap.report.results import Results
 from spectap.report.view import Table, View
-from spectap.text import EndpointType
 
 _NOTES: Final = 5
 """Notes that a terminal shows unasked."""

@@ -15,7 +15,7 @@ from spectap.analysis.summary import (
     Ladder,
     Summary,
 )
-from spectap.load_points import FEWEST_ROUNDS
+from spectap.inputs.load_points import FEWEST_ROUNDS
 from spectap.report import phrases
 
 _ACTIONS: Final = {

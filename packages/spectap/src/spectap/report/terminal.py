@@ -14,8 +14,8 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from spectap import config as configuration
 from spectap import wording
+from spectap.inputs import config as configuration
 from spectap.names import CONFIG
 from spectap.report import offline, results, run_view
 from spectap.report.view import Columns, Table, View

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from spectap import palette
 from spectap.analysis.summary import Summary, Window, Windows
-from spectap.report import phrases
+from spectap.report import palette, phrases
 from spectap.report.results import Results
 from spectap.report.view import Columns, Row, Table, View, grouped
 

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from spectap import config as configuration
-from spectap.answer import Answer
-from spectap.checks import checked
-from spectap.config import Config
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS, Count, Page
 from spectap.errors import ConfigError, RunError, ShippingError
-from spectap.journal import Journal, refuse_links, write_whole
-from spectap.ledger import last_attempts
+from spectap.inputs import config as configuration
+from spectap.inputs.config import Config
+from spectap.inputs.prompt import Prompt
 from spectap.names import ANSWERS, COMPLETE, CONFIG, namespace
-from spectap.prompt import Prompt
-from spectap.record import Record
+from spectap.records.answer import Answer
+from spectap.records.journal import Journal, refuse_links, write_whole
+from spectap.records.ledger import last_attempts
+from spectap.records.record import Record
+from spectap.run.checks import checked
 from spectap.run.turns import Turn
 
 

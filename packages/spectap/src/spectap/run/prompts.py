@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from spectap.config import Config
 from spectap.endpoint import context
 from spectap.endpoint.context import Counted, Refused
 from spectap.errors import ConfigError, RunError
-from spectap.journal import read_json, write_json
+from spectap.inputs.config import Config
+from spectap.inputs.prompt import LeftOut, Prompt, UsedSet
 from spectap.load import sets
 from spectap.load.sets import LoadedSet
 from spectap.names import PROMPTS
-from spectap.prompt import LeftOut, Prompt, UsedSet
+from spectap.protocol.text import EndpointType
+from spectap.records.journal import read_json, write_json
 from spectap.run.folder import writing
-from spectap.text import EndpointType
 
 
 def loaded(config: Config, files: Path) -> dict[str, LoadedSet]:

@@ -11,14 +11,14 @@ from typing import Final
 from spectap import wording
 from spectap.analysis import crosscheck
 from spectap.analysis.grouping import at_load_points
-from spectap.config import Config
 from spectap.endpoint import greedy, health
 from spectap.errors import JournalError, RunError
-from spectap.journal import Journal, write_json
-from spectap.ledger import last_attempts, read_ledger
+from spectap.inputs.config import Config
 from spectap.load.driver import Driver
 from spectap.names import CONTROL, LEDGER, WARM_UP
-from spectap.record import Record
+from spectap.records.journal import Journal, write_json
+from spectap.records.ledger import last_attempts, read_ledger
+from spectap.records.record import Record
 from spectap.run import prompts as prompt_sets
 from spectap.run.folder import Observations, Shipper, prepare, writing
 from spectap.run.progress import Progress

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from spectap import journal, limits
-from spectap.answer import Answer
 from spectap.errors import LoadError, RunError
-from spectap.journal import Journal
 from spectap.names import WARM_UP, load_results
-from spectap.record import Record
+from spectap.protocol import limits
+from spectap.records import journal
+from spectap.records.answer import Answer
+from spectap.records.journal import Journal
+from spectap.records.record import Record
 from spectap.run.turns import Plan, Turn, rotated
 from spectap.tap.tap import STALL_SECONDS, Tap, collect_garbage
 

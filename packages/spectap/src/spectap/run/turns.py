@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from spectap.config import Config
-from spectap.journal import Journal
-from spectap.ledger import Attempt, last_attempts, read_attempts, whole_controls
+from spectap.inputs.config import Config
+from spectap.inputs.load_points import LoadPoint
+from spectap.inputs.prompt import Prompt
 from spectap.load.cases import of_turn
 from spectap.load.driver import Driver
-from spectap.load_points import LoadPoint
 from spectap.names import CONTROL, LAUNCH, PROGRESS, WARM_UP
-from spectap.prompt import Prompt
-from spectap.record import Record
+from spectap.records.journal import Journal
+from spectap.records.ledger import Attempt, last_attempts, read_attempts, whole_controls
+from spectap.records.record import Record
 
 MAXIMUM_ATTEMPTS: Final = 3
 """At a turn: Kubernetes restarts a pod without limit. Where variants are isolated, there is

@@ -5,11 +5,11 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from spectap.config import Config
 from spectap.endpoint import health
 from spectap.errors import RunError
-from spectap.record import Record
-from spectap.text import PATHS
+from spectap.inputs.config import Config
+from spectap.protocol.text import PATHS
+from spectap.records.record import Record
 
 _UNREADY: Final = (200, 404, 429, *range(500, 600))
 """Answers of a front end whose workers are not there yet, though its ``/health`` says so

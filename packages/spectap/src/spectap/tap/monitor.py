@@ -10,7 +10,7 @@ from typing import Final
 import prometheus_client as prometheus
 
 from spectap import metrics
-from spectap.record import Record
+from spectap.records.record import Record
 from spectap.tap import http1
 from spectap.tap.http1 import Request
 

@@ -8,7 +8,7 @@ A request through the proxy differs from a direct one in these ways:
 
 - It has a connection of its own to the server.
 - A server that cannot be reached becomes a 502, one that stays silent a 504.
-- A message longer than ``spectap.limits`` allows is broken off or refused.
+- A message longer than ``spectap.protocol.limits`` allows is broken off or refused.
 - A request whose ``Host`` or ``Origin`` is a web page's elsewhere, or whose target is not a path,
   is refused.
 - Trailers and 1xx answers are not passed on. The proxy itself answers ``Expect``.
@@ -33,9 +33,9 @@ from urllib.parse import urlsplit
 import httptools
 from typing_extensions import override
 
-from spectap import access, limits
-from spectap.limits import LimitError
-from spectap.record import CANCELLED, STALLED
+from spectap.protocol import access, limits
+from spectap.protocol.limits import LimitError
+from spectap.records.record import CANCELLED, STALLED
 from spectap.tap import http1
 from spectap.tap.http1 import Framing, Headers, Request
 

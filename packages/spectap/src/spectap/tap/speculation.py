@@ -6,8 +6,8 @@ TensorRT-LLM by ``per_request_spec_decode_stats``, SGLang where a request has ``
 
 from typing import Any, Final, NamedTuple
 
-from spectap import limits
-from spectap.record import Speculation
+from spectap.protocol import limits
+from spectap.records.record import Speculation
 
 
 class Engine(NamedTuple):

@@ -25,11 +25,11 @@ from urllib.parse import unquote
 
 from typing_extensions import override
 
-from spectap import access, events, limits
-from spectap.journal import Journal
 from spectap.lag import Lag
 from spectap.names import TAP_HEADERS, WARM_UP
-from spectap.record import Record
+from spectap.protocol import access, events, limits
+from spectap.records.journal import Journal
+from spectap.records.record import Record
 from spectap.tap import http1, speculation
 from spectap.tap.form import Server, prepare
 from spectap.tap.http1 import Headers, Request

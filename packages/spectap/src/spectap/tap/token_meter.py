@@ -6,9 +6,18 @@ from typing import Any, Final
 
 import orjson
 
-from spectap import events, limits
-from spectap.events import DONE, Ending, Events, choices_of, has_content, message_of, read, text_of
-from spectap.limits import whole
+from spectap.protocol import events, limits
+from spectap.protocol.events import (
+    DONE,
+    Ending,
+    Events,
+    choices_of,
+    has_content,
+    message_of,
+    read,
+    text_of,
+)
+from spectap.protocol.limits import whole
 
 _USAGE: Final = b'"usage":'
 

@@ -14,11 +14,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from spectap import prompt
-from spectap.config import PromptSource
 from spectap.errors import ConfigError
+from spectap.inputs import prompt
+from spectap.inputs.config import PromptSource
+from spectap.inputs.prompt import Form, Prompt
 from spectap.load.cases import mixed
-from spectap.prompt import Form, Prompt
 
 FOLDER: Final = Path(sys.prefix) / "prompt-sets"
 """Where the image and ``make`` install the packages: pip checks none of it, Python imports none."""

@@ -9,17 +9,17 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spectap import metrics, palette
+from spectap import metrics
 from spectap.analysis import grouping
 from spectap.analysis.estimate import Interval
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Case, Summary
-from spectap.config import Structure
-from spectap.load_points import LoadPoint
+from spectap.inputs.config import Structure
+from spectap.inputs.load_points import LoadPoint
 from spectap.metrics import Metric
-from spectap.palette import Colour
-from spectap.record import Record
-from spectap.report import cells
+from spectap.records.record import Record
+from spectap.report import cells, palette
+from spectap.report.palette import Colour
 from spectap.report.plots import canvas
 from spectap.report.results import Results
 

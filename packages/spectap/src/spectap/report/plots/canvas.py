@@ -17,9 +17,10 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from spectap import palette, wording
+from spectap import wording
 from spectap.analysis.estimate import Interval
-from spectap.palette import Colour
+from spectap.report import palette
+from spectap.report.palette import Colour
 from spectap.report.view import Figure
 
 _PAGE: Final = ("paper", "ink", "muted", "rule")

@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from spectap import load_points, metrics, palette
+from spectap import metrics
 from spectap.analysis.cells import limits_of
 from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Case, Cell, Comparison, Crossover, Summary
-from spectap.load_points import LoadPoint
-from spectap.palette import Colour
-from spectap.report import cells, phrases
+from spectap.inputs import load_points
+from spectap.inputs.load_points import LoadPoint
+from spectap.report import cells, palette, phrases
+from spectap.report.palette import Colour
 from spectap.report.plots import canvas
 
 _RATIO_PANEL: Final = 150  # points of height

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from spectap import journal
-from spectap.answer import CheckedAnswer
 from spectap.errors import RunError
-from spectap.ledger import read_ledger
+from spectap.inputs.prompt import LeftOut, UsedSet
 from spectap.names import CONTROL
-from spectap.prompt import LeftOut, UsedSet
+from spectap.records import journal
+from spectap.records.answer import CheckedAnswer
+from spectap.records.ledger import read_ledger
 from spectap.report import results
-from spectap.sweep import merge, read_merged
+from spectap.run.sweep import merge, read_merged
 from tests import generated_runs
 from tests.generated_runs import CONCURRENCY, TWO_BASELINES, Line
 from tests.samples import contents

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectap import journal
-from spectap.answer import (
+from spectap.inputs.prompt import Form, Prompt
+from spectap.records import journal
+from spectap.records.answer import (
     Answer,
     CheckedAnswer,
     ToolCall,
 )
-from spectap.checks import CUT_OFF, check, checked
-from spectap.journal import Journal
-from spectap.prompt import Form, Prompt
+from spectap.records.journal import Journal
+from spectap.run.checks import CUT_OFF, check, checked
 from tests import samples
 
 WEATHER = {

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from spectap.load_points import Loop, Model, repeated
+from spectap.inputs.load_points import Loop, Model, repeated
 
 _Text = Annotated[str, Field(min_length=1)]
 

@@ -19,8 +19,9 @@ from pydantic import (
     model_validator,
 )
 
-from spectap import limits, wording
-from spectap.text import EndpointType
+from spectap import wording
+from spectap.protocol import limits
+from spectap.protocol.text import EndpointType
 
 MINIMUM_INPUT_TOKENS: Final = 41
 """The shortest mean prompt, in tokens of Llama's tokenizer: the minimum that llmperf itself names

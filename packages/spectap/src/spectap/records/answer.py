@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from spectap.prompt import Form
+from spectap.inputs.prompt import Form
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from spectap import limits
+from spectap.protocol import limits
 from spectap.wording import printable
 
 # Lines end with LF or CR LF, or in a whole stream with CR.

@@ -7,15 +7,11 @@ from pathlib import Path
 
 import orjson
 
-from spectap import config as configuration
-from spectap import journal
-from spectap.answer import CheckedAnswer
-from spectap.config import Config, Variant
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS
 from spectap.errors import RunError
-from spectap.journal import read_json, refuse_links, write_json, write_whole
-from spectap.ledger import read_ledger, whole_controls
+from spectap.inputs import config as configuration
+from spectap.inputs.config import Config, Variant
 from spectap.names import (
     ANSWERS,
     COMPLETE,
@@ -31,7 +27,11 @@ from spectap.names import (
     SWEEP,
     VARIANTS,
 )
-from spectap.record import Record
+from spectap.records import journal
+from spectap.records.answer import CheckedAnswer
+from spectap.records.journal import read_json, refuse_links, write_json, write_whole
+from spectap.records.ledger import read_ledger, whole_controls
+from spectap.records.record import Record
 from spectap.run import prompts
 
 

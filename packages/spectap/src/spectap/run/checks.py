@@ -21,9 +21,9 @@ from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from spectap.answer import Answer, CheckedAnswer, ToolCall, digest
-from spectap.config import Config
-from spectap.prompt import Form, Prompt
+from spectap.inputs.config import Config
+from spectap.inputs.prompt import Form, Prompt
+from spectap.records.answer import Answer, CheckedAnswer, ToolCall, digest
 
 CUT_OFF: Final = "cut off"
 """The problem of an answer that ended at its longest, and so could not be checked."""

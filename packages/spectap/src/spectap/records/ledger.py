@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from spectap import journal
-from spectap.answer import CheckedAnswer
-from spectap.config import Config
+from spectap.inputs.config import Config
 from spectap.names import CONTROL, PROGRESS, WARM_UP
-from spectap.record import Record
+from spectap.records import journal
+from spectap.records.answer import CheckedAnswer
+from spectap.records.record import Record
 
 Line = TypeVar("Line", Record, CheckedAnswer)
 
@@ -30,7 +30,7 @@ class Attempt:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a ledger's lines, as ledger.schema.json beside this file has it."""
+    """The JSON Schema of a ledger's lines, as ledger.schema.json beside the package has it."""
     described = TypeAdapter(Record).json_schema() | {
         "title": "A line of spectap's ledger: one request"
     }

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from spectap import config
 from spectap.errors import ConfigError
-from spectap.load_points import LoadPoint
+from spectap.inputs import config
+from spectap.inputs.load_points import LoadPoint
 from tests import samples
 
 CASE = {"name": "x", "line": None, "structure": "structured"}

@@ -12,10 +12,11 @@ import jsonschema
 import orjson
 import pytest
 
-from spectap import ledger
+import spectap
 from spectap.errors import JournalError, RunError
-from spectap.journal import Journal, refuse_links, write_whole
-from spectap.ledger import last_attempts, read_ledger
+from spectap.records import ledger
+from spectap.records.journal import Journal, refuse_links, write_whole
+from spectap.records.ledger import last_attempts, read_ledger
 from tests import samples
 
 
@@ -71,7 +72,7 @@ def test_chunks_are_packed_and_each_is_validated(tmp_path: Path, chunks: str, me
 
 
 def test_the_published_schema_is_that_of_the_lines() -> None:
-    published = json.loads((Path(ledger.__file__).parent / "ledger.schema.json").read_text("utf-8"))
+    published = json.loads(Path(spectap.__file__).with_name("ledger.schema.json").read_text())
     assert published == ledger.schema()
     jsonschema.validate(json.loads(orjson.dumps(samples.record())), published)
     for description in published["properties"].values():
@@ -156,7 +157,8 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, target: str) -> None:
 def test_kill_9_right_after_the_write_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     script = (
-        "import os, signal, sys; from pathlib import Path; from spectap.journal import Journal;"
+        "import os, signal, sys; from pathlib import Path;"
+        "from spectap.records.journal import Journal;"
         "from tests import samples; ledger = Journal(Path(sys.argv[1]));"
         "[ledger.append(samples.record(request=str(i))) for i in range(50)];"
         "os.kill(os.getpid(), signal.SIGKILL)"

@@ -14,8 +14,8 @@ from typing import Annotated, Final
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from spectap.errors import ConfigError, problems
-from spectap.load_points import Load, LoadPoint, Model, optional, repeated
-from spectap.published import Publication
+from spectap.inputs.load_points import Load, LoadPoint, Model, optional, repeated
+from spectap.inputs.published import Publication
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 """Names of variants and test cases: folders, parts of object keys and CloudWatch dimensions."""
@@ -86,7 +86,7 @@ class PromptSource(Model):
     file: Text | None = Field(
         None,
         description="The user's own, beside the configuration or in prompts_bucket; see "
-        "spectap.prompt.",
+        "spectap.inputs.prompt.",
     )
     digest: Text | None = Field(None, description="SHA-256 of the file, in hexadecimal digits.")
     classes: tuple[Text, ...] = Field((), description="Only prompts of these classes; empty: all.")

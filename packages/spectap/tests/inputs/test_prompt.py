@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spectap.errors import ConfigError
-from spectap.prompt import Form, parse, read_content
+from spectap.inputs.prompt import Form, parse, read_content
 
 SAY_IT = [{"role": "user", "content": "say it"}]
 

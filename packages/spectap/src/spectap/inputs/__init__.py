@@ -1,0 +1,1 @@
+"""What a run is given: its configuration, loads, prompts and published figures."""

@@ -1,0 +1,1 @@
+"""How OpenAI-compatible servers are spoken to, and what they may send."""

@@ -1,0 +1,1 @@
+"""What a run keeps: one record a request, and the answers."""
