@@ -1,4 +1,4 @@
-"""One experiment, typed and validated: the only thing a user edits."""
+"""The experiment, typed and validated: the only thing that a user edits."""
 
 from typing import Final
 
@@ -12,4 +12,4 @@ DEFAULT_FILE: Final = "experiments/article.yaml"
 """The experiment that is used when none is named."""
 
 ACCOUNT_PLACEHOLDER: Final = "${AWS_ACCOUNT_ID}"
-"""Stands for the account in manifests that are written without one."""
+"""The placeholder for the account in manifests that are written without one."""

@@ -24,7 +24,8 @@ WEIGHTS: Final = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 )
-"""The first that is there counts. The order is NxDI's (v0.6.10598, ``modules/checkpoint.py``)."""
+"""The first of these that exists counts. The order is NxDI's (v0.6.10598,
+``modules/checkpoint.py``)."""
 
 _EAGLE3: Final = {
     "LlamaForCausalLMEagle3",
@@ -45,9 +46,9 @@ _EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 def add_model(path: Path) -> str:
-    """YAML of the architecture of the model in ``path``, to paste below its revision.
+    """The YAML of the architecture of the model in ``path``, to paste below its revision.
 
-    ``path`` is a folder or its config.json. What no file tells is a comment to fill in. Raises
+    ``path`` is a folder or its config.json. What no file says becomes a comment to fill in. Raises
     ExperimentError, with one line, for a model that no experiment can use.
     """
     file = path / CONFIG if path.is_dir() else path
@@ -67,7 +68,7 @@ def add_model(path: Path) -> str:
 
 @dataclass(frozen=True)
 class _Config:
-    """A mapping of ``config.json``, and where it lies for the line of an error."""
+    """A mapping of ``config.json``, with its place for the line of an error."""
 
     file: Path
     data: Mapping[str, Any]
@@ -132,7 +133,7 @@ def _figures(config: _Config) -> dict[str, Any]:
 
 
 def _kind(config: _Config) -> ModelKind:
-    """The kind of checkpoint. The order counts: drafts and heads name the class of a model too."""
+    """The kind of checkpoint. Order matters: drafts and heads name a model's class too."""
     one_layer = config.data.get("num_hidden_layers") == 1
     if config.has("speculators_config", "speculators_model_type"):
         algorithm = config.mapping("speculators_config").data.get("algorithm")
@@ -167,7 +168,7 @@ def _kind(config: _Config) -> ModelKind:
 
 
 def _decoder(config: _Config, kind: ModelKind) -> dict[str, Any]:
-    """Figures of a model, or of a head's layers, with the defaults of the family's class."""
+    """The figures of a model, or of a head's layers, with the defaults of the family's class."""
     nested = [config.mapping(key) for key in ("transformer_layer_config", "model")]
     layers = next((mapping for mapping in nested if mapping.data), config)
     family, heads = layers.family, layers.count("num_attention_heads")
@@ -188,7 +189,7 @@ def _decoder(config: _Config, kind: ModelKind) -> dict[str, Any]:
 
 
 def _weights_gib(config_file: Path) -> float | None:
-    """Size of the weights beside ``config.json``; None where no file tells."""
+    """The size of the weights beside ``config.json``; None where no file says it."""
     files = (config_file.parent / name for name in WEIGHTS)
     weights = next((file for file in files if file.is_file()), None)
     if weights is None or config_file.name != CONFIG:

@@ -1,4 +1,4 @@
-"""Where an experiment runs: region, zones, and a VPC and a cluster that exist already."""
+"""The place where an experiment runs: region, zones, and an existing VPC and cluster."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -126,11 +126,11 @@ class Aws(Strict):
 
     @property
     def private_access(self) -> tuple[str, ...]:
-        """The blocks of ``api_access`` that the API meets in the VPC."""
+        """The blocks of ``api_access`` that reach the API from within the VPC."""
         return tuple(filter(is_private, self.api_access))
 
 
 def is_private(block: str) -> bool:
-    """Whether any of its addresses is one that no other network sees."""
+    """Whether the block has a private address."""
     network = ipaddress.IPv4Network(block)
     return any(network.overlaps(ipaddress.IPv4Network(private)) for private in PRIVATE)

@@ -1,4 +1,4 @@
-"""Types of the mappings and texts of an experiment file, and how they refuse."""
+"""The types of an experiment file's mappings and texts, and how they refuse values."""
 
 import ipaddress
 import json
@@ -13,7 +13,7 @@ from spectap.wording import printable
 
 
 class Refusal(NamedTuple):
-    """A field of an experiment file, and what is allowed in it."""
+    """A refused field of an experiment file, and what is allowed in it."""
 
     field: str
     """Dotted path, e.g. ``benchmark.test_cases[0].name``."""
@@ -24,18 +24,18 @@ Refusals = Iterator[Refusal]
 
 
 class Origin(StrEnum):
-    """Whether the experiment makes something that an account or a cluster has once."""
+    """Whether the experiment makes a thing that an account or a cluster has only once."""
 
     MAKE = "make"
     EXISTING = "there"
 
 
 class ExperimentError(Exception):
-    """A file was refused. ``str()`` is what the user is shown: one line per error."""
+    """A file was refused. ``str()`` gives the text for the user: one line per error."""
 
 
 def as_json(value: Any) -> str:
-    """``value`` as JSON, which is YAML, short enough for one line."""
+    """``value`` as JSON, which is also YAML, short enough for one line."""
     text = printable(json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -45,15 +45,14 @@ PATTERN_MESSAGES: Final[dict[str, str]] = {r"^https?://\S+$": "must be a URL"}
 
 
 class Strict(BaseModel):
-    """Takes the keys that it knows, with values of the very type, and cannot be changed."""
+    """A model that refuses unknown keys and values of other types, and that cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def matching(pattern: str, words: str) -> Any:
-    """A regular expression, and what it allows in words: those of refusals, and of editors
-    (``patternErrorMessage`` of redhat-developer/yaml-language-server).
-    """
+    """A regular expression with what it allows in words, for refusals and for editors
+    (``patternErrorMessage`` of redhat-developer/yaml-language-server)."""
     PATTERN_MESSAGES[pattern] = f"must be {words}"
     extra: dict[str, JsonValue] = {"patternErrorMessage": PATTERN_MESSAGES[pattern]}
     return Field(pattern=pattern, json_schema_extra=extra)
@@ -77,13 +76,14 @@ def _distinct(listed: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 DISTINCT: Final = AfterValidator(_distinct)
-"""A constraint on a list: no item is there twice."""
+"""A constraint on a list: no item occurs twice."""
 
 WIDEST_API_ACCESS: Final = 8
-"""No organisation has more addresses than one /8. The whole internet is also two blocks of /1."""
+"""The widest network, a /8: no organisation has more addresses. The whole internet is also two
+blocks of /1."""
 
 OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
-"""Regions with other domains and registries than the manifests name."""
+"""Prefixes of regions whose domains and registries differ from those in the manifests."""
 
 
 def _narrow(block: str) -> str:

@@ -25,12 +25,11 @@ class InstanceType:
     memory_gib: int
     pod_cpus_per_device: int
     pod_gib_per_device: int = 80
-    """What a pod gets of CPUs and memory with each device. Compiling and the node's own pods need
-    the rest."""
+    """A pod's memory with each device. Compiling and the node's own pods need the rest."""
     claim_templates: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    """Names of claim templates, by devices and logical core size, where they are the article's."""
+    """The article's names of claim templates, by devices and logical core size."""
     network_interfaces: int
-    """EFA interfaces, one per network card. 0: none is needed, and the node has a plain one."""
+    """EFA interfaces, one per network card. With 0, the node has a plain interface."""
 
 
 TRN2_48XLARGE: Final = InstanceType(
@@ -57,7 +56,7 @@ INSTANCE_TYPES: Final = {each.name: each for each in (TRN2_48XLARGE, TRN2_3XLARG
 
 @dataclass(frozen=True)
 class CompileInstance:
-    """A CPU instance that compiles one graph at a time, and what a compile takes of it."""
+    """A CPU instance that compiles one graph at a time, and what a compile requests of it."""
 
     name: str
     vcpus: int
@@ -66,7 +65,7 @@ class CompileInstance:
     """On demand in us-east-1 on 2026-01-19: aws/karpenter-provider-aws 031e72b,
     pkg/providers/pricing/zz_generated.pricing_aws.go. us-east-2 is commonly quoted the same."""
     most_weights_gib: float
-    """Weights of the target and a draft together."""
+    """The most weights, of target and draft together."""
     compile_vcpus: int
     compile_gib: int
     """Both are requested. A compile uses all CPUs that are idle."""
@@ -89,7 +88,7 @@ SYSTEM_NODES: Final = 2
 """One node in each of two zones, for CoreDNS and the add-ons' controllers."""
 
 MOST_TRAINIUM_NODES: Final = 8
-"""Limit of any experiment."""
+"""The limit for any experiment."""
 MOST_COMPILE_NODES: Final = 4
 """At most 384 vCPUs of the quota "Running On-Demand Standard instances" (L-1216C47A)."""
 
@@ -100,5 +99,5 @@ def compile_nodes(graphs: int) -> int:
 
 
 def compile_instance(weights_gib: float) -> CompileInstance:
-    """The smallest whose memory a compile of so many GiB of weights fits."""
+    """The smallest instance whose memory fits a compile of so many GiB of weights."""
     return next(each for each in COMPILE_INSTANCES if weights_gib <= each.most_weights_gib)

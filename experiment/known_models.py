@@ -1,4 +1,4 @@
-"""A model as an experiment file names it, what of it decides its use, and the known models."""
+"""Models in an experiment file, the figures that decide how they are used, and known models."""
 
 import tomllib
 from enum import StrEnum
@@ -10,7 +10,7 @@ from pydantic import Field
 from experiment.fields import Commit, ModelId, Strict, ToolParser
 
 FILE: Final = Path(__file__).with_suffix(".toml")
-"""Says where its figures come from. A new model is an entry there."""
+"""The catalogue. It has the sources of its figures, and a new model is an entry there."""
 
 
 class ModelKind(StrEnum):
@@ -81,7 +81,7 @@ class Architecture(Strict):
     def thinks(self) -> bool:
         """Whether it thinks before it answers, unless its chat template is told not to.
 
-        Qwen3's model cards: ``enable_thinking`` is true by default.
+        In Qwen3's model cards ``enable_thinking`` is true by default.
         """
         return self.family is Family.QWEN3
 
@@ -95,12 +95,12 @@ _ENTRIES: Final[dict[str, dict[str, Any]]] = {
 REVISIONS: Final[dict[str, str]] = {
     model: figures["commit"] for model, figures in _ENTRIES.items() if "commit" in figures
 }
-"""The commit that the figures are of, where one was seen in full."""
+"""The commit of the figures, where a model was seen in full."""
 
 MIRRORS: Final[dict[str, str]] = {
     model: figures["mirror_of"] for model, figures in _ENTRIES.items() if "mirror_of" in figures
 }
-"""The model that another has the weights of."""
+"""For a mirror, the model whose weights it has."""
 
 KNOWN_MODELS: Final = {
     model: Architecture.model_validate(
@@ -128,7 +128,7 @@ class Model(Strict):
     def resolved_architecture(self) -> Architecture:
         """The architecture, from the file or from the catalogue.
 
-        Raises KeyError for an unknown model without one; ``rules`` refuses such a file.
+        Raises KeyError for an unknown model without one, which ``rules`` refuses.
         """
         return self.architecture or KNOWN_MODELS[self.id]
 

@@ -1,4 +1,4 @@
-"""From a YAML file to an ``Experiment``, or to the lines that say why it is refused."""
+"""Loads an ``Experiment`` from a YAML file, or says in lines why the file is refused."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from spectap.errors import ConfigError, allowed
 from spectap.wording import printable
 
 MOST_SHOWN: Final = 20
-"""Errors shown for one file. Nobody reads more at once."""
+"""The most errors that are shown for one file."""
 
 MOST_NESTED: Final = 20
-"""Lists and mappings inside one another. A valid experiment has fewer than ten."""
+"""The deepest nesting of lists and mappings. A valid experiment has fewer than ten levels."""
 
 Steps = tuple[str | int, ...]
 """The keys and list positions that lead to a value, e.g. ``("test_cases", 0, "name")``."""
 
 
 def load(path: str | Path) -> Experiment:
-    """The experiment in the YAML 1.2 file ``path``.
+    """Loads the experiment in the YAML 1.2 file ``path``.
 
     Raises ExperimentError with one line per error: file, line, field, value, and what is allowed.
-    The rules between fields are checked only when every field is valid by itself.
+    Rules between fields are checked only when every field is valid by itself.
     """
     if not str(path):
         raise ExperimentError("no experiment is named: give a file, such as experiments/NAME.yaml")
@@ -148,20 +148,20 @@ class Document:
 
     @cached_property
     def data(self) -> Any:
-        """The file's data in JSON's form, where every key is text."""
+        """The file's data in JSON's form, with every key as text."""
         return json.loads(self.json)
 
     def line(self, field: str, allowed: str) -> str:
-        """A refusal of ``field``, named as in the schema: its line, value, and what is allowed."""
+        """The line that refuses ``field``, named as in the schema: line, value, what is allowed."""
         return self.line_of(_steps(field), allowed)
 
     def line_of(self, steps: Steps, allowed: str, *, of_key: bool = False) -> str:
-        """Refusal of the value that ``steps`` lead to; ``of_key`` takes the line of its key."""
+        """The line that refuses the value at ``steps``; ``of_key`` takes its key's line."""
         path, line = self._locate(steps, of_key=of_key)
         return f"{self.file}:{line}: {_dotted(path)}{self._value(path)}: {allowed}"
 
     def _value(self, path: Steps) -> str:
-        """The file's value there; nothing of what is absent, or is a long list or mapping."""
+        """The file's value there; empty where it is absent, or a long list or mapping."""
         value = self.data
         for step in path:
             try:
@@ -226,7 +226,7 @@ def _steps(field: str) -> Steps:
 
 
 def _indented(text: str, error: MarkedYAMLError) -> str | None:
-    """Two lines that are indented differently, if that is what the parser met."""
+    """The two lines with different indentation, if that was the parser's problem."""
     mark = error.problem_mark
     if mark is None or not re.match("mapping values are|expected <block end>", error.problem or ""):
         return None
@@ -245,7 +245,7 @@ def _indented(text: str, error: MarkedYAMLError) -> str | None:
 
 
 def _problem(error: MarkedYAMLError) -> str:
-    """The parser's words: what it was reading, from which line on, and what it met there."""
+    """The parser's message: what it was reading, since which line, and what it met."""
     problem = str(error.problem or error.context).splitlines()[0]
     if not error.problem or not error.context or not error.context_mark:
         return problem
@@ -261,7 +261,7 @@ _NOT_PRINTABLE: Final = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U000
 
 
 class _Constructor(SafeConstructor):
-    """Builds what JSON can express. A date stays text; the schema knows where one belongs."""
+    """Builds only what JSON can express. A date stays text: the schema says where dates are."""
 
     yaml_constructors = {
         # None stands for any other tag, which is refused.

@@ -1,4 +1,4 @@
-"""Measurement in an experiment file: test cases, load points and objectives."""
+"""The measurement in an experiment file: test cases, load points and objectives."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from spectap.protocol.text import EndpointType
 
 MOST_ROUNDS: Final = 100
 MOST_CASES: Final = 35
-"""A dashboard has 13 widgets for each, and 500 at most (Amazon CloudWatch User Guide, "CloudWatch
-service quotas")."""
+"""The most test cases. A dashboard has 13 widgets for each, and 500 at most (Amazon CloudWatch User
+Guide, "CloudWatch service quotas")."""
 
 
 def one_of(*keys: str) -> Callable[[dict[str, Any]], None]:
-    """Has the JSON Schema say what is refused: none of these keys, or several."""
+    """Makes the JSON Schema refuse none of these keys, and several of them."""
     return lambda schema: schema.update(oneOf=[{"required": [key]} for key in keys])
 
 
@@ -52,14 +52,14 @@ def _name_known_sets(schema: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class PromptFile:
-    """The user's own prompts: a file beside the experiment's, as it was read."""
+    """The user's own prompts: a file beside the experiment's, with its content."""
 
     content: bytes
     prompts: tuple[Prompt, ...]
 
     @classmethod
     def read(cls, path: Path) -> PromptFile:
-        """The file at ``path``. Raises ConfigError with a line for each bad line of it."""
+        """Reads the file at ``path``. Raises ConfigError with a line for each bad line of it."""
         content = prompt.read_content(path)
         return cls(content, prompt.parse(content, str(path)))
 
@@ -130,7 +130,7 @@ class TestCase(Strict):
 
     @property
     def is_line(self) -> bool:
-        """Whether its prompt is filled with a line, as llmperf does."""
+        """Whether its prompts are filled with a line, as llmperf does."""
         return self.set is None and self.file is None
 
 
@@ -174,7 +174,7 @@ class LoadPoint(load_points.Loop, Strict):
 
 
 def _or_a_number(schema: dict[str, Any]) -> None:
-    """Pydantic takes rounds for a mapping. It does not see that a number stands for one."""
+    """Allows a number for rounds in the JSON Schema. Pydantic sees only the mapping."""
     number = {"type": "integer", "minimum": 1, "maximum": MOST_ROUNDS}
     schema["anyOf"] = [number, {"$ref": schema.pop("$ref")}]
 

@@ -1,4 +1,4 @@
-"""Surprises that a valid experiment may hold for its user, a line each."""
+"""Notes on a valid experiment that may surprise its user, a line each."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,11 +13,11 @@ from experiment.variants import variants
 from spectap.inputs.load_points import FEWEST_ROUNDS
 
 _THOUGHTS: Final = 2_048
-"""Tokens of an answer in which most thoughts of Qwen3 end; its model cards advise 32,768."""
+"""The answer tokens within which most thoughts of Qwen3 end. Its model cards advise 32,768."""
 
 
 def notes(experiment: Experiment) -> Iterator[str]:
-    """The notes, which are shown after synthesis and before a deploy."""
+    """The notes. They are shown after synthesis and before a deploy."""
     capacity, rounds = experiment.capacity, experiment.benchmark.rounds
     if not experiment.priced_as_bought:
         yield f"capacity.price: costs use the price of {experiment.price_description}"
@@ -99,7 +99,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
 
 
 def _prompts(experiment: Experiment) -> Iterator[str]:
-    """Answers that are cut-off thoughts, and prompts that no service takes."""
+    """Notes answers that will be cut-off thoughts, and prompts that no service takes."""
     benchmark, target = experiment.benchmark, experiment.models.target
     answer, is_asked = (
         benchmark.mean_output_tokens,

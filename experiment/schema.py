@@ -1,4 +1,4 @@
-"""The experiment file, typed. Rules that span several fields stand in ``rules``."""
+"""The experiment file, typed. Rules between fields are in ``rules``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from spectap.names import name_prefix
 
 
 class Purchase(StrEnum):
-    """How the capacity is bought."""
+    """The way in which capacity is bought."""
 
     ON_DEMAND = "on-demand"
     SPOT = "spot"
@@ -59,7 +59,7 @@ class Purchase(StrEnum):
 
     @property
     def reserved(self) -> bool:
-        """Whether something is bought beforehand, and has an identifier."""
+        """Whether it is bought beforehand and has an identifier."""
         return self in (Purchase.RESERVATION, Purchase.CAPACITY_BLOCK)
 
 
@@ -95,7 +95,7 @@ class Price(Strict):
 
 
 class NodeFate(StrEnum):
-    """Whether nodes that are no longer needed are stopped, or kept for somebody who looks."""
+    """Whether nodes that are no longer needed are stopped, or kept for somebody to look at."""
 
     STOP = "stop"
     KEEP = "keep"
@@ -246,7 +246,7 @@ class Experiment(Strict):
 
     @model_validator(mode="after")
     def _a_node_has_the_devices(self) -> Self:
-        """Before all rules, which count the services that a node has room for."""
+        """Checks this before all rules, which count the services that fit on a node."""
         instance = self.capacity.instance
         if self.serving.devices > instance.devices:
             most = f"must be at most {instance.devices}, all devices of a {instance.name}"
@@ -255,17 +255,17 @@ class Experiment(Strict):
 
     @property
     def speculations(self) -> tuple[Speculation, ...]:
-        """The variants that speculate, whether listed or swept. ``rules`` refuses to have none."""
+        """The variants that speculate, listed or swept. ``rules`` refuses to have none."""
         return tuple(speculation for speculation, _ in self.speculations_with_paths)
 
     @property
     def speculations_with_paths(self) -> tuple[tuple[Speculation, YamlPaths], ...]:
-        """Speculations, each with where the file says what it is made of."""
+        """The speculations, each with the fields of the file that make it."""
         return tuple(self.sweep.with_paths() if self.sweep else with_paths(self.speculation or ()))
 
     @property
     def cluster_name(self) -> str:
-        """Name of its EKS cluster: the existing one's, or its own."""
+        """The name of the EKS cluster: an existing one's, or its own."""
         return self.aws.cluster or self.name
 
     @property
@@ -274,18 +274,18 @@ class Experiment(Strict):
 
     @property
     def workload(self) -> Workload:
-        """How its variants live in Kubernetes. ``rules`` refuses to have both services and jobs."""
+        """The kind of its variants' workloads. ``rules`` refuses a mix of services and jobs."""
         return self.serving_runtime.modes[self.speculations[0].mode].workload
 
     @property
     def compile_node(self) -> CompileNode | None:
-        """Where its compile Jobs run. None for a runtime whose services compile when they start."""
+        """The node of its compile Jobs; None for runtimes that compile at their first start."""
         first_start = self.serving_runtime.preparation is Preparation.FIRST_START
         return None if first_start else self.compiling.node
 
     @property
     def compile_instance(self) -> CompileInstance:
-        """The CPU instance for compiles, by the weights of the target and of the largest draft."""
+        """The CPU instance for compiles, by the weights of the target and the largest draft."""
         drafts = [self.models.draft, *(speculation.draft for speculation in self.speculations)]
         largest = max(
             (draft.resolved_architecture.checkpoint_gib for draft in drafts if draft), default=0
@@ -294,7 +294,7 @@ class Experiment(Strict):
 
     @property
     def api_key_secret(self) -> str | None:
-        """Name of the secret with the services' key; None if they ask for none."""
+        """The name of the secret with the services' key; None if they need none."""
         return f"{self.name}/api-key" if self.serving.api_key else None
 
     @property
@@ -322,9 +322,9 @@ class Experiment(Strict):
         return self._prompt_files[case.file] if case.file else None
 
     def least_lengths(self, case: TestCase) -> list[int]:
-        """Fewest tokens of each prompt of the case's file with its longest answer.
+        """The fewest tokens of each prompt in the case's file, with its longest answer.
 
-        No token has a space within it, so a prompt has no fewer tokens than words.
+        A token never has a space inside, so a prompt has at least as many tokens as words.
         """
         prompts = self._prompt_files[case.file].prompts if case.file else ()
         return [
@@ -338,14 +338,14 @@ class Experiment(Strict):
         return prompts is not None and prompts.has_tools
 
     def shows_steps(self, case: TestCase) -> bool:
-        """Whether answers to ``case`` stream step by step: not those to prompts with tools."""
+        """Whether answers to ``case`` stream step by step. Those to prompts with tools do not."""
         if case.file is not None:
             return not all(prompt.tools for prompt in self._prompt_files[case.file].prompts)
         return not self.has_tools(case)
 
     @property
     def calls_tools(self) -> bool:
-        """Whether any test case has tools, so that the services must know how to call them."""
+        """Whether any test case has tools, so that services must be configured for calls."""
         return any(map(self.has_tools, self.benchmark.test_cases))
 
     @property
@@ -361,13 +361,13 @@ class Experiment(Strict):
 
     @property
     def served_length(self) -> int:
-        """Tokens of prompt and answer that each service takes: a window less than compiled."""
+        """Tokens of prompt and answer that a service takes: the compiled length less a window."""
         # With less room to look ahead, NxDI's engine ends (v0.6.10598, ``get_target_bucket``).
         return self.serving.length - self.largest_look_ahead
 
     @property
     def largest_look_ahead(self) -> int:
-        """Positions that a step of any variant may use beyond the last token."""
+        """The most positions beyond the last token that a step of any variant may use."""
         modes = self.serving_runtime.modes
         return max(modes[s.mode].ahead(s.num_speculative_tokens) for s in self.speculations)
 

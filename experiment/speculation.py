@@ -1,4 +1,4 @@
-"""Resources of each service, and the variants that speculate: listed ones, or a sweep's."""
+"""The resources of a service, and the variants that speculate, listed or swept."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from experiment.known_models import Mode, Model
 
 LARGEST_WINDOW: Final = 15
 LONGEST_DRAFT: Final = 20 - len("-k15-b256")
-"""Characters of a variant's name that are left for its draft's."""
+"""The characters of a variant's name that are left for its draft."""
 
 Batch = Annotated[int, Field(ge=1, le=256)]
 Window = Annotated[int, Field(ge=1, le=LARGEST_WINDOW)]
 
 
 class Serving(Strict):
-    """Resources and limits of each service. All get the same."""
+    """The resources and limits of each service. All services get the same."""
 
     devices: Literal[1, 4, 8, 16] = Field(
         description="Neuron devices of each service, out of one connected device group."
@@ -46,7 +46,7 @@ class Serving(Strict):
 
 
 class Speculation(Strict):
-    """How one variant speculates."""
+    """The speculation of one variant."""
 
     name: VariantName = Field(
         "SD",
@@ -70,17 +70,17 @@ class Speculation(Strict):
 
 @dataclass(frozen=True)
 class YamlPaths:
-    """The fields of the file that make one variant what it is, e.g. ``sweep.windows[2]``."""
+    """The fields of the file that define one variant, such as ``sweep.windows[2]``."""
 
     mode: str
     window: str
     draft: str | None
     batch: str | None
-    """None, as ``draft``, where the variant has none of its own."""
+    """The field of the batch; None, like ``draft``, where the variant has none of its own."""
 
 
 def with_paths(listed: Sequence[Speculation]) -> Iterator[tuple[Speculation, YamlPaths]]:
-    """Items of the file's ``speculation``, each with its fields."""
+    """The items of the file's ``speculation``, each with its fields."""
     for number, speculation in enumerate(listed):
         item = f"speculation[{number}]"
         draft = f"{item}.draft" if speculation.draft else None
@@ -89,9 +89,9 @@ def with_paths(listed: Sequence[Speculation]) -> Iterator[tuple[Speculation, Yam
 
 
 def _listed(value: Any) -> Any:
-    """A tuple: of one for a mapping, of the items of a list.
+    """Makes a tuple of a mapping, or of a list's items.
 
-    ``experiment.loader`` undoes this where it looks for a field's line.
+    ``experiment.loader`` undoes this when it looks for a field's line.
     """
     if isinstance(value, Mapping):
         return (value,)
@@ -109,7 +109,7 @@ Speculations = Annotated[
 
 
 class Sweep(Strict):
-    """Which drafts, windows and batches are compared. Each batch has a baseline of its own."""
+    """The drafts, windows and batches to compare. Each batch has a baseline of its own."""
 
     mode: Mode = Field(description="Speculation mode; what a runtime can serve differs.")
     drafts: Annotated[tuple[Model, ...], Field(min_length=1), DISTINCT] | None = Field(
@@ -135,7 +135,7 @@ class Sweep(Strict):
     )
 
     def with_paths(self) -> Iterator[tuple[Speculation, YamlPaths]]:
-        """The variants but for the baselines, and where the file says what each is made of.
+        """The variants without the baselines, each with the fields of the file that define it.
 
         They are named by what they differ in: ``Qwen3-1-7B-k7``, ``k7-b16``. No two names are the
         same, whatever the case.
@@ -165,9 +165,9 @@ class Sweep(Strict):
 
 
 def _names(drafts: Sequence[Model]) -> list[str]:
-    """Each draft's name as a variant's has it: ``Qwen3-1-7B`` for ``Qwen/Qwen3-1.7B``.
+    """Each draft's part of a variant's name: ``Qwen3-1-7B`` for ``Qwen/Qwen3-1.7B``.
 
-    Where these are too long, or not distinct, the drafts are numbered: ``draft-1``.
+    Drafts whose names are too long, or not distinct, are numbered: ``draft-1``.
     """
     short = [draft.id.rpartition("/")[2].replace(".", "-").replace("_", "-") for draft in drafts]
     distinct = len({name.lower() for name in short}) == len(short)

@@ -1,8 +1,8 @@
-"""The variants of an experiment: what is compared, what each differs in, and where its graph is.
+"""The variants of an experiment: what is compared, how each differs, and its graph's key.
 
-NxDI loads whatever graph it finds at ``NEURON_COMPILED_ARTIFACTS`` and ignores flags that differ
-from those the graph was compiled with. If a key left out an input, one window would run on another
-window's graph, and nothing would say so.
+NxDI loads any graph that it finds at ``NEURON_COMPILED_ARTIFACTS``, and ignores flags that differ
+from those of the compile. If a key left out an input, one window would silently run on another
+window's graph.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ class Variant:
     speculation: Speculation | None
     """None for a baseline."""
     baseline: str | None
-    """Name of the variant it is compared with: the baseline of its batch; None for a baseline."""
+    """The name of the baseline of its batch; None for a baseline."""
     batch: int
     """Sequences decoded together."""
     without: str | None = None
@@ -50,7 +50,7 @@ class Variant:
 
     @property
     def service(self) -> str:
-        """Name of its Kubernetes Service and Deployment: of ``Base`` and ``SD`` the article's."""
+        """The name of its Service and Deployment. ``Base`` and ``SD`` have the article's."""
         of_variant = [] if self.name == "Base" else [self.name.lower()]
         return "-".join([self.experiment.name_prefix, *of_variant, "vllm"])
 
@@ -64,9 +64,9 @@ class Variant:
 
     @property
     def matched(self) -> bool:
-        """Whether it is a baseline that is served as the variants that speculate are.
+        """Whether it is a baseline that is served like the variants that speculate.
 
-        It explains what separates them from the other, which decides; nothing is compared with it.
+        It explains what separates these from the deciding baseline; nothing is compared with it.
         """
         return self.speculation is None and self.without is not None
 
@@ -80,7 +80,7 @@ class Variant:
 
     @property
     def drafts_per_step(self) -> int | None:
-        """Drafts that a step verifies; it yields at most one token more. None for a baseline."""
+        """Drafts that a step verifies, which yields at most one token more; None for a baseline."""
         if self.support is None or self.window is None:
             return None
         return self.support.drafts_per_step(self.window)
@@ -149,10 +149,11 @@ class Variant:
 
 
 def variants(experiment: Experiment) -> tuple[Variant, ...]:
-    """The variants of ``experiment``, in the order they are shown in.
+    """The variants of ``experiment``, in the order in which they are shown.
 
-    Each batch's baseline, then what is compared with it; the batch of ``serving`` first. At the end
-    matched baselines, where the runtime has any, as many as the nodes have devices for.
+    Each batch's baseline is followed by what is compared with it, and the batch of ``serving``
+    comes first. Matched baselines come last, where the runtime has any, as many as the nodes have
+    devices for.
     """
     usual = experiment.serving.batch
     batches = dict.fromkeys(speculation.batch or usual for speculation in experiment.speculations)
@@ -169,13 +170,13 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
 
 
 def checkpoints(experiment: Experiment) -> tuple[Model, ...]:
-    """The models of all variants, each once: two variants may share a draft."""
+    """The models of all variants, each once: variants may share a draft."""
     models = (model for variant in variants(experiment) for model in variant.models)
     return tuple({(model.id, model.revision): model for model in models}.values())
 
 
 def _matched(experiment: Experiment, listed: Sequence[Variant]) -> Sequence[Variant]:
-    """Matched baselines, as many as the nodes have devices for beside the variants that decide."""
+    """The matched baselines, as many as fit on the nodes beside the deciding variants."""
     per_node = experiment.capacity.instance.devices // experiment.serving.devices
     without = {f"{v.baseline}-matched": (v.batch, v.without) for v in listed if v.without}
     free = max(0, experiment.capacity.nodes * per_node - len(listed))

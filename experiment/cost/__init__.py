@@ -21,8 +21,8 @@ __all__ = ["Cost", "CostGroup", "cost", "guard_hours"]
 DAYS: Final[tuple[int, ...]] = (*range(1, 15), *range(21, 183, 7))
 
 SCALED_IN: Final = datetime.timedelta(minutes=40)
-"""EKS takes the nodes of a Capacity Block away so long before it ends (EKS User Guide, "Use
-Capacity Blocks for ML with managed node groups")."""
+"""The time before the end of a Capacity Block at which EKS takes its nodes away (EKS User Guide,
+"Use Capacity Blocks for ML with managed node groups")."""
 
 
 def shortest_block(hours: float) -> float:
@@ -33,7 +33,7 @@ def shortest_block(hours: float) -> float:
 
 @dataclass(frozen=True)
 class Cost:
-    """The whole way, if nothing of it is there yet, and the nodes go with the last result."""
+    """The cost of all stages, if nothing exists yet and the nodes end with the last result."""
 
     capacity: Capacity
     parts: tuple[Part, ...]
@@ -41,7 +41,7 @@ class Cost:
 
     @property
     def is_prepaid(self) -> bool:
-        """Whether the Trainium nodes are of a Capacity Block, which is to be bought as a whole."""
+        """Whether the Trainium nodes are from a Capacity Block, which is bought as a whole."""
         return self.capacity.purchase is Purchase.CAPACITY_BLOCK
 
     @property
@@ -54,12 +54,12 @@ class Cost:
 
     @property
     def block_hours(self) -> float:
-        """Hours of the Capacity Block that all of it takes."""
+        """Hours of the Capacity Block that all stages need."""
         return shortest_block(self.hours_of(CostGroup.TRAINIUM))
 
     @property
     def usd_with_block(self) -> float:
-        """USD in all with the whole block in place of the hours used of it."""
+        """USD in all, with the whole block instead of the hours used."""
         unused = self.block_hours - self.hours_of(CostGroup.TRAINIUM)
         return self.usd + self.capacity.nodes * unused * self.capacity.price.usd_per_hour
 
@@ -89,9 +89,10 @@ def cost(experiment: Experiment) -> Cost:
 
 
 def guard_hours(experiment: Experiment) -> float:
-    """Hours for which the Trainium nodes may stand: ``max_hours``.
+    """Hours for which the Trainium nodes may run: ``max_hours``.
 
-    Of a sweep no more than ``sweep.at_most_usd`` pays for, after its compiles on CPU nodes.
+    A sweep's nodes may run no longer than ``sweep.at_most_usd`` pays for, after its compiles on CPU
+    nodes.
     """
     capacity, hours = experiment.capacity, max_hours(experiment)
     if experiment.sweep is None:
@@ -101,12 +102,12 @@ def guard_hours(experiment: Experiment) -> float:
 
 
 def max_hours(experiment: Experiment) -> float:
-    """``capacity.max_hours``; by default ``GENEROUS`` times what all stages with them take."""
+    """``capacity.max_hours``; by default ``GENEROUS`` times the hours that need the nodes."""
     if experiment.capacity.max_hours is not None:
         return experiment.capacity.max_hours
     return math.ceil(GENEROUS * cost(experiment).hours_of(CostGroup.TRAINIUM))
 
 
 def compile_guard_hours(experiment: Experiment) -> float:
-    """Hours for which compile nodes may stand: ``GENEROUS`` times what the compiles take."""
+    """Hours for which compile nodes may run: ``GENEROUS`` times those of the compiles."""
     return math.ceil(GENEROUS * cost(experiment).hours_of(CostGroup.COMPILE))

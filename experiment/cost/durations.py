@@ -1,6 +1,6 @@
-"""How long each stage of ``make experiment`` takes, and each isolated variant.
+"""Estimates the duration of each stage of ``make experiment``, and of each isolated variant.
 
-If nothing is there yet: a stage that finds what it makes takes no time. The constants are
+Nothing is taken to exist yet. A stage that finds its result takes no time. The constants are
 assumptions: this project has measured none of them on Trainium (docs/cost.md).
 """
 
@@ -19,13 +19,13 @@ from spectap.inputs.load_points import LoadPoint
 from spectap.protocol.text import EndpointType
 
 COMPILE_SECONDS: Final = 45 * 60
-"""One graph: field reports of compiles on Trainium say 25 to 45 minutes, none of Qwen3-32B."""
+"""One graph. Field reports on Trainium say 25 to 45 minutes, none of Qwen3-32B."""
 
 FIRST_START_SECONDS: Final = 4 * 60 * 60
-"""The most that a service may compile when it first starts, until its probe ends it."""
+"""The longest time for which a service may compile at its first start, before its probe ends it."""
 
 START_SECONDS: Final = 15 * 60
-"""One server, from a graph that is there to the first request."""
+"""One server's start with a finished graph, up to the first request."""
 
 TOKEN_SECONDS: Final = 0.045
 """One output token of one request, in a full batch, without speculation (the article)."""
@@ -34,36 +34,37 @@ DRIVER_SECONDS: Final = 10
 """The load generator's own start in each turn."""
 
 UNCOUNTED_WAVES: Final = 3
-"""A warm-up, and a control load at either end. Each is one wave at the largest concurrency."""
+"""Waves that do not count: a warm-up, and a control load at either end. Each is one wave at the
+largest concurrency."""
 
 WARM_UPS: Final = 1
-"""Waves before services that are measured beside each other: they have no controls."""
+"""Warm-up waves of services that are measured together, which have no controls."""
 
 DEMO_ANSWERS: Final = 22
 """Answers of ``inference_demo --benchmark``: one to its prompt, a warm-up and 20 runs
 (neuronx-distributed-inference v0.6.10598, ``inference_demo.py`` and ``utils/benchmark.py``)."""
 
 GENEROUS: Final = 3
-"""How many times longer than its estimate a job may take, and nodes may stand."""
+"""The factor by which jobs and nodes may exceed their estimates."""
 
 PREPARING_SECONDS: Final = 7 * 24 * 60 * 60
-"""Added to the deadline of a Job with devices, which counts from the deploy, since nodes may start
-days later. A Job that waits for them costs nothing."""
+"""Added to the deadline of a Job with devices. The deadline counts from the deploy, and nodes may
+start days later. A Job that waits for them costs nothing."""
 
 DEPLOY_SECONDS: Final = 30 * 60
 """All stacks: a control plane of EKS takes 10 to 15 minutes, and what follows waits for it."""
 
 DOWNLOAD_MIBPS: Final = 100
-"""From the Hub to the bucket, a file at a time, in and out over the network of one m7i.xlarge."""
+"""From the Hub to the bucket, one file at a time, both ways over the network of one m7i.xlarge."""
 
 CPU_NODE_SECONDS: Final = 5 * 60
-"""From the request to a node that takes pods."""
+"""From the request until a node takes pods."""
 
 TRAINIUM_NODE_SECONDS: Final = 15 * 60
-"""From the request to a node whose devices are offered."""
+"""From the request until a node offers its devices."""
 
 FIRST_START_USUAL_SECONDS: Final = 20 * 60
-"""Longest of what is documented for a model of 70 billion parameters."""
+"""The longest documented time for a model of 70 billion parameters."""
 
 STOP_SECONDS: Final = 5 * 60
 """From the last result to the end of the instance."""
@@ -71,24 +72,24 @@ STOP_SECONDS: Final = 5 * 60
 
 @dataclass(frozen=True)
 class Estimate:
-    """Hours and USD if the bucket is empty, from the first compile to the end.
+    """Hours and USD from the first compile to the end, if the bucket is empty.
 
-    All compiles come before all measurements (charts/preparation.py). Left out are the making of
-    the cluster and the download of the checkpoints.
+    All compiles come before all measurements (charts/preparation.py). The time to create the
+    cluster and to download checkpoints is left out.
     """
 
     at_once: int
-    """Variants that are measured at the same time: the claims that the nodes hold, at most all."""
+    """The number of variants that are measured at once: as many as nodes hold claims."""
     hours: float
     """From the first compile to the end of the last variant."""
     compile_usd: float
-    """Hours of CPU nodes x the price of one: they stay until the last compile ends."""
+    """USD of the CPU nodes, which run until the last compile ends."""
     usd: float
-    """``compile_usd`` and hours of Trainium nodes, all of which stay until the end."""
+    """USD in all: ``compile_usd`` and the Trainium nodes, which run until the end."""
 
 
 def estimate(experiment: Experiment) -> Estimate:
-    """Estimates ``experiment``, of which each variant must be measured by itself."""
+    """Estimates an ``experiment`` whose variants are each measured alone."""
     capacity, claims = experiment.capacity, _claims(experiment)
     seconds = [index_seconds(variant) for variant in variants(experiment)]
     count = len(seconds)
@@ -102,17 +103,17 @@ def estimate(experiment: Experiment) -> Estimate:
 
 
 def job_deadline_seconds(experiment: Experiment) -> int:
-    """How long a Job whose indexes have devices may take, from the deploy to its last index."""
+    """The seconds that a Job with devices may take, from the deploy to its last index."""
     return PREPARING_SECONDS + math.ceil(GENEROUS * estimate(experiment).hours * 3600)
 
 
 def index_deadline_seconds(experiment: Experiment) -> int:
-    """How long one index of jobs may hold its devices, from the start of its pod."""
+    """The seconds for which one index of jobs may hold its devices, from its pod's start."""
     return math.ceil(GENEROUS * max(map(index_seconds, variants(experiment))))
 
 
 def index_seconds(variant: Variant) -> float:
-    """How long one variant holds its claim: its start, its turns, and ``UNCOUNTED_WAVES``."""
+    """The seconds for which one variant holds its claim: start, turns, ``UNCOUNTED_WAVES``."""
     experiment = variant.experiment
     if experiment.workload is not Workload.JOB:
         return START_SECONDS + _load_seconds(variant, UNCOUNTED_WAVES)
@@ -123,7 +124,7 @@ def index_seconds(variant: Variant) -> float:
 
 
 def _load_seconds(variant: Variant, waves: int) -> float:
-    """All turns, and so many waves at the largest concurrency before and after them."""
+    """The seconds of all turns and of ``waves`` at the largest concurrency."""
     load = variant.experiment.benchmark
     widest = max((p.concurrency for p in load.points if p.concurrency), default=variant.batch)
     wave = _turn_seconds(variant, LoadPoint(concurrency=widest, requests=widest))
@@ -134,7 +135,7 @@ def _load_seconds(variant: Variant, waves: int) -> float:
 
 
 def _claims(experiment: Experiment) -> int:
-    """How many variants are measured at once, at most: of jobs one, whatever the nodes hold."""
+    """The number of variants that are measured at once; one for jobs, whatever the nodes hold."""
     if experiment.workload is Workload.JOB:
         return 1
     capacity = experiment.capacity
@@ -142,7 +143,7 @@ def _claims(experiment: Experiment) -> int:
 
 
 def _turns(variant: Variant) -> list[float]:
-    """One test case in one round: how long it takes at each load point.
+    """The seconds of one test case in one round, at each load point.
 
     The built-in driver fills a closed loop before it counts, and llmperf does not.
     """
@@ -154,10 +155,10 @@ def _turns(variant: Variant) -> list[float]:
 
 
 def _turn_seconds(variant: Variant, point: LoadPoint, fill: int = 0) -> float:
-    """One test case at one load point in one round, cut off by the timeout.
+    """The seconds of one test case at one load point in one round, at most the timeout.
 
-    A closed loop comes in waves of the concurrency, or of the batch where that is less, with the
-    ``fill`` before what counts.
+    A closed loop comes in waves of its concurrency, or of the batch where that is smaller. ``fill``
+    requests come before those that count.
     """
     load = variant.experiment.benchmark
     answer = load.mean_output_tokens * TOKEN_SECONDS
@@ -171,7 +172,7 @@ def _turn_seconds(variant: Variant, point: LoadPoint, fill: int = 0) -> float:
 
 
 def _measuring(seconds: Sequence[float], claims: int) -> float:
-    """Seconds until the last variant ends. Each begins, in their order, when a claim is free."""
+    """Seconds until the last variant ends. Variants begin in order, each when a claim is free."""
     free = [0.0] * claims
     for duration in seconds:
         heapq.heapreplace(free, free[0] + duration)
@@ -180,13 +181,13 @@ def _measuring(seconds: Sequence[float], claims: int) -> float:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its name is that of ``make experiment``."""
+    """One stage, with its name in ``make experiment``."""
 
     name: str
     seconds: float
     groups: frozenset[CostGroup]
     usd_per_hour: float
-    """All groups that run meanwhile."""
+    """The price of all groups that run during the stage."""
 
     @property
     def hours(self) -> float:
@@ -198,7 +199,7 @@ class Stage:
 
 
 def stages(experiment: Experiment) -> tuple[Stage, ...]:
-    """Stages in their order. Trainium nodes run only for those that need them."""
+    """The stages in order. Trainium nodes run only during those that need them."""
     return tuple(Stage(*each, usd_per_hour(experiment, each[2])) for each in _stages(experiment))
 
 

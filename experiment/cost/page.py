@@ -1,4 +1,4 @@
-"""The costs of an experiment, laid out for a terminal of any width."""
+"""Lays out the costs of an experiment for a terminal of any width."""
 
 import io
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from experiment.cost.prices import HOURS_PER_MONTH
 from experiment.schema import CompileNode, Experiment, Purchase
 
 _NARROWEST: Final = 76
-"""Width of the table by hour, with room for dearer nodes."""
+"""The narrowest table by hour that also has room for dearer nodes."""
 
 Rows = Iterator[tuple[str, ...]]
 
 
 def page(experiment: Experiment, file: str, width: int) -> str:
-    """Text with lines of at most ``width`` characters, and at least 76."""
+    """The text, with lines of at most ``width`` characters, but at least 76."""
     costs, text = cost(experiment), io.StringIO()
     console = Console(file=text, width=max(width, _NARROWEST), highlight=False, markup=False)
     console.print(
@@ -64,7 +64,7 @@ def _by_stage(costs: Cost) -> Rows:
 
 
 def _to_buy(experiment: Experiment, costs: Cost) -> Rows:
-    """The Capacity Block of the file, or what there is where nothing is to be had on demand."""
+    """What to buy: the file's Capacity Block, or what to try if nothing is offered on demand."""
     capacity, hours = experiment.capacity, costs.hours_of(CostGroup.TRAINIUM)
     usd = capacity.price.usd_per_hour
     if capacity.purchase is Purchase.ON_DEMAND:

@@ -1,8 +1,9 @@
-"""Everything billed by the hour while it runs, and its price in us-east-2.
+"""Everything that is billed by the hour, with its price in us-east-2.
 
-The price of a Trainium node is the experiment's own (``capacity.price``), since it is bought in
-many ways. The others are list prices; none was read on AWS's own pages, which say what holds today.
-``stacks`` says how many of each there are, and how large; tests/stacks/test_nodes.py compares both.
+The price of a Trainium node is the experiment's own (``capacity.price``), because nodes are bought
+in many ways. The others are list prices. None was read on AWS's own pages, which have today's
+prices. ``stacks`` decides how many of each run and how large they are; tests/stacks/test_nodes.py
+compares the two.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,14 +22,15 @@ HOURS_PER_MONTH: Final = 730
 # CompileInstance.usd_per_hour.
 SYSTEM_NODE: Final = 0.2016
 CONTROL_PLANE: Final = 0.10
-"""A Kubernetes version in standard support. After it, 0.60: of 1.35, from 2027-03-27 on."""
+"""The price for a Kubernetes version in standard support. Afterwards it is 0.60: for 1.35, from
+2027-03-27 on."""
 NAT_GATEWAY: Final = 0.045
 PUBLIC_ADDRESS: Final = 0.005
 INTERFACE_ENDPOINT: Final = 0.01
 """In one zone."""
 KEY: Final = 1.0 / HOURS_PER_MONTH
 GP3_GIB: Final = 0.08 / HOURS_PER_MONTH
-"""Includes the first 3,000 operations and 125 MiB a second."""
+"""The first 3,000 operations and 125 MiB a second are included."""
 GP3_MIBPS: Final = 0.04 / HOURS_PER_MONTH
 """Each MiB a second above 125."""
 GP3_IOPS: Final = 0.005 / HOURS_PER_MONTH
@@ -96,13 +98,13 @@ class Part:
 
 
 def parts(experiment: Experiment) -> tuple[Part, ...]:
-    """All that an experiment ever runs, with as many nodes as it ever has at once."""
+    """Everything that an experiment may run, with the most nodes that it has at once."""
     capacity, counts = experiment.capacity, most_nodes(experiment)
     network, cluster = CostGroup.NETWORK, CostGroup.CLUSTER
     price = capacity.price.usd_per_hour
 
     def nodes(name: str, instance: str, usd: float, group: CostGroup) -> Iterator[Part]:
-        """A group's instances and their volumes, if it ever has any."""
+        """A group's instances and their volumes, if it has any."""
         if count := counts[group]:
             volume = VOLUMES[group]
             disk = f"gp3 of {volume.gib} GiB"
@@ -127,7 +129,7 @@ def parts(experiment: Experiment) -> tuple[Part, ...]:
 
 
 def most_nodes(experiment: Experiment) -> Mapping[CostGroup, int]:
-    """How many nodes each group has at most. Of system nodes, an update needs one more."""
+    """The most nodes of each group. An update of system nodes needs one more."""
     graphs = len({variant.artifact for variant in variants(experiment)})
     on_cpus = experiment.compile_node is CompileNode.CPU
     return {

@@ -1,7 +1,7 @@
-"""Rules between the sections of an experiment, a function each.
+"""The rules between the sections of an experiment, a function each.
 
-A rule yields its refusals, and is skipped when one that it depends on has refused something. It
-names the item of a list by its position; the loader spells that as the file does.
+A rule yields its refusals. It is skipped when a rule that it depends on has refused something. It
+names a list's item by position, which the loader spells as the file does.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ _RULES: Final = {**models.RULES, **serving.RULES, **measurement.RULES}
 
 
 def refusals(experiment: Experiment) -> Refusals:
-    """Everything in ``experiment`` that is refused, the most basic first."""
+    """All refusals of ``experiment``, the most basic first."""
     passed: set[Rule] = set()
     for rule, depends_on in _RULES.items():
         if passed.issuperset(depends_on):

@@ -1,4 +1,4 @@
-"""Rules on the load, and on the test cases and the prompts that they name."""
+"""Rules on the load, the test cases and their prompts."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -17,8 +17,8 @@ from spectap.inputs.published import OF_BASELINES, Figure
 from spectap.protocol.text import EndpointType
 
 MOST_CELLS: Final = 150
-"""Variants x test cases x load points. Their dashboards stay below the 1 MB of a CloudFormation
-template, and below CloudWatch's 500 metrics in a graph and 2,500 on a dashboard."""
+"""The most variants x test cases x load points. Dashboards then stay below the 1 MB of a
+CloudFormation template, and below CloudWatch's 500 metrics in a graph and 2,500 on a dashboard."""
 
 
 def _load_fits(experiment: Experiment) -> Refusals:
@@ -47,7 +47,7 @@ def _load_fits(experiment: Experiment) -> Refusals:
 
 
 def _prompts_fit(experiment: Experiment) -> Refusals:
-    """A file of which no prompt fits with its longest answer, however its words are tokens."""
+    """Refuses a file of which no prompt fits with its longest answer, however it is tokenised."""
     most = experiment.served_length
     for index, case in enumerate(experiment.benchmark.test_cases):
         if case.file and (lengths := experiment.least_lengths(case)) and min(lengths) > most:
@@ -156,7 +156,7 @@ def _tools(experiment: Experiment) -> Refusals:
 
 
 def _completions(experiment: Experiment) -> Refusals:
-    """A completion is of one text, and knows no chat template."""
+    """Refuses completions of prompts that are not one text: they have no chat template."""
     load = experiment.benchmark
     if load.endpoint_type is EndpointType.CHAT:
         return
@@ -172,7 +172,7 @@ def _completions(experiment: Experiment) -> Refusals:
 
 
 def _published(experiment: Experiment) -> Refusals:
-    """Figures that exist, of cells that are measured: they could stand beside nothing else."""
+    """Refuses published figures of cells that are not measured."""
     by_name = {variant.name: variant for variant in variants(experiment)}
     matched = {f"{v.baseline}-matched" for v in by_name.values() if v.without}
     cases = [case.name for case in experiment.benchmark.test_cases]

@@ -1,6 +1,6 @@
-"""Rules on the runtime, on which variants there are, and on the models that they decode with.
+"""Rules on the runtime, the variants, and the models that they decode with.
 
-Also on what the training of a head has fixed: how it computes, and how many drafts it makes.
+They include what a head's training fixes: how it computes, and how many drafts it makes.
 """
 
 from collections import Counter
@@ -24,11 +24,11 @@ from experiment.variants import variants
 Rule = Callable[[Experiment], Refusals]
 
 _MISSPELLED: Final = 0.9
-"""How alike two names are, at least, of which one may be the other misspelled."""
+"""The least similarity of two names of which one may be a misspelling of the other."""
 
 
 def listed_or_swept(experiment: Experiment) -> Refusals:
-    """The variants that speculate are either listed or swept."""
+    """Refuses variants that are both listed and swept, or neither."""
     if experiment.speculation is None and experiment.sweep is None:
         yield Refusal("speculation", "is required, or sweep in its place")
     if experiment.speculation is not None and experiment.sweep is not None:
@@ -48,7 +48,7 @@ def _compiled_ahead(experiment: Experiment) -> Refusals:
 
 
 def _names_distinct(experiment: Experiment) -> Refusals:
-    """No two variants have one name. A sweep makes its names, and makes them distinct."""
+    """Refuses variants of the same name. A sweep makes distinct names itself."""
     names = Counter(speculation.name.lower() for speculation in experiment.speculation or ())
     baselines = {v.name.lower() for v in variants(experiment) if v.baseline is None} | {"base"}
     for index, speculation in enumerate(experiment.speculation or ()):
@@ -60,13 +60,13 @@ def _names_distinct(experiment: Experiment) -> Refusals:
 
 
 def runtime_known(experiment: Experiment) -> Refusals:
-    """There is such a runtime."""
+    """Refuses an unknown runtime."""
     if experiment.runtime not in RUNTIMES:
         yield Refusal("runtime", f"must be one of {', '.join(RUNTIMES)}")
 
 
 def mode_served(experiment: Experiment) -> Refusals:
-    """The runtime serves each mode."""
+    """Refuses modes that the runtime does not serve."""
     runtime = experiment.serving_runtime
     for speculation, fields in experiment.speculations_with_paths:
         mode = speculation.mode
@@ -77,14 +77,14 @@ def mode_served(experiment: Experiment) -> Refusals:
 
 
 def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, YamlPaths, ModeSupport]]:
-    """Each speculation with its place in the file, and how the runtime serves its mode."""
+    """Each speculation, with its place in the file and the runtime's support of its mode."""
     modes = experiment.serving_runtime.modes
     for speculation, fields in experiment.speculations_with_paths:
         yield speculation, fields, modes[speculation.mode]
 
 
 def _drafted(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
-    """Each speculation that has a draft, with the draft and its place in the file."""
+    """Each speculation with a draft, that draft, and its place in the file."""
     for speculation, fields, support in speculating(experiment):
         draft = speculation.draft or experiment.models.draft
         if support.draft and draft:
@@ -102,7 +102,7 @@ def _draft(experiment: Experiment) -> Refusals:
 
 
 def models_of(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
-    """Field, role and model of each model in the file."""
+    """The field, the role and the model of each model in the file."""
     yield "models.target", "target", experiment.models.target
     if experiment.models.draft:
         yield "models.draft", "draft", experiment.models.draft
@@ -112,7 +112,7 @@ def models_of(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
 
 
 def models_known(experiment: Experiment) -> Refusals:
-    """The architecture of each model is known, and is the model's own."""
+    """Refuses a model whose architecture is unknown, or is not its own."""
     for name, _, model in models_of(experiment):
         field = f"{name}.architecture"
         known = KNOWN_MODELS.get(model.id)
@@ -162,10 +162,10 @@ def _kinds(experiment: Experiment) -> Refusals:
 
 
 def _pair(experiment: Experiment) -> Refusals:
-    """A draft is one for the target.
+    """Refuses a draft that does not fit the target.
 
-    The layers of published heads are not always of their target's family: those for Qwen3 by EAGLE3
-    are Llama's, and those for Llama by DFlash are Qwen3's.
+    The layers of published heads are not always of their target's family: EAGLE3 heads for Qwen3
+    have Llama's, and DFlash heads for Llama have Qwen3's.
     """
     target, one_family = experiment.models.target, experiment.serving_runtime.one_family
     for _, field, model in _drafted(experiment):
@@ -192,7 +192,7 @@ def _pair(experiment: Experiment) -> Refusals:
 
 
 def _distinct(experiment: Experiment) -> Refusals:
-    """Two variants of one artifact would be compiled into one place, and compare nothing."""
+    """Refuses two variants of one artifact: compiled to one place, they compare nothing."""
     if experiment.sweep:  # lists nothing twice
         return
     fields = {s.name: f"speculation[{i}].name" for i, s in enumerate(experiment.speculations)}
@@ -240,7 +240,7 @@ def _async_scheduling(experiment: Experiment) -> Refusals:
 
 
 def _norms(experiment: Experiment) -> Refusals:
-    """Some EAGLE3 heads compute something that NxDI does not, and would draft badly in silence."""
+    """Refuses EAGLE3 heads that NxDI computes differently: they would draft badly in silence."""
     if experiment.serving_runtime.takes_norm_before_residual:
         return
     for speculation, field, model in _drafted(experiment):
@@ -255,7 +255,7 @@ def _norms(experiment: Experiment) -> Refusals:
 
 
 def _fixed(experiment: Experiment) -> Refusals:
-    """Training fixes how many drafts a DFlash draft makes, and how many heads Medusa has."""
+    """Refuses another number of drafts than training fixes: a DFlash draft's, or Medusa's heads."""
     for speculation, fields, support in speculating(experiment):
         draft = speculation.draft or experiment.models.draft
         if draft is None:

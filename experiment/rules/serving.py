@@ -1,4 +1,4 @@
-"""Rules on where an experiment runs, as services or as jobs, and on what each of them gets."""
+"""Rules on the place of an experiment, its services or jobs, and their resources."""
 
 import math
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from experiment.variants import Variant, variants
 from spectap import wording
 
 LARGEST_TENSOR_PARALLEL: Final = 64
-"""NxDI takes powers of two up to this."""
+"""The largest degree. NxDI takes powers of two up to it."""
 
 
 def one_workload(experiment: Experiment) -> Refusals:
-    """All variants are services, or all are jobs of one mode: the baseline can only be one."""
+    """Refuses services beside jobs, and jobs of several modes: they need several baselines."""
     listed = [*speculating(experiment)]
     jobs = [entry for entry in listed if entry[2].workload is Workload.JOB]
     for speculation, fields, _ in jobs:
@@ -41,10 +41,11 @@ def one_workload(experiment: Experiment) -> Refusals:
 
 
 def one_at_a_time(experiment: Experiment) -> Refusals:
-    """``inference_demo`` takes one prompt after another: unfused speculation has a batch of 1.
+    """Refuses a batch above 1 for unfused speculation: ``inference_demo`` takes one prompt at a
+    time.
 
     neuronx-distributed-inference v0.6.10598: transformers refuses assisted generation of a batch
-    (4.51, ``generation/utils.py``), and ``utils/hf_adapter.py`` decodes the first sequence alone.
+    (4.51, ``generation/utils.py``), and ``utils/hf_adapter.py`` decodes only the first sequence.
     """
     if experiment.workload is not Workload.JOB:
         return
@@ -70,7 +71,7 @@ def one_at_a_time(experiment: Experiment) -> Refusals:
 
 
 def _answers_fit(experiment: Experiment) -> Refusals:
-    """Refuses what is too long for Medusa, whose answers follow prompts of half of what fits.
+    """Refuses lengths that are too short for Medusa, whose prompts take half of the length.
 
     neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``: ``get_sample_inputs``.
     """
@@ -142,7 +143,8 @@ def _parallelism(experiment: Experiment) -> Refusals:
 
 
 def _nodes_are_used(experiment: Experiment) -> Refusals:
-    """All services are up at once. The variants of a sweep take turns, at most one to a node."""
+    """Refuses nodes without work. All services run at once; a sweep's variants take turns, at most
+    one to a node."""
     devices, capacity = experiment.serving.devices, experiment.capacity
     count = len(variants(experiment))
     claims = f"{wording.count(count, 'claim')} of {wording.count(devices, 'device')}"
@@ -163,7 +165,7 @@ def _nodes_are_used(experiment: Experiment) -> Refusals:
 
 
 def _compiled_beside(experiment: Experiment) -> Refusals:
-    """A Trainium node that compiles has memory for that, while what it serves idles."""
+    """Refuses a compile on a Trainium node without the memory for it beside idle services."""
     instance, needed = experiment.capacity.instance, experiment.compile_instance
     on_trainium = experiment.compile_node is CompileNode.TRAINIUM
     if on_trainium and needed.compile_limit_gib > instance.memory_gib:
@@ -204,7 +206,7 @@ def _memory(experiment: Experiment) -> Refusals:
 
 
 def _cache_gib(variant: Variant, model: Architecture) -> float:
-    """Keys and values of a full batch in bfloat16, GiB.
+    """The size of the KV cache of a full batch in bfloat16, in GiB.
 
     NxDI replicates key-value heads until each of the tensor-parallel cores has one.
     """

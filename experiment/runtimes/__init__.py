@@ -1,4 +1,4 @@
-"""Runtimes: the image generations that compile and serve on Trainium.
+"""The runtimes: image generations that compile and serve on Trainium.
 
 A new one is a ``Runtime``, in a module of its own unless it is one of NxDI's, and an entry in
 ``RUNTIMES``.
@@ -44,7 +44,7 @@ def runtimes_serving(mode: Mode) -> tuple[str, ...]:
 
 
 def serving_in_words(mode: Mode) -> str:
-    """Who serves ``mode`` for which families, e.g. ``vllm-0.16-nxdi (llama)``."""
+    """The runtimes that serve ``mode``, with their families: ``vllm-0.16-nxdi (llama)``."""
     return ", ".join(
         f"{name} ({families(RUNTIMES[name].modes[mode])})" for name in runtimes_serving(mode)
     )

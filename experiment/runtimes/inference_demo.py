@@ -1,4 +1,4 @@
-"""``inference_demo``, which compiles models for NxDI and runs the modes that no server serves.
+"""``inference_demo``: compiles models for NxDI, and runs the modes that no server serves.
 
 Flags: neuronx-distributed-inference v0.6.10598, ``inference_demo.py``.
 """
@@ -16,12 +16,12 @@ from experiment.runtimes.runtime import EngineConfig, ModeSupport, Paths, Worklo
 PROGRAM: Final = "inference_demo"
 
 ARTIFACT: Final = ("model.pt", "neuron_config.json", "weights")
-"""Files of a compiled model. Without any of these, loading fails with an error that does
-not name it."""
+"""The files of a compiled model. Loading fails without one, and does not name it."""
 
 PREPARATIONS: Final[Mapping[str, int]] = {"prepare_draft.py": 1, "prepare_medusa.py": 1}
-"""Scripts of ``charts/scripts`` that change a draft's weights before they are compiled. Raise the
-number where a script writes other files than before: it is a part of the artifact's key."""
+"""The scripts of ``charts/scripts`` that change a draft's weights before compiling, with their
+versions. Raise the number when a script writes different files: it is a part of the artifact's key.
+"""
 
 _LEVELS: Final = (
     "0 1 2 3 4 5",
@@ -31,26 +31,26 @@ _LEVELS: Final = (
     "1000 1001 2000 3000",
 )
 """The tree of candidates that Medusa's heads fill: ``medusa_mc_sim_7b_63`` (FasterDecoding/Medusa
-v1.0, ``medusa_choices.py``; NxDI, ``examples/medusa_mc_sim_7b_63.json``). A node is the way to it:
-for each head, the rank of its candidate, one digit each."""
+v1.0, ``medusa_choices.py``; NxDI, ``examples/medusa_mc_sim_7b_63.json``). A node is written as its
+path: for each head, the candidate's rank as one digit."""
 
 CANDIDATES: Final = 16
-"""Candidates of each head that the device hands out: more than the largest rank, and a multiple of
-8, for Trainium's own top-k."""
+"""The candidates of each head that the device returns: above the largest rank, and a multiple of 8,
+for Trainium's own top-k."""
 
 
 def medusa_tree(heads: int) -> list[list[int]]:
-    """Ways to the nodes, without the root, level by level."""
+    """The paths of the nodes, without the root, level by level."""
     return [[int(rank) for rank in path] for level in _LEVELS[:heads] for path in level.split()]
 
 
 def medusa_nodes(heads: int) -> int:
-    """Nodes with the root: positions that a step verifies."""
+    """The number of nodes with the root: the positions that a step verifies."""
     return len(medusa_tree(heads)) + 1
 
 
 def medusa_tree_files() -> dict[str, str]:
-    """Name and text of the file of each tree, beside the scripts."""
+    """The name and the text of each tree's file, beside the scripts."""
     return {
         f"medusa-tree-{heads}.json": json.dumps(medusa_tree(heads), separators=(",", ":")) + "\n"
         for heads in range(1, len(_LEVELS) + 1)
@@ -69,15 +69,15 @@ class CompiledMode(ModeSupport):
     ``_eagle_token_gen_forward``) and ``utils/hf_adapter.py`` (``_standard_assisted_decoding``)."""
     greedy_only: bool = True
     prepared_by: str | None = None
-    """The script of ``PREPARATIONS`` that makes of a draft, as published, what NxDI takes."""
+    """The script of ``PREPARATIONS`` that turns a published draft into one that NxDI takes."""
 
     def shared_flags(self, config: EngineConfig) -> tuple[str, ...]:
-        """Flags that this mode and its baseline are both compiled with.
+        """The compile flags that this mode and its baseline share.
 
-        NxDI writes them into ``neuron_config.json``, from which a service takes them. All variants
-        that are served sample greedily on the device and without sequence parallelism: the loader's
-        defaults would differ between a baseline and a variant that speculates. Sharded checkpoints
-        avoid NxDI's failure on tied embeddings ("Cannot copy out of meta tensor").
+        NxDI writes them into ``neuron_config.json``, where a service finds them. All served
+        variants sample greedily on the device and without sequence parallelism; by the loader's
+        defaults, a baseline would differ from a speculative variant. Sharded checkpoints avoid
+        NxDI's failure on tied embeddings ("Cannot copy out of meta tensor").
         """
         batch, length = str(config.batch), str(config.serving.length)
         batches = ("--ctx-batch-size", "1", "--tkg-batch-size", batch, "--is-continuous-batching")
@@ -98,16 +98,16 @@ class CompiledMode(ModeSupport):
         """Flags that switch this mode on."""
 
     def flags(self, config: EngineConfig) -> tuple[str, ...]:
-        """Everything that decides the graphs; paths do not."""
+        """All flags that decide the graphs; paths do not."""
         switch = self.own_flags(config) if config.mode else ()
         return (*self.shared_flags(config), *switch)
 
     def further_flags(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
-        """Flags that decide no graph, or are paths."""
+        """The flags that decide no graph, and paths."""
         return ()
 
     def draft_command(self, config: EngineConfig, paths: Paths) -> list[str]:
-        """``prepared_by`` and its arguments; empty where the draft is compiled as it is."""
+        """The command of ``prepared_by``; empty where the draft is compiled as it is."""
         return []
 
     def compiled_folders(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
@@ -124,10 +124,10 @@ class CompiledMode(ModeSupport):
 
 @dataclass(frozen=True, kw_only=True)
 class JobMode(CompiledMode):
-    """A mode that ``inference_demo`` also runs, since no server does.
+    """A mode that ``inference_demo`` also runs, because no server does.
 
-    At batch 1 and without buckets on both sides: what verifies Medusa's tree has none
-    (``model_base.py``, ``enable_medusa_speculation``).
+    It runs at batch 1 without buckets, as does its baseline: the graph that verifies Medusa's tree
+    has no buckets (``model_base.py``, ``enable_medusa_speculation``).
     """
 
     workload: Workload = Workload.JOB
@@ -141,10 +141,10 @@ class JobMode(CompiledMode):
 
 @dataclass(frozen=True, kw_only=True)
 class VanillaMode(JobMode):
-    """Target and draft are compiled apart, and take turns.
+    """Target and draft are compiled separately and take turns.
 
-    Tokens are chosen on the host: with ``--on-device-sampling`` the target hands out no logits,
-    which drafting needs (``utils/hf_adapter.py``, ``_standard_assisted_decoding``).
+    Tokens are chosen on the host: with ``--on-device-sampling`` the target returns no logits, and
+    drafting needs them (``utils/hf_adapter.py``, ``_standard_assisted_decoding``).
     """
 
     @override
@@ -165,9 +165,10 @@ class VanillaMode(JobMode):
 
 @dataclass(frozen=True, kw_only=True)
 class MedusaMode(JobMode):
-    """Heads beside the target's own draft a tree, of which the target verifies each node.
+    """Further heads on the target draft a tree, and the target verifies each of its nodes.
 
-    The window is the number of heads, which is the depth of the tree: a step yields one token more.
+    The window is the number of heads, which is the tree's depth. A step yields at most one token
+    more.
     """
 
     undrafted: int = 0
@@ -188,7 +189,7 @@ class MedusaMode(JobMode):
 
     @override
     def own_flags(self, config: EngineConfig) -> tuple[str, ...]:
-        """``--global-topk`` is how many candidates of each head the device hands out.
+        """``--global-topk`` is the number of candidates of each head that the device returns.
 
         ``benchmark_medusa.py`` sets ``TOPK`` of neuronx_distributed 2.26, ``medusa_utils.py``, to
         the same.
@@ -224,7 +225,7 @@ class MedusaMode(JobMode):
 
     @override
     def further_flags(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
-        """The tree, which is read at run time; the tokens of an answer, which its loop counts."""
+        """The tree, which is read at run time, and the answer's length, which its loop counts."""
         tokens = str(config.answer_tokens)
         tree = f"{paths.scripts}/medusa-tree-{config.window}.json"
         tree_flag = ("--medusa-tree-json", tree) if config.mode else ()

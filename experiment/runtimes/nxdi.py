@@ -25,12 +25,12 @@ from spectap.names import Engine
 
 _ANY: Final = frozenset(Family)
 _LLAMA: Final = frozenset({Family.LLAMA})
-"""The one family here whose class in NxDI knows an EAGLE draft (0.6 to 0.9,
+"""The only family of ours whose class in NxDI knows an EAGLE draft (0.6 to 0.9,
 ``models/llama/modeling_llama.py``: ``is_eagle_draft``, ``is_eagle3``; Qwen's classes do not) and
-Medusa heads (0.6, there too)."""
+Medusa heads (0.6, in the same file)."""
 
 DRAFT: Final = "draft"
-"""Folder of an artifact with the configuration of its prepared draft. ``compile.sh`` makes it."""
+"""The folder of an artifact that has a prepared draft's configuration. ``compile.sh`` makes it."""
 
 _HEADS: Final = {ModelKind.EAGLE_HEAD: "eagle", ModelKind.EAGLE3_HEAD: "eagle3"}
 """Names of heads in ``prepare_draft.py``."""
@@ -46,11 +46,10 @@ class ServedMode(CompiledMode):
     """A mode that vLLM serves."""
 
     method: str | None = None
-    """``method`` of ``--speculative-config``; None leaves it to vLLM. It is not part of what is
-    compiled."""
+    """``method`` of ``--speculative-config``; None leaves it to vLLM. The graph is the same."""
     overrides: tuple[str, ...]
-    """Keys set to true, which switch the mode on where it is served; ``inference_demo`` has a flag
-    of the same name for each."""
+    """The overrides that are set to true and switch the mode on in the server; ``inference_demo``
+    has a flag of the same name for each."""
 
     @override
     def own_flags(self, config: EngineConfig) -> tuple[str, ...]:
@@ -61,7 +60,7 @@ class ServedMode(CompiledMode):
 
     @override
     def draft_command(self, config: EngineConfig, paths: Paths) -> list[str]:
-        """Adds to a published EAGLE head what it leaves to its target, and NxDI wants."""
+        """Adds to a published EAGLE head the parts of its target that NxDI needs."""
         if self.prepared_by is None or self.draft is None or paths.draft is None:
             return []
         return [self.prepared_by, _HEADS[self.draft], paths.draft, paths.target]
@@ -73,9 +72,9 @@ class ServedMode(CompiledMode):
         return (*ARTIFACT, *prepared)
 
     def served_draft(self, paths: Paths) -> str | None:
-        """The folder that vLLM is told, of which it reads ``config.json`` alone.
+        """The folder given to vLLM, which reads only its ``config.json``.
 
-        It cannot read that of a published head, so a prepared draft has one of its own.
+        vLLM cannot read a published head's, so a prepared draft has a configuration of its own.
         """
         return f"{paths.artifact}/{DRAFT}" if self.prepared_by else paths.draft
 
@@ -141,7 +140,7 @@ class Nxdi(Runtime):
 
     @override
     def generate_command(self, config: EngineConfig, paths: Paths) -> list[str]:
-        """All flags again: it does not look whether they are the artifact's (``run_inference``)."""
+        """The command repeats all flags: it does not read the artifact's (``run_inference``)."""
         mode = self._mode(config)
         if not isinstance(mode, JobMode):
             return super().generate_command(config, paths)
@@ -179,7 +178,7 @@ class Nxdi(Runtime):
         return self.modes[config.compiled_mode]
 
     def _speculation(self, config: EngineConfig, paths: Paths) -> tuple[str, ...]:
-        """The mode that the artifact is of, and a draft with the target's context."""
+        """The artifact's mode, and a draft with the target's context."""
         support = self.modes[config.mode] if config.mode else None
         if not isinstance(support, ServedMode):
             return ()

@@ -13,7 +13,7 @@ from spectap.names import Engine
 
 
 class Workload(StrEnum):
-    """How a variant lives in Kubernetes."""
+    """The kind of a variant's Kubernetes workload."""
 
     SERVICE = "service"
     """A Deployment and a Service."""
@@ -21,7 +21,7 @@ class Workload(StrEnum):
 
 
 class Preparation(StrEnum):
-    """When a variant's graphs are compiled."""
+    """The time at which a variant's graphs are compiled."""
 
     COMPILE_JOB = "compile-job"
     """Ahead of time, on CPUs, by a Job of its own."""
@@ -31,52 +31,51 @@ class Preparation(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ModeSupport:
-    """How one runtime serves one mode."""
+    """A runtime's support of one mode."""
 
     draft: ModelKind | None
     """The draft's kind; None for a mode that needs no draft model."""
     families: frozenset[Family]
-    """Target families whose model class can do it."""
+    """Target families whose model class supports it."""
     minimum_tokens: int
     """The smallest ``num_speculative_tokens``."""
     greedy_only: bool
-    """Tokens are sampled greedily on the device, whatever temperature a request asks for."""
+    """Whether the device samples greedily, whatever temperature a request asks for."""
     unproven: frozenset[Family] = frozenset()
-    """Families for which nobody has shown it on this image."""
+    """Families for which nobody has shown that it works on this image."""
     source: str = ""
-    """Where the command line was read, as a link that does not move."""
+    """The source of the command line, as a permanent link."""
     maximum_tokens: int | None = None
     """The largest ``num_speculative_tokens``; None where the mode sets no limit."""
     tensor_parallel: tuple[int, ...] | None = None
     """The values of ``serving.tensor_parallel`` that it takes; None for any."""
     workload: Workload = Workload.SERVICE
     speculates_without: str | None = None
-    """A feature that the runtime turns off where a variant speculates so. A baseline has it."""
+    """A feature that the runtime turns off for a variant in this mode. A baseline has it."""
     may_keep_it: bool = False
-    """Whether the file may choose to keep that."""
+    """Whether the experiment's file may keep that feature on."""
     undrafted: int = 0
-    """Positions of a window that no draft fills: NxDI keeps one, for the token that the drafts
-    follow."""
+    """Window positions that no draft fills. NxDI keeps one for the token that the drafts follow."""
 
     def drafts_per_step(self, window: int) -> int:
-        """Drafts that a step verifies; it yields at most one token more."""
+        """Drafts that a step verifies. The step yields at most one token more."""
         return window - self.undrafted
 
     def ahead(self, window: int) -> int:
-        """Positions beyond the last token that a step may use: a request must leave them free."""
+        """Positions beyond the last token that a step may use. A request must leave them free."""
         return window
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
-    """What one variant is compiled, served and run with; all that a runtime knows of it."""
+    """The settings of one variant's compile and service, all that a runtime knows of it."""
 
     target: str
-    """Name that the target is served under."""
+    """The name under which the target is served."""
     family: Family
     """The target's."""
     tool_parser: str | None
-    """None where no prompt has tools."""
+    """vLLM's tool parser; None where no prompt has tools."""
     platform: str
     """``InstanceType.platform``."""
     serving: Serving
@@ -90,15 +89,15 @@ class EngineConfig:
     window: int | None
     has_draft: bool
     modes: tuple[Mode, ...]
-    """Modes of the experiment: what one needs of a server, all variants get."""
+    """All modes of the experiment. What one of them needs of a server, all variants get."""
     without: str | None
-    """A feature of the runtime that it is served without."""
+    """A feature of the runtime that this variant is served without."""
 
     @property
     def compiled_mode(self) -> Mode:
-        """Its mode; of a baseline, that of the variants that are compared with it.
+        """The variant's mode; for a baseline, the mode of the variants that are compared with it.
 
-        A baseline that runs as a job is measured as they are, so this decides how it is compiled.
+        A baseline that runs as a job is measured as they are, so the mode decides its compile.
         """
         return self.mode or self.modes[0]
 
@@ -109,34 +108,34 @@ class Paths:
 
     target: str
     draft: str | None
-    """The draft's checkpoint as it was downloaded; None for a variant without a draft."""
+    """The draft's checkpoint as downloaded; None for a variant without a draft."""
     artifact: str
-    """Where the compiled artifact is written to, or read from."""
+    """The folder into which the artifact is compiled, or from which it is read."""
     scratch: str
     """An empty folder that a compile Job's containers share."""
     scripts: str
-    """Where the files of ``charts/scripts`` are."""
+    """The folder of the files of ``charts/scripts``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime(ABC):
-    """One image generation. Everything that differs between generations stands in its module."""
+    """One image generation. Everything that differs between generations is in its module."""
 
     name: str
     image: str
     ami_release: str
-    """Release of the EKS AMI for its nodes, whose Neuron driver suits the image's runtime library
+    """The release of the EKS AMI whose Neuron driver suits the image's runtime library
     (aws-neuron-sdk 81ce03ae, ``release-notes/components/runtime.rst``; awslabs/amazon-eks-ami
     15822511, ``CHANGELOG.md``)."""
     engine: Engine
-    """Decides which counters ``/metrics`` fills."""
+    """The engine, which decides the counters of ``/metrics``."""
     counts_drafts: bool = False
     """Whether it fills V1's counters of drafts, ``vllm:spec_decode_*``."""
     modes: Mapping[Mode, ModeSupport]
     maintenance: str | None = None
-    """Since when it gets no more than fixes, and what to take instead, in words."""
+    """The date since which it only gets fixes, and its successor, in words."""
     one_family: bool = False
-    """Whether a draft is built with its target's model class, so must be of the same family."""
+    """Whether a draft uses its target's model class and so must be of its family."""
     takes_norm_before_residual: bool = True
     """Whether it supports EAGLE3 heads with norm_before_residual."""
     lengths: tuple[int, ...] | None = None
@@ -152,45 +151,45 @@ class Runtime(ABC):
     """Whether a service may use a part of its claim's cores: the first ``tensor_parallel``."""
     preparation: Preparation = Preparation.COMPILE_JOB
     cached_at: Mapping[str, str] = field(default_factory=dict)
-    """Folders of ``Paths.artifact`` of a first start, each with the absolute path at which the
-    image looks for it."""
+    """The folders of ``Paths.artifact`` that a first start fills, each with the absolute path at
+    which the image looks for it."""
     complete_environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment, beside the usual, of a start that finds its cache complete."""
+    """Additional environment of a start that finds its cache complete."""
 
     @property
     def tag(self) -> str:
-        """The image's, without its digest: for people."""
+        """The image's tag, without the digest."""
         return self.image.partition("@")[0].rpartition(":")[2]
 
     def cache_tokens(self, config: EngineConfig) -> int:
-        """Tokens that the KV cache has room for: those of a full batch."""
+        """The tokens that the KV cache has room for: those of a full batch."""
         return config.serving.length * config.batch
 
     @abstractmethod
     def compile_flags(self, config: EngineConfig) -> tuple[str, ...]:
-        """Flags that decide what is compiled: a part of the artifact's key, so without paths."""
+        """The flags that decide the graphs. They are part of the artifact's key: no paths."""
 
     def artifact_parts(self, config: EngineConfig) -> tuple[str, ...]:
-        """Files and folders that a complete artifact has, of a runtime with a compile Job."""
+        """The files and folders of a complete artifact, for a runtime with a compile Job."""
         raise NotImplementedError
 
     def compile_command(self, config: EngineConfig, paths: Paths) -> list[str]:
-        """Compiles into ``paths.artifact``, in a compile Job."""
+        """The command that compiles into ``paths.artifact``, in a compile Job."""
         raise NotImplementedError
 
     def compile_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
         return {}
 
     def draft_command(self, config: EngineConfig, paths: Paths) -> list[str]:
-        """A script of ``charts/scripts`` that prepares the draft, if any, and its arguments."""
+        """The command of the script that prepares the draft; empty without one."""
         return []
 
     def draft_version(self, config: EngineConfig) -> tuple[str, ...]:
-        """The draft's script and its version, for the artifact's key."""
+        """The draft's script with its version, for the artifact's key."""
         return ()
 
     def generate_command(self, config: EngineConfig, paths: Paths) -> list[str]:
-        """Generates from ``paths.artifact``, in a job."""
+        """The command of a job that generates from ``paths.artifact``."""
         raise NotImplementedError
 
     def generate_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
@@ -198,24 +197,24 @@ class Runtime(ABC):
 
     @abstractmethod
     def serve_command(self, config: EngineConfig, paths: Paths, port: int) -> list[str]:
-        """Serves ``paths.artifact`` in OpenAI's protocol on ``port``."""
+        """The command that serves ``paths.artifact`` in OpenAI's protocol on ``port``."""
 
     @abstractmethod
     def serve_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]: ...
 
 
 def serve(config: EngineConfig, paths: Paths, port: int) -> tuple[str, ...]:
-    """Flags of the model, its name and its address."""
+    """The flags for the model, its name and its address."""
     named = ("--served-model-name", config.target)
     return ("vllm", "serve", paths.target, *named, "--port", str(port))
 
 
 def tools(config: EngineConfig) -> tuple[str, ...]:
-    """Flags for calls of tools, where the prompts have some: all services get them or none."""
+    """The flags for tool calls, if any prompt has tools: all services get them or none."""
     parser = config.tool_parser
     return ("--enable-auto-tool-choice", "--tool-call-parser", parser) if parser else ()
 
 
 def compact(value: Mapping[str, Any]) -> str:
-    """JSON for a command line: one line, keys in the given order."""
+    """JSON for a command line: on one line, with keys in the given order."""
     return json.dumps(value, separators=(",", ":"))

@@ -34,7 +34,7 @@ _PLUGIN: Final = (
 )
 
 _BLOCK: Final = 32
-"""Tokens of a block of the KV cache, as in the examples of DFlash (``run_tp4.sh``)."""
+"""Tokens per block of the KV cache, as in the examples of DFlash (``run_tp4.sh``)."""
 _SPARE_BLOCKS: Final = 1
 """vLLM takes block 0 for padding (vllm v0.29.0, ``v1/core/block_pool.py``). The examples have 176,
 and the features guide (cf2a407b) none: a DFlash draft's time grows with the blocks that there are.
@@ -43,7 +43,7 @@ and the features guide (cf2a407b) none: a DFlash draft's time grows with the blo
 _ASYNC: Final = "async scheduling"
 
 _PATIENCE_SECONDS: Final = 6 * 60 * 60
-"""A first start may compile for hours; each of the timeouts is for the whole of it."""
+"""The value of each timeout, which is for a whole first start. That may compile for hours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +57,9 @@ class HeadMode(ModeSupport):
     families: frozenset[Family] = frozenset({Family.LLAMA, Family.QWEN3})
     unproven: frozenset[Family] = frozenset({Family.QWEN3})
     flags: tuple[str, ...] = ()
-    """Flags that it needs; all variants of the experiment get them."""
+    """Flags that the mode needs. All variants of the experiment get them."""
     neuron_config: Mapping[str, Any] = field(default_factory=dict)
-    """Neuron's options that it needs; all variants get them, too."""
+    """Neuron's options that the mode needs. All variants get them, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +74,11 @@ class VllmNeuron(Runtime):
 
     @override
     def compile_flags(self, config: EngineConfig) -> tuple[str, ...]:
-        """All of a prompt is prefilled at once, and prefixes are not cached.
+        """The flags that decide the graphs: whole prompts are prefilled, and prefixes are not
+        cached.
 
-        The number of blocks is given: it is a shape of the graphs, and would otherwise follow the
-        memory that is free at the start.
+        The number of blocks is fixed, because it is a shape of the graphs and would otherwise
+        depend on the free memory at the start.
         """
         blocks = self.cache_tokens(config) // _BLOCK
         used = [self.modes[mode] for mode in config.modes]
@@ -113,9 +114,9 @@ class VllmNeuron(Runtime):
         ]
 
     def serve_environment(self, config: EngineConfig, paths: Paths) -> Mapping[str, str]:
-        """Where the cache is, for the plugin and for its compiler; and time for a first start.
+        """The cache's place, for the plugin and its compiler, and timeouts for a first start.
 
-        Pods have no EFA device, which its workers otherwise look for (``run_tp4.sh``).
+        Pods have no EFA device, which its workers look for by default (``run_tp4.sh``).
         """
         cache = f"{paths.artifact}/vllm"
         return {
@@ -127,7 +128,7 @@ class VllmNeuron(Runtime):
         }
 
     def _speculation(self, config: EngineConfig, draft: str | None) -> tuple[str, ...]:
-        """The flag that switches a mode on; without the draft's path, what decides the graphs."""
+        """The flag that switches the mode on. Without the draft's path, it decides the graphs."""
         if config.mode is None:
             return ()
         settings = {

@@ -1,7 +1,7 @@
-"""Every error that is reported to the user: one tree, so that callers catch a family.
+"""The errors that users see, in one tree, so that callers can catch a family.
 
 The text of each is one line, or a line for each thing that is wrong, and says what to check. This
-module does not import pydantic, which takes a while.
+module does not import pydantic, which is slow to import.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ShippingError(SpectapError):
 
 
 def allowed(problem: ErrorDetails, model: type[BaseModel]) -> str:
-    """The values allowed where ``model`` refuses one: the end of a line that names the field."""
+    """The values that ``model`` allows where it refused one: the end of an error's line."""
     match problem["type"]:
         case "missing":
             return "is required"

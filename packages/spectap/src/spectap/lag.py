@@ -1,4 +1,4 @@
-"""How late the client itself is: how long what is ready waits for this process's event loop."""
+"""The client's own lateness: how long ready events wait for this process's event loop."""
 
 import asyncio
 import time
@@ -8,9 +8,9 @@ INTERVAL: Final = 0.01  # seconds between two looks
 
 
 class Lag:
-    """Looks by a timer how late the running loop is, until ``stop``.
+    """Measures by a timer how late the running loop is, until ``stop``.
 
-    A loop is late while it handles something else, and while its process does not run.
+    A loop is late while it handles something else and while its process does not run.
     """
 
     def __init__(self) -> None:
@@ -19,13 +19,13 @@ class Lag:
         self._wait()
 
     def mark(self) -> tuple[float, float]:
-        """The moment, and the time waited by then at each instant, added up."""
+        """The current time, and the integral of waiting time until then."""
         now = time.monotonic()
         late = max(0.0, now - self._due)  # now, in a callback that takes long
         return now, self._waited + late * late / 2
 
     def since(self, mark: tuple[float, float]) -> float:
-        """The seconds that what is ready at any instant since ``mark`` waits, on average."""
+        """The mean wait, in seconds, of what became ready at a random moment since ``mark``."""
         (before, waited), (now, in_all) = mark, self.mark()
         return max(0.0, in_all - waited) / (now - before) if now > before else 0.0
 

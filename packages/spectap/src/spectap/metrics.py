@@ -67,7 +67,7 @@ class Total(Published):
     """One figure of the requests of a variant together; those of several turns add up."""
 
     value: Callable[[Iterable[Record]], float]
-    """The total of the requests, failed ones included."""
+    """The total over the requests, those that failed included."""
 
 
 def ttft(record: Record) -> float | None:
@@ -78,7 +78,7 @@ def ttft(record: Record) -> float | None:
 def time_per_output_token(record: Record) -> float | None:
     """(t_{m-1} - t_0) / (n - c_0): the first chunk's tokens were made before that time began.
 
-    Without counts per chunk c_0 counts as 1, which is what a prefill yields; None where it is
+    Without counts per chunk c_0 is taken as 1, which is what a prefill yields. None where c_0 is
     unknown, because thoughts came before it that were not sent.
     """
     tokens = 0 if record.hidden_tokens else (record.output_tokens or 0) - 1
@@ -96,14 +96,14 @@ def inter_chunk_latencies(record: Record) -> tuple[float, ...]:
 
 
 def tokens_per_step(record: Record) -> float | None:
-    """(n - c_0) / (m - 1), in tokens. Only where each chunk is a step whose tokens are known."""
+    """(n - c_0) / (m - 1), in tokens. Defined where each chunk is a step with a known count."""
     if not record.shows_steps or len(record.chunks) < 2:
         return None
     return sum(record.counts[1:]) / (len(record.chunks) - 1)
 
 
 def end_to_end(record: Record) -> float | None:
-    """The time from sending the request to the last token of its answer, if that came whole."""
+    """The time from sending the request to the last token of a complete answer."""
     return record.end if record.succeeded else None
 
 
@@ -117,16 +117,16 @@ def output_throughput(record: Record) -> float | None:
 def llmperf_inter_token_latency(record: Record) -> float | None:
     """llmperf's "inter-token latency", as published: t_{m-1} / (m + 1).
 
-    It takes events for tokens, that of the role included (llmperf @f1d6bed,
-    ``openai_chat_completions_client.py``), so it is wrong where a chunk carries several tokens.
+    It takes events for tokens, the role's event included (llmperf @f1d6bed,
+    ``openai_chat_completions_client.py``). So it is wrong where a chunk carries several tokens.
     """
     return record.chunks[-1][0] / (len(record.chunks) + 1) if record.chunks else None
 
 
 def request_time(records: Iterable[Record]) -> float:
-    """The seconds in flight of all requests, failed ones included: their time is paid for.
+    """The seconds in flight of all requests, failed ones included, because their time is paid for.
 
-    Like tokens and answers it is without answers whose tokens nobody knows.
+    Answers whose tokens nobody knows are left out, as they are from tokens and answers.
     """
     return math.fsum(record.end for record in records if not record.uncounted)
 
@@ -140,18 +140,18 @@ def answers(records: Iterable[Record]) -> int:
 
 
 def in_flight(records: Sequence[Record]) -> float | None:
-    """The mean number of requests in flight, in the time in which there was any."""
+    """The mean number of requests in flight, while there was any."""
     occupied = occupied_time(records)
     return math.fsum(record.end for record in records) / occupied if occupied else None
 
 
 def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> float | None:
-    """Speed of all requests together: served tokens / (request time / concurrency).
+    """The speed of all requests together: served tokens / (request time / concurrency).
 
-    That is Little's law (Operations Research 9, 1961): what a load gets while ``concurrency``
-    requests are in flight. Slots that stand empty at the end of a turn do not count. USD per
-    second, divided by this, is USD per token. ``concurrency`` None stands for the mean number of
-    requests in flight, in the time in which there was any.
+    By Little's law (Operations Research 9, 1961) it is what a load gets while ``concurrency``
+    requests are in flight. Empty slots at the end of a turn do not count. USD a second, divided by
+    it, is USD a token. Where ``concurrency`` is None, it is the mean number of requests in flight
+    while there was any.
     """
     tokens, time = served_tokens(records), request_time(records)
     requests = concurrency or in_flight(records) or 0
@@ -161,8 +161,8 @@ def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> flo
 def open_loop_time(records: Sequence[Record], rate: float) -> float:
     """The time, in seconds, that ``records`` of an open loop take at ``rate`` requests a second.
 
-    That is n / ``rate``, in which n requests come on average, and what passes from the last
-    sending to the end of the last answer. n is without answers whose tokens nobody knows.
+    It is n / ``rate``, the mean time in which n requests come, plus the time from the last sending
+    to the end of the last answer. n leaves out answers whose tokens nobody knows.
     """
     if not records:
         return 0.0
@@ -172,7 +172,7 @@ def open_loop_time(records: Sequence[Record], rate: float) -> float:
 
 
 def occupied_time(records: Iterable[Record]) -> float:
-    """The time, in seconds, in which at least one request was in flight."""
+    """The time, in seconds, in which any request was in flight."""
     time, until = 0.0, float("-inf")
     for start, end in sorted((record.sent, record.sent + record.end) for record in records):
         time += max(0.0, end - max(start, until))
@@ -286,10 +286,10 @@ METRICS: tuple[Metric, ...] = (
         values=_single(lambda record: record.output_tokens),
     ),
 )
-"""In the order in which they are shown. A test adds an entry for a moment: read it when used."""
+"""In the order of display. A test adds an entry for a moment, so read it when it is used."""
 
 REQUEST_TIME: Final = Total(name="RequestTime", unit="Seconds", value=request_time)
 SERVED_TOKENS: Final = Total(name="ServedTokens", unit="Count", value=served_tokens)
 
 TOTALS: Final = (REQUEST_TIME, SERVED_TOKENS)
-"""Totals over requests: throughput and cost are made of these."""
+"""Totals over requests, of which throughput and cost are made."""

@@ -1,4 +1,4 @@
-"""Names that the benchmark writes and the dashboards, alarms and policies read.
+"""Names that the benchmark writes, and that dashboards, alarms and policies read.
 
 The namespace and the dimensions Variant and TestCase are the published sample's
 (aws-neuron-eks-samples, ``speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml``).
@@ -12,7 +12,7 @@ NAMESPACE_SUFFIX: Final = "/LLMPerf"
 
 
 class Engine(StrEnum):
-    """vLLM's two engines. They count differently: see ``spectap.endpoint.counters``."""
+    """vLLM's two engines, which count differently: see ``spectap.endpoint.counters``."""
 
     V0 = "v0"
     V1 = "v1"
@@ -37,7 +37,7 @@ EXPERIMENT_DIMENSION: Final = "Experiment"
 VARIANT_DIMENSION: Final = "Variant"
 TEST_CASE_DIMENSION: Final = "TestCase"
 LOAD_DIMENSION: Final = "Load"
-"""Its value is a load point's name. It is there where an experiment has several load points."""
+"""Its value is a load point's name. Experiments with several load points have it."""
 
 # A client tells the tap by these headers what the ledger should know. The tap does not pass them.
 PROMPT_HEADER: Final = "X-Benchmark-Prompt"
@@ -49,16 +49,16 @@ DUE_HEADER: Final = "X-Benchmark-Due"
 BEYOND_HEADER: Final = "X-Benchmark-Beyond"
 """Filler request, which keeps the load up; excluded from figures as the warm-up is."""
 LAG_HEADER: Final = "X-Benchmark-Lag"
-"""How long an event has waited for the client's own loop on average so far, in seconds."""
+"""The mean wait of an event for the client's own loop so far, in seconds."""
 TAP_HEADERS: Final = (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER, BEYOND_HEADER, LAG_HEADER)
-"""The headers that are meant for the tap and not for the server."""
+"""The headers that the tap reads and does not send on."""
 
 WARM_UP: Final = 0
-"""The round whose requests are left out of every figure, as are those of lower ones."""
+"""The round of the warm-up. No figure uses it, or any lower round."""
 CONTROL: Final = -1
 """The round of control loads, which a variant that is measured alone sends first and last."""
 LAUNCH: Final = -2
-"""The round of a line of ``progress.jsonl`` on a launch of the servers, which is its attempt."""
+"""The round of a launch's line in ``progress.jsonl``; its attempt is the launch."""
 MEASURE: Final = "measure"
 """The experiment's name in runs of ``spectap measure``."""
 
@@ -73,13 +73,13 @@ SUMMARY: Final = "summary.json"
 REPORT: Final = "report.html"
 
 COMPLETE: Final = "_COMPLETE"
-"""Written last: what lies beside it is whole."""
+"""The mark of a complete folder; it is written last."""
 VARIANTS: Final = "variants"
-"""In the folder of a run whose variants are isolated: a run's folder for each of them."""
+"""The folder, in a run of isolated variants, that has a run's folder for each variant."""
 SWEEP: Final = "sweep.json"
-"""Beside that folder: the configuration with all variants, of which each folder has its own."""
+"""The configuration with all variants, beside VARIANTS. Each variant's folder has its own."""
 MERGED: Final = "merged.json"
-"""Beside that folder: which variants are in the run, and which are missing."""
+"""The variants that are in the run and those that are missing, beside VARIANTS."""
 
 # Of a variant that runs as a job, in its folder.
 INFERENCE_DEMO: Final = "inference_demo.json"
@@ -87,12 +87,12 @@ INFERENCE_DEMO: Final = "inference_demo.json"
 INFERENCE_DEMO_LOG: Final = "inference_demo.log"
 """The output of inference_demo."""
 INFERENCE_DEMOS: Final = "inference_demo"
-"""In a run's folder: both of each variant, named after the variant."""
+"""The folder, in a run, with report and log of each variant, named after it."""
 
 RESULTS_PREFIX: Final = "results/"
 
 RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""The names that a run may have. Any other is refused, be it a person's, a folder's or a bucket's:
+"""The names that a run may have. Names of people, folders and buckets are checked alike, because
 whoever may write to a bucket names its keys."""
 
 
@@ -113,7 +113,7 @@ def variant_run(run_id: str, folder: str) -> str:
 
 
 def is_path(name: str) -> bool:
-    """Whether it stays below its folder: no part is empty, ``.`` or ``..``."""
+    """Whether a relative path stays below its folder: no part is empty, ``.`` or ``..``."""
     return not {*name.split("/")} & {"", ".", ".."}
 
 

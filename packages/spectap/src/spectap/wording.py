@@ -1,4 +1,4 @@
-"""How numbers, times and names are written, and the text of others made safe to print.
+"""The writing of numbers, times and names, and of others' text, which is made safe to print.
 
 An escape sequence in a server's name, error or log could clear the screen, forge a line or change a
 window's title.
@@ -20,7 +20,7 @@ _CONTROLS: Final = re.compile(
     r"\u2028\u2029\ud800-\udfff]"  # line separators; halves of characters, which cannot be encoded
 )
 _SECRET: Final = 8
-"""The characters by which a secret is recognised: a shorter one is none, such as "none"."""
+"""The characters that identify a secret. A shorter value, such as "none", is not one."""
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -30,7 +30,7 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def significant(number: float | None) -> str:
-    """At least three digits that mean something, and none after the point from 1,000 on."""
+    """The number with at least three significant digits, and without decimals from 1,000 on."""
     if number is None:
         return MISSING
     size = abs(number)
@@ -46,7 +46,7 @@ def dollars(usd: float | None) -> str:
 
 
 def price(usd: float) -> str:
-    """A price that was given, with all of its digits: ``$2.235``, ``$12.40``."""
+    """A given price with all of its digits: ``$2.235``, ``$12.40``."""
     return f"${max(f'{usd:,.2f}', f'{usd:,.10g}', key=len)}"
 
 
@@ -73,12 +73,12 @@ def unbroken(text: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long something takes: ``45 s``, ``10 min``."""
+    """A duration: ``45 s``, ``10 min``."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def period(started: float, ended: float) -> str:
-    """Two moments in Unix seconds as people write them, in UTC."""
+    """Two moments, given in Unix seconds, as people write them, in UTC."""
     first, last = (datetime.fromtimestamp(moment, UTC) for moment in (started, ended))
     until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
     return f"{first:%Y-%m-%d %H:%M} to {until} UTC"
@@ -100,12 +100,12 @@ def short(name: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text as one line, in which each character that controls a terminal is replaced."""
+    """The text as one line, with each character that controls a terminal replaced."""
     return _CONTROLS.sub(_REPLACEMENT, text)
 
 
 def masked(text: str, secret: str) -> str:
-    """The text without a secret that a server repeats in it, whole or cut off."""
+    """The text with each occurrence of the secret masked, also where the secret is cut off."""
     if len(secret) < _SECRET:
         return text
     return re.sub(re.escape(secret[:_SECRET]) + r"[^\s\\\"'<>,;]*", "***", text)

@@ -45,9 +45,12 @@ def cell(
     repeated_errors: int = 0,
     confirmed: bool | None = None,
 ) -> Cell:
-    """The cell of these records. ``billed`` are they with those of attempts that failed and were
-    measured again: of them is what is said of all together. ``confirmed``: whether an event is a
-    step by the server's own counts, None where it has none."""
+    """Summarises the records of one cell.
+
+    ``billed`` adds the failed attempts that were measured again: totals over all requests include
+    them. ``confirmed`` says whether the server's own counts show that an event is a step; None
+    without such counts.
+    """
     point, rounds, alpha = plan.points[key.load], plan.rounds[key.point], plan.alpha
     good = [record for record in records if record.succeeded]
     # Too few for an interval are one part, of which there is none either.
@@ -112,11 +115,11 @@ def cell(
 
 
 def tokens_per_second(records: Sequence[Record], point: LoadPoint | None) -> Estimate | None:
-    """The speed of all requests together, by rounds; None where these are too few.
+    """The speed of all requests together, with the round as the unit; None for too few rounds.
 
-    In a closed loop what the service does while as many requests are in flight as it has. In an
-    open loop what it did: the rate's tokens, less the time in which the last answers end, and less
-    still where it does not keep up.
+    In a closed loop it is the speed while the load has all its requests in flight. In an open loop
+    it is the speed that was reached: the rate's tokens by the time that they took, with the time in
+    which the last answers end.
     """
     sums, speed = _sums(records, point), _speed(records, point)
     estimate = contrasts.ratio_of_sums(sums)
@@ -164,7 +167,7 @@ def _characters_per_token(records: Sequence[Record]) -> float | None:
 
 
 def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
-    """Over all steps of rounds or blocks; None where they are too few, or show no steps."""
+    """Tokens per step over all steps; None for too few units, or where no step is seen."""
     return contrasts.ratio_of_sums([steps_of(unit) for unit in parts])
 
 
@@ -184,8 +187,8 @@ def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:
 def goodput(records: Sequence[Record], objectives: Objectives, alpha: float) -> Goodput | None:
     """The share of all requests that succeeded within every limit; None without requests.
 
-    A limit holds where the request has no such figure: an answer that came at once has no time per
-    output token. One in parts, whose tokens nobody knows, kept it or not: it is left out.
+    A request keeps a limit whose figure it does not have: an answer in one piece has no time per
+    output token. A request is left out if it has several chunks and nobody knows its tokens.
     ``alpha`` is the level of the interval.
     """
     if objectives.tpot_p90_ms is not None:
@@ -203,7 +206,7 @@ def goodput(records: Sequence[Record], objectives: Objectives, alpha: float) -> 
 
 
 def limits_of(objectives: Objectives) -> list[tuple[Metric, float]]:
-    """The limit of each objective there is, in milliseconds."""
+    """Each objective that is set, with its limit in milliseconds."""
     limits = (
         (metrics.TTFT, objectives.ttft_p90_ms),
         (metrics.TIME_PER_OUTPUT_TOKEN, objectives.tpot_p90_ms),
@@ -215,12 +218,12 @@ def limits_of(objectives: Objectives) -> list[tuple[Metric, float]]:
 def share_interval(
     rounds: Sequence[Sequence[bool]], in_flight: int, alpha: float
 ) -> tuple[float, float] | None:
-    """The interval of a share, from whether each request of each round is good.
+    """The interval of a share, by the method of Korn and Graubard (Survey Methodology 24, 1998).
 
-    It is that of Korn and Graubard (Survey Methodology 24, 1998): Clopper's and Pearson's for as
-    many independent requests as these are worth. They are worth less the more whole rounds differ,
-    and never more than there were waves: the requests ``in_flight`` together share every step.
-    None for fewer than ``FEWEST_ROUNDS`` rounds.
+    It is the interval of Clopper and Pearson for an effective number of independent requests. That
+    number is smaller the more whole rounds differ. It is at most the number of waves, because the
+    requests ``in_flight`` together share every step. ``rounds`` says of each request of each round
+    whether it is good. None for fewer than ``FEWEST_ROUNDS`` rounds.
     """
     if len(rounds) < FEWEST_ROUNDS:
         return None
@@ -245,11 +248,11 @@ def _good(records: Iterable[Record], limits: Sequence[tuple[Metric, float]]) -> 
 
 
 def lateness(records: Sequence[Record], rate: float | None) -> tuple[float | None, bool]:
-    """The p99 of how late requests were sent, None where none was due at a time; and whether that
-    made it another load.
+    """The p99 of how late requests were sent, in seconds, and whether that changed the load.
 
-    By when they came to the tap: the way from there to the server is not the load's fault.
-    ``rate`` is in requests a second, None where it is not known.
+    Lateness ends when a request reaches the tap: the way from there to the server is not the load's
+    fault. ``rate`` is in requests a second, None where it is not known. The p99 is None where no
+    request was due at a time.
     """
     late = [
         (record.came or record.sent) - record.due for record in records if record.due is not None
@@ -263,17 +266,18 @@ def lateness(records: Sequence[Record], rate: float | None) -> tuple[float | Non
 
 
 def queued(records: Sequence[Record]) -> bool:
-    """Whether the requests of a cell waited for each other; of those that succeeded.
+    """Whether the requests of a cell waited for each other.
 
-    A server never serves more than its slots. So just after each request's service began, the
-    others in service are counted. If requests were independent, the count would be binomial: each
-    is in service for as large a part of its time in flight as all are. A queue is a number of
-    others that chance would reach often, and that is nearly never reached. A service begins before
-    its first token by at least the shortest time to first token of the cell.
+    A server never serves more requests than it has slots. So this counts, just after each request's
+    service began, how many others are being served. If requests were independent, that count would
+    be binomial, with the share of time in flight that is service. A queue shows as a count that
+    chance would often reach and that the cell almost never reaches. Service is taken to begin
+    before the first token by the cell's shortest time to first token. Only requests that succeeded
+    count.
     """
 
     def times(record: Record) -> tuple[float, float, float]:
-        """When it was sent, when its first token came and when it ended, in Unix seconds."""
+        """The times at which it was sent, its first token came and it ended, in Unix seconds."""
         first, end = metrics.ttft(record), record.sent + record.end
         return record.sent, end if first is None else record.sent + first, end
 

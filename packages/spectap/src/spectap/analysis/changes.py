@@ -1,7 +1,8 @@
-"""Compares a run before a change with one after: what changed, and whether by more than chance.
+"""Compares a run before a change with one after it: what changed, and whether by more than chance.
 
-Each launch of a server has a level of its own, which no round shows. In a run of three launches or
-more the launch is the unit. In one of fewer, a stated error stands for what differs between them.
+Each launch of a server has a speed level of its own, which rounds do not show. In a run of three
+launches or more, the launch is the statistical unit. In a run of fewer, a stated error stands for
+the difference between launches.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ from spectap.inputs.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.records.record import Record
 
 LAUNCH_ERROR: Final = 0.03
-"""How far the time of one launch of a server is off its mean over launches, if nobody says: the
-standard deviation of its logarithm.
+"""The default error between launches: the standard deviation of the logarithm of a launch's time.
 
-Fresh launches of vLLM gave 83.0 and 85.4 tokens a second at two providers, and one of an hour
+Fresh launches of vLLM gave 83.0 and 85.4 tokens a second at two providers, and one an hour later
 71.6 (vllm-project/vllm 42484). Three restarts of another server were 0.5 % apart without
-speculation and 11 % with it (kekzl/imp 1011), and one that speculates scatters by 0.4 to 20 %
-between executions (vllm-project/vllm 53436)."""
+speculation and 11 % with it (kekzl/imp 1011). A server that speculates scattered by 0.4 to 20 %
+between executions (vllm-project/vllm 53436).
+"""
 
 _STATED: Final = 1e6
-"""Degrees of freedom of an error that nobody estimated."""
+"""Degrees of freedom of the stated error, which is taken as known."""
 
 
 class Run(NamedTuple):
-    """One of those that are compared."""
+    """One of the two runs."""
 
     name: str
     config: Config
@@ -59,43 +60,43 @@ class Run(NamedTuple):
 
 
 class Figure(Enum):
-    """A figure of a cell that is compared."""
+    """A figure that both runs have of a cell."""
 
     TOKENS_PER_STEP = "tokens per step"
     SPEED_UP = "speed-up"
-    """Speed of whole requests, over the baseline of the same run."""
+    """Speed of whole requests, relative to the baseline of the same run."""
     TIME_PER_OUTPUT_TOKEN = "time per output token"
-    """Decoding, in seconds: the median of a typical round; so is the next."""
+    """Seconds: the median of a typical round. TTFT is in the same terms."""
     TTFT = "time to first token"
     TOKENS_PER_SECOND = "tokens per second"
     """Tokens of all requests together."""
 
     @property
     def judged(self) -> bool:
-        """Whether a verdict rests on it. Another node or day can change the others."""
+        """Whether a verdict rests on it. The others also change with node and day."""
         return self in (Figure.TOKENS_PER_STEP, Figure.SPEED_UP)
 
     @property
     def servers(self) -> int:
-        """How many servers' times the figure is made of: 0 for tokens per step, not a time."""
+        """The number of servers whose times the figure is made of; 0 for tokens per step."""
         return {Figure.TOKENS_PER_STEP: 0, Figure.SPEED_UP: 2}.get(self, 1)
 
 
 @dataclass(frozen=True)
 class Change:
-    """One figure of one cell on both sides."""
+    """A figure of one cell in both runs."""
 
     old: float
     new: float
     ratio: Interval
     differs: bool
-    """Whether it is more than chance, among all that is judged; False where it is not judged."""
+    """Whether the change is more than chance, among all changes that are judged."""
     detectable: float
-    """The smallest change that would probably have been proven: 0.06 is 6 %."""
+    """The smallest change that this comparison would probably prove: 0.06 is 6 %."""
     below: bool
-    """Whether the ratio is surely below the gate's threshold, among all that it judges."""
+    """Whether the ratio is surely below the gate's threshold, among all ratios that it judges."""
     seen_below: float | None
-    """The gate would probably notice a ratio below this; None without a gate."""
+    """The ratio below which the gate would probably fail; None without a gate."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class CellChange:
 
 @dataclass(frozen=True)
 class ShareChange:
-    """A share that both runs have: of good requests, or of right answers."""
+    """A share in both runs: of good requests, or of right answers."""
 
     name: str
     old: float
@@ -125,21 +126,21 @@ class Changes:
     old: str
     new: str
     launch_error: float | None
-    """The assumed difference between launches; None where both runs show it."""
+    """The assumed error between launches; None where both runs measure it."""
     cells: tuple[CellChange, ...]
     shares: tuple[ShareChange, ...]
     settings: tuple[Difference, ...]
     """Settings in which the runs differ."""
     incomparable: tuple[Difference, ...]
-    """Settings that make the two measure different things: nothing is judged then."""
+    """Settings by which the two runs measure different things. With any, nothing is judged."""
     notes: tuple[str, ...]
     threshold: float | None
     gaps: tuple[str, ...]
-    """Why the gate cannot be held though nothing is below it: what the new run does not show."""
+    """Figures that the gate guards and the new run lacks, a sentence each. Each fails the gate."""
 
     @property
     def judged(self) -> Iterator[tuple[CellChange, Figure, Change]]:
-        """Everything that a verdict rests on."""
+        """Each change that a verdict rests on."""
         for cell in self.cells:
             for figure, change in cell.figures.items():
                 if figure.judged:
@@ -147,7 +148,7 @@ class Changes:
 
     @property
     def failed(self) -> bool:
-        """Whether the gate is: a loss is sure, or what it guards was not seen."""
+        """Whether the gate fails: a loss is sure, or a guarded figure is missing."""
         return bool(self.gaps) or any(change.below for _, _, change in self.judged)
 
 
@@ -157,13 +158,15 @@ _Estimates = Mapping[tuple[CellKey, Figure], Estimate]
 def compare(
     old: Run, new: Run, threshold: float | None = None, launch_error: float = LAUNCH_ERROR
 ) -> Changes:
-    """Compares the old run with the new one, by the names of variants, cases and loads.
+    """Compares the cells that both runs have, by the names of variants, test cases and loads.
 
-    ``threshold`` makes it a gate, which fails where tokens per step or a speed-up is surely less
-    than that part of what it was, and where the new run does not show what the old one does.
-    ``launch_error`` stands for what differs between launches, where a run has one of each server.
-    Nothing is judged where loads, lengths or test cases differ. Raises RunError where the runs have
-    nothing in common, and where a gate would hold runs against each other that do not compare.
+    ``threshold`` makes it a gate. The gate fails where tokens per step or a speed-up is surely
+    below that part of its old value, and where the new run lacks a figure of the old one.
+    ``launch_error`` is the assumed error between launches, for a run with one launch. Where loads,
+    lengths or test cases differ, nothing is judged.
+
+    Raises RunError where the runs have nothing in common, and for a gate on runs that are not
+    comparable.
     """
     runs = f"{old.name}, {new.name}"
     if threshold is not None and old.summary.rehearsal != new.summary.rehearsal:
@@ -238,7 +241,7 @@ class _Side(NamedTuple):
 
     @property
     def launched(self) -> bool:
-        """Whether it was launched often enough to show what differs between launches."""
+        """Whether it has launches enough to measure the difference between them."""
         return self.run.config.load.launches > 1
 
     @property
@@ -247,7 +250,7 @@ class _Side(NamedTuple):
 
 
 def _widened(estimate: Estimate, servers: int, launch_error: float) -> Estimate:
-    """A copy that allows for the launches of so many servers."""
+    """A copy with the launch error of so many servers added."""
     if not (servers and launch_error):
         return estimate
     return estimate.widened(Component(math.sqrt(servers) * launch_error, _STATED))
@@ -280,7 +283,7 @@ def _estimates(run: Evidence) -> _Estimates:
 
 
 def _paired(old: Evidence, new: Evidence) -> _Estimates:
-    """The ratios of what is judged, prompt by prompt in a round, where both sent the same there."""
+    """The ratios of judged figures, prompt by prompt, for rounds in which both sent the same."""
     ratios: dict[tuple[CellKey, Figure], Estimate] = {}
     for key, baseline in old.plan.pairs:
         if not (key in old.contrasts and key in new.contrasts):
@@ -339,7 +342,7 @@ def _changes(
 
 
 def _gaps(old: _Side, new: _Side) -> Iterator[str]:
-    """Figures that a gate cannot see, a line each."""
+    """Guarded figures that the new run lacks, a sentence each."""
     guarded: dict[CellKey, list[Figure]] = {}
     for key, figure in old.estimates:
         if figure.judged:

@@ -1,4 +1,4 @@
-"""Which claims of a report hold together, what a cell shows, and what to do about it."""
+"""Judges a report's claims: which hold together, the verdict on each cell, and what to do."""
 
 import math
 from collections.abc import Hashable, Mapping
@@ -15,7 +15,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 SLIGHT: Final = 0.2  # the part of alpha for calling a difference too little to matter
 
 _FEW_FAILURES: Final = 0.01
-"""The largest part of a cell's requests whose loss changes no figure that a user decides by."""
+"""The largest share of failed requests that changes no figure a user decides by."""
 
 _KEEP: Final = (Action.KEEP, Action.KEEP_FOR_SPEED, Action.KEEP_FOR_MONEY)
 _SPEED: Final = {Answer.BETTER: Finding.FASTER, Answer.WORSE: Finding.SLOWER}
@@ -23,20 +23,20 @@ _SPEED: Final = {Answer.BETTER: Finding.FASTER, Answer.WORSE: Finding.SLOWER}
 
 @dataclass(frozen=True)
 class Family(Generic[_Key]):
-    """Which claims of one report hold."""
+    """The claims of one report, and which of them hold."""
 
     decided: frozenset[_Key]
     level: float
-    """The p-value that one more claim would have had to stay under."""
+    """The p-value below which one more claim would hold."""
     claims: int
 
 
 def decide(
     contrasts: Mapping[CellKey, Contrast], alpha: float, claims: int
 ) -> Family[tuple[CellKey, Question]]:
-    """Which answers hold, all of one report together.
+    """Decides which answers of a report hold, all of them together.
 
-    ``claims`` is how many the report could make, those of cells without a contrast included.
+    ``claims`` is the number that the report could make, with those of cells that have no contrast.
     """
     p_values = {
         (key, question): answer.p
@@ -47,10 +47,10 @@ def decide(
 
 
 def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_Key]:
-    """Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979): the chance that any
-    difference is decided where there is none is at most ``alpha``.
+    """Decides claims by Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979).
 
-    ``claims`` is how many the report could make; those without a p-value cannot be decided.
+    The chance that any difference is decided where there is none is at most ``alpha``. ``claims``
+    is the number that the report could make. A claim without a p-value counts and is never decided.
     """
     decided: set[_Key] = set()
     for key in sorted(p_values, key=lambda key: p_values[key]):
@@ -68,10 +68,11 @@ def claim(
     decided: bool,
     rounds: int,
 ) -> Claim:
-    """Judges an estimate of how much better a cell is.
+    """Judges an estimate of how many times better a cell is than its baseline.
 
-    ``alpha`` is that of the interval. ``decided``: whether the difference holds among all claims of
-    the ``family``. ``rounds``: those it rests on, or launches where a run has several.
+    ``alpha`` is the level of the interval. ``decided`` says whether the difference holds among all
+    claims of the ``family``. ``rounds`` is the number of rounds behind it, or of launches in a run
+    that has several.
     """
     # A claim among as many, that can be wrong on one side only.
     if estimate.interval(2 * SLIGHT * alpha / family.claims).within(MARGIN):
@@ -96,12 +97,12 @@ def _failures(cell: Cell) -> int:
 
 
 def fails_often(cell: Cell) -> bool:
-    """Whether so many requests failed that the others may be a selection."""
+    """Whether so many requests failed that the rest may be a biased selection."""
     return _failures(cell) > _FEW_FAILURES * cell.requests
 
 
 def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
-    """Why nothing can be said, if so."""
+    """The reason for which the two cells cannot be compared; None without one."""
     sides = (baseline, cell)
     reasons = {
         Finding.NOT_MEASURED: not all(side.requests for side in sides),
@@ -126,8 +127,9 @@ def judge(
 ) -> Verdict:
     """The verdict on ``cell`` against ``baseline``, and what to do.
 
-    ``worse``: whether a check finds that the answers are. ``longer``: whether these surely are, or
-    shorter. ``waits``: whether waits are. ``advise``: not where something stood in for services.
+    ``worse``: a check finds that answers got worse. ``longer``: answers are surely longer, or
+    shorter. ``waits``: some waits are clearly longer. ``advise``: real servers were measured, so an
+    action is given.
     """
     finding = _SPEED.get(speed.answer) or Finding(speed.answer.value)
     if not advise:
@@ -163,8 +165,8 @@ def _action(
 
 
 def has_fewer_slots(cell: Cell, baseline: Cell) -> bool:
-    """Whether requests of a closed loop queue that did not at the baseline.
+    """Whether the cell's requests queue in a closed loop and the baseline's do not.
 
-    In an open loop a slower server queues, too.
+    An open loop says nothing of slots: there any slower server queues.
     """
     return cell.queued and not baseline.queued and not (cell.load and cell.load.open)

@@ -1,7 +1,7 @@
-"""A cell against that of its baseline: the ratios, and how sure they are.
+"""Compares a cell with its baseline: ratios and their errors.
 
-Where prompts have names, neither prompts nor requests are independent: a speed-up differs from
-prompt to prompt, and what slows a round slows all its prompts. So the error is clustered by both
+Where prompts have names, requests are not independent. A speed-up differs from prompt to prompt,
+and what slows a round slows all its prompts. So the error is clustered by prompt and by round
 (Cameron, Gelbach and Miller, Journal of Business and Economic Statistics 29, 2011).
 """
 
@@ -24,7 +24,7 @@ from spectap.records.record import Record
 Measure = Callable[[Record], Iterable[float]]
 Total = Callable[[Iterable[Record]], float]
 Sending = tuple[str, tuple[str, int]]
-"""A prompt, and the round it was sent in, by run and number."""
+"""A prompt and the round in which it was sent: name, (run, number)."""
 
 
 class Question(Enum):
@@ -33,7 +33,7 @@ class Question(Enum):
     SPEED = "speed"
     """Speed of one request, from its sending to its end: output tokens by end-to-end latency."""
     COST = "cost"
-    """All requests together: tokens or answers a second, and so money for each."""
+    """Tokens, or answers, a second of all requests together: what each of them costs."""
 
 
 class Ratio(Enum):
@@ -44,33 +44,32 @@ class Ratio(Enum):
     SPEED = "request speed"
     """Output tokens of one request by its end-to-end latency."""
     TOGETHER = "tokens a second of all requests together"
-    """Not in an open loop, which has no such question."""
+    """Not defined in an open loop."""
     ANSWERED = "answers a second"
-    """What an answer costs; only where lengths make it another question than tokens."""
+    """Used in place of TOGETHER where answers have different lengths."""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A cell against that of its baseline."""
+    """The comparison of a cell with its baseline."""
 
     ratios: Mapping[Ratio, Estimate]
-    """Without those that have too few units, or that are not defined."""
+    """Only ratios that are defined and have units enough."""
     lengths: Estimate | None
-    """Mean output tokens of an answer; above 1 where those of the cell are longer."""
+    """The ratio of mean output tokens an answer; above 1 where the cell's answers are longer."""
     rounds: int
-    """Rounds that both sides have; too few for an interval where units are blocks of time."""
+    """Rounds of both sides; too few of them where blocks of time are the units."""
     named: bool
-    """Whether it is made prompt by prompt."""
+    """Whether ratios are taken prompt by prompt."""
 
     @property
     def longer(self) -> bool:
-        """Whether lengths surely differ, so that a reader waits for other answers: speed is then
-        that of the whole answer, however many tokens it has."""
+        """Whether lengths surely differ. Speed is then that of the whole answer."""
         return self.lengths is not None and _differ(self.lengths, named=False)
 
     @property
     def answers(self) -> dict[Question, Estimate]:
-        """To each question that has one."""
+        """The estimate that answers each question; questions without one are left out."""
         speed = Ratio.WHOLE if self.longer and Ratio.SPEED in self.ratios else Ratio.SPEED
         cost = Ratio.ANSWERED if Ratio.ANSWERED in self.ratios else Ratio.TOGETHER
         asked = {Question.SPEED: speed, Question.COST: cost}
@@ -78,7 +77,7 @@ class Contrast:
 
 
 def questions(point: LoadPoint | None) -> tuple[Question, ...]:
-    """Questions at a load point: cost in closed loops alone, which fill a node."""
+    """The questions at a load point. Cost is asked of closed loops alone, which fill a node."""
     return (Question.SPEED,) if point and point.open else tuple(Question)
 
 
@@ -92,9 +91,9 @@ def contrast(
 ) -> Contrast:
     """Compares the requests of a cell with those of its baseline, unit by unit.
 
-    What both sides of a unit share cancels. Where requests name their prompts, the unit is a prompt
-    in a round. ``planned``: whether they were to be measured in rounds. ``billed``: both sides with
-    what they did in turns that failed and were measured again.
+    What both sides of a unit share cancels. The unit is a prompt in a round where requests name
+    their prompts, and a round otherwise. ``planned``: the run was to be measured in rounds.
+    ``billed``: the requests of both sides with their failed attempts that were measured again.
     """
     named = names_prompts(records, baseline)
     sent = sendings(records, baseline) if named else {}
@@ -137,8 +136,7 @@ def contrast(
 
 
 def pooled_over_cases(by_cell: Mapping[CellKey, Contrast]) -> dict[CellKey, Contrast]:
-    """The contrasts of a report, none surer than the scatter of its other test cases at the same
-    load allows."""
+    """The contrasts, each with at least the error of its test cases at one load together."""
     alike = defaultdict[tuple[str, str, bool, Ratio], dict[CellKey, Estimate]](dict)
     for key, contrast in by_cell.items():
         for of, ratio in contrast.ratios.items():
@@ -151,11 +149,11 @@ def pooled_over_cases(by_cell: Mapping[CellKey, Contrast]) -> dict[CellKey, Cont
 
 
 def _differ(lengths: Estimate, *, named: bool) -> bool:
-    """Whether answers of different lengths have to be compared as a whole.
+    """Whether lengths differ so much that whole answers are compared in place of tokens.
 
-    Answers to the same prompts are, unless their lengths are surely alike: long answers must not
-    hide cost. Where prompts have no names, lengths are drawn with the requests, and answers are
-    compared as a whole only where their lengths surely differ.
+    For the same prompts, they are compared whole unless lengths are surely alike: long answers must
+    not hide cost. Without named prompts, lengths come by chance, and answers are compared whole
+    only where lengths surely differ.
     """
     interval = lengths.interval()
     if named:
@@ -164,10 +162,10 @@ def _differ(lengths: Estimate, *, named: bool) -> bool:
 
 
 def _failed_attempts(billed: Unit) -> int:
-    """How many attempts failed, on the side that has more of them.
+    """The number of failed attempts on the side that has more of them.
 
-    What all requests do together is as unsure as if two more had: what happens seldom shows too
-    little scatter in a run that missed some.
+    The error of all requests together is widened as if there had been two more failures: a rare
+    event shows too little scatter in a run that happened to miss some.
     """
     attempts = ({(record.run, record.round, record.attempt) for record in side} for side in billed)
     return max(len(of_side) - len({key[:2] for key in of_side}) for of_side in attempts)
@@ -176,7 +174,7 @@ def _failed_attempts(billed: Unit) -> int:
 def _of_all(
     rounds: Sequence[Unit], paid: Mapping[Sending, Unit], above: Total, below: Total
 ) -> Estimate | None:
-    """The ratio of both sides' ``above`` by ``below``, each of all requests together."""
+    """The ratio, between the sides, of ``above`` / ``below`` over all requests together."""
     by_round = [sums(unit, above, below) for unit in rounds]
     estimate = jackknife(by_round, ratio_of_ratios)
     if estimate is None or not paid:
@@ -197,12 +195,12 @@ def _of_all(
 
 
 def speed_up(unit: Unit) -> float | None:
-    """How many times faster one request is in a unit; ``Ratio.SPEED`` is their mean."""
+    """The speed-up of one request in a unit; ``Ratio.SPEED`` is the mean over units."""
     return ratio(metrics.REQUEST_OUTPUT_THROUGHPUT.values, unit)
 
 
 def whole_speed_up(unit: Unit) -> float | None:
-    """The same of whole answers, however long they are."""
+    """The speed-up of a whole answer in a unit, whatever its length."""
     return ratio(metrics.END_TO_END_LATENCY.values, unit[::-1])
 
 
@@ -211,12 +209,12 @@ def _mean(ratios: Iterable[float | None]) -> Estimate | None:
 
 
 def typical(parts: Iterable[Sequence[float]]) -> Estimate | None:
-    """The geometric mean of the medians of a cell's rounds or blocks, from the values of each."""
+    """The geometric mean of the parts' medians; a part has the values of a round or a block."""
     return _mean(map(_median, parts))
 
 
 def median(measure: Measure, records: Iterable[Record]) -> float | None:
-    """Over the requests that succeeded; None where it is not above 0 or there is no value."""
+    """The median over requests that succeeded; None where it is not above 0, or without values."""
     return _median([value for r in records if r.succeeded for value in measure(r)])
 
 
@@ -226,7 +224,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def ratio(measure: Measure, unit: Unit) -> float | None:
-    """The ratio of both sides' medians; None where one is not known."""
+    """The ratio of the sides' medians; None where one is not known."""
     above, below = (median(measure, side) for side in unit)
     return above / below if above is not None and below is not None else None
 
@@ -247,7 +245,7 @@ def sums(
 
 
 def ratio_of_ratios(units: Sequence[tuple[float, ...]]) -> float:
-    """The first total by the second, of the first side by those of the other, over ``units``."""
+    """The ratio of above / below between the sides, each summed over ``units``."""
     above, below, above_of_baseline, below_of_baseline = map(sum, zip(*units, strict=True))
     divisor = below * above_of_baseline
     return above * below_of_baseline / divisor if divisor else math.inf
@@ -260,7 +258,7 @@ def names_prompts(*sides: Sequence[Record]) -> bool:
 def sendings(
     *sides: Sequence[Record], by: Callable[[Record], tuple[str, int]] = grouping.unit_of
 ) -> dict[Sending, Unit]:
-    """Requests of each side for a prompt in a round, where all sides were asked it there."""
+    """The requests of each side by prompt and round, where all sides sent that prompt."""
     units: dict[Sending, Unit] = {}
     for round_, unit in grouping.rounds(*sides, by=by).items():
         by_prompt = [defaultdict[str, list[Record]](list) for _ in unit]
@@ -273,10 +271,10 @@ def sendings(
 
 
 def mean_over_prompts(ratios: Mapping[Sending, float], *, planned: bool = True) -> Estimate | None:
-    """The geometric mean over prompts of the ratio of each, which is that of its sendings.
+    """The geometric mean over prompts of each prompt's ratio.
 
-    It is as sure as the fewer of prompts and rounds allow. Where nobody ``planned`` rounds and
-    there are too few, the prompts alone say how sure. None for fewer than ``FEWEST_ROUNDS``.
+    Its degrees of freedom are those of prompts or of rounds, whichever are fewer. Prompts alone
+    count if nobody ``planned`` rounds and there are too few. None for fewer than ``FEWEST_ROUNDS``.
     """
     logs = {sending: math.log(ratio) for sending, ratio in ratios.items()}
     prompts, rounds = defaultdict[str, list[float]](list), {round_ for _, round_ in logs}
@@ -297,10 +295,10 @@ def mean_over_prompts(ratios: Mapping[Sending, float], *, planned: bool = True) 
 
 
 def _beyond_rounds(pulls: Mapping[Sending, float]) -> float:
-    """Variance that prompts of several rounds add to that of a figure over rounds.
+    """The variance that prompts add to that over rounds.
 
-    ``pulls`` is by how much each sending pulls the figure off where it is. Other rounds with the
-    same prompts do not show how other prompts would differ; other prompts in other rounds do.
+    Other rounds with the same prompts do not show how other prompts would differ. ``pulls`` says
+    how far each sending moves the figure.
     """
     of_prompts = _clustered(pulls, lambda sending: sending[0])
     return max(0.0, of_prompts - _clustered(pulls, lambda sending: sending))

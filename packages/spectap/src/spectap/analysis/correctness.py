@@ -1,4 +1,4 @@
-"""Whether a variant's answers are still right: against its baseline's to the same prompts."""
+"""Compares a variant's answers with its baseline's answers to the same prompts."""
 
 import statistics
 from collections import defaultdict
@@ -17,7 +17,7 @@ from spectap.records.answer import CheckedAnswer
 from spectap.records.ledger import last_attempts
 
 ALPHA: Final = 0.025
-"""The chance that a report accuses any variant whose answers are as good as the baseline's."""
+"""The chance that a report calls any variant worse whose answers are as good."""
 
 _NAMED: Final = 5
 ENDS: Final = "ends of answers"
@@ -29,18 +29,18 @@ _CHECKS: Final = {
     Form.NUMBER: NUMBERS,
     None: ENDS,
 }
-"""The check of each form; None: of all answers, whether they have one or not."""
+"""The check for each form of answers. None is for all answers: whether they end."""
 
 _Right = Mapping[str, Sequence[bool]]
-"""Whether each answer is right, by prompt."""
+"""For each prompt, whether each of its answers is right."""
 
 
 def correctness(config: Config, answers: Sequence[CheckedAnswer]) -> tuple[Correctness, ...]:
-    """Each check of each compared variant: one for each form of answers.
+    """Makes each check of each compared variant: one for each form of answers.
 
-    Load points and rounds are pooled. Where an answer was cut off or is missing, its counterpart is
-    left out as well; that answers end by themselves is a check of its own. All checks are judged
-    together, by Holm's correction.
+    Load points and rounds are pooled. Where an answer was cut off or is missing, the other side's
+    answer is left out too; whether answers end by themselves is a check of its own. Holm's
+    correction judges all checks together.
     """
     checks = [*_of_answers(config, answers)]
     # Those that differ in too few prompts to accuse anybody cost the others nothing (Tarone,
@@ -88,7 +88,7 @@ def _of_answers(
 
 
 def _ends(answer: CheckedAnswer) -> bool | None:
-    """None where the server did not say."""
+    """Whether it ended by itself; None where the server did not say."""
     return answer.finish != "length" if answer.finish else None
 
 
@@ -97,8 +97,7 @@ def _checked_pairs(
     of_baseline: Sequence[CheckedAnswer],
     passes: Callable[[CheckedAnswer], bool | None],
 ) -> Iterator[tuple[CheckedAnswer, CheckedAnswer]]:
-    """The answers of both sides to the same prompt in the same turn, in their orders, where both
-    could be checked."""
+    """Pairs of answers to one prompt in one turn, where both could be checked."""
 
     def turn(answer: CheckedAnswer) -> tuple[str, int, str]:
         return answer.load, answer.round, answer.prompt
@@ -120,8 +119,8 @@ def _unchecked(answers: Iterable[CheckedAnswer]) -> int:
 def _check(
     variant: Variant, of_variant: _Right, of_baseline: _Right, **fields: Any
 ) -> tuple[Correctness, Paired]:
-    """One check, not yet judged among the others, and the shares that are right. Both sides have
-    the same prompts, and as many answers to each: those that could be checked."""
+    """One check and its paired shares of right answers, before all checks are judged together. Both
+    sides have the same prompts, with as many answers to each."""
     sides = of_variant, of_baseline
     pair = Paired(*([statistics.fmean(right) for right in side.values()] for side in sides))
     rate, baseline_rate = pair.rates

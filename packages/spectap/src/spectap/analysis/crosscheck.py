@@ -25,17 +25,17 @@ TOLERANCE: Final = 0.01  # how far the two may differ, as a part of the server's
 
 @dataclass(frozen=True)
 class Figure:
-    """One quantity, counted twice."""
+    """A quantity by the ledger and by the server."""
 
     name: str
     ledger: float
     server: float
     cut: int = 0
-    """By how much the server's may exceed the ledger's: an answer's end cuts its last step."""
+    """How far the server's count may exceed the ledger's: an answer's end cuts its last step."""
 
     @property
     def disagreement(self) -> float:
-        """How far the server's figure is outside what the ledger allows, as a part of it."""
+        """How far the server's figure is outside the allowed range, as a part of that figure."""
         excess = max(self.ledger - self.server, self.server - self.ledger - self.cut, 0)
         return excess / self.server if self.server > 0 else float(excess > 0)
 
@@ -46,20 +46,20 @@ class Figure:
 
 @dataclass(frozen=True)
 class Check:
-    """One variant of a test case at one load point."""
+    """The check of one variant under one test case at one load point."""
 
     case: str
     load: str
-    """Its name; empty in earlier files."""
+    """The load point's name; empty in earlier files."""
     variant: str
     figures: tuple[Figure, ...]
-    """None where no load can be compared."""
+    """Empty where no load can be compared."""
     obstacles: tuple[Obstacle, ...] = ()
-    """Why loads that are left out cannot be compared, one for each."""
+    """The reason why each load that is left out cannot be compared."""
 
     @property
     def confirms(self) -> bool | None:
-        """Whether an event is a step; None where nothing tells."""
+        """Whether the counts confirm that an event is a step; None where no count tells."""
         others = [figure.agrees for figure in self.figures if figure.name != _TOKENS]
         return all(others) if others else None
 
@@ -76,17 +76,17 @@ class Check:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The lines of those by which the ledger may be wrong. Where events are no steps, as where
-        a server holds tokens back or parts them (vllm-project/vllm#45678), theirs may not.
-        """
+        """The disagreements by which the ledger may be wrong. Those on steps are left out where
+        events are no steps, as where a server holds tokens back or splits them
+        (vllm-project/vllm#45678)."""
         are_steps = any(figure.name == "steps" and figure.agrees for figure in self.figures)
         known, of_events = self.disagreements, () if are_steps else ("steps", "accepted")
         return tuple(line for name, line in known.items() if not name.startswith(of_events))
 
 
 def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ...]:
-    """A check for each cell that the server counts. Where a request of a load failed, the load is
-    left out: the server may have counted tokens that never arrived."""
+    """Checks each cell that the server counts. A load with a failed request is left out: the server
+    may have counted tokens that never arrived."""
     by_id = {record.request: record for record in records}
     pairs: dict[tuple[str, str, str], tuple[list[Record], list[Counters]]] = {}
     obstacles = defaultdict[tuple[str, str, str], list[Obstacle]](list)
@@ -159,7 +159,8 @@ def _by_answers(records: Sequence[Record], counted: Sequence[Counters]) -> Itera
 
 
 def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
-    """None where a side does not count steps; of several counts the one furthest off."""
+    """The steps of both sides; None where a side does not count them. Of several counts of the
+    server, the one furthest off."""
     yields = Counter(chain.from_iterable(record.counts[1:] for record in records))
     gaps, drafts = _gaps(counted), sum(c.drafts for c in counted)
     by_server = [] if gaps is None else [gaps]
@@ -177,15 +178,16 @@ def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[F
 
 
 def _gaps(counted: Sequence[Counters]) -> int | None:
-    """None where a load has none, since they are not held against the others' steps."""
+    """The gaps of all loads; None where one lacks them, since the others' steps would not match."""
     gaps = [c.gaps for c in counted if c.gaps is not None]
     return sum(gaps) if len(gaps) == len(counted) else None
 
 
 def cached(records: Iterable[Record], counts: Iterable[Count]) -> dict[str, dict[str, float]]:
-    """Shares of the prompts' tokens by test case and variant, where a server says any.
+    """The share of prompt tokens that a cache answered, by test case and variant.
 
-    A request's usage is believed before the server's counters, which have others' requests, too.
+    A request's own usage is preferred to the server's counters, which include other clients. Cells
+    of which neither tells are left out.
     """
     by_usage: dict[tuple[str, str], list[int]] = {}
     by_counters: dict[tuple[str, str], list[int]] = {}

@@ -1,6 +1,6 @@
-"""A positive quantity and how far it can be trusted, from the rounds it was measured in.
+"""Estimates of positive quantities, with errors from the rounds that they were measured in.
 
-All on the logarithmic scale, where a ratio and its reciprocal are equally certain.
+All errors are on the logarithmic scale, on which a ratio and its reciprocal are equally certain.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from scipy.special import nctdtrinc, stdtr, stdtrit
 from spectap.inputs.load_points import FEWEST_ROUNDS
 
 ALPHA: Final = 0.05
-"""The chance of an error that a report allows itself: 1 - 0.05 is its 95 %."""
+"""The chance of an error that a report allows itself: its intervals are of 95 %."""
 ALPHA_EARLY: Final = 0.001
-"""The same of a run that ended before its plan: so little that looks at it leave the last one its
-ALPHA (Haybittle, British Journal of Radiology 44, 1971; Peto, British Journal of Cancer 34, 1976).
-"""
+"""The chance of an error in a run that ended before its plan. It is small, so that looking early
+leaves ALPHA to the last look (Haybittle, British Journal of Radiology 44, 1971; Peto, British
+Journal of Cancer 34, 1976)."""
 MARGIN: Final = 0.05  # a smaller difference changes nobody's decision
 POWER: Final = 0.8  # how likely "would have been seen" means
 _MOST_UNITS: Final = 200
-"""A longer run is nobody's."""
+"""The longest run that is proposed, in units."""
 
 _VAGUE: Final = 10  # times from one bound of an interval to the other
 
@@ -40,12 +40,12 @@ class Interval:
     high: float
 
     def within(self, margin: float) -> bool:
-        """Whether every value it allows is less than ``margin`` (0.05: 5 %) off 1, either way."""
+        """Whether the whole interval is less than ``margin`` (0.05: 5 %) off 1, either way."""
         return 1 / (1 + margin) < self.low and self.high < 1 + margin
 
     @property
     def vague(self) -> bool:
-        """Whether it says nothing that anybody could decide by."""
+        """Whether it is too wide to decide by."""
         return self.high > _VAGUE * self.low
 
     @property
@@ -57,7 +57,7 @@ class Interval:
 
 
 class Component(NamedTuple):
-    """A part of an error, independent of its other parts."""
+    """An independent part of a standard error, with its degrees of freedom."""
 
     error: float
     freedom: float
@@ -71,13 +71,13 @@ class Estimate:
     error: float
     units: int
     common: Component | None = None
-    """The part of the error that all units share: more of them do not make it smaller."""
+    """The part of the error that all units share, so more units do not shrink it."""
     freedom: float | None = None
-    """Degrees of freedom of the error; None: ``per_unit`` for each unit but one."""
+    """Degrees of freedom of the error. None: ``per_unit`` x (units - 1)."""
     per_unit: int = 1
 
     def widened(self, common: Component) -> Estimate:
-        """A copy with an error that all its units share."""
+        """A copy with a further error, which all units share."""
         error, freedom = _sum(Component(self.error, self.degrees), common)
         return replace(self, error=error, common=common, freedom=freedom)
 
@@ -95,7 +95,7 @@ class Estimate:
         return Interval(*(math.exp(_bounded(log)) for log in logs))
 
     def half_width(self, alpha: float) -> float:
-        """How far the interval reaches above the estimate, as a part of it: 0.05 is 5 %."""
+        """The upper half of the interval, relative to the estimate: 0.05 is 5 %."""
         return math.expm1(_bounded(self._reach(alpha)))
 
     @property
@@ -124,7 +124,7 @@ class Estimate:
         return math.expm1(_bounded(reach))
 
     def units_for(self, difference: float, alpha: float) -> int | None:
-        """How many units in all make ``difference`` detectable, if they scatter as these do.
+        """The number of units that makes ``difference`` detectable, if they scatter as these do.
 
         None where no number does.
         """
@@ -148,11 +148,11 @@ class Estimate:
 def jackknife(
     units: Sequence[_Unit], statistic: Callable[[Sequence[_Unit]], float]
 ) -> Estimate | None:
-    """The logarithm of a positive ``statistic`` of independent units, with its standard error.
+    """Estimates a positive ``statistic`` of independent units by the delete-one jackknife.
 
-    The error is that of the delete-one jackknife (Miller, Biometrika 61, 1974). Of a geometric mean
-    the interval is the ordinary t interval of the logarithms. None for fewer than ``FEWEST_ROUNDS``
-    units, and where the statistic is 0 or infinite, with all units or without one of them.
+    The error is that of Miller (Biometrika 61, 1974). For a geometric mean, the interval is the
+    usual t interval of the logarithms. None for fewer than ``FEWEST_ROUNDS`` units, and where the
+    statistic of all units, or of all but one, is 0 or infinite.
     """
     count = len(units)
     if count < FEWEST_ROUNDS:
@@ -168,11 +168,11 @@ def jackknife(
 
 
 def pooled(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """Estimates whose units scatter alike: each with its own error, or with that of all together
-    where that is larger.
+    """Raises each estimate's error to that of all estimates together, where that is larger.
 
-    What seldom happens is in few units, and an estimate without any looks too sure. The degrees of
-    freedom are those of two estimates, however many there are: what is rare is not normal.
+    The units are taken to scatter alike. A rare event is in few units, and an estimate without one
+    looks too sure. The degrees of freedom are those of two estimates, however many there are,
+    because rare events are not normal.
     """
     if len(estimates) < 2:
         return [*estimates]
@@ -200,12 +200,12 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def _bounded(log: float) -> float:
-    """A logarithm of a positive number that is not infinite, whatever a ledger says."""
+    """The logarithm, limited so that its exponential is finite and above 0."""
     return min(700.0, max(-700.0, log))
 
 
 def _sum(*components: Component) -> Component:
-    """Independent errors together, with the degrees of freedom of Welch and Satterthwaite
+    """The sum of independent errors, with the degrees of freedom of Welch and Satterthwaite
     (Biometrika 34, 1947, 28-35; Biometrics Bulletin 2, 1946, 110-114)."""
     largest = max(component.error for component in components)
     if largest == 0:

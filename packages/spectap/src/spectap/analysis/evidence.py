@@ -1,4 +1,4 @@
-"""A run's plan, its records by cell, and its comparisons: whatever judges a run starts here."""
+"""The evidence of a run, on which all judging rests: plan, records by cell, comparisons."""
 
 import math
 from collections import Counter, defaultdict
@@ -23,27 +23,29 @@ from spectap.records.ledger import last_attempts
 from spectap.records.record import Record
 
 _SHARED: Final = 0.5
-"""The least part of the shorter recording that must overlap: in strict turns, two thirds do."""
+"""The smallest part of the shorter recording that must overlap. In strict turns, two thirds do."""
 
 
 @dataclass(frozen=True)
 class Unsteadiness:
-    """How much a variant's time changes from one control to the other, by its environment alone."""
+    """The change of a variant's speed between its two controls, by its environment alone."""
 
     change: float
-    """The root mean square over the variants, of the natural logarithm of a step's time."""
+    """The root mean square, over variants, of the change in the logarithm of a step's time."""
     variants: int
-    """How many have controls at both ends: degrees of freedom of ``change``."""
+    """The number of variants with two controls: the degrees of freedom of ``change``."""
     seconds: float
-    """How far the two ends are apart, on average."""
+    """Seconds between the two controls, on average."""
     middles: Mapping[str, float]
-    """When each variant was measured: half of its time, in Unix seconds."""
+    """The middle of each variant's measurement, in Unix seconds."""
 
     def between(self, variant: str, baseline: str) -> float:
-        """The standard error that the time between two variants adds to the logarithm of a ratio.
+        """The standard error that the time between two variants adds to the logarithm of their
+        ratio.
 
-        It is ``change`` where they follow one another, or were measured at the same time on other
-        devices. Where they are further apart its square grows in proportion, as what wanders does.
+        It is ``change`` for variants that follow one another, or that ran at the same time on other
+        devices. For variants further apart its square grows with the distance, as that of a random
+        walk does.
         """
         gap = abs(self.middles[variant] - self.middles[baseline])
         return self.change * math.sqrt(max(1.0, gap / self.seconds))
@@ -57,16 +59,16 @@ class Evidence:
     records: Sequence[Record]
     by_cell: Cells
     cells: Mapping[CellKey, Cell]
-    """Without their comparisons."""
+    """Each cell, not yet compared."""
     obstacles: Mapping[CellKey, Verdict]
-    """Why nothing can be said of a compared cell."""
+    """The reason why a compared cell has no verdict."""
     billed: Cells
-    """Requests behind a cell's total time and tokens: attempts that failed by themselves and were
-    measured again, too."""
+    """The records of each cell with its failed attempts that were measured again. Totals of time
+    and tokens are of these."""
     unsteadiness: Unsteadiness | None
-    """The change between variants that were measured one after another, by their controls."""
+    """The change that controls show, for variants that were measured one after another."""
     contrasts: Mapping[CellKey, Contrast]
-    """Those of all other compared cells."""
+    """The contrasts of compared cells without an obstacle."""
 
     def sides(self, key: CellKey, baseline: str, *, billed: bool = False) -> Unit:
         """The records of a cell, and those of a baseline at its test case and load."""
@@ -74,7 +76,7 @@ class Evidence:
         return cells[key], cells[key.for_variant(baseline)]
 
     def widened(self, variant: str, baseline: str, ratio: Estimate) -> Estimate:
-        """A ratio of two variants, with what changed from the time of one to that of the other."""
+        """A ratio of two variants, widened by what changed between the times of both."""
         if self.unsteadiness is None:
             return ratio
         error = self.unsteadiness.between(variant, baseline)
@@ -84,9 +86,9 @@ class Evidence:
 def of_run(
     config: Config, records: Iterable[Record], checks: Iterable[Check] | None = None
 ) -> Evidence:
-    """The evidence of a run: without its warm-up, turns that were measured again, and requests of
-    cases and load points that the configuration does not name. ``checks`` are None where servers
-    have no counters: answers may tell of their own drafts."""
+    """The evidence of a run. It leaves out the warm-up, turns that were measured again, and
+    requests of test cases and load points that the configuration does not name. ``checks`` is None
+    where servers have no counters; answers may still count their own drafts."""
     every = grouping.at_load_points(config.load, records)
     counted, repeated = _counted(every, isolated=config.isolated)
     needed = stopping.measured_rounds(config, counted)
@@ -124,8 +126,8 @@ def of_run(
 
 
 def of_ledgers(records: Iterable[Record]) -> Evidence:
-    """The evidence of ledgers alone: what the records name, in the order of their first request.
-    The first variant is the baseline of the others."""
+    """The evidence of ledgers without a configuration: what their records name, in the order of the
+    first request. The first variant is the baseline of the others."""
     counted, repeated = _counted(records, isolated=False)
     variants = [*dict.fromkeys(record.variant for record in counted)]
     cases = [*dict.fromkeys(record.case for record in counted)]
@@ -143,7 +145,7 @@ def of_ledgers(records: Iterable[Record]) -> Evidence:
 
 
 def _counted(records: Iterable[Record], *, isolated: bool) -> tuple[list[Record], list[Record]]:
-    """The records that count, and those of turns measured again. The warm-up is neither."""
+    """The records that count, and those of turns measured again. Both lack the warm-up."""
     measured = [record for record in records if record.round > WARM_UP]
     counted = last_attempts(measured, isolated=isolated)
     last = {id(record) for record in counted}
@@ -201,10 +203,10 @@ def _evidence(
 
 
 def _paid_again(plan: Plan, records: Sequence[Record]) -> list[Record]:
-    """The requests of attempts that failed by themselves, at turns among these records."""
+    """The requests of attempts that failed by themselves, for turns that these records have."""
 
     def turn(record: Record) -> tuple[str, int, str, str, str]:
-        """With all variants, unless each has attempts of its own."""
+        """The turn of a record. It spans all variants, unless each is measured alone."""
         variant = record.variant if plan.isolated else ""
         return record.run, record.round, record.case, record.load, variant
 
@@ -214,9 +216,10 @@ def _paid_again(plan: Plan, records: Sequence[Record]) -> list[Record]:
 
 
 def _recorded_apart(*sides: Sequence[Record]) -> Verdict | None:
-    """Why nothing can be said of sides of which nobody knows how they were loaded, if so.
+    """The verdict on sides that were recorded at different times; None where they overlap enough.
 
-    The shorter span counts: at once, a side that is three times as fast ends after a third.
+    The shorter span counts: of two loads that begin together, the one that is three times as fast
+    ends after a third of the time.
     """
     spans = [(min(r.sent for r in side), max(r.sent + r.end for r in side)) for side in sides]
     shorter = min(end - begin for begin, end in spans)
@@ -227,12 +230,12 @@ def _recorded_apart(*sides: Sequence[Record]) -> Verdict | None:
 
 
 def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:
-    """The changes that controls among ``records`` show; None where no variant has both.
+    """The changes that the controls among ``records`` show; None where no variant has two.
 
-    Variants that are measured one after another each begin and end with the same short load, a
-    control. A step of it takes as long as the devices take, however many drafts are accepted, so
-    the two differ by what changed in between: the node, and what else runs there.
-    ``records`` are all of a run: earlier attempts are controls like the last.
+    A variant that is measured alone begins and ends with the same short load, a control. A step's
+    time depends on the devices and not on accepted drafts. So two controls of a variant differ by
+    what changed in between: the node, and what else runs there. ``records`` are all of a run: those
+    of earlier attempts count as well.
     """
     controls = defaultdict[str, dict[int, list[Record]]](dict)
     measured = defaultdict[str, list[Record]](list)

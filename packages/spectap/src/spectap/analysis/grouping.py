@@ -1,8 +1,8 @@
-"""What a run was to measure, and which records belong together: cells, and units within them.
+"""What a run was to measure, and how its records are grouped: cells, and units within them.
 
-The requests of one wave share every decoding step, those of one round its minute, and those of one
-launch of the servers its level. So rounds are the unit, and launches where there are several. Where
-a ledger has no rounds, blocks of time stand for them.
+The requests of one wave share every decoding step, those of one round share its minute, and those
+of one launch share the servers' speed level. So the unit is the round, or the launch where there
+are several. Where a ledger has no rounds, blocks of time take their place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BLOCKS: Final = 10
 _WAVES_PER_BLOCK: Final = 2
 
 CasePoint = tuple[str, str]
-"""A test case at a load point, by their names: what is decided, and ends, as a whole."""
+"""A test case at a load point, by their names. It is decided, and ends, as a whole."""
 
 
 class CellKey(NamedTuple):
@@ -60,23 +60,23 @@ class Kind:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run was to measure, or what ledgers alone name."""
+    """The plan of a run, from its configuration or from the names in its ledgers."""
 
     cases: Mapping[str, Kind]
     points: Mapping[str, LoadPoint | None]
-    """By their names."""
+    """Load points by their names."""
     baselines: Mapping[str, str | None]
-    """By variant, in the order of the variants; None for a baseline."""
+    """The baseline of each variant, in the order of the variants; None for a baseline."""
     rounds: Mapping[CasePoint, int]
-    """How many make a test case complete at a load point; 0 where nobody knows."""
+    """The number of rounds that make a test case complete at a load point; 0 where nobody knows."""
     alpha: float
     batches: Mapping[str, int | None] = field(default_factory=dict)
-    """How many sequences each variant decodes together."""
+    """The number of sequences that each variant decodes together."""
     objectives: Objectives | None = None
     cost: Cost | None = None
     known: bool = False
     not_run: int = 0
-    """Turns that were to be measured after the last of each test case and load point."""
+    """The number of planned turns after the last that was measured."""
     isolated: bool = False
     rehearsal: bool = False
     repeated: Sequence[Record] = ()
@@ -101,7 +101,7 @@ class Plan:
 
 
 def at_load_points(load: Load, records: Iterable[Record]) -> list[Record]:
-    """The records, each with the name of its load point: earlier ledgers name none."""
+    """The records, each with the name of its load point. Earlier ledgers lack it."""
     first = load.points[0].name
     return [record if record.load else replace(record, load=first) for record in records]
 
@@ -118,9 +118,10 @@ def by_cell(records: Iterable[Record]) -> dict[CellKey, list[Record]]:
 
 
 def recorded_points(records: Iterable[Record]) -> dict[str, LoadPoint | None]:
-    """The load points that records name, where no configuration does; None for one without a name.
+    """The load points of ledgers without a configuration, from their names; None for a nameless
+    one.
 
-    A load point has as many requests as one variant of a test case has in a round, at most.
+    A load point's requests are the most that one variant of a test case has in a round.
     """
     turns = Counter((r.load, r.case, r.variant, r.run, r.round) for r in records)
     points: dict[str, LoadPoint | None] = {}
@@ -140,7 +141,7 @@ Unit = tuple[Sequence[Record], ...]
 
 
 def unit_of(record: Record) -> tuple[str, int]:
-    """The unit that a request belongs to: the launch, where the run has several, or the round."""
+    """The statistical unit of a request: its launch in a run of several, or else its round."""
     return record.run, record.launch or record.round
 
 
@@ -151,7 +152,7 @@ def round_of(record: Record) -> tuple[str, int]:
 def rounds(
     *sides: Iterable[Record], by: Callable[[Record], tuple[str, int]] = unit_of
 ) -> dict[tuple[str, int], Unit]:
-    """The rounds that all ``sides`` have, or their launches, by run and number, in their order."""
+    """The records of each side in each round, or launch, that all ``sides`` have, in order."""
     grouped = [defaultdict[tuple[str, int], list[Record]](list) for _ in sides]
     for of_side, side in zip(grouped, sides, strict=True):
         for record in side:
@@ -161,11 +162,11 @@ def rounds(
 
 
 def units(*sides: Sequence[Record], planned: bool) -> list[Unit]:
-    """The rounds; or blocks of time, where nobody ``planned`` rounds and there are too few.
+    """The rounds; or blocks of time, if nobody ``planned`` rounds and there are too few.
 
-    Blocks are stretches of at least two waves, as many in each side: up to ten, and none where the
-    shortest side has too few requests for three. What differs between two rounds cannot be seen in
-    them.
+    A block is a stretch of at least two waves. Each side has as many: up to ten, and none where the
+    shortest side has too few requests for three. Blocks do not show what differs between two
+    rounds.
     """
     by_round = rounds(*sides)
     if planned or len(by_round) >= FEWEST_ROUNDS:

@@ -1,4 +1,4 @@
-"""What medians of whole requests hide: longer waits, prompts that differ, a change over time."""
+"""What medians hide: longer waits, prompts that gain nothing, a change over time."""
 
 import math
 from collections import defaultdict
@@ -33,15 +33,16 @@ _FAR: Final = 1.5  # times the baseline's median
 
 _Halves = tuple[Sequence[float], Sequence[float]]
 _Waves = Sequence[Sequence[bool]]
-"""Whether each wave of each round has a slow request."""
+"""For each wave of each round, whether it has a slow request."""
 
 
 def waits(evidence: Evidence) -> dict[CellKey, tuple[Wait, ...]]:
-    """The waits of each cell that are clearly longer: wrong in 5 % of reports at most.
+    """The waits of each cell that are clearly longer than its baseline's. At most 5 % of reports
+    err.
 
-    No interval from few rounds holds for a p99. So the cause of a long wait is tested: whether more
-    requests are far slower than the baseline's usual ones. Those of one wave share what slows them,
-    so waves are counted, of all cells of a variant together, and by round.
+    No interval from few rounds holds for a p99. So this tests the cause of a long wait: whether
+    more requests are far slower than the baseline's usual ones. The requests of one wave share what
+    slows them, so waves are counted: over all cells of a variant, and by round.
     """
     longer = defaultdict[CellKey, tuple[Wait, ...]](tuple)
     plan = evidence.plan
@@ -93,8 +94,9 @@ def _slow_waves(
 
 
 def _more(cells: Sequence[tuple[_Waves, ...]], alpha: float) -> bool:
-    """Whether more waves are slow than chance makes so: the exact test of two shares, given how
-    many of both sides are; and Student's over rounds, for what slows whole rounds of either."""
+    """Whether more waves are slow than chance explains, by two tests that must both agree: the
+    exact test of two shares, given their total, and Student's test over rounds, which covers what
+    slows a whole round."""
     slow, before = (sum(sum(map(sum, cell[side])) for cell in cells) for side in (0, 1))
     every, every_before = (sum(sum(map(len, cell[side])) for cell in cells) for side in (0, 1))
     excess = [sum(of) - sum(base) for cell in cells for of, base in zip(*cell, strict=False)]
@@ -107,9 +109,9 @@ def _more(cells: Sequence[tuple[_Waves, ...]], alpha: float) -> bool:
 
 
 def spread(evidence: Evidence, key: CellKey) -> tuple[tuple[tuple[str, Interval], ...], float]:
-    """Speed-ups by class of prompt, and the share of prompts that gain nothing while others do.
+    """The speed-up of each class of prompts, and the share of prompts that gain nothing.
 
-    None and 0 where they do not surely differ.
+    Empty and 0 where classes, or prompts, do not surely differ.
     """
     contrast, plan = evidence.contrasts.get(key), evidence.plan
     sides = evidence.sides(key, plan.compared[key.variant]) if contrast else ((), ())
@@ -148,7 +150,7 @@ def _idle(ratios: Mapping[Sending, float], alpha: float) -> float:
 
 
 def halves(evidence: Evidence) -> dict[str, Interval]:
-    """The change of each variant that surely changed, and by more than matters."""
+    """The change between a run's halves, of variants that surely changed by more than matters."""
     alpha = evidence.plan.alpha / max(1, len(evidence.plan.baselines))
     changes = {}
     for variant in evidence.plan.baselines:
@@ -162,7 +164,7 @@ def halves(evidence: Evidence) -> dict[str, Interval]:
 
 
 def _speeds(records: Iterable[Record]) -> _Halves:
-    """The median speed of a request in each round of either half; a middle round is in neither."""
+    """The median speed of a request in each round of both halves. A middle round is in neither."""
     rounds = [of_round for (of_round,) in grouping.rounds(records, by=grouping.round_of).values()]
     rounds.sort(key=lambda of_round: min(record.sent for record in of_round))
     speeds = [median(metrics.REQUEST_OUTPUT_THROUGHPUT.values, of_round) for of_round in rounds]
@@ -172,8 +174,8 @@ def _speeds(records: Iterable[Record]) -> _Halves:
 
 
 def _change(halves: Sequence[_Halves]) -> Estimate | None:
-    """Over the cells: what is true of the rounds that were measured, of which one may be slow. With
-    fewer than three cells the rounds say how sure it is."""
+    """The change over all cells, as a mean of the rounds that were measured. With fewer than three
+    cells, its error comes from the rounds."""
     ratios = [geometric_mean(after) / geometric_mean(before) for before, after in halves if after]
     if over_cells := jackknife(ratios, geometric_mean):
         return over_cells

@@ -1,7 +1,7 @@
-"""Up to which load a variant is better than its baseline, and from which load on it is worse.
+"""The load up to which a variant is better than its baseline, and that from which it is worse.
 
-The bounds come from a fixed sequence of tests (Maurer, Hothorn and Lehmacher, 1995): upward from
-the lowest load as long as the variant is better, downward from the highest as long as it is worse.
+Both bounds come from a fixed sequence of tests (Maurer, Hothorn and Lehmacher, 1995): upward from
+the lowest load while the variant is better, downward from the highest while it is worse.
 """
 
 import math
@@ -16,11 +16,12 @@ _LEAST_VARIANCE: Final = 1e-12
 
 
 Rungs = Sequence[tuple[float, Estimate]]
-"""Requests at once, or a second, lowest first, each with a ratio: above 1 a variant is better."""
+"""Loads, lowest first, each with a ratio; above 1 the variant is better. A load is in requests at
+once, or a second."""
 
 
 def crossover(rungs: Rungs, alpha: float) -> Crossover:
-    """Where the ratio falls below 1. Both bounds hold together with the chance 1 - ``alpha``."""
+    """The load at which the ratio falls below 1. Both bounds hold with the chance 1 - ``alpha``."""
     intervals = [(load, estimate.interval(alpha)) for load, estimate in rungs]
     better = [*takewhile(lambda at_load: at_load[1].low > 1, intervals)]
     worse = [*takewhile(lambda at_load: at_load[1].high < 1, reversed(intervals))]
@@ -32,8 +33,8 @@ def crossover(rungs: Rungs, alpha: float) -> Crossover:
 
 
 def _point(rungs: Rungs) -> float | None:
-    """Where a falling line through the estimates crosses 1: that of isotonic regression, so that
-    scatter makes no second crossing. Between two loads it is straight in the logarithms of both."""
+    """The load at which the isotonic regression of the estimates crosses 1; scatter makes no second
+    crossing. Between two loads it is a line in the logarithms of both."""
     if not rungs:
         return None
     # Here, since it takes a third of a second, and few runs have a ladder.

@@ -1,6 +1,6 @@
-"""A variant over several test cases: means of a class, measured windows, matched baselines.
+"""Figures of a variant over several test cases: class means, windows, matched baselines.
 
-Nothing is predicted: what was not measured is not there.
+Only what was measured is there; nothing is predicted.
 """
 
 from collections import Counter, defaultdict
@@ -18,14 +18,15 @@ from spectap.inputs.config import Config
 from spectap.inputs.load_points import FEWEST_ROUNDS, LoadPoint
 
 NEAR: Final = 0.02
-"""A variant that is slower by less is as good."""
+"""The largest loss of speed by which a variant still counts as good as the best."""
 _MOST_FAILED: Final = 0.01  # share of requests; with more, a variant is not a choice
 
 _Value = TypeVar("_Value")
 
 
 def of_classes(evidence: Evidence) -> Iterator[Overall]:
-    """Each variant over the test cases of a class, where it has several, at each load; but sets."""
+    """The mean of each variant over a class's test cases at each load. Prompt sets, and classes of
+    a single test case, have none."""
     plan = evidence.plan
     kinds = {name: kind.structure for name, kind in plan.cases.items() if not kind.named}
     for structure in dict.fromkeys(kinds.values()):
@@ -51,7 +52,7 @@ def of_classes(evidence: Evidence) -> Iterator[Overall]:
 
 
 def windows(config: Config, evidence: Evidence) -> Iterator[Windows]:
-    """The variants of each class at each load, where more than one window was measured."""
+    """Ranks the variants of each class at each load, where more than one window was measured."""
     plan = evidence.plan
     classes: dict[str, list[str]] = {}
     for name, kind in plan.cases.items():
@@ -65,7 +66,7 @@ def windows(config: Config, evidence: Evidence) -> Iterator[Windows]:
 
 
 def _is_choice(evidence: Evidence, variant: str, cases: Sequence[str], point: LoadPoint) -> bool:
-    """Whether a variant answered all test cases, but for few failures, and can be compared."""
+    """Whether a variant can be chosen: it ran all test cases with few failures and no obstacle."""
     keys = [CellKey(case, point.name, variant) for case in cases]
     cells = [evidence.cells[key] for key in keys]
     return not any(key in evidence.obstacles for key in keys) and not any(
@@ -80,10 +81,10 @@ def _rows(
     cases: Sequence[str],
     point: LoadPoint,
 ) -> Iterator[Window]:
-    """The chosen variants, fastest first. Those without an estimate are left out.
+    """The chosen variants, fastest first, without those that have no estimate.
 
-    One that may be within 2 % of the best is near it. The best itself is left out of these with a
-    chance of 5 % at most: each of the others is compared with the one that looks best, and these
+    A variant that may be within 2 % of the best is near it. The true best is left out of these with
+    a chance of at most 5 %: each other variant is compared with the one that looks best, and the
     comparisons share the chance (Bonferroni).
     """
     against_first = {
@@ -113,8 +114,8 @@ def _rows(
 
 
 def matched_baselines(config: Config, evidence: Evidence) -> Iterator[Matched]:
-    """Each variant that is served without something that its baseline has, such as async
-    scheduling."""
+    """Variants that are served without a feature of their baseline, such as async scheduling, and
+    what that explains of their gain."""
     variants = {variant.name: variant for variant in config.variants}
     plain = {(v.without, v.batch): v.name for v in reversed(config.variants) if not v.baseline}
     for name, variant in variants.items():
@@ -133,7 +134,7 @@ def matched_baselines(config: Config, evidence: Evidence) -> Iterator[Matched]:
 
 
 def _speed_up(evidence: Evidence, variant: str, other: str, point: LoadPoint) -> Interval | None:
-    """Over the test cases in which the two can be compared."""
+    """The speed-up over the test cases in which the two can be compared."""
     cells = evidence.cells
     keys = [CellKey(case, point.name, variant) for case in evidence.plan.cases]
     cases = [
@@ -149,7 +150,7 @@ def _speed_up(evidence: Evidence, variant: str, other: str, point: LoadPoint) ->
 def _speed(
     evidence: Evidence, variant: str, other: str, cases: Sequence[str], point: LoadPoint
 ) -> Estimate | None:
-    """How many times as fast a variant answers a request as another one does."""
+    """How many times faster a variant answers a request than another one does."""
     if variant == other:
         return Estimate(0.0, 0.0, FEWEST_ROUNDS)
     sides = {case: evidence.sides(CellKey(case, point.name, variant), other) for case in cases}
@@ -164,7 +165,7 @@ def _speed(
 def _tokens_per_step(
     evidence: Evidence, variant: str, cases: Sequence[str], point: LoadPoint
 ) -> float | None:
-    """The mean over all steps of the test cases; None where one of them surely shows none."""
+    """The mean over all steps of the test cases; None where one of them shows no steps."""
     steps = [evidence.cells[CellKey(case, point.name, variant)].steps for case in cases]
     sizes = [size for of_case in steps if of_case for size in of_case.histogram]
     if not sizes or any(of_case is None or of_case.doubt for of_case in steps):
@@ -178,11 +179,12 @@ def overall(
     billed: Mapping[str, Unit] | None = None,
     point: LoadPoint | None = None,
 ) -> dict[Question, Estimate]:
-    """To each question the answer over test cases: the geometric mean of their ratios.
+    """Answers each question over several test cases by the geometric mean of their ratios.
 
-    ``sides`` has each one's cell and baseline, ``billed`` with what was measured again; ``point``
-    is the load of all. A round is a unit with all its test cases: what differs from round to round
-    may differ for all of them. A test case counts once, however many rounds it has.
+    ``sides`` has the cell and the baseline of each test case; ``billed`` has them with their failed
+    attempts; ``point`` is their load. A round with all its test cases is one unit, because what
+    differs between rounds may affect them all. Each test case has the same weight, whatever its
+    rounds.
     """
     speed = _over(sides, contrasts.speed_up, geometric_mean)
     cost = _over(billed or sides, contrasts.sums, contrasts.ratio_of_ratios)

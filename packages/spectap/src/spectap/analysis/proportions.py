@@ -18,17 +18,18 @@ Bounds = tuple[float, float]
 
 
 def bounds(shares: Sequence[float]) -> Bounds:
-    """The interval of the mean of shares, by Wilson's score method (JASA 22, 1927, 209-212).
+    """The 95 % interval of a mean share, by Wilson's score method (JASA 22, 1927, 209-212).
 
-    Where prompts have several answers each, it is wider than it need be.
+    It is wider than needed where prompts have several answers each.
     """
     return _wilson(statistics.fmean(shares), len(shares)) if shares else (0.0, 1.0)
 
 
 def difference(old: tuple[float, Bounds], new: tuple[float, Bounds]) -> Bounds:
-    """The interval of the new share less the old one, of other prompts; each comes with its own.
+    """The 95 % interval of the difference of two independent shares, new less old.
 
-    Newcombe's method 10 for independent proportions (Statistics in Medicine 17, 1998, 873-890).
+    Newcombe's method 10 (Statistics in Medicine 17, 1998, 873-890). Each share comes with its own
+    interval.
     """
     (share, (low, high)), (old_share, (old_low, old_high)) = new, old
     below = _third_side(share - low, old_high - old_share, 0.0)
@@ -37,7 +38,7 @@ def difference(old: tuple[float, Bounds], new: tuple[float, Bounds]) -> Bounds:
 
 
 def clopper_pearson(share: float, count: float, alpha: float) -> Bounds:
-    """The interval of a share of ``count`` independent trials at that level."""
+    """The interval of a share of ``count`` independent trials, at the level ``alpha``."""
     good = share * count
     low = betaincinv(good, count - good + 1, alpha / 2) if share > 0 else 0.0
     high = betaincinv(good + 1, count - good, 1 - alpha / 2) if share < 1 else 1.0
@@ -46,7 +47,7 @@ def clopper_pearson(share: float, count: float, alpha: float) -> Bounds:
 
 @dataclass(frozen=True)
 class Paired:
-    """The shares of right answers of two sides, prompt by prompt, with as many answers each."""
+    """The shares of right answers of two sides, by prompt, with as many answers on each side."""
 
     variant: Sequence[float]
     baseline: Sequence[float]
@@ -67,9 +68,10 @@ class Paired:
 
     @property
     def p(self) -> float:
-        """The exact sign test's chance of as many lost, if each is as likely lost as won.
+        """The p-value of the exact one-sided sign test: more prompts were lost than chance
+        explains.
 
-        One-sided. With one answer a prompt it is McNemar's (Psychometrika 12, 1947, 153-157).
+        With one answer a prompt it is McNemar's test (Psychometrika 12, 1947, 153-157).
         """
         return float(bdtrc(self.lost - 1, self.lost + self.won, 0.5))
 
@@ -109,8 +111,9 @@ class Paired:
         return list(zip(self.variant, self.baseline, strict=True))
 
     def _single_answers(self) -> float:
-        """How many prompts with one answer each would tell as much: Kish's design effect. One more
-        prompt, as often lost wholly as won, is added: few may have missed those that matter."""
+        """The number of prompts with one answer each that would tell as much: Kish's design effect.
+        One more prompt, won as often as lost, is added, because few prompts may have missed those
+        that matter."""
         pairs, total = self._pairs, self.prompts + 1
         mean = sum(variant - baseline for variant, baseline in pairs) / total
         single = (

@@ -1,4 +1,4 @@
-"""Measured counterparts of the figures that others have published."""
+"""Finds the measured counterparts of published figures."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -55,16 +55,17 @@ def _sure(cell: Cell) -> bool:
 
 
 def _median(cell: Cell, metric: Metric) -> Interval | None:
-    """In milliseconds: that of a typical round, which has an interval, or else of all requests."""
+    """The median in milliseconds: that of a typical round, or without one that of all requests."""
     sample = cell.measure(metric)
     median = sample and (sample.typical or _exact(sample.p50))
     return median.scaled(1000) if median else None
 
 
 def _acceptance(records: Sequence[Record], position: int, alpha: float) -> Interval | None:
-    """The share of steps that accept the draft at ``position`` and all before it, as vLLM has it.
+    """The share of steps that accept the draft at ``position`` and all before it, as vLLM defines
+    it.
 
-    Without the last step of each answer, whose end may have cut drafts off.
+    The last step of each answer is left out: the answer's end may have cut its drafts.
     """
     pairs = []
     for (of_round,) in grouping.rounds(record for record in records if record.succeeded).values():

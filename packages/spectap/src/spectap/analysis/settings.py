@@ -1,4 +1,4 @@
-"""Which settings two runs differ in."""
+"""Finds the settings in which two runs differ."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -10,14 +10,14 @@ from spectap.inputs.config import Config, TestCase
 from spectap.inputs.load_points import Rounds
 
 _LONGEST: Final = 60
-"""Characters of a text that is shown."""
+"""The most characters of a text that are shown."""
 _UNMEASURED: Final = frozenset({"endpoint", "bucket", "published"})
-"""Settings of nothing that is measured: where things are, and what others have published."""
+"""Settings that change no measurement: addresses, and what others have published."""
 _TITLES: Final = {"machines": "machines that the servers are on"}
 
 
 class Difference(NamedTuple):
-    """A field that differs, with what is written of both values: of lists what only one has."""
+    """A field that differs, with both values in words; of lists, what only one side has."""
 
     field: str
     old: str
@@ -32,7 +32,7 @@ class Difference(NamedTuple):
 def differences(old: Config, new: Config) -> Iterator[Difference]:
     """Each field that differs.
 
-    Test cases and variants are matched by name; those that only one side has are left out.
+    Test cases and variants are matched by name. Those of one side alone are left out.
     """
     yield from _differences(old, new)
 
@@ -77,7 +77,8 @@ def _differences(*sides: Any) -> Iterator[Difference]:
 
 
 def _fields(value: Any, path: str = "", item: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Each value that there is: its path, that of the named item which it is of, and what it is."""
+    """Each value below ``value``: its path, the path of the named item that it belongs to, and the
+    value itself."""
     if isinstance(value, (BaseModel, Mapping)) and not isinstance(value, Rounds):
         for name, each in dict(value).items():
             if name not in _UNMEASURED:

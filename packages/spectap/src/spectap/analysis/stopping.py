@@ -1,7 +1,7 @@
-"""When a test case has been measured often enough at a load point.
+"""Decides when a test case has been measured often enough at a load point.
 
-A run whose rounds are a range looks at its figures several times. Each look may spend its part of
-the 5 %, so the chance that any errs is at most that (Lan and DeMets, Biometrika 70, 1983).
+A run whose rounds are a range looks at its figures several times. Each look spends a part of the 5
+%, so the chance that any look errs is at most 5 % (Lan and DeMets, Biometrika 70, 1983).
 """
 
 import math
@@ -19,7 +19,8 @@ from spectap.inputs.load_points import Load, Rounds
 from spectap.records.record import Record
 
 _STRIDE: Final = 1.4
-"""From one look to the next: closer ones spend more alpha, others measure longer than needed."""
+"""The factor between the rounds of two looks. Looks that are closer spend more alpha; looks further
+apart measure longer than needed."""
 
 
 def looks(rounds: Rounds) -> tuple[int, ...]:
@@ -31,10 +32,10 @@ def looks(rounds: Rounds) -> tuple[int, ...]:
 
 
 def alpha(load: Load | None, *, early: bool = False) -> float:
-    """The alpha that one look may spend, for every interval and test. Without a load: all of it.
+    """The alpha that one look may spend on each interval and test; all of it without a load.
 
-    ``early``: whether the run ended before its last round. One of a fixed number may have been
-    looked at after each of them.
+    ``early``: the run ended before its last round. Somebody may then have looked after each round,
+    even in a run of a fixed number.
     """
     if load is None:
         return ALPHA
@@ -42,11 +43,10 @@ def alpha(load: Load | None, *, early: bool = False) -> float:
 
 
 def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint, int]:
-    """The last round of each test case at each load point, as far as these records decide it, which
-    name their load points.
+    """The last round of each test case at each load point, as far as these records decide it.
 
-    In the order of the configuration; ``at_most`` for one that needs more. One that has enough ends
-    for good, whatever later looks find in others.
+    The records must name their load points. The value is ``at_most`` where more rounds are needed.
+    A test case that has enough ends for good, whatever later looks find in others.
     """
     rounds = config.load.rounds
     last = {
@@ -70,9 +70,9 @@ def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint,
 
 
 def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint, int]:
-    """The rounds that a summary rests on: those of ``last_rounds``, and any whole ones beyond.
+    """The rounds that a summary rests on: those of ``last_rounds``, and complete ones beyond.
 
-    There are some beyond where a turn was measured again after the run had looked at it.
+    Rounds beyond exist where a turn was measured again after the run had looked at it.
     """
     last = dict(last_rounds(config, records))
     cells = {} if config.load.rounds.fixed else grouping.by_cell(records)
@@ -89,10 +89,10 @@ def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePo
 def begun_rounds(
     needed: Mapping[CasePoint, int], records: Iterable[Record]
 ) -> dict[CasePoint, int]:
-    """``needed`` without the rounds after the last that any variant has a request of.
+    """Limits ``needed`` to the last round of which any variant has a request.
 
-    A run that ended early, by Ctrl-C for one, measured all variants alike until then. A point
-    without any request keeps its rounds: it was not measured at all.
+    A run that ended early, as by Ctrl-C, measured all variants alike until then. A point without
+    any request keeps its rounds: it was not measured at all.
     """
     last: dict[CasePoint, int] = {}
     for record in records:
@@ -105,13 +105,13 @@ def begun_rounds(
 
 
 def missing(records: Sequence[Record], requests: int, rounds: int) -> int:
-    """How many of ``requests`` in each of ``rounds`` were not recorded."""
+    """The number of missing records, with ``requests`` expected in each of ``rounds``."""
     counts = Counter(record.round for record in records)
     return sum(max(0, requests - counts[number]) for number in range(1, rounds + 1))
 
 
 def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> list[CasePoint]:
-    """Where each question is decided, or precise enough."""
+    """The test cases and loads at which each question is decided, or known precisely enough."""
     level = alpha(config.load)
     compared = {v.name: v.baseline for v in config.variants if v.baseline is not None}
     contrast_of: dict[CellKey, Contrast] = {}

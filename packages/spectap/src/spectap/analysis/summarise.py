@@ -43,10 +43,10 @@ def summarise(
     answers: Sequence[CheckedAnswer] = (),
     checks: Sequence[Check] | None = None,
 ) -> Summary:
-    """Everything the table, the figures and the report say, from the ledger alone.
+    """Computes everything that tables, figures and reports show, from the ledger alone.
 
-    ``sets`` are the prompts that were sent, ``answers`` what came back to them, ``checks`` those by
-    the servers' counters.
+    ``sets`` are the prompts that were sent, ``answers`` the answers to them, ``checks`` the
+    comparisons with the servers' counters.
     """
     evidence = of_run(config, records, checks)
     correct = correctness(config, answers)

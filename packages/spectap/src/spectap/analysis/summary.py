@@ -21,18 +21,18 @@ TOLERATED_FAILURES: Final = 0.5  # beyond, the median over all requests is itsel
 
 @dataclass(frozen=True)
 class Percentiles:
-    """Linearly interpolated, in the sample's unit."""
+    """Percentiles of a sample, linearly interpolated, in the sample's unit."""
 
     count: int
     p50: float
     p90: float
     p99: float
     typical: Interval | None
-    """The median of a typical round; None where there are too few, and for chunks."""
+    """The median of a typical round; None for too few rounds, and for chunks."""
 
 
 class Doubt(Enum):
-    """Why the events of a stream may be no steps: a server may hold tokens back."""
+    """The reason to doubt that an event is a step: a server may hold tokens back."""
 
     UNCONFIRMED = "nothing confirms it"
     CONTRADICTED = "the server counts other steps"
@@ -40,10 +40,10 @@ class Doubt(Enum):
 
 @dataclass(frozen=True)
 class Steps:
-    """Tokens in each decoding step after the first chunk; in each event, where there is a doubt."""
+    """Tokens per decoding step after the first chunk; per event where there is a doubt."""
 
     mean: float
-    """The mean over all requests: tokens after first chunks by chunks after the first."""
+    """Tokens after the first chunks, by chunks after the first, over all requests."""
     interval: Interval | None
     histogram: tuple[tuple[int, int], ...]
     """Pairs of (tokens, number of steps)."""
@@ -51,7 +51,7 @@ class Steps:
 
 
 class Answer(Enum):
-    """The answer to one question. ``summary.json`` has the value."""
+    """The answer to a question. ``summary.json`` has its value."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -61,16 +61,16 @@ class Answer(Enum):
 
 @dataclass(frozen=True)
 class Claim:
-    """The answer to one question about a cell and its baseline. Above 1 the cell is better."""
+    """The answer to one question on a cell against its baseline. Above 1 the cell is better."""
 
     interval: Interval
     answer: Answer
     detectable: float
-    """The smallest difference that is found four times in five: 0.06 is 6 %."""
+    """The smallest difference that a run like this finds four times in five: 0.06 is 6 %."""
     settles: float
-    """The difference that a longer run would find: the one seen, but at least ``MARGIN``."""
+    """The difference that ``rounds_needed`` finds: the one seen, but at least ``MARGIN``."""
     rounds_needed: int | None
-    """How many rounds such a run has; None where this one has them, or none is long enough."""
+    """The number of rounds that finds it; None where this run has them, or none is enough."""
 
 
 class Finding(Enum):
@@ -106,15 +106,15 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The finding on a cell against its baseline's, and the action it calls for."""
+    """The finding on a cell against its baseline, and the action that it calls for."""
 
     finding: Finding
     action: Action | None = None
-    """None where nothing is decided, and in a rehearsal."""
+    """None where nothing is decided and in a rehearsal."""
     rounds: int | None = None
-    """Rounds that both sides have, where they are too few."""
+    """The number of rounds that both sides have, where they are too few."""
     shared: float | None = None
-    """The part of the shorter recording that overlaps, where they are of different times."""
+    """The part of the shorter recording that overlaps, of two made at different times."""
 
 
 @dataclass(frozen=True)
@@ -129,30 +129,30 @@ class Wait:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cell against its baseline's. Each ratio is above 1 where the cell is better."""
+    """A cell compared with its baseline. Each ratio is above 1 where the cell is better."""
 
     baseline: str
     by_time_per_output_token: Interval | None
-    """Decoding speed, without queue and first token. It explains, and is not a claim."""
+    """Decoding speed, without queue and first token. It explains and is not a claim."""
     by_end_to_end: Interval | None
     speed: Claim | None
-    """By request speed: output tokens of one request by its end-to-end latency; by the latency
-    alone where ``longer``. None, like ``cost``, where there is no verdict."""
+    """The claim on request speed: output tokens by end-to-end latency, or the latency alone where
+    ``longer``. None, like ``cost``, where there is no verdict."""
     cost: Claim | None
-    """The claim on a token's cost; on an answer's where ``by_tokens`` is not None."""
+    """The claim on the cost of a token, or of an answer where ``by_tokens`` is set."""
     verdict: Verdict
     lengths: Interval | None = None
-    """Mean output tokens of an answer, above 1 where those of the cell are longer."""
+    """The ratio of mean output tokens an answer; above 1 where the cell's answers are longer."""
     by_tokens: Interval | None = None
-    """The cost of a token where ``cost`` is that of an answer, because lengths may differ."""
+    """The cost of a token, where ``cost`` is that of an answer because lengths may differ."""
     longer: bool = False
     """Whether answers are surely longer, or shorter."""
     waits: tuple[Wait, ...] = ()
-    """Waits that are clearly longer, where it is not slower anyway."""
+    """Waits that are clearly longer; none where the cell is slower anyway."""
     classes: tuple[tuple[str, Interval], ...] = ()
-    """Speed by class of a set's prompts, where these surely differ."""
+    """Speed by class of a set's prompts, where classes surely differ."""
     idle: float = 0.0
-    """The share of a set's prompts that gain nothing, where others surely do."""
+    """The share of a set's prompts that gain nothing while others surely gain."""
 
     @property
     def speedup(self) -> Interval | None:
@@ -166,14 +166,14 @@ class Goodput:
 
     share: float
     interval: tuple[float, float] | None
-    """95 %, with the round as the unit; None where there are too few."""
+    """The 95 % interval, with the round as the unit; None for too few rounds."""
     met: bool
-    """Whether nine tenths of the requests keep each limit: a failed one keeps none."""
+    """Whether nine tenths of all requests keep each limit. A failed request keeps none."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One variant under one test case at one load point. None: not known, or not there."""
+    """One variant under one test case at one load point. None: not known, or not applicable."""
 
     variant: str
     test_case: str
@@ -182,40 +182,40 @@ class Cell:
     errors: int
     most_frequent_error: str | None
     repeated_errors: int
-    """Failures in turns that were measured again: of the figures, in the cost alone."""
+    """Failures in turns that were measured again. Only the cost includes them."""
     expected: int | None
     missing: int
     measures: Mapping[str, Percentiles]
     """Percentiles of each metric that has values, by its name and in its unit."""
     tokens_per_second: float | None
-    """The speed of all requests together, while as many are in flight as the load has."""
+    """Tokens a second of all requests together while the load has all its requests in flight."""
     tokens_per_second_interval: Interval | None
     usd_per_million_output_tokens: float | None
-    """None in an open loop, and where the cell is not complete."""
+    """None in an open loop and where the cell is not complete."""
     usd_per_million_output_tokens_interval: Interval | None
     steps: Steps | None
-    """None unless each chunk is a step, and its tokens were counted."""
+    """None unless the tokens of each chunk are known."""
     tools: bool = False
     model: str = ""
-    """A model that answers name, where it is not the one that was asked for."""
+    """The model that answers name, where it is not the one asked for; else empty."""
     uncounted: int = 0
-    """Answers that came whole, and whose tokens nobody knows: they are in no figure of tokens."""
+    """Complete answers without a count of tokens. No figure of tokens includes them."""
     hidden_tokens: float = 0.0
-    """Mean tokens of thoughts in an answer that were counted and not streamed."""
+    """Tokens of thoughts that were counted and not streamed, the mean over answers."""
     characters_per_token: float | None = None
-    """None where a part of the tokens is no text, and where nothing was streamed."""
+    """None where some tokens are no text and where nothing was streamed."""
     sent_again: float = 0.0
-    """How often each prompt with a name was sent, where a cache may have answered; else 0."""
+    """How often each named prompt was sent, where a cache may have answered; else 0."""
     in_flight: float | None = None
     """Requests in flight, on average over the time in which there was any."""
     goodput: Goodput | None = None
     late: float | None = None
-    """How late an open loop sent its requests, in seconds: the p99."""
+    """The p99 of how late an open loop sent its requests, in seconds."""
     lagging: bool = False
-    """Whether that made it another load than it says."""
+    """Whether requests were so late that the load was not the one it is called."""
     queued: bool = False
     lag: float = 0.0
-    """How long an event waited for the client, on average, as a part of a request's time."""
+    """The mean wait of an event for the client, as a part of a request's time."""
     comparison: Comparison | None = None
 
     @property
@@ -224,7 +224,7 @@ class Cell:
 
     @property
     def countless(self) -> bool:
-        """Whether it has answers, and nobody knows the tokens of any."""
+        """Whether it has answers and the tokens of none are known."""
         return 0 < self.uncounted == self.requests - self.errors
 
     @property
@@ -244,15 +244,15 @@ class Crossover:
     """The load, in requests at once or a second, at which a ratio to the baseline falls below 1."""
 
     point: float | None
-    """Interpolated between two load points; None where the ratio does not cross 1 among them."""
+    """The load, interpolated; None where the ratio does not cross 1 between two load points."""
     better_up_to: float | None
-    """The highest load at which it is better, and at all below; None where that is none."""
+    """The highest load up to which the variant is better at every load; None without one."""
     worse_from: float | None
-    """The lowest load at which it is worse, and at all above; None where that is none."""
+    """The lowest load from which on the variant is worse at every load; None without one."""
 
     @property
     def bounded(self) -> bool:
-        """Whether both bounds of the load at which it turns are known: a 95 % interval."""
+        """Whether the crossing has both bounds of its 95 % interval."""
         return self.better_up_to is not None and self.worse_from is not None
 
 
@@ -264,7 +264,7 @@ class Ladder:
     baseline: str
     loads: tuple[LoadPoint, ...]
     judged: tuple[LoadPoint, ...]
-    """Loads that have an estimate; the others have no verdict."""
+    """Loads with an estimate. The others have no verdict."""
     speed: Crossover
     cost: Crossover
 
@@ -278,57 +278,56 @@ class Correctness:
     baseline: str
     check: str
     prompts: int
-    """Prompts that both sides answered, and whose answers could be checked."""
+    """The number of prompts that both sides answered with answers that could be checked."""
     rate: float
     rate_interval: tuple[float, float]
     baseline_rate: float
     baseline_interval: tuple[float, float]
     difference: float
-    """The variant's rate less the baseline's: below 0 it is worse."""
+    """The variant's rate less the baseline's. Below 0 the variant is worse."""
     difference_interval: tuple[float, float]
     worse: bool
-    """Whether it is worse by more than chance, among all checks of the report."""
+    """Whether the variant is worse by more than chance, among all checks of the report."""
     only_baseline: tuple[str, ...]
-    """Some prompts that only the baseline answered rightly, or more often."""
+    """Some prompts that the baseline answered rightly more often."""
     lost: int
-    """Prompts that the variant answers rightly less often than the baseline does."""
+    """The number of prompts that the variant answers rightly less often than the baseline."""
     won: int
     blind: bool
-    """Whether the baseline passes too seldom for any fall to be found."""
+    """Whether the baseline passes too seldom for a fall to be found."""
     left_out: tuple[int, int] = (0, 0)
-    """Answers of the variant and of the baseline that could not be checked."""
+    """The numbers of answers that could not be checked: the variant's, the baseline's."""
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A publication and what was measured of it; nothing else is derived from it."""
+    """A publication and the measured counterparts of its figures. Nothing else uses them."""
 
     publication: Publication
     measured: tuple[Interval | None, ...]
-    """Each of its figures; without width where rounds are too few. None: not measured."""
+    """The counterpart of each figure; no width for too few rounds. None: not measured."""
 
 
 @dataclass(frozen=True)
 class Matched:
-    """A variant that is served without something that its baseline has, and what that costs."""
+    """A variant that is served without a feature of its baseline, and what that costs."""
 
     variant: str
     baseline: str
     without: str
     matched: str | None
-    """The baseline that is served without it, too; None where there is none."""
+    """The baseline that lacks the feature too; None without one."""
     speeds: tuple[tuple[LoadPoint, Interval, Interval], ...] = ()
-    """At each load, over all test cases: the speed-up over the matched baseline, and over the
-    other."""
+    """At each load, over all test cases: the speed-up over the matched and the other baseline."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One test case: a cell for each load point and variant, in their orders."""
+    """One test case: a cell for each load point and variant, in that order."""
 
     name: str
     structure: str
-    """Empty where it is not known, and for a set of prompts, which has classes of its own."""
+    """Empty where it is not known, and for a prompt set, whose prompts have classes."""
     headline: bool
     cells: tuple[Cell, ...]
     ladders: tuple[Ladder, ...] = ()
@@ -339,11 +338,11 @@ class Case:
 
     @property
     def loads(self) -> tuple[LoadPoint | None, ...]:
-        """In their order; a single None where nobody knows them."""
+        """The load points in order; a single None where they are not known."""
         return tuple(dict.fromkeys(cell.load for cell in self.cells))
 
     def baseline_of(self, cell: Cell) -> Cell:
-        """The cell that a compared one is compared with: at its load, whose name may be unknown."""
+        """The baseline cell of a compared cell, at the same load."""
         assert cell.comparison is not None
         variants = len({each.variant for each in self.cells})
         first = self.cells.index(cell) // variants * variants
@@ -358,7 +357,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Overall:
-    """A variant against its baseline over the test cases of a class that have a verdict."""
+    """The mean of a variant over the test cases of a class that have a verdict."""
 
     structure: str
     load: LoadPoint | None
@@ -367,19 +366,19 @@ class Overall:
     cases: int
     speed: Interval | None
     cost: Interval | None
-    """Above 1 where all requests together get more tokens a second, so where a token costs less."""
+    """Above 1 where all requests together get more tokens a second, so that a token costs less."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A variant among those that were measured; a baseline has no draft and no window."""
+    """A measured variant. A baseline has no draft and no window."""
 
     variant: str
     mode: str | None
     draft: str | None
     window: int | None
     speed: Interval
-    """The speed of one request, over its baseline's; 1 for a baseline."""
+    """The speed of one request relative to its baseline; 1 for a baseline."""
     tokens_per_step: float | None
     near: bool
     """Whether it is, or may be, within 2 % of the best."""
@@ -415,33 +414,31 @@ class Summary:
     sets: tuple[UsedSet, ...]
     rehearsal: bool
     not_run: int = 0
-    """Turns after the end of a run that ended early: what was measured before stands for itself."""
+    """The number of turns that a run left out when it ended early."""
     launches: int = 1
-    """How often each server was to be launched; with one, no interval has what launches differ in.
-    """
+    """The number of launches of each server. With one, no interval covers their difference."""
 
     published: tuple[Reproduction, ...] = ()
     windows: tuple[Windows, ...] = ()
-    """One for each class at each load where more than one window was measured."""
+    """Each class at each load at which several windows were measured."""
     matched: tuple[Matched, ...] = ()
     halves: Mapping[str, Interval] = field(default_factory=dict)
-    """The speed of a request in the last half of the rounds by that in the first, of each variant
-    that surely changed by more than matters."""
+    """The speed of a request in the last half of the rounds relative to the first half, for each
+    variant that surely changed by more than matters."""
     drift: float | None = None
-    """How much variants that were measured one after another changed meanwhile, by their control
-    loads: 0.01 is 1 %. None where no control shows it."""
+    """The change that control loads show between variants that were measured one after another:
+    0.01 is 1 %. None without such controls."""
     repeated: int = 0
-    """Requests of turns that were measured again, which are in no figure but the cost."""
+    """The number of requests in turns that were measured again. Only the cost includes them."""
     repeated_failures: int = 0
     round_gap_seconds: float | None = None
-    """From the begin of a test case's round to that of its next, the median; None with one round.
-    """
+    """The median time between the starts of a test case's rounds; None with one round."""
     version: Literal[1] = 1
     """The version of this format."""
 
     @property
     def configured(self) -> bool:
-        """Whether a configuration says what was to be measured; ledgers alone do not."""
+        """Whether the run has a configuration. Ledgers alone have none."""
         return self.experiment is not None
 
     @property

@@ -50,11 +50,11 @@ class Bucket:
         )
 
     def upload(self, run_dir: Path, run_id: str) -> None:
-        """Puts each file of the folder at ``results/<run id>/<path>``, unless it is there.
+        """Uploads each file of the folder to ``results/<run id>/<path>``, unless it is there.
 
-        Folders of variants are left out: each is a run of its own. Files may change or vanish
-        meanwhile: each is read once, so that the object is the file as it was at one moment. A file
-        may have up to 5 GB, S3's limit for one PutObject. Raises ShippingError.
+        The folders of variants are left out, because each is a run of its own. Files may change or
+        vanish meanwhile. Each is read once, so that its object is the file as it was at one moment.
+        S3 takes at most 5 GB in one PutObject. Raises ShippingError.
         """
         stored = self._objects(results_key(run_id, ""))
         for path in sorted(
@@ -81,7 +81,7 @@ class Bucket:
             self._s3.call(partial(put, Body=data, ContentType=kind))
 
     def fetch(self, run_id: str, run_dir: Path) -> None:
-        """Brings back each file of a run that the folder lacks, whole or not at all.
+        """Downloads each file of a run that the folder lacks, whole or not at all.
 
         Raises ShippingError.
         """
@@ -116,10 +116,11 @@ class Bucket:
 
 
 def fetch_prompts(config: Config, folder: Path, sleep: Sleep = time.sleep) -> Config:
-    """Writes each prompt file that a test case names into ``folder``, by its name.
+    """Writes each prompt file that a test case names into ``folder``, under its name.
 
-    Its reader compares it with its digest. Returns the configuration with the lines of the bucket.
-    Retries for five minutes where S3 fails. Raises RunError, and ConfigError for other lines.
+    Whoever reads it compares its digest. Returns the configuration with the lines that are in the
+    bucket. Retries for five minutes where S3 fails. Raises RunError, and ConfigError for lines of
+    another digest.
     """
     bucket = str(config.prompts_bucket)
 

@@ -1,6 +1,6 @@
-"""How AWS is called: repeatedly, for minutes, where another attempt can help.
+"""Calls AWS, and retries for minutes where another attempt can help.
 
-The two services that a run asks only once are here, too: Secrets Manager and Step Functions.
+Two services that a run calls only once are here, too: Secrets Manager and Step Functions.
 """
 
 import random
@@ -42,14 +42,14 @@ NO_ANSWER: Final = (HTTPClientError, ResponseParserError, UnicodeDecodeError)
 AWS_ERRORS: Final = (BotoCoreError, ClientError, *NO_ANSWER)
 
 _BUSY: Final = re.compile("LimitExceeded|RequestTimeout|SlowDown|Throttl|TooManyRequests")
-"""In the codes by which AWS's services say that they are."""
+"""Parts of the error codes by which AWS's services say that they are busy."""
 
 
 class Service:
-    """A client of one AWS service, and how its failures are worded.
+    """A client of one AWS service, with the wording of its failures.
 
-    ``subject`` is what a message names. ``checks`` says by AWS's error code what to check, and
-    under an empty code what to check after any other refusal.
+    ``subject`` is what messages name. ``checks`` maps AWS's error codes to what the user should
+    check; its empty code is for any other refusal.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ def read_secret(name: str, region: str, sleep: Sleep = time.sleep) -> str:
 
 
 def start_state_machine(arn: str, region: str, sleep: Sleep = time.sleep) -> None:
-    """Starts the state machine that scales the nodes to 0. Twice does no harm. Raises RunError."""
+    """Starts the state machine that scales nodes to 0. Twice does no harm. Raises RunError."""
     checks = {
         "AccessDeniedException": "check that the pod's role may start it",
         "StateMachineDoesNotExist": "check that its stack is deployed",

@@ -1,9 +1,8 @@
-"""Every request's values and every turn's totals into CloudWatch, each at most once.
+"""Publishes each request's values and each turn's totals to CloudWatch, at most once.
 
-CloudWatch cannot recognise a repeated call. So the journal ``cloudwatch.jsonl`` names what is in a
-call before the call is made, and says afterwards what CloudWatch answered. A call that was never
-answered is not repeated, and a warning says so
-(docs/decisions/0016-less-in-publishing-and-in-the-proxy.md).
+CloudWatch cannot recognise a repeated call. So the journal ``cloudwatch.jsonl`` lists a call's
+items before the call is made, and CloudWatch's answer after it. A call without an answer is not
+repeated, and a warning says so (docs/decisions/0016-less-in-publishing-and-in-the-proxy.md).
 """
 
 import logging
@@ -66,7 +65,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Call:
-    """What became of a call: a line of the journal."""
+    """The state of a call: a line of the journal."""
 
     state: Literal["begun", "refused", "taken"]
     parts: tuple[str, ...]
@@ -87,9 +86,9 @@ class Publisher:
         by_load: bool = False,
         keep: Callable[[], object] | None = None,
     ) -> None:
-        """``namespace`` is that of all metrics. ``by_load``: whether load points have a dimension.
+        """``namespace`` is CloudWatch's for all metrics. ``by_load``: load points have a dimension.
 
-        ``keep`` takes the folder to where it outlives this machine, and may raise ShippingError. It
+        ``keep`` stores the folder where it outlives this machine, and may raise ShippingError. It
         is called before and after each call: another machine that continues the run must know what
         was published.
         """
@@ -105,9 +104,9 @@ class Publisher:
         self._gaps_known = False
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Publishes whatever of these turns was not published before.
+        """Publishes those of these turns that were not published before.
 
-        ``records`` are whole turns, failed requests included: these have no values of their own.
+        ``records`` are whole turns. Failed requests are among them and have no values of their own.
         Retries for five minutes where CloudWatch fails. Raises ShippingError.
         """
         try:
@@ -127,7 +126,7 @@ class Publisher:
             raise ShippingError(f"{self._path}: {error}") from None
 
     def _begun(self) -> dict[str, bool]:
-        """The items that are in CloudWatch, or may be: True for those that it has taken."""
+        """Items that are in CloudWatch, or may be. True: CloudWatch has accepted the item."""
         begun: dict[str, bool] = {}
         for call in journal.read(self._path, Call):
             for name in call.parts:
@@ -170,10 +169,10 @@ def _warn_of_gap(names: Sequence[str]) -> None:
 
 
 def items(records: Iterable[Record]) -> Iterator[Item]:
-    """Each request's values, and the totals of each turn and variant together in one item.
+    """An item for each request, and one for the totals of each turn of a variant.
 
-    So totals have one timestamp and are lost together if at all: whatever of a run is in
-    CloudWatch, the quotient of their sums is the throughput of whole turns.
+    Totals of a turn share one item, so they have one timestamp and are lost together if at all. The
+    quotient of their sums in CloudWatch is then always the throughput of whole turns.
     """
     turns: dict[tuple[int, str, str, str], list[Record]] = defaultdict(list)
     for record in records:
@@ -212,9 +211,9 @@ def calls(items: Iterable[Item]) -> Iterator[list[Item]]:
 def data(
     call: Iterable[Item], experiment: str, *, by_load: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """A call's values as PutMetricData takes them: by minute and metric, equal values counted.
+    """The values of a call in PutMetricData's form: by minute and metric, equal values counted.
 
-    ``by_load``: whether load points have a dimension.
+    ``by_load``: load points have a dimension.
     """
     counted: dict[tuple[int, str, str, str, str, str], Counter[float]] = defaultdict(Counter)
     for item in call:

@@ -1,4 +1,4 @@
-"""A command, and the types of its arguments. Each refusal is one line."""
+"""The class of a command, and types of arguments. Each refusal is one line."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ from spectap.inputs.config import NAME
 from spectap.inputs.load_points import Rounds
 
 _OPERATIONS: Final = ("/chat/completions", "/completions", "/responses", "/models")
-"""Paths below a base URL, which may be pasted with it."""
+"""Paths that users paste with a base URL, and that are cut off."""
 
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ -~]+")
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Exit(IntEnum):
-    """The exit statuses of all commands. They stay what they are."""
+    """The exit statuses of all commands. They never change."""
 
     meaning: str
 
@@ -53,7 +53,7 @@ class Command(NamedTuple):
     """Returns the exit status; raises SpectapError. Its docstring is the command's help."""
     add_options: Callable[[argparse.ArgumentParser], object] = lambda parser: None
     internal: bool = False
-    """Whether it is for a pod alone, and not in the list of commands."""
+    """Whether only pods use it. Such a command is not listed."""
 
 
 def add_trust(add: Callable[..., object]) -> None:
@@ -75,7 +75,7 @@ def add_verbose(add: Callable[..., object]) -> None:
 
 
 def results_folder(otherwise: str = "results") -> Path:
-    """Where runs are: RESULTS_DIR, or else ``otherwise``."""
+    """The folder of runs: RESULTS_DIR, or else ``otherwise``."""
     return Path(os.environ.get("RESULTS_DIR") or otherwise)
 
 
@@ -89,9 +89,9 @@ def recorded_path(text: str) -> Path:
 
 
 def base_url(text: str) -> str:
-    """A server's base URL; ``/v1`` is added where the URL has no path.
+    """A server's base URL. ``/v1`` is added where the URL has no path.
 
-    A password in it would be in every result, so it is refused, and no message repeats it.
+    A URL with a password is refused, because it would be in every result. No message repeats it.
     """
     try:
         parts = urlsplit(text)
@@ -147,7 +147,7 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def several(kind: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
-    """Arguments of one type, with commas between them; none comes twice."""
+    """A list of distinct arguments of one type, with commas between them."""
 
     def listed(text: str) -> tuple[T, ...]:
         values = tuple(kind(item.strip()) for item in text.split(","))

@@ -1,4 +1,4 @@
-"""``demo``: the first minute, without a server of one's own."""
+"""The command ``demo``, which needs no server of the user's."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ from spectap.load import cases
 from spectap.names import REPORT
 
 _ACCEPTANCE: Final = {"repeat-line": 0.97, "meaning-of-life": 0.52}
-"""How likely a draft is accepted, by the name of the test case: what gave the article's gains."""
+"""The chance that a draft is accepted, by test case, chosen to give the article's gains."""
 _SERVER: Final = ("--speed=20", "--token-cost=0.04", "--draft-cost=0.037", "--model=scripted")
 """Twenty times the article's speed. A token more adds 4 % to a pass; a draft takes 3.7 % of one."""
 _MEASURE: Final = ("--concurrency=1,8", "--requests=8", "--output-tokens=60")
@@ -47,7 +47,7 @@ def demo(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _server(drafts: int) -> Iterator[str]:
-    """A scripted server in a process of its own, which ends with the context; its URL."""
+    """Starts a scripted server in a process that ends with the context; gives its URL."""
     with tempfile.TemporaryDirectory(prefix="demo-") as folder:
         acceptance = Path(folder) / "acceptance.json"
         by_line = {str(case.line): _ACCEPTANCE[case.name] for case in cases.HEADLINES}

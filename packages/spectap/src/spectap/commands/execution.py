@@ -1,6 +1,6 @@
-"""Executes one run and concludes it: what ``run``, ``index`` and ``measure`` have in common.
+"""Executes and concludes one run, for the commands ``run``, ``index`` and ``measure``.
 
-What needs AWS is imported where it is used: a run that ships nothing needs no AWS SDK.
+AWS modules are imported where they are used, so that a run without AWS needs no AWS SDK.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Ended(Exception):
 
 
 class Pause:
-    """Sleeps between two attempts at AWS, and ends with the run, so that no thread outlives it."""
+    """A sleep between two calls of AWS. It ends with the run, so no thread outlives that."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
@@ -62,7 +62,7 @@ class Measured(NamedTuple):
     failed: list[str]
     """A line for each thing that failed."""
     by: signal.Signals | None
-    """The signal that ended it."""
+    """The signal that ended the run, if one did."""
 
 
 def run_folder(results: str) -> Path:
@@ -86,7 +86,8 @@ def bucket_of(config: Config) -> Bucket | None:
 def inputs(path: Path) -> Iterator[tuple[Config, Path]]:
     """The configuration in ``path``, and the folder of the user's prompts.
 
-    These lie beside it, unless a bucket has them. Raises ConfigError and RunError.
+    The prompts lie beside the configuration, unless a bucket has them. Raises ConfigError and
+    RunError.
     """
     config = configuration.read(path)
     if config.prompts_bucket is None:
@@ -109,11 +110,11 @@ def execute(
     relaunch: str | None = None,
     verbose: bool = False,
 ) -> int:
-    """Measures, draws, ships what the configuration ships; returns the exit status.
+    """Measures, writes the report, uploads what the configuration says; returns the exit status.
 
-    If all is well, it ends the nodes, where the configuration says so. ``files`` is the folder that
-    the user's prompts are in; ``relaunch`` is as in Run. The status is 75 where somebody is asked
-    to restart the servers.
+    If all is well, it stops the nodes where the configuration says so. ``files`` is the folder of
+    the user's prompts; ``relaunch`` is as in Run. The status is 75 where a person is asked to
+    restart the servers.
     """
     run, failed, by = measure(config, folder, folder.name, patience, files=files, relaunch=relaunch)
     if by is not None:
@@ -151,10 +152,10 @@ def measure(
     window: int = 0,
     relaunch: str | None = None,
 ) -> Measured:
-    """Measures, and ships what the configuration ships.
+    """Measures, and uploads what the configuration says.
 
-    ``run_id`` is what the folder is called in the bucket; ``files``, ``window`` and ``relaunch``
-    are as in Run. Raises RunError.
+    ``run_id`` is the folder's name in the bucket; ``files``, ``window`` and ``relaunch`` are as in
+    Run. Raises RunError.
     """
     pause = Pause()
     if config.api_key_secret is not None and config.region is not None:
@@ -214,9 +215,9 @@ def mark_complete(folder: Path, shipper: Shipper | None) -> None:
 
 @contextlib.contextmanager
 def ending_at_once() -> Iterator[None]:
-    """Ends the process at SIGTERM, where nothing needs to be put in order.
+    """Lets SIGTERM end the process where nothing has to be put in order first.
 
-    The first process of a container ignores signals that it has no handler for (pid_namespaces(7)).
+    A container's first process ignores signals that it has no handler for (pid_namespaces(7)).
     """
 
     def end(by: int, _: FrameType | None) -> None:
@@ -233,9 +234,10 @@ def ending_at_once() -> Iterator[None]:
 
 
 def stop_nodes(config: Config) -> None:
-    """Ends the nodes, once all results are in the bucket, if the configuration says what does.
+    """Stops the nodes, once all results are in the bucket, where the configuration says how.
 
-    A failure is said and fails nothing: the results are there, and the guard ends the nodes later.
+    A failure is printed and fails nothing: the results are safe, and the guard ends the nodes
+    later.
     """
     if config.stopper is None or config.region is None:
         return

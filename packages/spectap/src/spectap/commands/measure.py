@@ -1,4 +1,4 @@
-"""``measure``: which models the endpoints serve, and the configuration of the run."""
+"""The command ``measure``: finds the servers' models and makes the run's configuration."""
 
 import argparse
 import asyncio
@@ -119,7 +119,7 @@ async def _models(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _test_cases(arguments: argparse.Namespace) -> tuple[tuple[TestCase, ...], int]:
-    """The test cases that the options name, and how many prompts a set has: 0 of lines.
+    """The test cases that the options name, and the number of prompts of a set; 0 for lines.
 
     Raises ConfigError.
     """

@@ -43,7 +43,7 @@ _NEEDED: Final = {
     "seconds": ("rate",),
     "relaunch": ("launches",),
 }
-"""Options that apply only beside one of the others."""
+"""Options that need one of the listed others."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

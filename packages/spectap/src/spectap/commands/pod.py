@@ -1,4 +1,4 @@
-"""The commands of a pod, which is told what to do by its environment: run, index and collect."""
+"""The commands of a pod, which take their input from the environment: run, index, collect."""
 
 from __future__ import annotations
 
@@ -115,10 +115,11 @@ def _number(variable: str, least: int, most: int | None = None, otherwise: str =
 
 
 class _IsolatedVariant:
-    """The variant that an index of a Job measures alone, and where its results are."""
+    """The variant that one index of a Job measures alone, and the folder of its results."""
 
     def __init__(self, config: Config, *, offline: bool) -> None:
-        """By the environment. ``offline``: whether variants must be jobs, or else services.
+        """Reads the environment. ``offline``: variants must be jobs; otherwise they must be
+        services.
 
         Raises RunError.
         """
@@ -139,7 +140,7 @@ class _IsolatedVariant:
         self.run_id = variant_run(self._root.name, variant.folder)
 
     def begin(self) -> None:
-        """Brings what the bucket has of the variant. Raises RunError and ShippingError."""
+        """Downloads what the bucket has of the variant. Raises RunError and ShippingError."""
         with writing(self._root):
             self._root.mkdir(parents=True, exist_ok=True)
             write_whole(self._root / SWEEP, [configuration.dump(self._sweep).encode()])
@@ -150,9 +151,9 @@ class _IsolatedVariant:
     def conclude(
         self, failures: Sequence[str], shipper: Shipper | None, *, complete: bool, shipped: bool
     ) -> int:
-        """Says what failed, merges if the variant is complete; returns the exit status.
+        """Prints what failed, and merges if the variant is complete; returns the exit status.
 
-        ``complete``: whether all that was to be measured is.
+        ``complete``: all that was to be measured is measured.
         """
         failed = [*failures]
         if complete:
@@ -171,10 +172,10 @@ class _IsolatedVariant:
         return 0 if complete and shipped else 1
 
     def _merge(self) -> int:
-        """Merges what is complete, until nothing has become complete meanwhile.
+        """Merges the complete variants, again if another became complete meanwhile.
 
-        Returns how many variants are merged and in the bucket; 0 if that failed. After any failure
-        the variant stays complete: a later index, and ``merge``, can make the report.
+        Returns how many variants are merged and in the bucket; 0 if that failed. The variant then
+        stays complete: a later index, or ``merge``, can make the report.
         """
         try:
             bucket = execution.bucket_of(self._sweep)

@@ -1,6 +1,6 @@
 """The commands that read what was recorded: read, report, advise, compare and merge.
 
-Analysis and report are imported where they are used: no other command, and no error, should wait
+Analysis and report are imported where they are used, so that other commands and errors do not wait
 for numpy.
 """
 
@@ -237,9 +237,9 @@ def merge_folder(folder: Path) -> sweep.Merged:
 
 
 def _gather(paths: Iterable[Path]) -> tuple[list[Results], list[Record]]:
-    """The runs that are among the paths, and the requests of all other ledgers.
+    """The runs among the paths, and the requests of all other ledgers.
 
-    Raises ConfigError, RunError for a run of jobs, and JournalError.
+    Raises JournalError and ConfigError, and RunError for a run of jobs.
     """
     from spectap.report import results
 
@@ -265,7 +265,7 @@ def _gather(paths: Iterable[Path]) -> tuple[list[Results], list[Record]]:
 
 
 def _requests(ledger: Path) -> list[Record]:
-    """The records of a ledger: at least one. Raises JournalError."""
+    """The records of a ledger, which must have at least one. Raises JournalError."""
     try:
         ledger.stat()  # the ledger of a run may be missing, but not one that was asked for
         records = read_ledger(ledger)
@@ -286,7 +286,7 @@ def _run(folder: Path) -> Run:
 
 
 def _refuse_jobs(folder: Path) -> None:
-    """Raises RunError for a run of jobs, which has no request, and what ``_are_jobs`` raises."""
+    """Raises RunError for a run of jobs, which has no requests, and what ``_are_jobs`` raises."""
     if _are_jobs(folder):
         raise RunError(f"{folder}: its variants ran as jobs, which only report reads")
 

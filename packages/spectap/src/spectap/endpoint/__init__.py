@@ -1,1 +1,1 @@
-"""Requests to a server besides the load: health, models, counters, greedy answers."""
+"""Requests to a server other than the load: health, models, counters, greedy answers."""

@@ -22,32 +22,33 @@ from spectap.protocol.text import EndpointType, prompt_fields
 _ONE_TRY_SECONDS: Final = 60
 _CONCURRENCY: Final = 8
 _TRIED: Final = 2
-"""Prompts without an answer after which a server is taken not to count."""
+"""The number of prompts without an answer after which a server is taken not to count."""
 
 
 class Counted(NamedTuple):
     """A prompt, counted by a server."""
 
     tokens: int
-    """Tokens of the prompt, with those that the chat template adds."""
+    """Tokens of the prompt, those of the chat template included."""
     most: int
     """Tokens of prompt and answer together that the server takes (``max_model_len``)."""
 
 
 class Refused(NamedTuple):
-    """A prompt that a server refuses, though it counts others."""
+    """A prompt that a server refuses although it counts others."""
 
     reason: str
-    """The server's, on one line."""
+    """The server's reason, on one line."""
 
 
 async def count(
     endpoint: str, model: str, prompts: Sequence[Prompt], load: Load
 ) -> list[Counted | Refused | None]:
-    """Counts the prompts at one endpoint, in their order; None for each that it did not count.
+    """Asks one endpoint to count the prompts' tokens, in order; None for each that it did not
+    count.
 
     The load's ``chat_template_kwargs`` change the count. A server that refuses every prompt has
-    another ``/tokenize`` than vLLM's: then no prompt is refused.
+    another ``/tokenize`` than vLLM's, so its refusals do not count.
     """
     url = f"{root(endpoint)}/tokenize"
     more = {k: value for k, value in load.sampling.items() if k == "chat_template_kwargs"}
@@ -79,7 +80,7 @@ async def count(
 async def _count(
     session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
 ) -> Counted | Refused | None:
-    """None where the answer is not vLLM's, or does not come."""
+    """A prompt's count; None without an answer of vLLM's form."""
     try:
         async with session.post(url, json=body, allow_redirects=False) as response:
             text = await content(response)

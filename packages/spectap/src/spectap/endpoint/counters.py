@@ -37,10 +37,10 @@ POLL_SECONDS: Final = 0.1
 _POLLS: Final = 20
 
 _MOST: Final = 2.0**53
-"""Beyond it a float no longer counts one by one."""
+"""The largest count that a float holds exactly."""
 _MODEL: Final = "model_name"
 _BEGAN: Final = ("process_start_time_seconds", "_created")
-"""Ends of the names of series that tell one process from another."""
+"""Suffixes of series whose values tell one process from another."""
 _IN_FLIGHT: Final = (
     *("vllm_num_requests_running", "vllm_num_requests_waiting"),
     *("sglang_num_running_reqs", "sglang_num_queue_reqs"),
@@ -67,11 +67,11 @@ FIELDS: Final = {
     "sglang_prompt_tokens_total": "cache_queries",
     "llamacpp_tokens_predicted_total": "generation_tokens",
 }
-"""What each counter is in ``Counters``. Exporters make an underscore of an engine's colon."""
+"""The field of ``Counters`` for each counter. Exporters replace an engine's colon."""
 
 
 class Obstacle(StrEnum):
-    """A reason why two looks at a server's counters do not tell what lies between them."""
+    """A reason why two readings of a server's counters do not give the counts in between."""
 
     PROCESS = "another process"
     FELL = "fell"
@@ -81,12 +81,12 @@ class Obstacle(StrEnum):
 
 @dataclass(frozen=True)
 class Counters:
-    """A server's counts since its start, or between two; on Neuron, V0 counts no drafts."""
+    """A server's counts since its start, or between two readings. V0 on Neuron counts no drafts."""
 
     generation_tokens: int
-    """Tokens on V1. On V0 one for each sequence and step, prefills included, which are tokens
-    without speculation and steps with it (``LLMEngine._get_stats``). With prefix caching, which V0
-    has off by default, cached prefills are missing."""
+    """On V1, tokens. On V0, one for each sequence in each step (``LLMEngine._get_stats``): that is
+    tokens without speculation, and steps with it. With prefix caching, which V0 has off by default,
+    cached prefills are missing."""
     drafts: int = 0
     """Steps that had drafts to verify."""
     draft_tokens: int = 0
@@ -94,29 +94,29 @@ class Counters:
     accepted: int = 0
     """Drafts that the target agreed with, before the answer was cut at its length."""
     per_position: tuple[int, ...] = ()
-    """For the n-th draft of a step: in how many steps it was accepted."""
+    """The number of steps in which the n-th draft was accepted, for each n."""
     finished_tokens: int | None = None
-    """Tokens of the ``finished`` answers, counted when an answer ends, together with everything
-    else of its last step. None where the server does not count it."""
+    """Tokens of the ``finished`` answers, counted when an answer ends, with all of its last step.
+    None where the server does not count them."""
     finished: int = 0
     """Answers that have ended."""
     gaps: int | None = None
-    """Times between two outputs of an answer: one for each step after the prefill. None where the
-    server does not count it."""
+    """The number of gaps between two outputs of an answer: one for each step after the prefill.
+    None where the server does not count them."""
     cache_hits: int | None = None
-    """Tokens of prompts that were in the prefix cache; None where the server does not count it."""
+    """Prompt tokens that the prefix cache had; None where the server does not count them."""
     cache_queries: int | None = None
-    """Tokens of prompts that were looked up there, or in all."""
+    """Prompt tokens that were looked up in the cache, or all prompt tokens."""
 
     @property
     def tokens(self) -> int:
-        """Tokens of the answers; ``generation_tokens`` where the server counts nothing better."""
+        """Tokens of finished answers; ``generation_tokens`` where there is no better count."""
         return self.generation_tokens if self.finished_tokens is None else self.finished_tokens
 
 
 @dataclass(frozen=True)
 class Count:
-    """The counts of a server while the ``requests`` of the ledger were its only ones."""
+    """A server's counts while these ``requests`` of the ledger were its only ones."""
 
     case: str
     round: int
@@ -126,25 +126,25 @@ class Count:
     load: str = ""
     """The name of the load point, as in the ledger."""
     obstacle: Obstacle | None = None
-    """Why the counts are not of these requests; None where they may be."""
+    """The reason why the counts are not of these requests; None without one."""
 
 
 Series = tuple[str, frozenset[tuple[str, str]]]
-"""A name, its colon an underscore, and labels."""
+"""A series: its name, with the colon as an underscore, and its labels."""
 
 
 class Page(NamedTuple):
-    """A page of ``/metrics``, or several on end."""
+    """One page of ``/metrics``, or several of them joined."""
 
     series: Mapping[Series, float]
-    """Counters, and when they began; what is not a count is -1."""
+    """The counters and their start times; -1 for a value that is no count."""
     in_flight: float
     """Requests that run or wait."""
     obstacle: Obstacle | None = None
-    """What the pages have between them."""
+    """The obstacle between joined pages, if there is one."""
 
     def since(self, before: Page) -> Counters:
-        """The counts after ``before``, over all engines and replicas that labels tell apart."""
+        """The counts since ``before``, summed over engines and replicas."""
         totals, positions = Counter[str](), Counter[str]()
         for key, value in self.series.items():
             # V0 shows a histogram from its first value on.
@@ -160,7 +160,7 @@ class Page(NamedTuple):
         return Counters(**fields, per_position=tuple(positions[each] for each in in_order))
 
     def obstacle_since(self, before: Page) -> Obstacle | None:
-        """Why the counts after ``before`` are not what lies between; None where they may be."""
+        """The reason why counts since ``before`` are not those in between; None without one."""
         if obstacle := self.obstacle or before.obstacle:
             return obstacle
         earlier = [(key, value, self.series.get(key, -1)) for key, value in before.series.items()]
@@ -198,12 +198,12 @@ def parse(text: str, model: str = "") -> Page | None:
 
 
 async def scrape(endpoint: str, model: str = "") -> Page | None:
-    """The counters of the server at ``endpoint``, once they rest; None where it has none.
+    """Reads the counters of the server at ``endpoint`` once they are at rest; None without any.
 
-    They rest when no request runs or waits, and the page is the same a poll later: it may be
-    written while the last step is being counted. After 20 polls they are taken as they are: V1
-    shows aborted requests as running until it gets another (vllm-project/vllm issue 22545).
-    ``endpoint`` is the base URL, ``/v1`` included.
+    They are at rest when no request runs or waits and two pages in a row are equal: a page may be
+    written while the last step is being counted. After 20 readings they are taken as they are,
+    because V1 shows aborted requests as running until the next request (vllm-project/vllm issue
+    22545). ``endpoint`` is the base URL, with ``/v1``.
     """
     url, page = f"{root(endpoint)}/metrics", None
     between: Obstacle | None = None
@@ -225,5 +225,5 @@ async def scrape(endpoint: str, model: str = "") -> Page | None:
 
 
 def read(path: Path) -> tuple[Count, ...]:
-    """All counts in the file; none if there is no file. Raises OSError and JournalError."""
+    """All counts in the file; empty without a file. Raises OSError and JournalError."""
     return tuple(journal.read(path, Count))

@@ -1,7 +1,7 @@
-"""Where a variant's greedy answers begin to differ from its baseline's, if they do.
+"""Finds where a variant's greedy answers begin to differ from its baseline's.
 
-A difference is not a failure: sums in another order round differently, which decides between two
-tokens that are about equally likely (vllm-project/vllm #7627).
+A difference is not a failure. Sums in another order round differently, which decides between two
+tokens of about equal probability (vllm-project/vllm #7627).
 """
 
 import asyncio
@@ -34,11 +34,11 @@ class Divergence:
     variant: str
     case: str
     unit: str
-    """The unit compared: tokens, or words where a side does not say its tokens."""
+    """The unit compared: tokens, or words where a side does not list its tokens."""
     compared: int
     """Units of the longer answer."""
     first: int | None
-    """Number of the first unit that differs, from 1; None if none does."""
+    """The number of the first unit that differs, from 1; None if all are equal."""
 
 
 class _Answer(NamedTuple):
@@ -49,9 +49,10 @@ class _Answer(NamedTuple):
 async def compare(
     config: Config, prompts: Mapping[str, Sequence[Prompt]] = MappingProxyType({})
 ) -> list[Divergence]:
-    """Asks every variant for each case once: its line's prompt, or the first of its ``prompts``.
+    """Asks every variant once for each case: its line's prompt, or the first of its ``prompts``.
 
-    What is not answered is left out. A matched baseline is compared with the one that decides.
+    Prompts without an answer are left out. A matched baseline is compared with the deciding
+    baseline.
     """
     divergences: list[Divergence] = []
     deciding = {v.batch: v.name for v in config.variants if not v.baseline and not v.without}
@@ -104,10 +105,10 @@ def _body(config: Config, case: TestCase, prompts: Sequence[Prompt]) -> dict[str
 
 
 async def _ask(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]) -> _Answer | None:
-    """None where there is no answer, or none of the shape of OpenAI's.
+    """The answer to one request; None without one of OpenAI's form.
 
-    vLLM says an answer's tokens if it is asked for them (``return_token_ids``, vLLM 0.10.2 and
-    later). Servers that refuse the field, or ``max_tokens``, are asked again without it.
+    vLLM 0.10.2 and later list an answer's tokens on request (``return_token_ids``). A server that
+    refuses that field, or ``max_tokens``, is asked again without it.
     """
     renamed = {"max_completion_tokens" if n == "max_tokens" else n: v for n, v in body.items()}
     try:
@@ -124,7 +125,7 @@ async def _ask(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
 
 
 def _compared(variant: str, case: str, answer: _Answer, baseline: _Answer) -> Divergence:
-    """By tokens where both say them: different tokens may have the same text."""
+    """Compares two answers, by tokens if both list them: different tokens may have one text."""
     has_ids = answer.token_ids is not None and baseline.token_ids is not None
     field = "token_ids" if has_ids else "words"
     pairs = list(zip_longest(getattr(answer, field), getattr(baseline, field)))

@@ -1,4 +1,4 @@
-"""Sessions with endpoints: waits until they serve, and chooses which model each is asked for."""
+"""Opens sessions with endpoints, waits until they serve, and chooses their models."""
 
 import asyncio
 import contextlib
@@ -26,9 +26,9 @@ _ONE_TRY_SECONDS: Final = 10
 _LATE: Final = f"no answer within {_ONE_TRY_SECONDS} s"
 _NO_HEALTH: Final = (401, 403, 404, 405)
 _REFUSED: Final = (401, 403, 404)
-"""Answers of ``/models``, which every such server has, that no wait changes."""
+"""Statuses of ``/models`` that no waiting changes."""
 _LISTED: Final = 8
-"""Models that a refusal names. A hosted service has hundreds."""
+"""The most models that a refusal names. A hosted service has hundreds."""
 
 
 def open_session(timeout_seconds: float) -> aiohttp.ClientSession:
@@ -42,7 +42,7 @@ def open_session(timeout_seconds: float) -> aiohttp.ClientSession:
 
 
 async def content(response: aiohttp.ClientResponse) -> bytes:
-    """The body of an answer. Raises aiohttp.ClientError, also where it is longer than the tap's."""
+    """The body of an answer. Raises aiohttp.ClientError, also for one that is too long."""
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
@@ -52,9 +52,9 @@ async def content(response: aiohttp.ClientResponse) -> bytes:
 
 
 def root(endpoint: str) -> str:
-    """A base URL without its ``/v1``: vLLM's further paths lie there.
+    """A base URL without ``/v1``, below which vLLM has its other paths.
 
-    Behind a gateway the rest of the path is the server's own: the host's root may be another's.
+    The rest of the path is kept: behind a gateway the host's root may be another server's.
     """
     return re.sub(r"/v\d+/?$", "", endpoint).rstrip("/")
 
@@ -62,12 +62,12 @@ def root(endpoint: str) -> str:
 async def wait(
     endpoints: Mapping[str, str], *, patience_seconds: float, say: Callable[[str], None]
 ) -> list[str]:
-    """Returns once every endpoint serves or one refuses, or after ``patience_seconds``.
+    """Waits at most ``patience_seconds`` until every endpoint serves or one refuses.
 
-    An endpoint serves when its ``/health``, or without that its ``/models``, answers 200, and it
-    lists a model, if it lists any at all: front ends are there before the workers behind them.
-    ``endpoints``: name -> base URL. Returns a line for each endpoint that refuses, or otherwise for
-    each that does not serve.
+    An endpoint serves when its ``/health``, or without that its ``/models``, answers 200 and any
+    list of models has one: a front end starts before the workers behind it. ``endpoints`` maps
+    names to base URLs. Returns a line for each endpoint that refuses, or else for each that does
+    not serve.
     """
     start, limit = time.monotonic(), wording.duration(patience_seconds)
     printed: dict[str, tuple[str, float]] = {}
@@ -99,7 +99,7 @@ async def wait(
 
 
 async def _state(session: aiohttp.ClientSession, name: str, endpoint: str) -> str:
-    """The reason why it does not serve; "" when it serves. Raises EndpointError if it refuses."""
+    """Why an endpoint does not serve; empty when it does. Raises EndpointError if it refuses."""
     url = f"{endpoint}/models"
     healthy = False
     try:
@@ -127,7 +127,7 @@ async def _state(session: aiohttp.ClientSession, name: str, endpoint: str) -> st
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, bytes]:
-    """Status and body. No redirect is followed: another server must not get key and headers."""
+    """Status and body. Redirects are not followed: another server must not get key and headers."""
     async with session.get(url, allow_redirects=False) as response:
         if location := response.headers.get("Location"):
             target = printable(location)[:200]
@@ -154,7 +154,7 @@ async def models(endpoint: str) -> list[str]:
 
 
 def _names(answer: bytes) -> list[str] | None:
-    """The names in a list of models; None where it is not one."""
+    """The names in a list of models; None for anything else."""
     try:
         models = orjson.loads(answer)
         # Together's is the list itself; Ollama's is null where there are none.
@@ -177,7 +177,7 @@ def _reason(error: aiohttp.ClientError) -> str:
 
 
 class Endpoint(NamedTuple):
-    """An endpoint as it is given; ``model`` is None where it is served under the common name."""
+    """An endpoint of the command line; ``model`` is None where it has the common model."""
 
     name: str
     url: str
@@ -185,7 +185,7 @@ class Endpoint(NamedTuple):
 
 
 async def choose_models(endpoints: Sequence[Endpoint], model: str | None) -> dict[str, str]:
-    """The model to ask each endpoint for. ``model`` is that of the endpoints that name none.
+    """Chooses the model to ask each endpoint for. ``model`` is for endpoints that name none.
 
     Raises EndpointError.
     """
@@ -235,9 +235,9 @@ def _served(variant: str, asked: str, served: Sequence[str]) -> str:
 
 
 def _form(name: str) -> str:
-    """A name without what some servers list it with and need not be asked with.
+    """A model's name without the parts that some servers add in lists and do not need in requests.
 
-    Ollama's default tag (ollama ``types/model/name.go``), and the path of Google's models.
+    Those are Ollama's default tag (ollama ``types/model/name.go``) and the path of Google's models.
     """
     return name.removeprefix("models/").removesuffix(":latest")
 

@@ -1,1 +1,1 @@
-"""Endpoints that answer by a schedule known beforehand."""
+"""Servers that answer by a known schedule."""

@@ -1,6 +1,6 @@
-"""``python -m spectap.golden``: serves one golden endpoint until it is ended.
+"""``python -m spectap.golden``: serves one golden endpoint until a signal ends it.
 
-It asks clients for the key in VLLM_API_KEY, if there is one. SIGHUP launches it again.
+Clients must send the key in VLLM_API_KEY, if it is set. SIGHUP restarts the server.
 """
 
 import argparse
@@ -39,7 +39,7 @@ _OPTIONS: Final = (
 
 
 def _launch_again(launch: int) -> None:
-    """Replaces the process by one of the same port and options, as a service's new pod is."""
+    """Replaces this process by a new one of the same port and options, like a new pod."""
     again = [sys.executable, "-m", "spectap.golden", *sys.argv[1:], f"--launch={launch + 1}"]
     os.execv(sys.executable, again)
 

@@ -1,7 +1,7 @@
-"""Answers of a golden endpoint: what they say, and the bytes in which vLLM 0.11 and later say it.
+"""The answers of a golden endpoint: their text, and the bytes of vLLM 0.11 and later.
 
-Equal prompts get equal answers, whichever variant is asked. An answer that has a form, which is a
-call of a tool, JSON or code, is complete and valid.
+Equal prompts get equal answers from every variant. An answer with a form (a tool call, JSON or
+code) is complete and valid.
 """
 
 import json
@@ -50,11 +50,11 @@ class Reply:
     """One answer, token by token."""
 
     tokens: tuple[str, ...]
-    """The text of each; of a call, of its arguments."""
+    """The text of each token; for a call, of its arguments."""
     tool: str | None = None
     """The tool that is called, if one is."""
     finish: str = "length"
-    """Why it ends: OpenAI's ``finish_reason``."""
+    """OpenAI's ``finish_reason``."""
 
     @property
     def text(self) -> str:
@@ -62,7 +62,7 @@ class Reply:
 
 
 def reply(body: dict[str, Any], tokens: int) -> Reply:
-    """The answer to a request, of that many tokens."""
+    """The answer to a request, with so many tokens."""
     prompt = prompt_of(body)
     chance = random.Random(prompt)
     form = None if body.get("ignore_eos") else _form(body, prompt)
@@ -113,7 +113,7 @@ def _cut(text: str, count: int) -> tuple[str, ...]:
 
 
 def _instance(schema: Any, chance: random.Random) -> Any:
-    """A value that a JSON Schema allows, as far as schemas of tools go; without its bounds."""
+    """A value that a JSON Schema of a tool allows. Bounds are not followed."""
     if not isinstance(schema, dict):
         return "any"
     if "const" in schema:
@@ -150,7 +150,7 @@ class Answer:
     chat: bool
     prompt_tokens: int
     tool: str | None = None
-    """The tool that it calls; all text is then of the call's arguments."""
+    """The tool that it calls. The answer's text is then the call's arguments."""
     finish: str = "length"
     """OpenAI's ``finish_reason``."""
 
@@ -161,7 +161,7 @@ class Answer:
     def chunk(
         self, text: str, last: bool, tokens: int, usage: bool, *, first: bool = False
     ) -> bytes:
-        """An event with text; ``tokens`` are all tokens of the answer so far."""
+        """An event with text; ``tokens`` is the count of the whole answer so far."""
         ending: dict[str, Any] = {"finish_reason": self.finish if last else None}
         if last or not self.chat:
             ending["stop_reason"] = None
@@ -170,7 +170,7 @@ class Answer:
         return self._event([choice | ending], tokens, usage)
 
     def usage_only(self, tokens: int) -> bytes:
-        """The event before ``[DONE]`` that a client gets who asked for usage."""
+        """The event before ``[DONE]`` for a client that asked for usage."""
         return self._event([], tokens, usage=True)
 
     def unstreamed(self, text: str, tokens: int) -> bytes:
@@ -188,9 +188,9 @@ class Answer:
         return _dump(self._head(kind) | {"choices": [choice], "usage": self._usage(tokens)})
 
     def _call(self, arguments: str, first: bool) -> dict[str, Any]:
-        """A delta of the call: its name comes once and first, its arguments piece by piece.
+        """A delta of a tool call: the name comes once, first; the arguments come in pieces.
 
-        So does ``vllm/tool_parsers/hermes_tool_parser.py`` it.
+        vLLM does the same (``vllm/tool_parsers/hermes_tool_parser.py``).
         """
         name = {
             "id": self._call_id,

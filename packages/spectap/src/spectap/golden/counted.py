@@ -14,7 +14,7 @@ from spectap.names import Engine
 
 @dataclass
 class Sent:
-    """A golden endpoint's own record of a request, against which a measurement is checked.
+    """A golden endpoint's own record of a request, to check a measurement against.
 
     Times are of the monotonic clock, which all processes of a machine share.
     """
@@ -23,10 +23,10 @@ class Sent:
     received: float
     prompt: str
     chunks: list[tuple[float, int]] = field(default_factory=list)
-    """Time and tokens of each step, the prefill first. For an answer that is sent in one piece, the
-    times at which its steps were due."""
+    """Time and tokens of each step, the prefill first. For an answer in one piece, the times at
+    which its steps were due."""
     beyond: int = 0
-    """Tokens that its last step yielded after the answer's last."""
+    """Tokens of its last step beyond the answer's end."""
     whole: bool = False
     """Whether it was served to its end."""
 
@@ -53,10 +53,10 @@ def page(
     waiting: int = 0,
     drafts: int = 0,
 ) -> str:
-    """The page after the requests ``sent``, while ``running`` are still served, others waiting.
+    """The ``/metrics`` page after the requests ``sent``, with others ``running`` and ``waiting``.
 
-    ``drafts`` is the number of draft tokens that a step verifies, as V1 counts them. It is 0 where
-    the runtime counts none: V1 with NxDI, and V0 on Neuron.
+    ``drafts`` is the number of draft tokens that a step verifies, as V1 counts them. It is 0 for
+    runtimes that count none: V1 with NxDI, and V0 on Neuron.
     """
     v0, complete = engine is Engine.V0, [request for request in sent if request.whole]
     common = {"model_name": model} if v0 else {"engine": "0", "model_name": model}
@@ -90,7 +90,7 @@ def page(
 
 
 def _accepted(request: Sent) -> list[int]:
-    """Accepted drafts of each step. Cutting an answer at its length takes back none of them:
+    """The accepted drafts of each step, also those that the answer's end cuts off:
     ``vllm/v1/core/sched/scheduler.py`` counts first and cuts then."""
     counts = [tokens - 1 for _, tokens in request.chunks[1:]]
     if counts:

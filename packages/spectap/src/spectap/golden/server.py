@@ -1,7 +1,6 @@
-"""The golden endpoint: OpenAI-compatible, with a record of its own of what it sent when.
+"""The golden endpoint: an OpenAI-compatible server that records what it sent, and when.
 
-Its answers follow a schedule. So a measurement can be checked against a truth that was not measured
-in the same way.
+Its answers follow a schedule, so measurements can be checked against a truth of another source.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ MAX_MODEL_LEN: Final = 40_960
 _TOKENS_OF_A_NAME: Final = 4
 
 Schedule = Callable[[str, int, int], list[Step]]
-"""Takes the prompt, how often it was asked for before, and the tokens of the answer."""
+"""The steps of an answer by its prompt, how often that came before, and its tokens."""
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """How likely the target accepts a draft, by a text in the prompt. The first match counts."""
+    """The probability that a draft is accepted, by a text in the prompt. The first match counts."""
 
     by_text: Mapping[str, float] = field(default_factory=dict)
     otherwise: float = 0.52
@@ -57,9 +56,9 @@ def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Sc
 class GoldenEndpoint:
     """One endpoint, served inside ``async with``.
 
-    Its schedule is that of a sequence alone; with more in flight, a step takes ``slowdown`` times
-    as long. Beyond ``batch`` sequences, requests wait. It counts as ``engine`` does. ``drafts`` is
-    that of ``counted.page``. With an ``api_key`` it answers those who send that.
+    Its schedule is that of a sequence alone. With more in flight, a step takes ``slowdown`` times
+    as long. Requests beyond ``batch`` sequences wait. Its counters are those of ``engine``, with
+    ``drafts`` as in ``counted.page``. With an ``api_key``, clients must send it.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class GoldenEndpoint:
         self.model = model
         self._api_key = api_key
         self.refuses = False
-        """Whether every request is one too many."""
+        """Whether every request is refused as one too many."""
         self.healthy = True
         self.sent: list[Sent] = []
         self._schedule, self._slowdown = schedule, slowdown
@@ -241,10 +240,10 @@ class GoldenEndpoint:
             self._seats.release()
 
     async def _due(self, steps: list[Step]) -> AsyncIterator[tuple[Step, float]]:
-        """Each step at its time, and that time.
+        """Yields each step when it is due, with that time.
 
-        A step that is late does not delay those that follow: each is due one step time after the
-        one before was due, as long as a step takes with all that are in flight then.
+        A late step does not delay the next ones. Each is due one step time after the one before was
+        due, and the step time depends on how many are in flight.
         """
         due = time.monotonic()
         before, pace = 0.0, 1.0

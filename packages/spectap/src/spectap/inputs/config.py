@@ -18,7 +18,7 @@ from spectap.inputs.load_points import Load, LoadPoint, Model, optional, repeate
 from spectap.inputs.published import Publication
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-"""Names of variants and test cases: folders, parts of object keys and CloudWatch dimensions."""
+"""Names of variants and test cases, which are in folders, object keys and CloudWatch dimensions."""
 
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=NAME.pattern)]
@@ -33,7 +33,7 @@ class Structure(StrEnum):
 
 
 class Variant(Model):
-    """One way of decoding under test, served at an endpoint or run as a job; None is unknown."""
+    """One way of decoding under test, served at an endpoint or run as a job. None: not known."""
 
     name: Name
     endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#@]+(/[^?#]*)?$")] | None = Field(
@@ -73,12 +73,12 @@ class Variant(Model):
 
     @property
     def folder(self) -> str:
-        """Its folder where it is isolated: one that is served otherwise has another."""
+        """The folder of an isolated variant. Its name changes with how the variant is served."""
         return f"{self.name}-{self.served}" if self.served else self.name
 
 
 class PromptSource(Model):
-    """Where the prompts of a test case come from: a known set, or a file. Exactly one of them."""
+    """The source of a test case's prompts: either a known set or a file."""
 
     set: Text | None = Field(
         None, description="A set that spectap.load.sets knows, such as humaneval."
@@ -107,7 +107,7 @@ class PromptSource(Model):
 
 
 class TestCase(Model):
-    """Prompts of one kind to compare the variants on."""
+    """Prompts of one kind, on which variants are compared."""
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
 
@@ -169,7 +169,8 @@ class Cost(Model):
 
     @property
     def usd_per_million_seconds(self) -> float:
-        """One variant's part of a node; by tokens a second, it is USD per million tokens."""
+        """The price of one variant's part of a node for a million seconds. Divided by tokens a
+        second, it is USD per million tokens."""
         return self.usd_per_hour * self.share / 3600 * 1_000_000
 
 
@@ -259,7 +260,7 @@ class Config(Model):
 
     @property
     def wave(self) -> LoadPoint:
-        """The load of warm-ups and controls: the widest closed loop once, or else a full batch."""
+        """The load of warm-ups and controls: a wave of the widest closed loop, or a full batch."""
         widest = max(
             (point.concurrency for point in self.load.points if point.concurrency),
             default=max(variant.batch or 1 for variant in self.variants),
@@ -267,14 +268,15 @@ class Config(Model):
         return LoadPoint(concurrency=widest, requests=widest)
 
     def overloads(self, point: LoadPoint) -> bool:
-        """Whether a variant may fall behind at this load: failed requests are then its result."""
+        """Whether a variant may fall behind at this load. Failed requests are then a result."""
         batches = (variant.batch for variant in self.variants if variant.batch)
         return point.concurrency is None or any(point.concurrency > batch for batch in batches)
 
     def needed(self, point: LoadPoint) -> int:
-        """How many requests of a turn must succeed; with fewer, the turn is measured again.
+        """The number of requests of a turn that must succeed, or the turn is measured again.
 
-        Half are enough where a variant may fall behind: failures then show what the load does.
+        Half of them are enough where a variant may fall behind: failures then show the load's
+        effect.
         """
         return math.ceil(point.requests / 2) if self.overloads(point) else point.requests
 
@@ -284,17 +286,17 @@ class Config(Model):
 
     @property
     def models(self) -> dict[str, str]:
-        """Names the variants serve the target under, by the names of the variants."""
+        """The names under which the variants serve the target, by variant."""
         return {variant.name: variant.model or self.model for variant in self.variants}
 
     @property
     def offline(self) -> bool:
-        """Whether the variants run as jobs, so that there is nothing to ask."""
+        """Whether the variants run as jobs, which have no endpoint."""
         return not self.endpoints
 
     @property
     def endpoints(self) -> dict[str, str]:
-        """Base URLs by the name of the variant, in the order of the variants; of jobs, none."""
+        """Base URLs by variant, in order; empty for jobs."""
         return {v.name: v.endpoint for v in self.variants if v.endpoint is not None}
 
 
@@ -312,10 +314,10 @@ def read(path: Path) -> Config:
 
 
 def without_lines(config: Config) -> tuple[Config, bytes]:
-    """The configuration with the digest of its lines, and the file that has them.
+    """Takes the lines out of a configuration: returns it with their digest, and a file of them.
 
-    A line may be of any length, and a ConfigMap may not. Without lines the file is empty, and there
-    is not a digest.
+    A line may have any length, and a ConfigMap has a limit. Without lines, the file is empty and
+    there is no digest.
     """
     lines = {case.name: case.line for case in config.test_cases if case.line is not None}
     if not lines:
@@ -327,7 +329,7 @@ def without_lines(config: Config) -> tuple[Config, bytes]:
 
 
 def with_lines(config: Config, content: bytes) -> Config:
-    """The configuration that ``without_lines`` took apart. Raises ConfigError for another file."""
+    """Undoes ``without_lines``. Raises ConfigError for a file of another digest."""
     digest = hashlib.sha256(content).hexdigest()
     if digest != config.lines:
         raise ConfigError(f"lines: were changed: their SHA-256 is {digest} and not {config.lines}")
@@ -339,7 +341,7 @@ def with_lines(config: Config, content: bytes) -> Config:
 
 
 def differences(begun: Config, config: Config) -> list[str]:
-    """The fields that differ and decide what is measured."""
+    """The fields that differ and change what is measured."""
     ignored = {"stopper", "api_key_secret", "published"}
     if begun.isolated:  # a price may change before the last variant is measured
         ignored |= {"cost", "settings", "objectives"}

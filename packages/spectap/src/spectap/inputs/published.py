@@ -1,4 +1,4 @@
-"""Published figures, which stand beside a run's own and decide nothing."""
+"""Published figures, which a report shows beside a run's own. They decide nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class Figure(StrEnum):
-    """A figure that can be published. A speed-up is over the baseline that the variant has here."""
+    """A kind of published figure. A speed-up is over the variant's baseline in this experiment."""
 
     TOKENS_PER_SECOND = "tokens-per-second"
     TPOT = "tpot-ms"
@@ -47,7 +47,7 @@ class PublishedFigure(Model):
 
     @property
     def title(self) -> str:
-        """Which figure it is: ``tpot-ms``, ``acceptance 2``."""
+        """The figure's name: ``tpot-ms``, ``acceptance 2``."""
         return f"{self.figure} {self.position or ''}".rstrip()
 
     @model_validator(mode="after")

@@ -61,7 +61,7 @@ class _Finished(NamedTuple):
     fields: dict[str, Any]
     """The fields that llmperf writes of a request."""
     answer: dict[str, Any] | None
-    """None where it did not come whole."""
+    """The whole answer; None where it broke off."""
 
 
 def main() -> int:
@@ -190,14 +190,15 @@ async def closed(
     deadline: float,
     others_run: Callable[[], bool],
 ) -> list[Result]:
-    """Keeps ``concurrency`` of ``items`` in flight until ``count`` have ended, and as long as
-    ``others_run``: loads of other variants, which this one may slow.
+    """Keeps ``concurrency`` of ``items`` in flight until ``count`` have ended and ``others_run``
+    ends.
 
-    The first ``fill`` items do not count: otherwise the first of the ``count`` would begin on an
-    empty server. Further items take the slots of those that have ended: otherwise the last would
-    meet a lighter load. ``send`` gets whether an item counts. Where a further item has no ``good``
-    result, its slot stays empty: a server that refuses would be asked without end. Returns the
-    results that count. None begins after ``deadline`` (monotonic seconds).
+    ``others_run`` stands for loads of other variants, which this load may slow. The first ``fill``
+    items do not count, because they find an empty server. Further items replace those that end, so
+    that the last one that counts meets the same load. ``send`` is told whether an item counts.
+    After a further item without a ``good`` result, its slot stays empty: a server that refuses
+    would be asked without end. Returns the results that count. No item begins after ``deadline``
+    (monotonic seconds).
     """
     queue, results = enumerate(items, start=-fill), list[Result]()
 
@@ -224,9 +225,10 @@ async def opened(
     offsets: Sequence[float],
     deadline: float,
 ) -> list[Result]:
-    """Sends each at its time, whatever is in flight, and none after ``deadline``.
+    """Sends each item at its time, however many are in flight, and none after ``deadline``.
 
-    ``send`` gets when it was due, in Unix seconds. What is late is sent at once, and delays none.
+    ``send`` is told when the item was due, in Unix seconds. A late item is sent at once and delays
+    no other.
     """
     start, wall = time.monotonic(), time.time()
     sending = []

@@ -1,4 +1,4 @@
-"""Test cases out of files, and which prompts a round sends.
+"""Reads test cases from files, and chooses the prompts of each round.
 
 Each function that reads a file raises ConfigError.
 """
@@ -86,10 +86,11 @@ def read_prompts(path: Path) -> TestCase:
 def of_turn(
     prompts: Sequence[Prompt], load: Load, round: int, point: LoadPoint, fill: int = 0
 ) -> tuple[Prompt, ...]:
-    """The prompts that one turn sends: the next of ``mixed`` over all rounds and load points.
+    """The prompts of one turn: the next ones of ``mixed``, over all rounds and load points.
 
-    They return only where the set is at its end: a server may have cached them. Before them are
-    ``fill`` that were sent, or are sent last, if at all: as warm-ups and controls are.
+    A prompt comes again only after all others, because a server may have cached it. The first
+    ``fill`` prompts do not count. They are ones that were sent before or that come last, like those
+    of warm-ups and controls.
     """
     order = mixed(prompts)
     first = -point.requests
@@ -103,7 +104,7 @@ def of_turn(
 def mixed(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
     """The prompts in a fixed random order, in which each stretch has its share of each class.
 
-    Stratified sampling: of a class of n prompts, shuffled, the i-th has a random position in the
+    It is stratified sampling: the i-th of a class's n shuffled prompts has a random position in the
     i-th of n equal parts of the order.
     """
     by_class: defaultdict[str, list[Prompt]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Runs one turn of one variant in a process of its own: llmperf, or the built-in driver."""
+"""Drives one turn of one variant from a process of its own: llmperf or the built-in driver."""
 
 import asyncio
 import contextlib
@@ -23,13 +23,13 @@ from spectap.protocol.text import EndpointType
 LOG: Final = "driver.log"
 
 GRACE_SECONDS: Final = 300.0
-"""Beyond the load's own timeout, which a driver checks only between two requests: covers a last
-request to a silent server (180 s), and Ray's start and end."""
+"""Added to the load's own timeout, which a driver checks only between requests: time for a last
+request to a silent server (180 s), and for Ray to start and end."""
 
 
 @dataclass(frozen=True)
 class Driver:
-    """The load generator: llmperf, or where ``installation`` is None the built-in driver."""
+    """The load generator: llmperf, or the built-in driver where ``installation`` is None."""
 
     installation: Installation | None
     scratch: Path
@@ -38,7 +38,8 @@ class Driver:
     def uses_llmperf(self, load: Load, point: LoadPoint, *, named: bool) -> bool:
         """Whether llmperf makes this load, and not the built-in driver.
 
-        Prompts that are ``named`` and sent as they are, rates and completions need the latter.
+        Rates, completions, and ``named`` prompts that are sent as they are need the built-in
+        driver.
         """
         is_chat = load.endpoint_type is EndpointType.CHAT
         return self.installation is not None and is_chat and not (named or point.open)
@@ -58,14 +59,16 @@ class Driver:
         until: asyncio.Future[None] | None = None,
         fill: int = 0,
     ) -> None:
-        """Drives one endpoint with one case at one load point; ``results`` takes the files.
+        """Drives one endpoint with one case at one load point; writes the files into ``results``.
 
-        ``prompts`` are sent in turn; without any, the case's line is. The first ``fill`` requests
-        do not count; llmperf knows none of that kind. ``seed`` gives made-up prompts and an open
-        loop's times; llmperf has a seed of its own, and sends the same each time. ``answers`` takes
-        the whole answers to ``prompts`` that count, an ``Answer`` a line.
-        The built-in driver keeps a closed loop full ``until`` then; llmperf ends by itself.
-        Cancelling it ends the load's processes. Raises LoadError.
+        ``prompts`` are sent in order; without any, the case's line is sent. The first ``fill``
+        requests do not count; llmperf has none of these. ``seed`` determines made-up prompts and
+        the times of an open loop; llmperf uses a seed of its own and sends the same each time.
+        ``answers`` is the file for whole answers to ``prompts`` that count, one ``Answer`` a line.
+        The built-in driver keeps a closed loop full ``until`` that future is done; llmperf ends by
+        itself.
+
+        Cancelling this ends the load's processes. Raises LoadError.
         """
         # One folder for all rounds: a copy of llmperf for each of them would add up.
         scratch = self.scratch / "-".join(results.parts[-4:-1])
@@ -131,7 +134,7 @@ def _builtin(scratch: Path, case: TestCase, prompts: Sequence[Prompt]) -> list[s
 
 
 def _mask(folder: Path) -> None:
-    """Takes keys that a server repeated out of what a driver wrote: llmperf masks none."""
+    """Removes keys that a server repeated from a driver's files. llmperf masks none."""
     for path in folder.iterdir():
         text = path.read_bytes().decode("latin-1")
         path.write_bytes(access.masked(text).encode("latin-1"))

@@ -1,8 +1,8 @@
-"""llmperf, unchanged: its command line, and its text for a test case.
+"""Calls llmperf, unchanged: its command line, and its text for a test case.
 
 Everything here follows ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py`` and
-``src/llmperf/utils.py``. It ends by itself: where one variant is faster, the slower one runs partly
-alone, and where they slow each other, its last requests are faster than the others'.
+``src/llmperf/utils.py``. It ends by itself. So where one variant is faster, the slower one runs
+partly alone; and where variants slow each other, the last requests of the slower one are too fast.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COPIES: Final = 500
 
 @dataclass(frozen=True)
 class Installation:
-    """llmperf, as it is installed."""
+    """An installation of llmperf."""
 
     python: str
     """The Python that has its dependencies."""
@@ -48,7 +48,7 @@ class Installation:
         return [self.python, str(folder / SCRIPT)]
 
     def environment(self, folder: Path, concurrency: int) -> dict[str, str]:
-        """Variables that llmperf's processes, including Ray's, need besides the endpoint."""
+        """The environment of llmperf's and Ray's processes, without the endpoint."""
         return {
             "PYTHONPATH": str(folder),
             "HF_HUB_OFFLINE": "1",
@@ -72,7 +72,7 @@ def find(environment: Mapping[str, str]) -> Installation | None:
 
 
 def arguments(load: Load, point: LoadPoint, *, model: str, results: Path, driver: str) -> list[str]:
-    """The arguments of one round. A rate is not among them: llmperf knows closed loops only."""
+    """The arguments of one round. There is no rate: llmperf knows closed loops only."""
     values: dict[str, object | None] = {
         "model": model,
         "mean-input-tokens": load.mean_input_tokens,

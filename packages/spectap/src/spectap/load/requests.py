@@ -1,6 +1,6 @@
 """The built-in driver's requests and their replies.
 
-No pydantic here: the driver starts for each turn, and importing pydantic takes a while.
+This module does not import pydantic, which is slow to import: the driver starts for each turn.
 """
 
 import argparse
@@ -42,7 +42,7 @@ class Request:
 
 
 def requests_of(options: argparse.Namespace) -> Iterator[Request]:
-    """The prompts of a file in turn, or such as llmperf makes; equal options, equal requests."""
+    """A file's prompts in order, or such as llmperf makes. Equal options, equal requests."""
     return _named(options) if options.prompts else _filled(options)
 
 
@@ -87,7 +87,7 @@ def _body(
 class Reply:
     """One streamed reply, measured as llmperf does and joined as a client would.
 
-    The time begins when this is created.
+    Its time begins when the object is created.
     """
 
     def __init__(self) -> None:
@@ -101,12 +101,12 @@ class Reply:
         self._calls: dict[int, dict[str, str]] = {}
 
     def fail(self, code: int, text: str) -> None:
-        """Notes the first error: the HTTP status or the code of an error event, otherwise -1."""
+        """Records the first error: the HTTP status or an error event's code, otherwise -1."""
         if self._error[0] is None:
             self._error = (code, text)
 
     def take(self, data: bytes) -> None:
-        """Takes what was read of the event stream. Raises LimitError."""
+        """Takes the next bytes of the event stream. Raises LimitError."""
         for event in self._events.feed(data):
             self._take(event)
 

@@ -1,1 +1,1 @@
-"""How OpenAI-compatible servers are spoken to, and what they may send."""
+"""The protocol of OpenAI-compatible servers: requests, events, limits and access."""

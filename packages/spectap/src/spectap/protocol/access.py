@@ -1,7 +1,7 @@
-"""How servers are reached besides by their URLs: headers, and trust in certificates.
+"""The headers and the trust in certificates with which servers are reached.
 
-It holds for the whole process, as OPENAI_API_KEY does, and is written to no file: a header may hold
-a secret.
+Both hold for the whole process, as OPENAI_API_KEY does. They are written to no file, because a
+header may hold a secret.
 """
 
 import functools
@@ -19,12 +19,12 @@ HEADERS: Final[dict[str, str]] = {}
 
 @functools.cache
 def tls() -> ssl.SSLContext:
-    """What every connection by TLS goes by. Making one takes as long as a short answer."""
+    """The TLS settings of every connection. Making them takes as long as a short answer."""
     return ssl.create_default_context()
 
 
 def trust(authority: Path | None, *, anyone: bool) -> None:
-    """Trusts the certificates of ``authority``, too; or ``anyone``. Raises ConfigError."""
+    """Adds trust in the certificates of ``authority``, or in ``anyone``'s. Raises ConfigError."""
     try:
         if authority is not None:
             tls().load_verify_locations(authority)
@@ -36,13 +36,13 @@ def trust(authority: Path | None, *, anyone: bool) -> None:
 
 
 def masked(text: str) -> str:
-    """The text without what a server may repeat of the key and the headers."""
+    """The text without parts of the key and the headers that a server repeats."""
     for secret in " ".join((os.environ.get("OPENAI_API_KEY", ""), *HEADERS.values())).split():
         text = wording.masked(text, secret)
     return text
 
 
 def distrust(error: Exception) -> str:
-    """Why a certificate is not trusted, and what changes that."""
+    """Says why a certificate is not trusted, and what to do about it."""
     reason = getattr(error, "verify_message", error)
     return f"its certificate is not trusted: {reason}: --ca FILE, or --insecure"

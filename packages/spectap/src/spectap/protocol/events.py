@@ -1,6 +1,6 @@
-"""An answer and its event stream, as the tap and the driver read them: both must see one thing.
+"""Reads an answer and its event stream, for the tap and the driver: both must see the same.
 
-No pydantic here: the built-in driver starts for each turn, and importing pydantic takes a while.
+This module does not import pydantic, which is slow to import: the driver starts for each turn.
 """
 
 import json
@@ -29,7 +29,7 @@ _ENDS: Final = frozenset(
         *("stop_sequence", "end_turn", "max_tokens", "model_length", "tool_use"),
     )
 )
-"""The reasons to finish for which an answer is whole, in lower case."""
+"""The ``finish_reason`` values of complete answers, in lower case."""
 
 # vLLM renamed the field; servers in between send both. The others are of gateways.
 THOUGHTS: Final = ("reasoning", "reasoning_content", "reasoning_details", "thinking")
@@ -38,7 +38,7 @@ _CONTENT: Final = (
     *("tool_calls", "function_call", "refusal", "audio"),
 )
 _ERROR_FIELDS: Final = ("detail", "message", "errors", "msg", "error_msg")
-"""Where a body without choices has its error, besides OpenAI's ``error``."""
+"""The fields, besides OpenAI's ``error``, in which a body without choices may have its error."""
 _LONGEST_ERROR: Final = 200
 
 
@@ -49,7 +49,7 @@ class Events:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The events that these bytes complete. Each byte is searched once. Raises LimitError."""
+        """Takes bytes; returns the events that they complete. Raises LimitError."""
         # The buffer was searched before, but its end may be the begin of a blank line.
         searched = max(0, len(self._buffer) - 2)
         self._buffer += data
@@ -63,7 +63,7 @@ class Events:
         return events
 
     def rest(self) -> bytes:
-        """What came after the last event that is complete."""
+        """The bytes after the last complete event."""
         return bytes(self._buffer)
 
 
@@ -78,9 +78,9 @@ def _ends_of_events(text: bytearray, start: int) -> Iterator[int]:
 
 
 def read(event: bytes) -> Any:
-    """The body of an event, a dict; ``DONE``; or None, as of a comment. Raises ValueError.
+    """Parses an event into its body, a dict, or ``DONE``; None for comments. Raises ValueError.
 
-    An ``event: error`` has its data as ``error``.
+    The body of an ``event: error`` has its data as ``error``.
     """
     kind = b""
     if event.startswith(b"data: ") and event.find(b"\n") == len(event) - 2 and b"\r" not in event:
@@ -103,7 +103,7 @@ def read(event: bytes) -> Any:
 
 
 def parsed(data: bytes) -> Any:
-    """JSON as clients read it; None where it is none."""
+    """Parses JSON as clients do; None for anything else."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -116,13 +116,13 @@ def parsed(data: bytes) -> Any:
 
 
 def choices_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The choices of an answer, or of an event; those of another shape are left out."""
+    """The well-formed choices of an answer or an event."""
     choices = body.get("choices")
     return [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
 
 
 def message_of(choice: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message of a choice, or what an event adds to it; of a completion, its text as one."""
+    """The message of a choice, or an event's addition to it. A completion's text becomes one."""
     if "text" in choice:
         return {"content": choice["text"]}
     message = choice.get("delta") or choice.get("message")
@@ -130,7 +130,7 @@ def message_of(choice: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def text_of(content: Any) -> str:
-    """The text of a field of a message; the parts of a list are joined."""
+    """The text of a message's field; a list's parts are joined."""
     if isinstance(content, list):
         try:
             return "".join(map(text_of, content))
@@ -142,7 +142,7 @@ def text_of(content: Any) -> str:
 
 
 def has_content(choices: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether any of the choices carries something that a model said."""
+    """Whether any of the choices carries output of the model."""
     for choice in choices:
         message = message_of(choice)
         for field in _CONTENT:
@@ -152,19 +152,19 @@ def has_content(choices: Sequence[Mapping[str, Any]]) -> bool:
 
 
 class Ending:
-    """How an answer ends, by all that is read of it."""
+    """The end of an answer, by what was read of it."""
 
     def __init__(self) -> None:
         self.done = False
         """Whether ``[DONE]`` has come."""
         self.finish: str | None = None
-        """OpenAI's ``finish_reason``; of several choices, one that is no end."""
+        """OpenAI's ``finish_reason``; of several choices, one that is not a normal end."""
         self.error: str | None = None
         """The first error, in one line."""
         self._words = ""
 
     def note(self, body: Mapping[str, Any], choices: Sequence[Mapping[str, Any]]) -> None:
-        """Notes what an event, or a whole answer, with these choices says of the end."""
+        """Takes what an event, or a whole answer, with these choices says about the end."""
         if error := error_of(body):
             self.fail(f"error in the stream: {error}")
         if not choices and not self._words and not body.get("usage"):
@@ -182,7 +182,7 @@ class Ending:
             self.error = clean(reason)
 
     def problem(self, *, tokens: bool) -> str | None:
-        """Why an answer with ``tokens``, or without any, is none; None where it came whole."""
+        """The reason why an answer with or without ``tokens`` is not complete; None if it is."""
         if self.error:
             return self.error
         if not self._ends:
@@ -197,7 +197,7 @@ class Ending:
 
 
 def error_of(body: Mapping[str, Any]) -> str | None:
-    """The error's message, where ``body`` is an error in place of an answer or an event."""
+    """The error's message, if ``body`` is an error instead of an answer or an event."""
     error = body.get("error")
     if not error and not body.get("choices"):
         fields = (body.get(field) for field in _ERROR_FIELDS)
@@ -206,7 +206,7 @@ def error_of(body: Mapping[str, Any]) -> str | None:
 
 
 def message(error: Any) -> str:
-    """The message of an error, or of what holds one, or all of it."""
+    """The message within an error object, or all of it as text."""
     if isinstance(error, dict):
         error = error.get("error") or error
     try:

@@ -1,7 +1,7 @@
-"""Requests by OpenAI's two APIs of text: where they go, what is in them, and text made up for them.
+"""Requests by OpenAI's two APIs of text: their paths, their fields, and filler text.
 
-Neither pydantic nor orjson here: the built-in driver starts for each turn, synthesis of the app
-needs little, and so do vLLM's own tests.
+This module imports neither pydantic nor orjson: the built-in driver starts for each turn, and the
+app's synthesis and vLLM's own tests have few packages.
 """
 
 import random
@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 CHARACTERS_PER_TOKEN: Final = 4
-"""An estimate, where there is no tokenizer."""
+"""An estimate for use without a tokenizer."""
 
 # Shakespeare, sonnet 18: stands in for the text that llmperf brings.
 _SONNET: Final = """\
@@ -48,22 +48,23 @@ PATHS: Final = {
 def prompt_fields(
     endpoint_type: EndpointType, messages: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The part of a request that is the prompt: ``messages``, or the text of the last of them."""
+    """The fields of a request that hold the prompt: ``messages``, or the text of the last one."""
     if endpoint_type is EndpointType.CHAT:
         return {"messages": messages}
     return {"prompt": messages[-1]["content"]}
 
 
 def filling_lines(line: str | None) -> list[str]:
-    """The lines that fill a test case's prompts: its own, again and again, or None for a sonnet."""
+    """The lines that fill a test case's prompts: its own line, or for None a sonnet's lines."""
     text = _SONNET if line is None else line.rstrip("\n") + "\n"
     return text.splitlines(keepends=True)
 
 
 def filled_prompt(chance: random.Random, lines: list[str], characters: int, length: int) -> str:
-    """``characters`` of instruction and shuffled ``lines``, asking for ``length`` tokens.
+    """A prompt of so many ``characters``: an instruction, then shuffled ``lines``.
 
-    It begins like no other, or a server that caches prefixes would skip most of the prefill.
+    It asks for ``length`` tokens. No two begin alike, because a server that caches prefixes would
+    skip most of the prefill.
     """
     mark = f"{chance.getrandbits(32):08x}"
     text = f"{mark}: Go on with lines like these until there are {length} tokens:\n\n"

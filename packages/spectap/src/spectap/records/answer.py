@@ -1,4 +1,4 @@
-"""The answers to prompts: what a run stores of them."""
+"""The answers to prompts, as a run stores them."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from spectap.inputs.prompt import Form
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a tool, as the server sent it; neither need be valid."""
+    """A call of a tool, as the server sent it. Name and arguments may be invalid."""
 
     name: str
     arguments: str
@@ -21,7 +21,7 @@ class Answer:
 
     prompt: str
     content: str
-    """All text, thoughts included."""
+    """The whole text, thoughts included."""
     tool_calls: tuple[ToolCall, ...]
     finish: str | None
     """OpenAI's ``finish_reason``; None where the server gave none."""
@@ -41,13 +41,13 @@ class CheckedAnswer:
     """SHA-256 of content and tool calls, in hexadecimal digits."""
     finish: str | None
     form: Form | None
-    """The form that the answer had to have; None where it could be anything."""
+    """The form that was asked for; None for any."""
     valid: bool | None
-    """None where there is no form, and where the answer was cut off at its longest."""
+    """Whether it has the form; None without a form, and where the answer was cut off."""
     problem: str
-    """Why it is not valid; empty where it is, or where nothing was checked."""
+    """The reason why it is not valid; empty where it is, and where nothing was checked."""
     answer: Answer | None
-    """Stored where the experiment asks for it."""
+    """The answer itself, if the experiment asks to keep it."""
 
 
 def digest(answer: Answer) -> str:

@@ -1,6 +1,6 @@
-"""Files that are safe against a kill at any moment: journals, and files that are written whole.
+"""Files that survive a kill at any moment: journals, and files that are written whole.
 
-A journal only grows, one JSON object a line.
+A journal only grows, by one JSON object a line.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ def read(path: Path, kind: type[T]) -> Iterator[T]:
 
 
 def refuse_links(folder: Path) -> None:
-    """Raises RunError for a symbolic link in a run's folder, which would be written through."""
+    """Raises RunError for symbolic links in a run's folder, which writes would follow."""
     if link := next((path for path in folder.rglob("*") if path.is_symlink()), None):
         raise RunError(f"{printable(str(link))}: is a symbolic link, and leads out of the run")
 
@@ -73,9 +73,9 @@ def read_json(path: Path, kind: type[T]) -> T | None:
 class Journal:
     """A journal, open for writing.
 
-    ``append`` hands the line to the operating system at once, so that nothing is lost when this
-    process is killed. Only ``flush`` and ``close`` wait for the disk, which takes milliseconds: a
-    server of streams calls them from another thread.
+    ``append`` hands the line to the operating system at once, so that a kill of this process loses
+    nothing. Only ``flush`` and ``close`` wait for the disk, which takes milliseconds: a server of
+    streams calls them from another thread.
     """
 
     def __init__(self, path: Path) -> None:
@@ -99,11 +99,11 @@ class Journal:
             raise OSError(f"the disk took {written} of {len(data)} bytes of a line")
 
     def flush(self) -> None:
-        """Returns when everything appended so far is on the disk. Raises OSError."""
+        """Waits until all lines are on the disk. Raises OSError."""
         os.fsync(self._file)
 
     def close(self) -> None:
-        """Flushes, as far as the disk lets it, and closes; a second call does nothing."""
+        """Flushes as far as the disk allows, and closes. A second call does nothing."""
         if not self._closed:
             self._closed = True
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A ledger, one JSON line per request: how it is read, and which of its requests count."""
+"""Reads a ledger, one JSON line a request, and selects the requests that count."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ Line = TypeVar("Line", Record, CheckedAnswer)
 
 @dataclass(frozen=True)
 class Attempt:
-    """One measurement of a turn that came to its end: a line of ``progress.jsonl``."""
+    """A completed measurement of a turn: a line of ``progress.jsonl``."""
 
     round: int
     case: str
@@ -43,11 +43,11 @@ def read_ledger(path: Path) -> list[Record]:
 
 
 def last_attempts(lines: Iterable[Line], *, isolated: bool = False) -> list[Line]:
-    """The requests, or the checked answers, of the last attempt at each turn of each run.
+    """The lines of the last attempt at each turn of each run: requests, or checked answers.
 
-    A turn is a test case at a load point in a round. An attempt measures all variants at once, so a
-    repeated one takes the place of what the one before it measured of any variant; where variants
-    are measured ``isolated``, each has attempts of its own. Of controls each attempt counts.
+    A turn is a test case at a load point in a round. An attempt measures all variants, so the next
+    one replaces it for all of them. Where variants are measured ``isolated``, each has attempts of
+    its own. All attempts at a control count.
     """
 
     def turn(line: Line) -> tuple[object, ...]:
@@ -67,9 +67,9 @@ def read_attempts(folder: Path) -> list[Attempt]:
 
 
 def uninterrupted(records: Iterable[Record], folder: Path) -> list[Record]:
-    """The records of the run in ``folder`` without those of attempts that were interrupted.
+    """The records of the run in ``folder`` without those of interrupted attempts.
 
-    Without a ``progress.jsonl`` nobody knows which were. Raises OSError and JournalError.
+    Without a ``progress.jsonl`` nobody knows which these are. Raises OSError and JournalError.
     """
     if not (folder / PROGRESS).exists():
         return list(records)
@@ -86,7 +86,7 @@ def uninterrupted(records: Iterable[Record], folder: Path) -> list[Record]:
 
 
 def whole_controls(records: Iterable[Record], config: Config) -> set[int]:
-    """The attempts at a control that came to their end: others were a lighter load."""
+    """The attempts at a control that were completed. Others were a lighter load."""
     wave = config.wave
     controls = [record for record in records if record.round == CONTROL]
     sent = Counter(record.attempt for record in controls)

@@ -18,14 +18,14 @@ CANCELLED: Final = "cancelled by the client"
 """The error of a request that its client gave up, as an interrupted load does."""
 
 STALLED: Final = "stalled"
-"""The begin of the error of a request whose server sent nothing for too long."""
+"""The start of the error of a request whose server sent nothing for too long."""
 
 
 Chunk = tuple[Seconds, Amount]
 
 
 class Chunks(Sequence[Chunk]):
-    """Chunks in two columns: a tuple for each takes five times the memory."""
+    """Chunks in two columns. A tuple for each would take five times the memory."""
 
     __slots__ = ("counts", "times")
 
@@ -60,7 +60,7 @@ class Chunks(Sequence[Chunk]):
 
 
 def _packed(content: Any, validate: ValidatorFunctionWrapHandler) -> Chunks:
-    """Packs what is plainly right, for a ledger has millions of chunks; validates the rest."""
+    """Packs well-formed chunks without validation, for a ledger has millions; validates others."""
     try:
         chunks = Chunks(content)
         right = min(chunks.times) >= 0 and sum(chunks.times) <= _LONGEST
@@ -73,14 +73,14 @@ def _packed(content: Any, validate: ValidatorFunctionWrapHandler) -> Chunks:
 
 @dataclass(frozen=True)
 class Speculation:
-    """The speculation behind one answer, by the server's own count."""
+    """The speculation in one answer, by the server's own count."""
 
     __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
 
     drafts: int
     """Draft tokens that were verified."""
     accepted: int
-    """Those that the target agreed with, before the answer was cut at its end."""
+    """Draft tokens that the target agreed with, before the answer was cut at its end."""
     steps: int | None = None
     """Steps that had drafts to verify; null where the server does not count them."""
 
@@ -98,7 +98,7 @@ class Record:
     case: str
     """The name of the test case."""
     round: Annotated[int, Field(ge=-1, le=10**6)]
-    """From 1; 0 is the warm-up, -1 a control load. Both are in no figure."""
+    """The round, from 1. 0 is the warm-up and -1 a control load: no figure uses them."""
     request: str
     """The request's name, unique in the run."""
     sent: Seconds
@@ -116,13 +116,13 @@ class Record:
     per_chunk: bool
     """Whether the server said how many tokens each chunk carried."""
     chunks: Annotated[Sequence[Chunk], WrapValidator(_packed)]
-    """The chunks that carried tokens: seconds after ``sent``, and how many tokens, which is 0 where
-    the server did not say."""
+    """The chunks that carried tokens: seconds after ``sent``, and the number of tokens, which is 0
+    where the server did not say."""
     end: Seconds
-    """When the answer ended, in seconds after ``sent``, by a monotonic clock: with its last token,
-    whatever follows. Of an answer that failed or brought no tokens one by one, its last byte."""
+    """The end of the answer, in seconds after ``sent`` by a monotonic clock: its last token, or its
+    last byte if it failed or brought no tokens one by one."""
     attempt: Amount = 1
-    """How often the run measured the case in that round, from 1."""
+    """The number of the attempt at that turn, from 1."""
     load: str = ""
     """The name of the load point; empty where no configuration names one."""
     prompt: str = ""
@@ -130,16 +130,16 @@ class Record:
     prompt_class: str = ""
     """The class that the set gives that prompt; empty where it gives none."""
     due: Seconds | None = None
-    """When it was to be sent, in Unix seconds; null in a closed loop, which has no schedule."""
+    """The time at which it was due, in Unix seconds; null in a closed loop."""
     came: Seconds | None = None
-    """When it came to the tap, in Unix seconds, where it was due at a time. It is sent a little
-    later: the connection to the server has to be made first."""
+    """The time at which it reached the tap, in Unix seconds, if it was due at a time. It is sent a
+    little later, because the connection to the server is made first."""
     tools: bool = False
-    """Whether the request offers tools. A server reads a call before it streams it, so chunks are
-    held back and one may bring what several steps yielded."""
+    """Whether the request offers tools. A server reads a tool call before it streams it, so it
+    holds chunks back, and one may bring what several steps yielded."""
     launch: Amount = 0
-    """Which launch of the servers it was sent to, from 1; 0 where the run launches them once, and
-    where nobody knows."""
+    """The launch of the servers it was sent to, from 1; 0 where a run launches them once, and where
+    nobody knows."""
     characters: Amount | None = None
     """Characters of the answer's text; null where thoughts or calls of tools are tokens, too."""
     hidden_tokens: Amount = 0
@@ -147,46 +147,45 @@ class Record:
     finish: str | None = None
     """OpenAI's ``finish_reason``; null where the server gave none."""
     choices: Amount = 1
-    """How many answers the request asked for (``n``). Their tokens are counted together, and their
-    chunks are mixed: they have no time per output token, and show no steps."""
+    """The number of answers that the request asked for (``n``). Their tokens are counted together
+    and their chunks are mixed, so they have no time per output token and show no steps."""
     model: str = ""
-    """The model that the answer names, where it is not the one that was asked for; else empty."""
+    """The model that the answer names, where it is not the one asked for; else empty."""
     cached_tokens: Amount | None = None
-    """Tokens of the prompt that the server had in its cache, by its usage; null where it does not
-    say."""
+    """Tokens of the prompt in the server's cache, by its usage; null where it does not say."""
     speculation: Speculation | None = None
     """The drafts of the answer; null where the server does not tell."""
     lag: float = 0.0
-    """How long an event waited for the client on average, in seconds: for the tap meanwhile, or for
-    a driver that said so before, whichever is more."""
+    """The mean wait of an event for the client, in seconds: for the tap, or for a driver that
+    reported its own, whichever is longer."""
     version: Literal[1] = 1
     """The version of this format."""
 
     @property
     def times(self) -> Sequence[float]:
-        """When each chunk came, in seconds after ``sent``."""
+        """The time of each chunk, in seconds after ``sent``."""
         chunks = self.chunks
         return chunks.times if isinstance(chunks, Chunks) else [time for time, _ in chunks]
 
     @property
     def counts(self) -> Sequence[int]:
-        """How many tokens each chunk carried."""
+        """The tokens of each chunk."""
         chunks = self.chunks
         return chunks.counts if isinstance(chunks, Chunks) else [tokens for _, tokens in chunks]
 
     @property
     def shows_steps(self) -> bool:
-        """Whether each chunk after the first is one step, and its tokens are known."""
+        """Whether each chunk after the first is one step with a known number of tokens."""
         return self.per_chunk and not self.tools and self.choices == 1
 
     @property
     def succeeded(self) -> bool:
-        """Whether the answer came whole, with status 200."""
+        """Whether the answer is complete, with status 200."""
         return self.error is None and self.status == 200
 
     @property
     def uncounted(self) -> bool:
-        """Whether the answer came whole, and nobody knows how many tokens it has."""
+        """Whether the answer is complete and its number of tokens unknown."""
         return self.succeeded and self.output_tokens is None
 
     @property
@@ -196,5 +195,5 @@ class Record:
 
     @property
     def failed(self) -> bool:
-        """Whether it went wrong by itself, and was not cut off by an interruption."""
+        """Whether it failed by itself, and was not cut off by an interruption."""
         return not self.succeeded and self.error != CANCELLED

@@ -14,17 +14,18 @@ from spectap.report import phrases
 
 _DIFFERENT: Final = 0.1
 _LARGE: Final = 0.5
-"""Parts of the prompts' tokens."""
+"""Shares of the prompts' tokens."""
 _WAVES: Final = 8
 """In simulations of queues, a turn of one wave from an idle server shows up to 42 % too little
-time, one of four up to 12 %; filled before, one wave about 5 %."""
+time, and one of four waves up to 12 %. One wave on a server that was filled first shows about 5 %
+too little."""
 
 
 def of_case(case: Case, summary: Summary) -> Iterator[str]:
     """The notes on one test case, a sentence each.
 
-    What a verdict or a mark says itself is not a note. What is true at several load points is said
-    once.
+    A note repeats nothing that a verdict or a mark says. A note that holds at several load points
+    is given once.
     """
     loads = len(case.loads)
     loads_of: dict[tuple[str, str], list[LoadPoint]] = {}
@@ -84,7 +85,7 @@ def _on_cell(cell: Cell, baseline: Cell | None, *, configured: bool) -> Iterator
 
 
 def of_steps(summary: Summary) -> Iterator[str]:
-    """Says of which variants tokens an event show nothing, as no count of the server's is known."""
+    """Names variants whose tokens an event show nothing: no count of the server confirms them."""
     unconfirmed = [
         cell.variant
         for case in summary.cases
@@ -99,7 +100,7 @@ def of_steps(summary: Summary) -> Iterator[str]:
 
 
 def _on_counts(cell: Cell, baseline: Cell) -> Iterator[str]:
-    """Counts by which the two sides did not answer the same prompts, or not in the same tokens."""
+    """Notes counts by which the sides had other prompts, or other tokens for the same."""
     prompts = [side.measure(metrics.INPUT_TOKENS) for side in (cell, baseline)]
     read, reads = (each.p50 if each else 0 for each in prompts)
     if read and reads and abs(math.log(read / reads)) > math.log1p(MARGIN):
@@ -153,9 +154,9 @@ def of_run(config: Config, summary: Summary) -> Iterator[str]:
 
 
 def of_caches(shares: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> Iterator[str]:
-    """Notes where a cache of prefixes answers for a part of the prompts' tokens.
+    """Notes variants for which a prefix cache answers a part of the prompts' tokens.
 
-    Those of a chat template alone are in many. ``shares`` are by test case and variant.
+    A chat template's own tokens are often among them. ``shares`` are by test case and variant.
     """
     for case, of_variants in shares.items():
         every = [of_variants.get(name, 0.0) for name in names]
@@ -168,7 +169,8 @@ def of_caches(shares: Mapping[str, Mapping[str, float]], names: Sequence[str]) -
 
 
 def of_llmperf(config: Config) -> Iterator[str]:
-    """Notes loads whose first wave decides and which may queue: llmperf fills none beforehand."""
+    """Notes loads that llmperf made and that may queue: it does not fill the server first, so the
+    first wave decides."""
     batches = [variant.batch or 1 for variant in config.variants]
     queueing = (point for point in config.load.points if point.fill > min(batches))
     if points := [point for point in queueing if point.requests < _WAVES * point.fill]:
@@ -182,8 +184,8 @@ def of_llmperf(config: Config) -> Iterator[str]:
 def of_repetitions(summary: Summary) -> Iterator[str]:
     """Notes the requests that are left out because their turn was measured again.
 
-    A turn is measured again when a request of it failed, so the figures have fewer failures than
-    there were. Requests that an interruption cut off are none.
+    A turn is measured again when one of its requests failed, so the figures show fewer failures
+    than there were. Requests that an interruption cut off are not among them.
     """
     if summary.repeated:
         yield (
@@ -194,7 +196,7 @@ def of_repetitions(summary: Summary) -> Iterator[str]:
 
 
 def _on_matched(matched: Matched) -> str:
-    """Notes what a variant gains over a baseline served as it is, which is by speculation."""
+    """Notes how much of a variant's gain is from speculation: that over a matched baseline."""
     variant, baseline, without = matched.variant, matched.baseline, matched.without
     if matched.matched is None:
         explanation = (
@@ -217,7 +219,7 @@ def _on_matched(matched: Matched) -> str:
 
 
 def of_ending(summary: Summary) -> Iterator[str]:
-    """What a run lacks that did not come to its end."""
+    """Notes what a run that ended early lacks."""
     if unfinished := [c.name for c in summary.cases if not all(cell.complete for cell in c.cells)]:
         yield f"The run is not complete: requests are missing in {wording.listed(unfinished)}."
     if summary.not_run:
@@ -226,7 +228,7 @@ def of_ending(summary: Summary) -> Iterator[str]:
 
 
 def of_cells(cells: Sequence[Cell]) -> Iterator[str]:
-    """Clauses that begin with a name or a number, and name the loads where there are several."""
+    """Clauses on cells, which begin with a name or a number; with several loads they name them."""
     several = len({cell.load for cell in cells if cell.load}) > 1
     by_variant: dict[str, list[Cell]] = {}
     for cell in cells:

@@ -1,4 +1,4 @@
-"""The tables of cells: what each variant measured in each test case, and at each load point."""
+"""The tables of cells: the figures of each variant in each test case at each load point."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ class Measure:
 
 
 def by_class(summary: Summary) -> list[tuple[str, Overall]]:
-    """Each class's mean, and each test case of which there is none, by what they are called."""
+    """The mean of each class, and each test case that has none, with their names."""
     rows = [
         (wording.count(mean.cases, f"{mean.structure} test case".lstrip()), mean)
         for mean in summary.overall
@@ -70,7 +70,7 @@ def classes(summary: Summary, title: str = "") -> Table:
 
 
 def tables(summary: Summary) -> Iterator[Table]:
-    """Every figure: of single requests, of all together, of the comparisons; a line for a cell."""
+    """Every figure, a line for each cell: single requests, all requests together, comparisons."""
     latencies = [metric for metric in metrics.METRICS if metric.percentiles]
     others = [metric for metric in metrics.METRICS if metric not in latencies]
     by_chunk = [metric for metric in others if metric.unit == "Seconds"]
@@ -89,7 +89,7 @@ def tables(summary: Summary) -> Iterator[Table]:
 
 
 def overview(summary: Summary) -> Table:
-    """What decides: a line for each comparison of two variants, for each cell of more or of one."""
+    """The deciding figures: a line for each comparison of two variants, or for each cell."""
     cells = [(case, cell) for case in summary.cases for cell in case.cells]
     names: tuple[str, ...] = ("",)
     lines: list[tuple[Cell, ...]] = [(cell,) for _, cell in cells]
@@ -104,7 +104,7 @@ def overview(summary: Summary) -> Table:
 def _table(
     title: str, measures: Sequence[Measure], lines: Sequence[tuple[Cell, ...]], summary: Summary
 ) -> Table:
-    """A line for each cell, or for a baseline and what is compared with it."""
+    """A table with a line for each cell, or for each pair of a baseline and a compared cell."""
     colours = palette.of(summary.variants)
     paired = any(len(cells) > 1 for cells in lines)
     loads = len(summary.loads) > 1 or any(phrases.load_mark(c) for cells in lines for c in cells)
@@ -152,7 +152,7 @@ def _doubt(claim: Claim | None) -> str:
 
 
 def _measured(cells: Sequence[Cell], names: tuple[str, ...], summary: Summary) -> Iterator[Measure]:
-    """Latencies, tokens, the cost; then objectives, errors and a marked load, where any is."""
+    """Columns of latencies, tokens and cost, then of objectives and errors if there are any."""
 
     def each(title: str, text: Callable[[Cell], str]) -> Measure:
         return Measure(Columns(title, names), lambda *cells: map(text, cells))
@@ -173,7 +173,7 @@ def _measured(cells: Sequence[Cell], names: tuple[str, ...], summary: Summary) -
 
 
 def _share(cells: Iterable[Cell]) -> str:
-    """The name of a count of tokens: an event that is a step is one, too."""
+    """The unit that tokens are counted by: a step, or an event where steps are in doubt."""
     return "an event" if any(c.steps and c.steps.doubt for c in cells) else "a step"
 
 
@@ -188,7 +188,7 @@ def _good(cell: Cell) -> str:
 
 
 def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
-    """Whether the objectives were kept, and what became of the load; what there is of both."""
+    """Columns on objectives and on load marks, where there are any."""
     if any(cell.goodput for cell in cells):
         names = ("share of requests", "objectives")
         yield Measure(Columns("Goodput, 95 % interval", names), _goodput)
@@ -209,7 +209,7 @@ def _load(cell: Cell) -> tuple[str, str]:
 
 
 def _distribution(metric: Metric) -> Measure:
-    """All percentiles, and the interval of the median of a typical round where there is one."""
+    """Columns of all percentiles, and of the interval of a typical round's median where known."""
 
     def texts(cell: Cell) -> list[str]:
         percentiles = [_value(metric, name, cell) for name in _PERCENTILES]

@@ -1,4 +1,4 @@
-"""A run against another: which differences are more than chance, and whether a gate holds."""
+"""The comparison of two runs: which differences are more than chance, and whether a gate holds."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -15,7 +15,7 @@ _FIGURES: Final[dict[Figure, tuple[str, Callable[[float], str]]]] = {
     Figure.TTFT: ("TTFT, ms", wording.milliseconds),
     Figure.TOKENS_PER_SECOND: ("tokens/s together", wording.significant),
 }
-"""The head of each figure's columns, and how its values are written."""
+"""The heading of each figure's columns, and the function that writes its values."""
 
 
 def of_changes(changes: Changes) -> View:

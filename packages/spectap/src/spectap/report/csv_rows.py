@@ -1,4 +1,4 @@
-"""The rows of CSV files: the name of a column has its unit; ratios and counts have none."""
+"""The rows of CSV files. A column's name has its unit; ratios and counts have none."""
 
 import csv
 import sys
@@ -22,7 +22,7 @@ _CELL: Final = ("variant", "requests", "errors", "missing", "queued", *_RATES)
 
 
 def of_requests(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
-    """A row for each request. Those of rounds below 1 are in no figure."""
+    """A row for each request. No figure uses requests of rounds below 1."""
     # A request has several gaps between chunks: the ledger has them.
     figures = [metric for metric in metrics.METRICS if metric is not metrics.INTER_CHUNK_LATENCY]
     for record in records:
@@ -32,7 +32,7 @@ def of_requests(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
 
 
 def of_cells(summaries: Iterable[Summary]) -> Iterator[dict[str, Any]]:
-    """A row for each cell, with its comparison to the baseline's: above 1 it is better."""
+    """A row for each cell, with its ratios to the baseline; above 1 it is better."""
     for summary in summaries:
         for cell in chain.from_iterable(case.cells for case in summary.cases):
             content = to_jsonable_python(cell)
@@ -55,7 +55,7 @@ def of_cells(summaries: Iterable[Summary]) -> Iterator[dict[str, Any]]:
 
 
 def show(rows: Iterable[dict[str, Any]]) -> None:
-    """Prints rows, which all have the columns of the first, below the names of these."""
+    """Prints rows as CSV, with the first row's columns as the header."""
     for number, row in enumerate(rows):
         if number == 0:
             writer = csv.DictWriter(sys.stdout, [*row], lineterminator="\n")

@@ -1,7 +1,7 @@
-"""The headline: an answer a line, each with its number, then what changes what to do about them.
+"""The headline: one answer a line, each with its number, then what changes what to do.
 
-An answer is about a class of test cases, or about one of them where it has no class or where those
-of the class differ. Neighbouring loads with the same answer share a line.
+An answer is about a class of test cases. It is about a single test case where that has no class, or
+where those of the class differ. Neighbouring loads with the same answer share a line.
 """
 
 import math
@@ -31,10 +31,10 @@ from spectap.report import caveats, phrases, sentences
 
 _FEW_CASES: Final = 3
 _SPREAD_SECONDS: Final = 600.0
-"""In simulations of a neighbour that slows one side by 10 % for 1 to 10 minutes, intervals of one
-test case hold in 90 to 96 % where its rounds are so far apart, and in 89 to 30 % half a minute
-apart (benchmarks.servers). Of more test cases, each one's rounds are further apart by themselves.
-"""
+"""The time between rounds from which intervals also cover a neighbour that slows one side by 10 %
+for 1 to 10 minutes. In simulations (benchmarks.servers), intervals of one test case then hold in 90
+to 96 %, and with half a minute between rounds in 30 to 89 %. With more test cases, each one's
+rounds are further apart by themselves."""
 _CHECKS: Final = {Action.CHECK_ANSWERS, Action.CHECK_ERRORS, Action.CHECK_QUEUE, None}
 _SPEED: Final = {Answer.BETTER: "faster", Answer.WORSE: "slower"}
 _COST: Final = {Answer.BETTER: "lower", Answer.WORSE: "higher"}
@@ -46,11 +46,11 @@ class _Row:
     """A variant on a class or a test case, at one load."""
 
     cells: Sequence[Cell]
-    """Those of its test cases that have a verdict."""
+    """The cells of its test cases that have a verdict."""
     speed: Interval
     cost: Interval | None
     faster: str
-    """Another variant that surely is, on the same prompts at the same load; empty where none is."""
+    """A variant that is surely faster on the same prompts at the same load; empty without one."""
 
     @property
     def comparisons(self) -> list[Comparison]:
@@ -58,8 +58,8 @@ class _Row:
 
     @property
     def findings(self) -> tuple[object, ...]:
-        """What neighbouring loads that share a line have in common: the words for speed and for
-        cost, which are empty where the number says it, what to do, and what else is said."""
+        """The findings that loads must share to share a line: words on speed and cost, which are
+        empty where the number says it, the action, and further particulars."""
         waits = {(wait.metric, wait.percentile) for each in self.comparisons for wait in each.waits}
         return (
             self._words([each.speed for each in self.comparisons], _SPEED),
@@ -93,7 +93,7 @@ class _Row:
 
 
 def answers(summary: Summary, config: Config | None = None) -> tuple[str, ...]:
-    """What is found, for whom, at what load, how surely, and what to do: a line each."""
+    """The answers, a line each: what is found, for whom, at what load, how surely, what to do."""
     texts = [*_answers(summary), *_without_verdict(summary)] or [*_alone(summary)]
     if summary.rehearsal and config:
         texts[:1] = [f"Rehearsal, with the times of {config.stand_in}: {texts[0]}"]
@@ -115,7 +115,7 @@ def _answers(summary: Summary) -> Iterator[str]:
 
 
 def _places(summary: Summary) -> Iterator[tuple[str, Sequence[Case]]]:
-    """Test cases that share their lines, after what these call them."""
+    """Groups of test cases that share lines, with the name of each group."""
     classes: dict[str, list[Case]] = {}
     for case in summary.cases:
         classes.setdefault(case.structure or f"case {case.name}", []).append(case)
@@ -127,7 +127,7 @@ def _places(summary: Summary) -> Iterator[tuple[str, Sequence[Case]]]:
 
 
 def _judged(cases: Sequence[Case]) -> list[list[Cell]]:
-    """Those of the cells that have a verdict, by variant and load."""
+    """The cells that have a verdict, grouped by variant and load."""
     cells = defaultdict[tuple[str, LoadPoint | None], list[Cell]](list)
     for case in cases:
         for cell, comparison in case.compared:
@@ -143,7 +143,7 @@ def _judged(cases: Sequence[Case]) -> list[list[Cell]]:
 
 
 def _differ(summary: Summary, cells: Sequence[Cell]) -> bool:
-    """Whether no one number speaks for test cases of a class."""
+    """Whether test cases of a class differ too much for one number."""
     speeds = [cell.comparison.speed for cell in cells if cell.comparison and cell.comparison.speed]
     mean = _mean(summary, cells)
     return len(cells) > 1 and (
@@ -206,7 +206,7 @@ def _answer(rows: Sequence[_Row], place: str, summary: Summary) -> str:
 
 
 def _particulars(rows: Sequence[_Row]) -> Iterator[str]:
-    """What the figures of a line hide: other lengths, prompts that differ, longer waits."""
+    """What a line's figures hide: other lengths, prompts that differ, longer waits."""
     comparisons = [each for row in rows for each in row.comparisons]
     first = comparisons[0]
     if first.longer and first.lengths:
@@ -229,7 +229,7 @@ def _sides(summary: Summary, row: _Row) -> Iterator[Cell]:
 
 
 def _figure(estimates: Sequence[phrases.Estimate]) -> tuple[str, str]:
-    """The number of one row with its bounds; of several, the first and the last."""
+    """The figure of one row with its bounds; of several rows, the first and the last figure."""
     first, *_, last = (*estimates, estimates[-1])
     if first == last:
         return first.figure, f" ({first.bounds})" if first.bounds else ""
@@ -250,7 +250,7 @@ def _without_verdict(summary: Summary) -> Iterator[str]:
 
 
 def _alone(summary: Summary) -> Iterator[str]:
-    """How long a request takes where nothing is compared."""
+    """The time of a request, where nothing is compared."""
     measures = [c.measure(metrics.END_TO_END_LATENCY) for case in summary.cases for c in case.cells]
     times = sorted(measure.p50 for measure in measures if measure) or [math.nan]
     spans = [*dict.fromkeys(wording.significant(times[end]) for end in (0, -1))]
@@ -258,7 +258,7 @@ def _alone(summary: Summary) -> Iterator[str]:
 
 
 def caveats_of(summary: Summary, config: Config | None = None) -> Iterator[str]:
-    """What changes what to do about the answers: a line each."""
+    """The caveats that change what to do about the answers, a line each."""
     yield from caveats.of_ending(summary)
     if summary.compares:
         cells = [cell for case in summary.cases for cell in case.cells]
@@ -284,7 +284,7 @@ def _fewer_slots(summary: Summary) -> Iterator[str]:
 
 
 def _uncovered(summary: Summary, config: Config | None) -> Iterator[str]:
-    """What alone the run's intervals speak of, and what to set so that they speak of more."""
+    """Names what the run's intervals are limited to, and the settings that cover more."""
     alone, remedies = [], []
     if summary.launches == 1:
         alone.append("this launch of the servers")

@@ -11,7 +11,7 @@ _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~&])")
 
 
 def text(view: View) -> str:
-    """The headline, what changes it, and the tables; it ends with an empty line."""
+    """The headline, its caveats and the tables. It ends with an empty line."""
     return "\n\n".join((*_blocks(view), ""))
 
 
@@ -28,7 +28,7 @@ def _blocks(view: View) -> Iterator[str]:
 
 
 def _rows(table: Table) -> Iterator[str]:
-    """A head of one line, as Markdown has it: each name after the title of its columns."""
+    """The table's rows. Markdown's header has one line, so each name follows its columns' title."""
     names = [
         f"{columns.title} {name}".strip() for columns in table.columns for name in columns.names
     ]
@@ -47,5 +47,5 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text without what Markdown, or HTML in it, would take for markup."""
+    """The text with the characters escaped that Markdown or HTML would take for markup."""
     return _MARKUP.sub(r"\\\1", printable(text))

@@ -1,6 +1,6 @@
-"""The report of variants that ran as jobs: what inference_demo's own benchmark timed.
+"""The report of variants that ran as jobs, timed by inference_demo's own benchmark.
 
-There is no ledger behind it, so it has no interval and no verdict. ``--benchmark`` writes an object
+Jobs have no ledger, so the report has no interval and no verdict. ``--benchmark`` writes an object
 with a report for each part of the model, or null for a part that did not run
 (neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py`` and ``utils/constants.py``).
 """
@@ -47,7 +47,7 @@ _PARTS: Final = {
 
 @dataclass(frozen=True)
 class Timing:
-    """One part: milliseconds, and tokens a second. The file has further percentiles."""
+    """The timing of one part: milliseconds, and tokens a second. The file has more percentiles."""
 
     latency_ms_p50: float
     latency_ms_p90: float

@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing but itself, and which figures it has."""
+"""The report's page: one HTML file that needs no other, and the choice of its figures."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -91,9 +91,9 @@ def _rendered(template: str, **values: Any) -> str:
 
 
 def _unbroken(text: str) -> Markup:
-    """The text with a span round each interval, date and percentage, in which no line ends.
+    """The text with a span round each interval, date and percentage, so that no line breaks in it.
 
-    Not with a no-break character, which would be copied with a command or a name.
+    No-break characters would be copied along with a command or a name.
     """
 
     def whole(figure: re.Match[str]) -> str:
@@ -109,7 +109,7 @@ def _variables(colours: Mapping[str, str]) -> Markup:
 
 
 def draw(run: Results) -> tuple[Figure, ...]:
-    """Every figure for which the run has what it shows, in the order of the report."""
+    """Draws every figure that the run has values for, in the report's order."""
     with canvas.style():
         return tuple(
             replace(figure, svg=canvas.svg(drawing, figure))
@@ -119,7 +119,7 @@ def draw(run: Results) -> tuple[Figure, ...]:
 
 
 def _figures(run: Results) -> _Drawings:
-    """The first is the answer: by class at one load, over the load where there are several."""
+    """The figures, the answer's first: by class at one load, or over several loads."""
     summary, points = run.summary, run.config.load.points
     several = len(points) > 1
     if several:

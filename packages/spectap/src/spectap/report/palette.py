@@ -12,7 +12,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Colour:
-    """How one variant is drawn; ``light`` and ``dark`` are ``#rrggbb``, by the page's scheme."""
+    """The look of one variant; ``light`` and ``dark`` are ``#rrggbb``, by the page's scheme."""
 
     role: str
     """Name in style sheets."""

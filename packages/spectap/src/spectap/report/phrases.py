@@ -1,4 +1,4 @@
-"""How load points, objectives and estimates are written: alike on the page and in the terminal."""
+"""Words for load points, objectives and estimates, shared by the page and the terminal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _FINEST: Final = 3  # decimals of a ratio
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and the bounds of its interval, which are empty where there are none."""
+    """A figure and the bounds of its interval; the bounds are empty where there are none."""
 
     figure: str = wording.MISSING
     bounds: str = ""
@@ -27,7 +27,7 @@ class Estimate:
 
 
 def speed(interval: Interval | None) -> Estimate:
-    """How many times faster: ``2.9x``, ``2.7-3.1``; without bounds if they have no width."""
+    """A speed-up: ``2.9x``, ``2.7-3.1``; without bounds if they have no width."""
     if interval is None:
         return Estimate()
     if interval.low == interval.high:
@@ -41,10 +41,10 @@ def speed(interval: Interval | None) -> Estimate:
 
 
 def cost(interval: Interval | None, *, priced: bool) -> Estimate:
-    """The cost of a token or an answer against the baseline's: ``-66 %``, ``-68 to -64 %``.
+    """The change in the cost of a token or an answer: ``-66 %``, ``-68 to -64 %``.
 
-    ``interval``: how many times more of them a second all requests together get. Where no price is
-    known, that is written.
+    ``interval`` is the ratio of tokens, or answers, a second of all requests together. Without a
+    known price, that ratio is written.
     """
     if interval is not None and interval.vague:
         return Estimate("not known")
@@ -54,7 +54,7 @@ def cost(interval: Interval | None, *, priced: bool) -> Estimate:
 
 
 def change(ratio: Interval) -> Estimate:
-    """How far a ratio is off 1: ``+9.8 %``, ``+4.1 to +16 %``."""
+    """The difference of a ratio from 1: ``+9.8 %``, ``+4.1 to +16 %``."""
     ends = (ratio.point, ratio.low, ratio.high)
     for digits in range(0 if abs(ratio.point - 1) >= 0.1 else 1, _FINEST):
         point, low, high = (f"{100 * (end - 1):+.{digits}f}" for end in ends)
@@ -79,7 +79,7 @@ def priced(summary: Summary) -> bool:
 
 
 def short_load(load: LoadPoint | None) -> str:
-    """A load point where there is little room: ``4`` at once, ``0.5/s``."""
+    """A short name of a load point: ``4`` at once, ``0.5/s``."""
     if load is None:
         return wording.MISSING
     return f"{load.amount:g}{'/s' if load.open else ''}"
@@ -97,7 +97,7 @@ def heading(config: Config, summary: Summary) -> str:
 
 
 def arrangement(config: Config) -> str:
-    """How the variants of a turn were loaded; empty for one variant."""
+    """The way in which a turn's variants were loaded; empty for one variant."""
     if len(config.variants) < 2:
         return ""
     if config.isolated:
@@ -106,7 +106,7 @@ def arrangement(config: Config) -> str:
 
 
 def requests(load: Load) -> str:
-    """How many requests one variant gets in a turn: ``4``, or ``4 to 40`` by the load point."""
+    """The number of requests of one variant in a turn: ``4``, or ``4 to 40`` by the load point."""
     amounts = [point.requests for point in load.points]
     fewest, most = min(amounts), max(amounts)
     return f"{fewest}" if fewest == most else f"{fewest} to {most}"

@@ -30,7 +30,7 @@ def explanation(summary: Summary) -> str:
 
 
 def tables(summary: Summary) -> Iterator[tuple[Table, str, str]]:
-    """Each with the conditions that it was published with, and the URL of its source."""
+    """The tables, each with the conditions of its publication and the URL of the source."""
     colours = palette.of(summary.variants)
     for reproduction in summary.published:
         publication = reproduction.publication
@@ -52,7 +52,7 @@ def tables(summary: Summary) -> Iterator[tuple[Table, str, str]]:
 
 
 def _beside(each: PublishedFigure, measured: Interval | None) -> tuple[tuple[str], tuple[str]]:
-    """The measured figure, and its ratio to the published one, which has no interval of its own."""
+    """The measured figure, and its ratio to the published one, which has no interval."""
     if measured is None:
         return ("not measured",), (wording.MISSING,)
     ratio = measured.scaled(1 / each.value)

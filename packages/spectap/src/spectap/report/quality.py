@@ -1,4 +1,4 @@
-"""Checks of a run: right answers, the servers' own counts, and where prompts come from."""
+"""Checks of a run: right answers, the servers' own counts, and the source of prompts."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def correctness(summary: Summary) -> Table:
 
 
 def crosscheck(run: Results) -> Table:
-    """Counts of ledger and server, and how far the two are apart."""
+    """A table of the counts of ledger and server, and their differences."""
     order = [(case.name, cell.variant) for case in run.summary.cases for cell in case.cells]
     checks = sorted(run.checks, key=lambda check: order.index((check.case, check.variant)))
     colours, several = palette.of(run.summary.variants), len(run.config.load.points) > 1
@@ -138,7 +138,7 @@ def self_check_sentences(run: Results) -> Iterator[str]:
 
 
 def greedy_answers(run: Results) -> Iterator[str]:
-    """How many greedy answers differ from the baseline's, and from where on."""
+    """The number of greedy answers that differ from the baseline's, and where they begin to."""
     if run.divergences:
         differing = [
             f"{divergence.case}, {divergence.variant}: at {divergence.unit} {divergence.first}"
@@ -160,7 +160,7 @@ def greedy_answers(run: Results) -> Iterator[str]:
 
 
 def prompt_set(used: UsedSet, run: Results) -> str:
-    """The source, its licence, how many were sent, and how many left out."""
+    """A set's source and licence, and how many prompts were sent and left out."""
     licence = f", {used.licence}" if used.licence else ""
     # Rounds with few requests do not come to the end of a large set.
     sent = {

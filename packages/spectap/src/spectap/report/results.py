@@ -1,4 +1,4 @@
-"""Reads a run's folder: everything that table, figures and report are made of."""
+"""Reads a run's folder: all that tables, figures and the report are made of."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Results:
     folder: Path
     config: Config
     records: tuple[Record, ...]
-    """Records of the last attempt at each cell in each round; each names its load point."""
+    """Records of the last attempt at each turn. Each names its load point."""
     summary: Summary
     notes: tuple[str, ...]
     """Caveats, a sentence each."""
     checks: tuple[Check, ...]
     divergences: tuple[Divergence, ...]
     ledger: tuple[Record, ...]
-    """Every request of turns that came to their end: control loads and repeated attempts, too."""
+    """Every request of completed turns, with control loads and repeated attempts."""
 
     @cached_property
     def driver(self) -> str:
@@ -62,12 +62,11 @@ class Results:
 
 
 def read(folder: Path) -> Results:
-    """Reads a run from ``config.json``, ``ledger.jsonl`` and, where they are, the other files.
+    """Reads a run from ``config.json``, ``ledger.jsonl`` and its other files, if they exist.
 
-    What the files say of test cases and variants that the configuration does not name is left out,
-    and so is a turn that was interrupted.
-    A missing ledger counts as empty and a torn last line as not written; the summary notes both.
-    Raises ConfigError and JournalError.
+    Test cases and variants that the configuration does not name are left out, and so are
+    interrupted turns. A missing ledger counts as empty, and a torn last line as not written; the
+    notes name both. Raises ConfigError and JournalError.
     """
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
@@ -113,7 +112,7 @@ def read(folder: Path) -> Results:
 
 
 def _missing(folder: Path, config: Config) -> Iterator[str]:
-    """Variants that were to be isolated, greedy answers, the end of the ledger."""
+    """Notes what is missing: isolated variants, greedy answers, the end of the ledger."""
     if (parts := read_merged(folder)) is not None:
         yield from parts.sentences
     if config.isolated and any(case.prompts is None for case in config.test_cases):
@@ -128,7 +127,7 @@ def _missing(folder: Path, config: Config) -> Iterator[str]:
 
 
 def _driver(responses: Path) -> str:
-    """Who wrote a file of responses: the summary beside it names any driver but llmperf."""
+    """The driver that wrote a file of responses. The summary beside it names all but llmperf."""
     summary = responses.with_name(responses.name.replace(_RESPONSES, "_summary.json"))
     try:
         return str(json.loads(summary.read_bytes())["driver"])

@@ -1,4 +1,4 @@
-"""The view of a run, and of ledgers alone."""
+"""Makes the view of a run, or of ledgers without one."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from spectap.report.results import Results
 from spectap.report.view import Table, View
 
 _NOTES: Final = 5
-"""Notes that a terminal shows unasked."""
+"""The most notes that a terminal shows without being asked."""
 _UNPROVEN: Final = (
     '"?": not proven among all claims of the report, though its own interval may exclude 1x.'
 )
@@ -79,7 +79,7 @@ def _lead(run: Results) -> Iterator[str]:
 
 
 def _answers(summary: Summary) -> tuple[tuple[Table, tuple[str, ...]]]:
-    """The table of what decides, and what its marks say."""
+    """The table of deciding figures, with an explanation of its marks."""
     table = cells.overview(summary)
     texts = {text for group in table.groups for row in group for text in chain(*row.values)}
     doubtful = any(text.endswith("?") for text in texts)
@@ -87,7 +87,7 @@ def _answers(summary: Summary) -> tuple[tuple[Table, tuple[str, ...]]]:
 
 
 def _details(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
-    """Means, windows and published figures, then every figure, and what is said of each case."""
+    """The tables of details: class means, windows, published figures, then every figure."""
     if summary.overall:
         yield cells.classes(summary, "By class of test case"), ()
     if summary.windows:
@@ -123,7 +123,7 @@ def _checks(summary: Summary, *, worse: bool) -> Iterator[str]:
 
 
 def case_notes(summary: Summary) -> Iterator[str]:
-    """Each note once, after the names of all its test cases."""
+    """The notes on test cases, each once, with the names of all its test cases."""
     cases = defaultdict(list)
     for case in summary.cases:
         for note in caveats.of_case(case, summary):

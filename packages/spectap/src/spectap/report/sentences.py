@@ -1,4 +1,4 @@
-"""The sentences of a verdict: why there is none, or what one cell shows and what to do about it."""
+"""The sentences of a verdict: why there is none, or what a cell shows and what to do."""
 
 from itertools import pairwise
 from typing import Final
@@ -33,19 +33,19 @@ _SIDES: Final = (Answer.BETTER, Answer.WORSE)
 
 
 def action(action: Action, where: str = "") -> str:
-    """What to do; ``where`` is empty where it is to be done everywhere."""
+    """The action in words. ``where`` limits it; it is empty for everywhere."""
     return f"{_ACTIONS[action]}{where}."
 
 
 def verdict(case: Case, cell: Cell, summary: Summary) -> str:
-    """What a compared cell's figures do not say themselves, and what to do."""
+    """What a compared cell's figures do not say, and what to do."""
     assert cell.comparison is not None
     advice = cell.comparison.verdict.action
     return f"{details(case, cell, summary)} {action(advice) if advice else ''}".strip()
 
 
 def details(case: Case, cell: Cell, summary: Summary) -> str:
-    """Why a compared cell has no verdict, or what its figures do not say; empty for nothing."""
+    """Why a compared cell has no verdict, or what its figures do not say; may be empty."""
     comparison = cell.comparison
     assert comparison is not None
     if comparison.speed is None:
@@ -58,7 +58,7 @@ def details(case: Case, cell: Cell, summary: Summary) -> str:
 
 
 def crossovers(case: Case, ladder: Ladder, summary: Summary) -> str:
-    """Where both variants are equal; empty where they do not turn once from better to worse."""
+    """The load at which both variants are equal; empty unless they turn once."""
     parts = []
     together = "cost" if phrases.priced(summary) else "throughput"
     for name, field in (("speed", "speed"), (together, "cost")):
@@ -76,9 +76,9 @@ def crossovers(case: Case, ladder: Ladder, summary: Summary) -> str:
 
 
 def of_case(case: Case, summary: Summary) -> tuple[str, ...]:
-    """What the rows of one test case do not say themselves; variants with the same share it.
+    """What the rows of one test case do not say. Variants with the same sentence share it.
 
-    Where there are several loads, they name a sentence.
+    With several loads, each sentence names its load.
     """
     texts = [crossovers(case, ladder, summary) for ladder in case.ladders]
     for cell, comparison in case.compared:
@@ -151,7 +151,7 @@ def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
 
 
 def _power(claim: Claim, summary: Summary) -> str:
-    """The differences that a run like this finds, and one that is long enough."""
+    """The differences that this run and a longer one can find."""
     runs = []
     if claim.detectable < 1:
         runs.append(f"like this finds {wording.percent(claim.detectable)} %")

@@ -1,7 +1,7 @@
-"""Renders a view for a terminal: the headline, the tables of cells, the sentences, the notes.
+"""Renders a view for a terminal: the headline, the tables, the sentences, the notes.
 
 Where the output is not a terminal, such as a pod's log, sentences are not wrapped and nothing is
-coloured. A table is never cut: where its columns do not fit, it goes on below.
+coloured. A table is never cut: columns that do not fit go on below.
 """
 
 import shutil
@@ -24,7 +24,7 @@ from spectap.wording import printable
 WIDTH: Final = 120
 """The most columns that are used, also where the output is not a terminal."""
 NARROW: Final = 80
-"""The fewest."""
+"""The fewest columns that are used."""
 
 _UNLIMITED: Final = 10_000  # columns: rich itself never wraps or cuts
 _GAP: Final = "  "
@@ -64,7 +64,7 @@ def show(view: View, *, verbose: bool = False) -> None:
 
 
 def _lines(view: View, columns: int | None, *, verbose: bool) -> Iterator[Text]:
-    """From the title to the last note; ``verbose``: with the details."""
+    """The lines of a view; ``verbose`` adds the details."""
     width = None if columns is None else max(NARROW, min(columns, WIDTH))
     yield from _sentences([view.title, *view.lead], width)
     if view.answers:
@@ -95,7 +95,7 @@ def _lines(view: View, columns: int | None, *, verbose: bool) -> Iterator[Text]:
 def _sentences(
     texts: Iterable[str], width: int | None, bullet: str = "", style: str = ""
 ) -> Iterator[Text]:
-    """Sentences, wrapped at ``width``; what follows the first line of each is indented."""
+    """Wraps sentences at ``width`` and indents what follows the first line of each."""
     for text in texts:
         line = f"{bullet}{printable(text)}"
         lines = [line]
@@ -111,7 +111,7 @@ def _sentences(
 
 
 def _table(table: Table, width: int) -> Iterator[str]:
-    """The lines of the table, or of several with the same labels where its columns do not fit."""
+    """The lines of the table. Columns that do not fit go on below, with the same labels."""
     rows = [row for group in table.groups for row in group]
     labels = [_label(table, position) for position in range(len(table.labels))]
     columns = [
@@ -139,7 +139,7 @@ def _table(table: Table, width: int) -> Iterator[str]:
 
 
 def _label(table: Table, position: int) -> list[str]:
-    """A column of labels below its head; what the row above has as well is left out."""
+    """A column of labels with its heading. A label equal to the one above is left out."""
     texts = ["", printable(table.labels[position])]
     for group in table.groups:
         labels = [printable(row.labels[position]) for row in group]
@@ -153,7 +153,7 @@ def _label(table: Table, position: int) -> list[str]:
 
 
 def _joined(columns: Columns, rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns that belong together as one: its head in two lines, then a text for each row."""
+    """Joins columns that belong together: two lines of heading, then a line for each row."""
     lines = [[*map(printable, texts)] for texts in (columns.names, *rows)]
     sizes = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     texts = [

@@ -1,4 +1,4 @@
-"""The content of a report, without a form: the terminal and the page render the same view."""
+"""The content of a report, which the terminal and the page both render."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,26 +14,26 @@ class Columns:
 
 @dataclass(frozen=True)
 class Row:
-    """The texts of one line of a table: its labels, then those of each group of columns."""
+    """One line of a table: its labels, then the texts of each group of columns."""
 
     labels: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
     colour: str = ""
     """Role of the colour of the variant or draft that the line is of."""
     alarming: bool = False
-    """Whether its last value is one to look into."""
+    """Whether its last value should alarm."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in groups. A label that is the same as in the row above is written once in a group."""
+    """Rows in groups. Within a group, a label that repeats is written once."""
 
     title: str
     labels: tuple[str, ...]
     columns: tuple[Columns, ...]
     groups: tuple[tuple[Row, ...], ...]
     coloured: int = -1
-    """Which label is the name of the variant or draft."""
+    """The position of the label that names the variant or draft; -1 for none."""
 
     def __bool__(self) -> bool:
         return any(self.groups)
@@ -55,28 +55,28 @@ class Figure:
 
 @dataclass(frozen=True)
 class View:
-    """A report: what is said first, and what a terminal has room for. The page has sections too."""
+    """A report. The page adds sections of its own."""
 
     title: str
     lead: tuple[str, ...] = ()
-    """The measurement: how and when."""
+    """How and when it was measured."""
     answers: tuple[str, ...] = ()
-    """The headline, a line each: the number, for whom, at what load, how sure, what to do."""
+    """The headline, an answer a line: the number, the prompts, the load, how sure, what to do."""
     caveats: tuple[str, ...] = ()
-    """What changes what to do about the answers, a line each."""
+    """Caveats that change what to do about the answers, a line each."""
     alarms: tuple[str, ...] = ()
-    """How a variant's answers got worse: it may be unfit to be served."""
+    """Sentences on answers that got worse: the variant may be unfit to serve."""
     tables: tuple[tuple[Table, tuple[str, ...]], ...] = ()
     """The terminal's tables, each with the sentences below it."""
     notes: tuple[str, ...] = ()
     details: tuple[tuple[Table, tuple[str, ...]], ...] = ()
-    """Further tables of a terminal, which it shows where it is asked to."""
+    """Further tables, which a terminal shows on request."""
     remarks: tuple[str, ...] = ()
     """Further notes, which a terminal shows with the details."""
 
 
 def grouped(rows: Iterable[tuple[object, Row]]) -> tuple[tuple[Row, ...], ...]:
-    """Rows in groups by what stands before each, in the order in which that comes first."""
+    """Groups rows by the key before each, in the order in which keys first appear."""
     groups: dict[object, list[Row]] = {}
     for key, row in rows:
         groups.setdefault(key, []).append(row)

@@ -1,4 +1,4 @@
-"""The measured windows: a table, and what to measure next."""
+"""The table of measured windows, and what to measure next."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,7 +14,7 @@ _LEGEND: Final = (
 )
 _WIDEST: Final = 15  # the largest window that an experiment file takes
 _FIXED: Final = "dflash"
-"""A mode whose window is as long as the block that the head was trained for."""
+"""A mode whose window is fixed: the block that the head was trained for."""
 
 
 def table(summary: Summary) -> Table:
@@ -51,7 +51,7 @@ def table(summary: Summary) -> Table:
 
 
 def sentences(summary: Summary) -> Iterator[str]:
-    """Explains the marks, and says what to measure next; the latter not of a rehearsal."""
+    """Explains the marks, and says what to measure next, unless it was a rehearsal."""
     yield _LEGEND
     if not summary.rehearsal:
         yield from dict.fromkeys(

@@ -1,1 +1,1 @@
-"""Which turns are measured, in which order, and the folder that keeps them."""
+"""Measures: which turns, in which order, and the folder that keeps them."""

@@ -1,6 +1,6 @@
-"""Whether answers have the form, or the number, that their prompts ask for.
+"""Checks whether answers have the form, or the number, that their prompts ask for.
 
-No answer is ever run or quoted. A problem names the broken rule in words of the prompt alone,
+No answer is ever run or quoted. A problem names the broken rule in the prompt's words alone,
 because a run stores the texts of answers only on request.
 """
 
@@ -26,10 +26,10 @@ from spectap.inputs.prompt import Form, Prompt
 from spectap.records.answer import Answer, CheckedAnswer, ToolCall, digest
 
 CUT_OFF: Final = "cut off"
-"""The problem of an answer that ended at its longest, and so could not be checked."""
+"""The problem of an answer that was cut off and so could not be checked."""
 
 _LONGEST_PROGRAM: Final = 200_000
-"""Characters. A deeper tree than so many can make was never seen to exhaust the C stack."""
+"""The most characters of a checked program. No syntax tree of so few exhausts the C stack."""
 _LONGEST_PROBLEM: Final = 200
 _BLOCK: Final = re.compile(
     # Nothing is given back to try again, which would take the cube of a long line's time.
@@ -41,24 +41,24 @@ _PYTHON: Final = ("python", "python3", "py")
 _NUMBER: Final = re.compile(
     r"(?:(?<!\w)-)?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)(?:[eE][+-]?\d+)?"
 )
-"""A number in prose: ``1,234.5``. In ``5-10`` the hyphen is no sign."""
+"""A number in prose: ``1,234.5``. The hyphen of ``5-10`` is not a sign."""
 _RESULT: Final = re.compile(r"(?:\\boxed\{|####)([^\n}]*)")
-"""A result as models mark it, in LaTeX or as GSM8K does."""
+"""A result as models mark it: in LaTeX, or as GSM8K does."""
 _SPELLED: Final = {"\N{MINUS SIGN}": "-", "\\$": "", "$": "", "{,}": ",", "\\,": "", "\\!": ""}
-"""What stands in and before numbers, and what it means: LaTeX's thousands, and a currency."""
+"""Characters in and before numbers, and what they mean: LaTeX's thousands, currencies."""
 
 # A regular expression may take for ever and cannot be interrupted: none is matched.
 _WITHOUT_PATTERNS: Final = extend(Draft202012Validator, {"pattern": lambda *_: ()})
 _TURNING: Final = frozenset(("not", "oneOf", "if", "maxContains"))
-"""Keywords that may refuse an answer because a part of the schema accepts it."""
+"""JSON Schema's keywords that may refuse an answer because a part of the schema accepts it."""
 
 
 class _Problem(Exception):
-    """Why an answer is not valid."""
+    """The reason why an answer is not valid."""
 
 
 class _CannotTell(Exception):
-    """Why an answer cannot be checked."""
+    """The reason why an answer cannot be checked."""
 
 
 def checked(
@@ -67,9 +67,9 @@ def checked(
     prompts: Sequence[Prompt],
     **turn: Any,
 ) -> list[CheckedAnswer]:
-    """Checks the answers of a turn, which are given by variant, to ``prompts``.
+    """Checks the answers of a turn, given by variant, to ``prompts``.
 
-    ``turn`` has the fields of the lines that say which turn it is.
+    ``turn`` has the fields that identify the turn in each line.
     """
     by_name = {prompt.name: prompt for prompt in prompts}
     lines = []
@@ -94,9 +94,10 @@ def checked(
 
 
 def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
-    """Whether ``answer`` has the form of ``prompt``, and why not; never raises.
+    """Whether ``answer`` has the form of ``prompt``, and why not. Never raises.
 
-    None with a reason where it cannot be checked, None alone where the prompt has no form.
+    None with a reason where it cannot be checked; None with an empty reason where no form is asked
+    for.
     """
     if prompt.form is None:
         return None, ""
@@ -147,7 +148,7 @@ def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
 
 
 def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
-    """Says which argument violates which keyword of the schema: `` `days`: breaks type``.
+    """Names the argument and the keyword of the schema that it violates: `` `days`: breaks type``.
 
     Empty where none does, and where the schema cannot be read.
     """
@@ -169,7 +170,7 @@ def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _readable(schema: str) -> Validator | None:
-    """None where this is not a schema that can be read, or none that says much without patterns."""
+    """A validator; None for a schema that cannot be read, or that says little without patterns."""
     keywords = set[str]()
 
     def without_dialect(content: dict[str, Any]) -> dict[str, Any]:
@@ -216,7 +217,7 @@ def _at(error: orjson.JSONDecodeError) -> str:
 
 
 def _check_number(text: str, number: float | None) -> None:
-    """Models write the result last, or mark it: lm-eval, too, reads GSM8K's answers so."""
+    """Checks the marked number, or else the last one. lm-eval reads GSM8K's answers so, too."""
     for spelling, meaning in _SPELLED.items():
         text = text.replace(spelling, meaning)
     numbers = _NUMBER.findall([text, *_RESULT.findall(text)][-1])
@@ -227,7 +228,7 @@ def _check_number(text: str, number: float | None) -> None:
 
 
 def _check_program(text: str) -> None:
-    """The first fenced block in Python, or the first, or the whole text."""
+    """Checks the first fenced block in Python, or else the first block, or else the whole text."""
     blocks = _BLOCK.findall(text)
     in_python = [block for block in blocks if block[0].lower() in _PYTHON]
     program = (in_python or blocks or [("", text)])[0][1]

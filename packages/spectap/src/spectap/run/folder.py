@@ -1,4 +1,4 @@
-"""A run's folder: whose it is, what a turn leaves there besides the ledger, and where it is sent.
+"""A run's folder: its owner, what a turn stores besides the ledger, and where it is sent.
 
 The folder goes to the bucket, and its metrics go to CloudWatch.
 """
@@ -27,8 +27,8 @@ from spectap.run.turns import Turn
 def prepare(folder: Path, config: Config) -> None:
     """Creates the folder, or checks that it belongs to this configuration. Raises RunError.
 
-    What may change between two pods (``config.differences``) is updated. The configuration of what
-    is complete stays.
+    Fields that may change between two pods (``config.differences``) are updated. A complete run
+    keeps its configuration.
     """
     path = folder / CONFIG
     try:
@@ -61,7 +61,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 class Observations:
-    """The servers' own counts, and whether answers are right, of each turn of a run."""
+    """The servers' own counts of each turn, and the checks of its answers."""
 
     def __init__(self, config: Config, folder: Path) -> None:
         """Raises JournalError and OSError."""
@@ -84,7 +84,7 @@ class Observations:
         before: Mapping[str, Page],
         after: Mapping[str, Page],
     ) -> None:
-        """Notes what each server counted in a turn. Raises OSError."""
+        """Stores what each server counted in a turn. Raises OSError."""
         for variant in [name for name in before if name in after]:
             count = Count(
                 **turn._asdict(),
@@ -103,7 +103,7 @@ class Observations:
         prompts: Sequence[Prompt],
         answers: Mapping[str, Sequence[Answer]],
     ) -> None:
-        """Notes of each answer, by variant, whether it is what it had to be. Raises OSError."""
+        """Stores for each answer, by variant, whether it passes its check. Raises OSError."""
         of_turn = turn._asdict() | {"attempt": attempt}
         for answer in checked(self._config, answers, prompts, **of_turn):
             self._answers.append(answer)
@@ -122,16 +122,16 @@ class Shipper:
     ) -> None:
         """``upload`` uploads the folder, and ``publish`` publishes each request and turn once.
 
-        They raise ShippingError.
+        Both raise ShippingError.
         """
         self.upload, self._publish = upload, publish
         self._published: set[Turn] = set()
 
     async def ship(self, turns: Iterable[Turn], records: Sequence[Record]) -> str | None:
-        """Uploads the folder, from which metrics can be made, then publishes the new turns.
+        """Uploads the folder, from which metrics can be made again, then publishes the new turns.
 
-        ``turns`` are those that will not be measured again; ``records`` may have others, too. Of
-        each turn, only the last attempt is published. Returns what went wrong, None if nothing did.
+        ``turns`` are those that will not be measured again; ``records`` may have others as well.
+        Only the last attempt at a turn is published. Returns what went wrong, or None.
         """
         counted = last_attempts(records)
         try:

@@ -9,9 +9,9 @@ from spectap.wording import printable
 
 
 class Progress:
-    """Counts requests of ``total``, from ``done`` on: a bar on a terminal, plain lines in a log.
+    """Counts requests from ``done`` to ``total``: a bar on a terminal, plain lines in a log.
 
-    By tqdm: rich takes ten milliseconds to draw a bar, in the loop that reads the streams.
+    It uses tqdm: rich takes ten milliseconds to draw a bar, in the loop that reads the streams.
     """
 
     def __init__(self, total: int, done: int = 0, stream: TextIO | None = None) -> None:
@@ -27,7 +27,7 @@ class Progress:
         self._total, self._done = total, done
 
     def begin(self, turn: str) -> None:
-        """Names the turn that begins: at the bar, or in a line of the log."""
+        """Shows the turn that begins: beside the bar, or in a line of the log."""
         if self._bar.disable:
             self.say(turn)
         else:
@@ -40,7 +40,7 @@ class Progress:
             self._bar.update()
 
     def expect(self, total: int) -> None:
-        """Changes how many requests there are."""
+        """Changes the total number of requests."""
         self._total = self._bar.total = total
         self._bar.refresh()
 

@@ -1,4 +1,4 @@
-"""Which prompts a run sends: its sets, less what the services cannot take. Noted in its folder."""
+"""The prompts that a run sends: its sets, without prompts that its services cannot take."""
 
 import asyncio
 import hashlib
@@ -20,9 +20,9 @@ from spectap.run.folder import writing
 
 
 def loaded(config: Config, files: Path) -> dict[str, LoadedSet]:
-    """The sets of the test cases that have any, by the test case's name.
+    """The set of each test case that has one, by the test case's name.
 
-    ``files`` is the folder of the user's prompts. It needs no service. Raises RunError, whose text
+    ``files`` is the folder of the user's prompts. No service is asked. Raises RunError, whose text
     is a line for each thing that is wrong.
     """
     loaded_sets = {}
@@ -44,12 +44,13 @@ def loaded(config: Config, files: Path) -> dict[str, LoadedSet]:
 async def prepare(
     config: Config, files: Path, folder: Path, window: int = 0
 ) -> dict[str, tuple[Prompt, ...]]:
-    """The prompts of each test case that has a set, which every service can take.
+    """The prompts that every service can take, for each test case with a set.
 
-    A service can take a prompt that leaves room for the longest answer. What one cannot take, none
-    is sent. ``window`` is the widest of variants that are compared with these and measured
-    elsewhere: they must get the same prompts. The services are asked once: a resumed run goes by
-    what is in its folder. Of a job nothing can be asked, so nothing is left out. Raises RunError.
+    A service can take a prompt that leaves room for the longest answer. A prompt that one service
+    cannot take is sent to none. ``window`` is the widest window of isolated variants that are
+    compared with these, because they must get the same prompts. The services are asked once, and a
+    resumed run reads the answer in its folder. Jobs cannot be asked, so nothing is left out for
+    them. Raises RunError.
     """
     noted = {used.case: used for used in read(folder)}
     chosen: dict[str, tuple[Prompt, ...]] = {}
@@ -69,12 +70,12 @@ async def prepare(
 
 
 def read(folder: Path) -> tuple[UsedSet, ...]:
-    """Reads what ``prepare`` noted in a run's folder; nothing without it. Raises JournalError."""
+    """Reads what ``prepare`` stored; empty without it. Raises JournalError."""
     return read_json(folder / PROMPTS, tuple[UsedSet, ...]) or ()
 
 
 async def _used(config: Config, case: str, prompt_set: LoadedSet, window: int) -> UsedSet:
-    """Asks all services for the length of every prompt. Raises RunError where nothing fits."""
+    """Asks all services for the length of each prompt. Raises RunError where none fits."""
     prompts = prompt_set.prompts
     counts = await asyncio.gather(
         *(
@@ -115,9 +116,9 @@ def _left_out(
 ) -> Iterator[LeftOut]:
     """The prompts that a service refuses, or that are too long for one.
 
-    With the reason of the first that refuses, or the figures of the one that lacks most room.
-    ``counts`` has each service's own, in the order of the prompts. A window of room is left: vLLM's
-    V0 reserves slots for one beyond the last token, and ends where they exceed its length
+    Each has the reason of the first service that refuses, or the figures of the one with the least
+    room. ``counts`` has each service's counts, in the order of the prompts. A window is left free:
+    vLLM's V0 reserves slots for one beyond the last token, and ends where they exceed its length
     (docs/assumptions.md, "A window below the compiled length is room enough").
     """
     window = max(window, *(variant.window or 0 for variant in config.variants))

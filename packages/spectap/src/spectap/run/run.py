@@ -1,4 +1,4 @@
-"""One run: each round, each test case, all variants at once."""
+"""Measures one run: round by round and case by case, all variants at once."""
 
 import asyncio
 import time
@@ -27,15 +27,15 @@ from spectap.run.turns import Attempts, Plan, Turn
 from spectap.run.warm_up import check_usage, warm_up
 
 _CONTROL_TRIES: Final = 2
-"""A variant without an opening control cannot complete."""
+"""Attempts at a control. A variant without an opening control cannot complete."""
 
 
 class _Stopped(Exception):
-    """The rest of the turns cannot be run. Its text says why, unless a person must act first."""
+    """The remaining turns cannot be run. The text says why, unless a person must act first."""
 
 
 class Run:
-    """A run in its folder. If it was begun before, what is complete is not measured again."""
+    """A run in its folder. Turns that are complete there are not measured again."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class Run:
         self._files, self._window = files, window
         self._relaunch = relaunch
         self.request: str | None = None
-        """The request to a person who must act before the run can go on."""
+        """What a person is asked to do before the run can go on."""
         self.shipper, self._patience = shipper, patience or Patience()
         self.never_served = False
-        """Whether a variant did not serve, and nothing was ever measured."""
+        """Whether a variant never served and nothing was ever measured."""
         self._stopped = ""
         self._not_shipped: str | None = None
         prepare(folder, config)
@@ -84,9 +84,9 @@ class Run:
         self._say = self._progress.say
 
     async def execute(self) -> list[str]:
-        """Measures what is left to measure, and ships after each turn and at the end.
+        """Measures the remaining turns, and ships after each turn and at the end.
 
-        Returns a line for each thing that failed: none is success. Raises RunError.
+        Returns a line for each thing that failed; none is success. Raises RunError.
         """
         try:
             if self._attempts.pending or self._control_is_due:
@@ -109,17 +109,17 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was to be measured is, and in the folder."""
+        """Whether all that was to be measured is in the folder."""
         return not (self._attempts.pending or self._attempts.failures or self._control_is_due)
 
     @property
     def shipped(self) -> bool:
-        """Whether all that was to leave this machine has left it."""
+        """Whether all results have been shipped."""
         return self._not_shipped is None
 
     @property
     def _control_is_due(self) -> bool:
-        """A variant that is measured alone ends with a control."""
+        """Whether a variant that is measured alone still needs its closing control."""
         return self._config.isolated and not self._attempts.controlled
 
     def _what_failed(self) -> Iterator[str]:
@@ -164,10 +164,11 @@ class Run:
             await self._compare_answers()
 
     async def _round(self, turns: Sequence[Turn], taps: Taps, silent: set[str]) -> set[str]:
-        """Each turn once: what fails now probably fails again at once, but not after a restart.
+        """Measures each turn of a round once. A failed one is not repeated at once, when it would
+        probably fail again, but after a restart.
 
-        ``silent`` are the variants that answered nothing in the last turn; returns those of the
-        last turn now.
+        ``silent`` are the variants that answered nothing in the last turn. Returns those of the
+        last turn of this round.
         """
         for turn in turns:
             await self._wait(self._patience.recovery)
@@ -187,7 +188,7 @@ class Run:
         return silent
 
     async def _until_due(self, number: int) -> None:
-        """Waits where rounds are spread, and less than a gap has passed since those before."""
+        """Waits until the round is due, where rounds are spread over time."""
         earlier = [record for record in self._records if 0 < record.round < number]
         if not earlier or not self._config.load.spread_minutes:
             return
@@ -203,7 +204,7 @@ class Run:
             await asyncio.sleep(wait)
 
     async def _warm_up(self, taps: Taps) -> None:
-        """Says what is to come, and warms up."""
+        """Prints what will be measured, and warms the servers up."""
         pending = self._attempts.pending
         together = len(self._config.variants) > 1 and not self._config.alternate
         full = ", and more that keep each load full until the slowest ends" if together else ""
@@ -224,10 +225,10 @@ class Run:
         return records
 
     async def _launch(self, round: int, taps: Taps) -> None:
-        """Restarts the servers where the round is in another launch.
+        """Restarts the servers if the round belongs to another launch.
 
-        A launch is noted once the servers have warmed up, so a run that is killed before restarts
-        them again.
+        A launch is recorded once the servers have warmed up, so a run that is killed before
+        restarts them again.
         """
         launch = self._config.load.launch(round)
         if launch <= self._attempts.launch:
@@ -254,7 +255,7 @@ class Run:
         taps.launch = launch
 
     async def _control(self, taps: Taps) -> None:
-        """Sends the same load each time, which shows what changes; once more where it fails."""
+        """Sends a control load, which shows what changed; again where it fails."""
         for _ in range(_CONTROL_TRIES):
             self._say("control load")
             turn, _, failure = await self._wave(CONTROL, taps)
@@ -272,7 +273,7 @@ class Run:
         return turn, records, failure
 
     def _end_cases(self) -> Mapping[tuple[str, str], int]:
-        """Ends the test cases, load point by load point, that have been measured often enough.
+        """Ends the test cases, by load point, that have been measured often enough.
 
         Returns the last round of each that this ended.
         """
@@ -285,11 +286,11 @@ class Run:
         return self._attempts.end(stopping.last_rounds(self._config, counted))
 
     def _at_most(self, amount: int) -> str:
-        """``amount``, which is an upper bound where test cases may end early."""
+        """``amount`` in words, as an upper bound where test cases may end early."""
         return f"{'' if self._config.load.rounds.fixed else 'at most '}{amount:,}"
 
     async def _compare_answers(self) -> None:
-        """Asks the variants directly, when nothing is measured any more, and all of them serve."""
+        """Compares greedy answers, without taps, once measuring is over and all variants serve."""
         if self._config.isolated:
             return
         self._say("comparing the answers")
@@ -340,7 +341,7 @@ class Run:
 
 
 async def _status(command: str) -> int:
-    """Runs a shell's command, whose output is seen; returns its exit status."""
+    """Runs a shell command with its output shown; returns its exit status."""
     process = await asyncio.create_subprocess_shell(command)
     try:
         return await process.wait()

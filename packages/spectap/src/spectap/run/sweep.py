@@ -1,4 +1,4 @@
-"""A run of isolated variants: the part of each, and one run merged of them."""
+"""Isolated variants: the run of each, and one run merged from them."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,46 +36,46 @@ from spectap.run import prompts
 
 
 def isolated(config: Config, variant: Variant) -> Config:
-    """The configuration that measures this variant alone: there is nothing to compare it with."""
+    """The configuration that measures this variant alone, with nothing to compare it with."""
     alone = variant.model_copy(update={"baseline": None})
     return config.model_copy(update={"variants": (alone,)})
 
 
 def variant_folder(root: Path, variant: Variant) -> Path:
-    """Where the results of this variant are, in the folder of the run."""
+    """The folder of this variant's results, in the folder of the run."""
     return root / VARIANTS / variant.folder
 
 
 @dataclass(frozen=True)
 class Merged:
-    """Which variants are in a run, and which are not: its ``merged.json``."""
+    """The variants that are in a merged run, and those that are not: its ``merged.json``."""
 
     complete: tuple[str, ...]
-    """Names of the variants that are in it."""
+    """Names of the variants in the run."""
     missing: Mapping[str, str]
-    """Why each of the others is not, to stand after "because"."""
+    """The reason why each of the others is missing, to follow "because"."""
     notes: tuple[str, ...] = ()
-    """Caveats of the variants that are in it, a sentence each."""
+    """Caveats of the variants in the run, a sentence each."""
 
     @property
     def sentences(self) -> Iterator[str]:
-        """All that a reader of the run has to know."""
+        """The sentences that a reader of the run needs."""
         for name, reason in self.missing.items():
             yield f"{name} is not in this run, because {reason}."
         yield from self.notes
 
 
 def read_merged(folder: Path) -> Merged | None:
-    """The parts of a merged run; None for another run. Raises JournalError."""
+    """Reads the parts of a merged run; None for another run. Raises JournalError."""
     return read_json(folder / MERGED, Merged)
 
 
 def merge(folder: Path) -> Merged:
-    """Puts the complete variants in ``folder`` into one run, which replaces an earlier one.
+    """Merges the complete variants in ``folder`` into one run, which replaces an earlier one.
 
-    A variant is complete with its ``_COMPLETE``. One whose baseline is not complete is left out.
-    The run's folder is like any other's. Equal variants make equal bytes. Where no variant can be
-    in it, only ``merged.json`` is written. Raises ConfigError, JournalError and RunError.
+    A variant is complete when it has ``_COMPLETE``. It is left out if its baseline is not complete.
+    The merged folder is like any other run's, and equal variants give equal bytes. If no variant
+    can be in it, only ``merged.json`` is written. Raises ConfigError, JournalError and RunError.
     """
     if not (folder / SWEEP).exists():
         raise RunError(f"{folder}: is not the folder of a sweep or of jobs: it has no {SWEEP}")
@@ -98,7 +98,7 @@ def merge(folder: Path) -> Merged:
 
 
 def _missing(folder: Path, sweep: Config) -> dict[str, str]:
-    """Why a variant cannot be in the run, for each that cannot."""
+    """The reason why each variant that cannot be in the run is left out."""
     complete = {v.name for v in sweep.variants if (variant_folder(folder, v) / COMPLETE).exists()}
     reasons = {}
     for variant in sweep.variants:
@@ -112,7 +112,7 @@ def _missing(folder: Path, sweep: Config) -> dict[str, str]:
 
 
 def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
-    """Where variants were not sent the same prompts of a set. Raises RunError for another set."""
+    """Notes variants with other prompts of a set. Raises RunError for another set."""
     first, *others = config.variants
     expected = {used.case: used for used in prompts.read(variant_folder(folder, first))}
     for variant in others:
@@ -134,8 +134,8 @@ def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
 
 
 def _check_configurations(folder: Path, config: Config) -> None:
-    """Raises RunError for a variant that was measured by another configuration than the rest. What
-    decides nothing of what is measured may differ."""
+    """Raises RunError for a variant that was measured with another configuration than the rest.
+    Fields that change no measurement may differ."""
     for variant in config.variants:
         path = variant_folder(folder, variant) / CONFIG
         measured = configuration.read(path)
@@ -169,7 +169,7 @@ def _write(folder: Path, config: Config) -> None:
 
 
 def _records(folder: Path, config: Config, variant: Variant) -> Iterator[Record]:
-    """A variant's requests, as those of the run; of controls, only whole ones."""
+    """A variant's requests, as requests of the run; of its controls, only complete ones."""
     records = read_ledger(variant_folder(folder, variant) / LEDGER)
     controls = whole_controls(records, isolated(config, variant))
     for record in records:

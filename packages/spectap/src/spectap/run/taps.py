@@ -1,4 +1,4 @@
-"""One turn on all variants, each through its tap."""
+"""Measures one turn on all variants, each through its tap."""
 
 import asyncio
 import contextlib
@@ -24,12 +24,12 @@ _OTHER_FILES: Final = 64  # what is open besides requests
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait, in seconds.
+    """The times to wait, in seconds.
 
-    ``start`` is for all variants to serve before the first turn; ``recovery`` before another, and
-    until one that says it serves answers; ``stall`` is for a server that sends nothing, before a
-    turn on it ends (None: the tap's default, and where requests may queue, as long as the load
-    lasts).
+    ``start``: for all variants to serve before the first turn. ``recovery``: for them before a
+    later turn, and for a variant that serves to answer. ``stall``: for a server that sends nothing,
+    before its turn ends. None for ``stall`` is the tap's default, or the load's length where
+    requests may queue.
     """
 
     start: float = 6 * 3600
@@ -67,7 +67,7 @@ class Taps:
         self._round = WARM_UP
         self._left: dict[str, int] = {}
         self.silent: set[str] = set()
-        """The variants whose servers sent nothing for so long that the last turn on them ended."""
+        """The variants whose servers were silent for so long that the last turn ended on them."""
 
     async def __aenter__(self) -> Self:
         """Raises OSError, and RunError where this process may not have enough files open."""
@@ -91,7 +91,7 @@ class Taps:
         await self._stack.aclose()
 
     def _check_open_files(self) -> None:
-        """A request takes two in a tap. The driver, which may have as many, needs fewer."""
+        """Checks the limit of open files. A request takes two in a tap, and fewer in the driver."""
         widest = max(point.concurrency or 0 for point in self._config.load.points)
         sides = 1 if self._config.alternate else len(self._taps)
         needed = _OTHER_FILES + 2 * widest * sides
@@ -105,8 +105,8 @@ class Taps:
     async def load(self, turn: Turn, attempt: int) -> tuple[list[Record], str | None]:
         """Drives all variants with what the plan sends in this turn.
 
-        Loads run at once, and stay full until the slowest ends; or one after another where variants
-        alternate. Returns the records of the turn and what went wrong, None if nothing did.
+        Loads run at the same time and stay full until the slowest ends, or one after another where
+        variants alternate. Returns the turn's records and what went wrong, or None.
         """
         records = self._records = []
         self.silent, self._round = set(), turn.round
@@ -135,7 +135,7 @@ class Taps:
 
     @property
     def lost(self) -> dict[str, str]:
-        """The variants that refuse what the tap asks for: what, and what is not known then."""
+        """The variants that refuse the tap's fields: which, and what is unknown then."""
         return {name: tap.server.lost for name, tap in self._taps.items() if tap.server.lost}
 
     def answers(self) -> dict[str, list[Answer]]:
@@ -146,7 +146,7 @@ class Taps:
         return {name: [*journal.read(self._answers(name), Answer)] for name in self._taps}
 
     async def flush(self) -> None:
-        """Returns when all records are on the disk. Raises OSError if one could not be written."""
+        """Waits until all records are on the disk. Raises OSError if one could not be written."""
         await asyncio.to_thread(self._ledger.flush)
         for tap in self._taps.values():
             if tap.failure is not None:
@@ -183,13 +183,14 @@ class Taps:
         return None
 
     def _end(self, variant: str, requests: int) -> None:
-        """Notes that so many have ended. The loads end when all that count have, on each side."""
+        """Counts ended requests. Loads end once all that count have ended on each side."""
         self._left[variant] = self._left.get(variant, 0) - requests
         if max(self._left.values()) <= 0 and not self._all_ended.done():
             self._all_ended.set_result(None)
 
     def _answers(self, variant: str) -> Path:
-        """Outside the run's folder: whether texts are kept there is the experiment's to say."""
+        """The file of a variant's answers. It is outside the run's folder, because the experiment
+        decides whether texts are kept."""
         return self._plan.driver.scratch / f"answers-{variant}.jsonl"
 
     def _note(self, record: Record) -> None:
@@ -206,9 +207,9 @@ class Taps:
 
 
 def _shortfall(records: Sequence[Record], requests: int, needed: int) -> str | None:
-    """Why the requests of one variant are too few; None if they are enough.
+    """The reason why one variant's requests are too few; None if they are enough.
 
-    All ``requests`` must have been sent, and ``needed`` of them have succeeded.
+    All ``requests`` must have been sent, and ``needed`` of them must have succeeded.
     """
     good = sum(record.succeeded for record in records)
     if len(records) >= requests and good >= needed:

@@ -1,4 +1,4 @@
-"""The turns of a run, in their order: what they send, and which a restarted run need not repeat."""
+"""The turns of a run, in order: what they send, and which a restarted run can skip."""
 
 import math
 import random
@@ -19,11 +19,11 @@ from spectap.records.ledger import Attempt, last_attempts, read_attempts, whole_
 from spectap.records.record import Record
 
 MAXIMUM_ATTEMPTS: Final = 3
-"""At a turn: Kubernetes restarts a pod without limit. Where variants are isolated, there is
-no maximum: their Job counts pods."""
+"""The most attempts at a turn, since Kubernetes restarts a pod without limit. Isolated variants
+have no maximum: their Job counts pods."""
 
 _CONTROLS: Final = 2
-"""At least one before and one after what is measured."""
+"""The fewest controls: one before and one after the measurement."""
 
 # Fixed: a run that is resumed goes on in the order in which it began.
 _SEED: Final = 0
@@ -41,21 +41,21 @@ class Turn(NamedTuple):
 
     @property
     def series(self) -> tuple[str, str]:
-        """The test case and the load point, which are measured in each round."""
+        """The test case and the load point, which every round measures."""
         return self.case, self.load
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is sent in the turns of a run, warm-ups and controls included."""
+    """The requests of a run's turns, with those of warm-ups and controls."""
 
     config: Config
     driver: Driver
     prompts: Mapping[str, Sequence[Prompt]] = field(default_factory=dict)
-    """Those of each test case that has any."""
+    """The prompts of each test case that has any."""
 
     def wave(self, round: int) -> Turn:
-        """A load that is in no figure: one wave of the first test case."""
+        """A turn that no figure uses: one wave of the first test case."""
         return Turn(round, self.config.test_cases[0].name, self.config.wave.name)
 
     def point(self, turn: Turn) -> LoadPoint:
@@ -68,23 +68,23 @@ class Plan:
         return f"{turn.case} at {self.point(turn)}" if several else turn.case
 
     def fill(self, turn: Turn) -> int:
-        """How many requests come before those that count: none in a load that is in no figure."""
+        """The number of requests before those that count; 0 in a turn that no figure uses."""
         point, named = self.point(turn), bool(self.prompts.get(turn.case))
         if turn.round <= WARM_UP or self.driver.uses_llmperf(self.config.load, point, named=named):
             return 0
         return point.fill
 
     def sent(self, turn: Turn) -> Sequence[Prompt]:
-        """The prompts of a turn, if its test case has any: first those that do not count."""
+        """The prompts of a turn, if its test case has any; those that do not count come first."""
         prompts, load = self.prompts.get(turn.case, ()), self.config.load
         return of_turn(prompts, load, turn.round, self.point(turn), self.fill(turn))
 
     def counted(self, turns: Sequence[Turn]) -> int:
-        """The requests of these turns that count, over all variants."""
+        """The number of requests of these turns that count, over all variants."""
         return sum(self.point(turn).requests for turn in turns) * len(self.config.variants)
 
     def requests(self, turns: Sequence[Turn]) -> int:
-        """All requests of these turns over all variants, those that do not count included."""
+        """The number of all requests of these turns, over all variants."""
         counts = (self.fill(turn) + self.point(turn).requests for turn in turns)
         return len(self.config.variants) * sum(counts)
 
@@ -94,8 +94,8 @@ class Attempts:
 
     A line is written when the attempt's requests are in the ledger and on the disk. A turn is
     complete when an attempt succeeded and the ledger has its requests. An attempt that was killed
-    has no line, but may have requests in the ledger: attempts are numbered by the ledger. Controls
-    have lines, too, and launches of the servers after the first.
+    has no line and may have requests, so attempts are numbered by the ledger. Controls have lines,
+    too, and so have launches of the servers after the first.
     """
 
     def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
@@ -118,7 +118,7 @@ class Attempts:
         self.launch = 1 if config.load.launches > 1 else 0
         """Which launch of the servers is running, from 1; 0 where there is but one."""
         self.asked = 0
-        """The last launch that somebody was asked for."""
+        """The last launch that a person was asked for."""
         in_ledger: Counter[tuple[Turn, str]] = Counter()
         for record in last_attempts(records):
             turn = Turn(record.round, record.case, record.load)
@@ -142,8 +142,8 @@ class Attempts:
     def end(self, last_rounds: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
         """Leaves out turns after the last round of their test case and load point.
 
-        It takes back those up to it: a turn that is measured again may change what is enough.
-        Returns the last rounds of those that end earlier by this than they did before.
+        Turns up to that round come back: a turn that is measured again may change what is enough.
+        Returns the new last rounds that are earlier than before.
         """
         last = {turn.series: turn.round for turn in self.turns}
         self._last = dict(last_rounds)
@@ -155,14 +155,14 @@ class Attempts:
         return self._number[turn]
 
     def note(self, turn: Turn, failure: str | None) -> None:
-        """Adds an attempt, which is on the disk on return. ``failure`` is None for success."""
+        """Adds an attempt, which is on the disk on return. ``failure`` is None if it succeeded."""
         number = self._number[turn]
         self._journal.append(Attempt(turn.round, turn.case, failure, turn.load, number))
         self._journal.flush()
         self._count_attempt(turn, failure)
 
     def note_launch(self, launch: int, *, asked: bool = False) -> None:
-        """Adds a launch of the servers, or that somebody was ``asked`` for it."""
+        """Adds a launch of the servers, or that a person was ``asked`` for it."""
         line = Attempt(LAUNCH, "", "asked for" if asked else None, attempt=launch)
         self._journal.append(line)
         self._journal.flush()
@@ -189,7 +189,7 @@ class Attempts:
 
     @property
     def failures(self) -> dict[Turn, str]:
-        """Why the last attempt failed, for each turn that was tried and is not complete."""
+        """The reason why the last attempt failed, of each incomplete turn that was tried."""
         return {turn: why for turn in self.turns if (why := self._outcomes.get(turn)) is not None}
 
     @property
@@ -216,9 +216,9 @@ class Attempts:
 
 
 def orders(items: Sequence[T], rounds: int) -> Iterator[tuple[T, ...]]:
-    """An order of ``items`` for each of the ``rounds``, the first as given; always the same ones.
+    """An order of ``items`` for each of the ``rounds``, the first as given. It is always the same.
 
-    What changes over a run, such as a node that warms up, must not meet the same item every time.
+    A change over the run, such as a node that warms up, must not always meet the same item.
     """
     chance = random.Random(_SEED)
     order = list(items)
@@ -229,6 +229,6 @@ def orders(items: Sequence[T], rounds: int) -> Iterator[tuple[T, ...]]:
 
 
 def rotated(items: Sequence[T], round: int) -> tuple[T, ...]:
-    """``items`` from another one on each round: what starts first has a head start."""
+    """``items``, rotated by the round, because the one that starts first has a head start."""
     first = round % len(items)
     return (*items[first:], *items[:first])

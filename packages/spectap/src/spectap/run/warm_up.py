@@ -1,4 +1,4 @@
-"""The servers' first requests, which take many times as long as others, and what they show."""
+"""Warms the servers up: their first requests take many times as long as others."""
 
 import asyncio
 import time
@@ -12,8 +12,8 @@ from spectap.protocol.text import PATHS
 from spectap.records.record import Record
 
 _UNREADY: Final = (200, 404, 429, *range(500, 600))
-"""Answers of a front end whose workers are not there yet, though its ``/health`` says so
-(ai-dynamo/dynamo#2296): 200 where it says in the stream what is wrong."""
+"""Statuses of a front end whose workers are not there yet although its ``/health`` says so
+(ai-dynamo/dynamo#2296); with 200, the stream says what is wrong."""
 
 _SEND_USAGE: Final = (
     'its tokens cannot be counted. Make it honour stream_options {"include_usage": true}, which is '
@@ -28,9 +28,9 @@ async def warm_up(
     patience_seconds: float,
     say: Callable[[str], None],
 ) -> Sequence[Record]:
-    """Sends one wave, and again while a server that says it is ready answers none of it.
+    """Sends one wave, and repeats it while a server that says it is ready answers none of it.
 
-    Returns its records. Raises RunError where a server refuses, or is not ready in time.
+    Returns the records. Raises RunError where a server refuses, or is not ready in time.
     """
     say("warming up")
     deadline, before = time.monotonic() + patience_seconds, None
@@ -66,7 +66,7 @@ def check_usage(config: Config, records: Sequence[Record]) -> None:
 
 
 def _refusals(records: Sequence[Record]) -> dict[str, Record]:
-    """The last answer of each variant that answers, but none of its requests well."""
+    """The last answer of each variant that answers and never answers well."""
     refusals = {r.variant: r for r in records if r.status is not None and not r.stalled}
     answered = {r.variant for r in records if r.succeeded}
     return {name: refusal for name, refusal in refusals.items() if name not in answered}

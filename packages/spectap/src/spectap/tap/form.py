@@ -1,4 +1,4 @@
-"""The form of a request that its server takes: with what the tap asks for besides, if it may.
+"""Finds the form of a request that its server takes, with the tap's own fields where possible.
 
 Refusals seen: Mistral's 422 for an unknown field (openai/openai-agents-python#442), Azure's 400
 (openai/openai-python#1469), OpenAI's of ``max_tokens`` (mlcommons/modelbench#1190).
@@ -16,10 +16,10 @@ _OPTIONS: Final = ("include_usage", "continuous_usage_stats")
 
 
 class Form(NamedTuple):
-    """What a request has besides what the client sent."""
+    """The fields that a request has besides those of the client."""
 
     options: tuple[str, ...] = _OPTIONS
-    """Of ``stream_options``, where the client did not set them."""
+    """The tap's ``stream_options``, where the client did not set them."""
     renamed: bool = False
     """Whether ``max_tokens`` is sent as ``max_completion_tokens``."""
 
@@ -29,17 +29,17 @@ _FULL: Final = Form()
 
 @dataclass
 class Server:
-    """What one server was seen to take."""
+    """The form that one server was seen to take."""
 
     renames: bool
     """Whether the client's ``max_tokens`` may be renamed."""
     form: Form = _FULL
     accepted: bool = False
-    """Whether it has answered a request of that form."""
+    """Whether the server has answered a request of that form."""
 
     @property
     def lost(self) -> str:
-        """The option that it refuses, and what is not known then; "" if it takes all."""
+        """The option that the server refuses and what is unknown then; empty if it takes all."""
         if len(self.form.options) == len(_OPTIONS):
             return ""
         if self.form.options:
@@ -47,7 +47,7 @@ class Server:
         return "stream_options: tokens are counted only where it sends usage unasked"
 
     def after(self, form: Form, refusal: bytes, fields: dict[str, Any]) -> Form | None:
-        """The form to try after a refusal; None where what the client sent is refused."""
+        """The form to try after a refusal; None where the client's own fields are refused."""
         if self.renames and "max_tokens" in fields and b"max_completion_tokens" in refusal:
             return None if form.renamed else form._replace(renamed=True)
         named = b"stream_options" in refusal or b"_usage" in refusal
@@ -57,7 +57,7 @@ class Server:
 
 
 def prepare(target: bytes, body: bytes, fields: dict[str, Any], form: Form) -> tuple[bytes, Meter]:
-    """The body to send on, and the answer's meter. ``fields`` are the body's."""
+    """The body to send on, and the meter of the answer. ``fields`` are the body's."""
     null_usage = not target.partition(b"?")[0].endswith(b"/chat/completions")
     if form.renamed:
         names = {"max_tokens": "max_completion_tokens"}
@@ -81,7 +81,7 @@ def prepare(target: bytes, body: bytes, fields: dict[str, Any], form: Form) -> t
 
 
 def _with_options(body: bytes, fields: dict[str, Any], options: dict[str, Any]) -> bytes:
-    """The body with other ``stream_options``; numbers of the client's keep their digits."""
+    """The body with other ``stream_options``. The client's numbers keep their digits."""
     if "stream_options" in fields:
         return json.dumps(json.loads(body) | {"stream_options": options}).encode()
     return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"

@@ -1,4 +1,4 @@
-"""HTTP/1.1 messages as a proxy passes them on. httptools parses, this module writes."""
+"""HTTP/1.1 messages as a proxy passes them on. httptools parses; this module writes."""
 
 import json
 import re
@@ -25,33 +25,33 @@ _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 @dataclass
 class Request:
-    """A request, read whole."""
+    """A complete request."""
 
     method: bytes
     target: bytes
     """Path and query as they came, still percent-encoded."""
     headers: Headers
-    """Headers that are meant for the server."""
+    """Headers for the server."""
     body: bytes
     reads_chunks: bool = True
     """Whether the client speaks HTTP/1.1."""
     keep_alive: bool = True
-    """Whether the client may send another request on its connection; one that reads no chunks may
-    not, as it may not see where the answer ends."""
+    """Whether the client may send another request on its connection. A client that reads no chunks
+    may not: it may not see where the answer ends."""
 
 
 @dataclass(frozen=True)
 class Framing:
-    """How an answer is passed on. It depends on what came and on what the client can read."""
+    """The framing of an answer. It depends on what came and on what the client can read."""
 
     head: bytes
     """Written before everything else."""
     bodiless: bool
-    """Nothing follows the head, whatever its headers say."""
+    """Whether nothing follows the head, whatever its headers say."""
     until_close: bool
-    """The server ends the body by closing the connection."""
+    """Whether the server ends the body by closing the connection."""
     chunked: bool
-    """The client gets the body in chunks."""
+    """Whether the client gets the body in chunks."""
 
     def encode(self, data: bytes, last: bool) -> bytes:
         if not self.chunked:
@@ -93,24 +93,24 @@ def value(headers: Headers, name: bytes) -> bytes | None:
 
 
 def without(headers: Headers, *names: bytes) -> Headers:
-    """All but the headers of these names, given in lower case."""
+    """The headers without those of these names, given in lower case."""
     return [(name, value) for name, value in headers if name.lower() not in names]
 
 
 def end_to_end(headers: Headers) -> Headers:
-    """All but those that concern this one connection."""
+    """The headers without those for this one connection."""
     named = b",".join(value for name, value in headers if name.lower() == b"connection")
     listed = {name.strip().lower() for name in named.split(b",")}
     return without(headers, *_HOP_BY_HOP, *listed)
 
 
 def refusal(target: bytes, headers: Headers, *, loopback: bool) -> tuple[str, HTTPStatus] | None:
-    """Why a request is not for a server on this machine, and its status; or None.
+    """The reason to refuse a request on a loopback server, with its status; None without one.
 
-    ``loopback``: it listens there, and not to the network.
+    ``loopback``: the server listens on loopback and not to the network.
 
-    ``Host``: a foreign name that resolves to loopback would let its web page, in the user's
-    browser, read the server's answers. ``Origin``: any other page could make the server work.
+    ``Host``: through a foreign name that resolves to loopback, a web page in the user's browser
+    could read the server's answers. ``Origin``: any web page could make the server work.
     """
     if not target.startswith(b"/"):
         text = "the target must be a path: set the tap as the base URL, and not as a proxy"

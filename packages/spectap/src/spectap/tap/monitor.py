@@ -1,6 +1,6 @@
-"""The tap's own metrics for Prometheus: what passed, without a word of prompts or answers.
+"""The tap's own metrics for Prometheus. They have no word of prompts or answers.
 
-A label has few values, whatever clients and servers send. All is counted at a request's end.
+A label has few values, whatever clients and servers send. A request is counted at its end.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from spectap.tap import http1
 from spectap.tap.http1 import Request
 
 PATH: Final = b"/spectap/metrics"
-"""Beside the server's own ``/metrics``, which passes through the tap."""
+"""The path of the tap's metrics. The server's own ``/metrics`` passes through the tap."""
 
 _STATUSES: Final = frozenset(HTTPStatus)
 _KINDS: Final = (
     *("HTTP", "cancelled", "cut short", "empty", "error", "malformed", "refused", "reset"),
     *("stalled", "too long", "truncated"),
 )
-"""The words that an error of the ledger begins with; others are of the kind "other"."""
+"""The first words of the ledger's errors, as kinds; others are of the kind "other"."""
 
 _TTFT: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _TPOT: Final = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1)

@@ -40,10 +40,10 @@ from spectap.tap import http1
 from spectap.tap.http1 import Framing, Headers, Request
 
 _BETWEEN_READS: Final = 8
-"""Parts of answers that are passed on before the loop reads what came meanwhile: 0.5 ms."""
+"""The number of parts of answers that are passed on before the loop reads again: 0.5 ms."""
 _ALONE_SECONDS: Final = 50e-6
-"""After this long without work the loop has waited, and a part need not: it is the first of all
-that came."""
+"""Seconds without work after which the loop has waited, so that a part is the first of its burst
+and is handled at once."""
 LOOPBACK: Final = "127.0.0.1"
 _REFUSALS: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 
@@ -51,7 +51,7 @@ _REFUSALS: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 class Exchange:
     """One request and its answer, which pass unchanged. A subclass may record and change them.
 
-    ``request`` is what is sent on. Times are those of ``time.monotonic()``.
+    ``request`` is sent on. Times are those of ``time.monotonic()``.
     """
 
     def __init__(self, request: Request) -> None:
@@ -61,33 +61,33 @@ class Exchange:
         """The connection is open and the request goes out."""
 
     def answered(self, status: int, headers: Headers) -> bool:
-        """The head of the answer has come. Returns whether the length of the body may change."""
+        """Called with the head of the answer. Returns whether the body's length may change."""
         return False
 
     def again(self, refusal: bytes) -> bool:
-        """The server refuses the request's form. Returns whether to send it in another instead."""
+        """Called when the server refuses it. Returns whether to send it in another form."""
         return False
 
     def passes(self, body: bytes, at: float) -> bytes:
-        """A part of the body was read. Returns what to pass on.
+        """Called with a part of the body. Returns what to pass on.
 
-        Raises LimitError where that is too much; the answer then is broken off.
+        Raises LimitError where that is too much; the answer is then broken off.
         """
         return body
 
     def alive(self, heard: float) -> float:
-        """When the server last sent what answers the request; ``heard`` is when it sent anything.
+        """The last time at which the server sent a part of the answer.
 
-        Called now and then, to find a server that is stalled.
+        ``heard`` is when it last sent anything. Called now and then, to find a stalled server.
         """
         return heard
 
     def ended(self, at: float) -> bytes:
-        """The answer is complete, which the client cannot know yet. Returns what to add to it."""
+        """Called when the answer is complete, before the client can know. Returns an addition."""
         return b""
 
     def broke(self, reason: str, at: float) -> None:
-        """No answer came, or only a part of it."""
+        """Called when no answer came, or only a part of it."""
 
 
 class Proxy:
@@ -132,9 +132,10 @@ class Proxy:
         )
 
     def soon(self, at: float, work: Callable[[], None]) -> None:
-        """Works on what came ``at`` then, in turn, after the time is noted of all that comes now.
+        """Handles a part that came ``at`` that time, after all parts of the same burst have their
+        times.
 
-        Answers that a server sends in one instant would delay one another's times otherwise.
+        Otherwise answers that a server sends in one instant would delay one another's times.
         """
         if not self._work and at - self._worked > _ALONE_SECONDS:
             work()
@@ -175,7 +176,7 @@ class _Client(asyncio.Protocol):
         self._refused = self._incomplete = False
         self._timer: asyncio.TimerHandle | None = None
         self._since_body = self._overhead = 0
-        """Bytes read since the last part of a body, and all of a message outside of it."""
+        """Bytes read since the last part of a body, and bytes of a message outside its body."""
         self.paused = False
         """Whether it reads more slowly than the server sends."""
 
@@ -190,7 +191,7 @@ class _Client(asyncio.Protocol):
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Ends what is under way, here and at the server."""
+        """Ends the request under way, here and at the server."""
         self._proxy.clients.discard(self)
         self._stop_timer()
         self._waiting.clear()
@@ -288,11 +289,11 @@ class _Client(asyncio.Protocol):
             self._transport.pause_reading()
 
     def again(self, exchange: Exchange) -> None:
-        """Sends a request in another form. The client knows nothing of the refusal."""
+        """Sends a request again in another form. The client does not see the refusal."""
         self._answering = _Upstream(self._proxy, self, exchange)
 
     def answered(self, *, keep_alive: bool) -> None:
-        """Everything is written."""
+        """Called when the whole answer is written."""
         self._answering = None
         if keep_alive:
             self._next()
@@ -312,7 +313,7 @@ class _Client(asyncio.Protocol):
                 self._transport.close()
 
     def _refuse(self, reason: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
-        """Answers with an error, unless another answer is under way, and reads no more requests."""
+        """Answers with an error, unless an answer is under way, and reads no further requests."""
         if self._refused:
             return
         self._refused = True
@@ -345,7 +346,7 @@ class _Client(asyncio.Protocol):
 
 
 class _Upstream(asyncio.Protocol):
-    """One request's connection to the server. Whatever follows its answer is ignored."""
+    """One request's connection to the server. Bytes after its answer are ignored."""
 
     def __init__(self, proxy: Proxy, client: _Client, exchange: Exchange) -> None:
         self._proxy = proxy
@@ -513,7 +514,7 @@ class _Upstream(asyncio.Protocol):
             self._client.answered(keep_alive=self._exchange.request.keep_alive)
 
     def _retries(self) -> bool:
-        """Whether a refusal is not passed: it is yet to be read, or the request is sent again."""
+        """Whether a refusal is held back: it is not read yet, or the request is sent again."""
         refusal = b"".join(self._body)
         ends = http1.value(self._headers, b"content-length") or http1.value(
             self._headers, b"transfer-encoding"
@@ -527,7 +528,7 @@ class _Upstream(asyncio.Protocol):
         return True
 
     def _watch(self) -> None:
-        """Checks for a silent server, as soon as it can have been silent for too long."""
+        """Checks for a silent server, at the earliest time at which it can be one."""
         limit = self._proxy.stall_seconds
         alive = max(self._exchange.alive(self._heard), self._resumed)
         remaining = limit if self._client.paused else alive + limit - time.monotonic()

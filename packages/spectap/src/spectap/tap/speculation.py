@@ -1,7 +1,8 @@
-"""Fields by which a server tells of a single answer's drafts: an engine is one entry.
+"""The fields in which servers report the drafts of a single answer; an engine is one entry.
 
-A server sends them where it is told to: vLLM from 0.29 on by ``--per-request-spec-decode-metrics``,
-TensorRT-LLM by ``per_request_spec_decode_stats``, SGLang where a request has ``return_meta_info``.
+Servers send them on request: vLLM from 0.29 on with ``--per-request-spec-decode-metrics``,
+TensorRT-LLM with ``per_request_spec_decode_stats``, SGLang where a request has
+``return_meta_info``.
 """
 
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,7 @@ class Engine(NamedTuple):
     drafts: str
     accepted: str
     steps: str = ""
-    """Empty where it does not count them."""
+    """The field of steps; empty where the engine does not count them."""
 
 
 ENGINES: Final = {
@@ -42,7 +43,7 @@ ENGINES: Final = {
 
 
 def read(*bodies: Any) -> Speculation | None:
-    """The counts in the first of these bodies that has believable ones."""
+    """The counts in the first of these bodies with plausible ones."""
     for body in bodies:
         for engine in ENGINES.values():
             fields = _at(body, engine.path)

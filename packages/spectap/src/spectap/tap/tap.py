@@ -40,13 +40,13 @@ from spectap.wording import masked
 STALL_SECONDS: Final = 175.0
 
 _OPEN_FILES: Final = 65536
-"""A request through a tap takes two. In an open loop beyond what a server can do there may be
-thousands, and many systems allow a process 1,024 unless it asks for more."""
+"""File descriptors to allow. A request through a tap takes two. An open loop that a server cannot
+keep up with may have thousands, and many systems allow a process 1,024 unless it asks for more."""
 
 _COMPLETION_PATHS: Final = (b"/chat/completions", b"/completions")
 
 _PATHS: Final = 100
-"""Paths that are counted. A client may send any number."""
+"""The most paths that are counted, since a client may send any number."""
 
 _SECRET_HEADERS: Final = (b"authorization", b"api-key", b"x-api-key")
 _PROMPT, _CLASS, _DUE, _BEYOND, _LAG = _TAP_HEADERS = tuple(
@@ -158,7 +158,7 @@ class Completion(Exchange):
 
     @property
     def last_token(self) -> float:
-        """When tokens last came, by ``time.monotonic()``; 0 where none came."""
+        """The time of the last tokens, by ``time.monotonic()``; 0 without any."""
         return self._start + self._meter.chunks[-1][0] if self._meter.chunks else 0.0
 
     @override
@@ -175,7 +175,7 @@ class Completion(Exchange):
         self._record(events.clean(reason), at)
 
     def _read_answer(self) -> str | None:
-        """Counts the usage of an answer that was not streamed. Returns its error."""
+        """Reads the usage of an answer that was not streamed. Returns its error."""
         body = bytes(self._answer)
         answer = events.parsed(body)
         error = events.error_of(answer) if isinstance(answer, dict) else None
@@ -252,7 +252,7 @@ def _text(headers: Headers, name: bytes) -> str:
 
 
 def _seconds(headers: Headers, name: bytes) -> float | None:
-    """A header's seconds, as when the request was due; None where the client does not send it."""
+    """A header's value in seconds, such as the due time; None where the client does not send it."""
     try:
         seconds = float(http1.value(headers, name) or "")
     except ValueError:
@@ -261,14 +261,14 @@ def _seconds(headers: Headers, name: bytes) -> float | None:
 
 
 def collect_garbage() -> None:
-    """Collects garbage between two loads: in the midst of one, it would hold up all streams."""
+    """Collects garbage between loads: during one it would hold up all streams."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
 
 
 def _allow_open_files() -> None:
-    """Lets this process, and what it starts from now on, have enough files open."""
+    """Raises the limit of open files for this process and those that it starts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     target = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < target:
@@ -307,7 +307,7 @@ class Tap:
         self._on_record = on_record
         self._host, self._port = host, port
         self.unrecorded = Counter[str]()
-        """Requests that passed and have no line in the ledger, by their path."""
+        """Requests without a line in the ledger, counted by path."""
         self.server = Server(renames)
         self._proxy = Proxy(endpoint, stall_seconds, self._exchange, page)
         self.failure: OSError | None = None
@@ -316,24 +316,24 @@ class Tap:
         self._completions: dict[str, Completion] = {}
 
     def label(self, case: str, round: int, *more: Any) -> None:
-        """Sets what the requests that come from now on belong to: the fields of a Label."""
+        """Sets the label of the requests from now on; it takes the fields of a Label."""
         self._label = Label(*self._label[:2], case, round, *more)
 
     @property
     def in_flight(self) -> int:
-        """Completions that have come and have no line in the ledger yet."""
+        """The number of completions that have come and have no line in the ledger yet."""
         return len(self._completions)
 
     @property
     def silent(self) -> bool:
-        """Whether the server has answered nobody for about as long as it may."""
+        """Whether the server has been silent to everybody for about as long as it may be."""
         heard = max((each.last_token for each in self._completions.values()), default=0.0)
         # A little less counts: the requests of one wave are sent one after another.
         limit = 0.9 * self._proxy.stall_seconds
         return time.monotonic() - max(heard, self._heard) >= limit
 
     def give_up(self, reason: str) -> None:
-        """Records each request in flight as failed for this reason, even if it ends well later."""
+        """Records each request in flight as failed, even if it ends well later."""
         for completion in [*self._completions.values()]:
             completion.broke(reason, time.monotonic())
 
@@ -343,7 +343,7 @@ class Tap:
         return self._proxy.url
 
     async def __aenter__(self) -> Self:
-        """Begins to serve. Raises OSError, for instance where the port is in use."""
+        """Starts to serve. Raises OSError, for instance where the port is in use."""
         _allow_open_files()
         # asyncio's own handler prints a traceback for each connection that it cannot accept.
         asyncio.get_running_loop().set_exception_handler(self._on_loop_error)

@@ -1,4 +1,4 @@
-"""One streamed answer: its events and their tokens."""
+"""Meters a streamed answer: its events and their tokens."""
 
 import json
 from collections.abc import Sequence
@@ -26,13 +26,14 @@ class Meter:
     """Counts the tokens of a stream as it passes, and removes what the client did not ask for."""
 
     def __init__(self, *, strip: bool, usage_only: bool, null_usage: bool) -> None:
-        """``strip`` removes the usage from events: the tap asked for it, and not the client.
+        """``strip`` removes the usage from events, because the tap asked for it and the client did
+        not.
 
-        ``usage_only`` leaves the last event, which carries nothing else: the client asked for it.
+        ``usage_only`` keeps the last event, which carries usage alone: the client asked for that.
         ``null_usage`` replaces usage by null, as vLLM does in events of completions.
         """
         self.chunks: list[tuple[float, int]] = []
-        """Seconds after the request was sent, and tokens, of each event that carried tokens."""
+        """Each event with tokens: seconds after the request was sent, and its tokens."""
         self.prompt_tokens: int | None = None
         self.ending = Ending()
         self.model: Any = None
@@ -40,9 +41,9 @@ class Meter:
         self.characters = 0
         """Characters of the answer's text, thoughts and calls of tools not included."""
         self.thinks = False
-        """Whether the first event with content has a thought."""
+        """Whether the first event with content holds a thought."""
         self.last: Any = None
-        """The body of the last event, which is that of the usage, or of the reason of the end."""
+        """The body of the last event, which has the usage or the reason for the end."""
         self.before_last: Any = None
         self._strip = strip
         self._usage_only = usage_only
@@ -57,16 +58,16 @@ class Meter:
 
     @property
     def per_chunk(self) -> bool:
-        """Whether the server counted the tokens of every chunk, and the counts add up."""
+        """Whether the server counted the tokens of every chunk and the counts add up."""
         if self._uncounted or self._doubtful or not self.chunks:
             return False
         return sum(tokens for _, tokens in self.chunks) == self.output_tokens
 
     @property
     def output_tokens(self) -> int | None:
-        """The tokens of the answer by the server's last count; None where that cannot be true.
+        """The tokens of the answer by the server's last count; None where it cannot be true.
 
-        A count is of all tokens so far, so it does not fall, and each event with content has one.
+        A count is of all tokens so far. So it never falls, and each event with content has one.
         """
         running = None if self._behind or not self._counts else sum(self._counts.values())
         total, after = self._stated or (running, len(self.chunks))
@@ -80,7 +81,7 @@ class Meter:
 
     @property
     def cached_tokens(self) -> int | None:
-        """Tokens of the prompt that the server had in its cache, by the last usage."""
+        """Tokens of the prompt in the server's cache, by the last usage."""
         details = self._usage.get("prompt_tokens_details")
         stated = details if isinstance(details, dict) else {}
         return whole(stated.get("cached_tokens", self._usage.get("prompt_cache_hit_tokens")))
@@ -99,12 +100,12 @@ class Meter:
     def _doubtful(self) -> bool:
         """Whether counts were of something else than all tokens so far, such as of one step.
 
-        A few need not rise: SGLang sends what one step yields of a thought and of text in two.
+        A few counts may stay equal: SGLang sends a step that has a thought and text as two events.
         """
         return self._fell or 2 * self._unraised > len(self.chunks)
 
     def feed(self, data: bytes, at: float) -> bytes:
-        """Takes what was read ``at`` seconds after the request was sent. Returns what to pass on.
+        """Takes bytes that came ``at`` seconds after the request was sent. Returns what to pass on.
 
         An incomplete event is held back, unless there is nothing to strip. Raises LimitError.
         """
@@ -122,7 +123,7 @@ class Meter:
         return unfinished if self._strip else b""
 
     def problem(self) -> str | None:
-        """Why the answer is none that came whole, if so."""
+        """The reason why the answer is not complete, if so."""
         return self.ending.problem(tokens=bool(self.chunks or self.output_tokens))
 
     def _read(self, event: bytes, at: float) -> bytes:
@@ -149,7 +150,7 @@ class Meter:
         return without_usage(event, self._null_usage)
 
     def _timings(self, body: dict[str, Any]) -> bytes:
-        """An event of llama.cpp's timings, which come with the usage where that is asked for.
+        """The event of llama.cpp's timings, which come with the usage that the tap asks for.
 
         It has a choice, which a client that did not ask for usage may rely on.
         """
@@ -163,7 +164,7 @@ class Meter:
     def count(
         self, usage: dict[str, Any] | None, choices: Sequence[dict[str, Any]] = (), at: float = 0.0
     ) -> None:
-        """Counts an event with its ``choices``, or the usage of a whole answer, without any."""
+        """Counts an event with its ``choices``, or without choices the usage of a whole answer."""
         total = None
         if usage is not None:
             total, prompt = whole(usage.get("completion_tokens")), usage.get("prompt_tokens")
@@ -199,8 +200,8 @@ class Meter:
 def without_usage(event: bytes, null: bool) -> bytes:
     """Removes the usage from an event, or makes it ``null``, where it is the last field.
 
-    All other bytes stay the server's. An event of another shape is returned as it is: an additional
-    field does no harm.
+    All other bytes stay the server's. An event of another shape is returned as it is, because an
+    additional field does no harm.
     """
     start, end = event.rfind(_USAGE), event.rfind(b"}")
     if start < 0 or event[end + 1 :].strip():

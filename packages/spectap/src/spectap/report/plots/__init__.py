@@ -1,1 +1,1 @@
-"""How each figure is painted. What the report shows is decided in ``page``."""
+"""Paints each figure. ``page`` decides which are shown."""

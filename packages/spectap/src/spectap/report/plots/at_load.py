@@ -1,4 +1,4 @@
-"""At one load point: the speed-up of each test case, latencies over the run, and drafts."""
+"""Figures at one load point: the speed-up of each test case, and latencies over the run."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -68,9 +68,9 @@ def paint_gains(summary: Summary) -> Figure | None:
 
 
 def paint_over_time(run: Results, load: LoadPoint) -> Figure | None:
-    """The headline cases' latencies against the time of sending, at one load point.
+    """The headline cases' latencies by the time of sending, at one load point.
 
-    After the article's Figures 3 to 5: drift is seen here. None where no request has a latency.
+    It follows the article's Figures 3 to 5 and shows drift. None where no request has a latency.
     """
     colours = palette.of(run.summary.variants)
     by_cell = grouping.by_cell(sorted(run.records, key=lambda record: record.sent))

@@ -1,7 +1,7 @@
-"""The look of every figure, and how one is turned into an SVG that follows the page.
+"""The look of every figure, and its conversion into an SVG that follows the page's scheme.
 
-Colours are those of a light page. In the SVG each becomes a CSS variable of the report's style
-sheet, so one drawing serves a light and a dark page.
+Figures are drawn in the colours of a light page. In the SVG each colour becomes a CSS variable of
+the report's style sheet, so one drawing serves a light and a dark page.
 """
 
 import html

@@ -1,4 +1,4 @@
-"""Over the loads: ratios to the baseline, latencies, throughput against speed."""
+"""Figures over the loads: ratios to the baseline, latencies, throughput against speed."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ class Ratios:
 
     label: str
     points: Sequence[tuple[str, LoadPoint, Interval, bool]]
-    """A variant, the load, its ratio, and whether the load is marked."""
+    """Points: the variant, the load, its ratio, and whether the load is marked."""
     crossovers: Sequence[tuple[str, bool, Crossover]] = ()
-    """A variant, whether the loads are open, and where it turns."""
+    """Crossovers: the variant, whether its loads are open, and where it turns."""
 
 
 def of_classes(summary: Summary) -> list[Ratios]:
@@ -142,7 +142,7 @@ def paint_latency(summary: Summary, case: Case) -> Figure | None:
 
 
 def paint_pareto(summary: Summary, case: Case) -> Figure | None:
-    """Tokens a second of all requests together against those of one after its prefill.
+    """Tokens a second of all requests together, against those of one request after its prefill.
 
     A curve for each variant and kind of load; None where no cell has both.
     """
