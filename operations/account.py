@@ -40,8 +40,13 @@ _MISSING: Final = frozenset(
 class DeploymentError(Exception):
     """The command cannot be carried out in this account. One line.
 
-    Whatever asks AWS or the cluster may raise it.
+    Whatever asks AWS or the cluster may raise it. ``code`` is AWS's name of the error, such as
+    ``NoSuchKey``, or the status of Kubernetes' answer, such as ``404``; else empty.
     """
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class Denied(DeploymentError):
@@ -62,15 +67,14 @@ class Deployment:
     """The path that the user gave."""
     account: str
     """Twelve digits, or ``none`` where synthesis is for any account."""
-    _clients: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
+    _clients: dict[tuple[str, str], Client] = field(default_factory=dict, compare=False, repr=False)
     _outputs: dict[str, dict[str, str]] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, file: str) -> Deployment:
         """Reads the experiment and asks whose credentials these are. Raises ExperimentError."""
         experiment = load(file)
-        with aws_errors():
-            identity = client("sts", experiment.aws.region).get_caller_identity()
+        identity = Client("sts", experiment.aws.region).get_caller_identity()
         return cls(experiment, file, identity["Account"])
 
     @property
@@ -89,24 +93,23 @@ class Deployment:
     def headline(self) -> str:
         return f"experiment {self.name} ({self.file}), account {self.account}, {self.region}"
 
-    def client(self, service: str, region: str | None = None) -> Any:
+    def client(self, service: str, region: str | None = None) -> Client:
         key = service, region or self.region
         # To make one takes longer than most calls.
         if key not in self._clients:
-            self._clients[key] = client(*key)
+            self._clients[key] = Client(*key)
         return self._clients[key]
 
     def stack(self, name: str, region: str | None = None) -> dict[str, Any] | None:
         """CloudFormation's description of it; None if the account does not have it."""
-        with aws_errors():
-            try:
-                cloudformation = self.client("cloudformation", region)
-                (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
-            except ClientError as error:
-                # CloudFormation has no error code for a stack that does not exist.
-                if "does not exist" in str(error):
-                    return None
-                raise
+        try:
+            cloudformation = self.client("cloudformation", region)
+            (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
+        except DeploymentError as error:
+            # CloudFormation has no error code for a stack that does not exist.
+            if "does not exist" in str(error):
+                return None
+            raise
         return None if stack["StackStatus"] == "DELETE_COMPLETE" else dict(stack)
 
     def outputs(self, label: str) -> dict[str, str]:
@@ -147,13 +150,31 @@ class Bucket:
         return content
 
     def write(self, key: str, content: bytes) -> None:
-        with aws_errors():
-            self._client.put_object(Bucket=self.name, Key=key, Body=content)
+        self._client.put_object(Bucket=self.name, Key=key, Body=content)
 
     def entries(self, prefix: str) -> list[dict[str, Any]]:
-        pages = self._client.get_paginator("list_objects_v2")
-        listed = ask(lambda: [*pages.paginate(Bucket=self.name, Prefix=prefix)]) or []
-        return [entry for page in listed for entry in page.get("Contents", [])]
+        """The objects below ``prefix``; none without the bucket."""
+        listed = self._client.listed
+        return ask(listed, "list_objects_v2", "Contents", Bucket=self.name, Prefix=prefix) or []
+
+
+class Client:
+    """A service in a region. Each operation is a method, as in boto3; it raises DeploymentError."""
+
+    def __init__(self, service: str, region: str) -> None:
+        self._boto = client(service, region)
+
+    def __getattr__(self, operation: str) -> Any:
+        return aws_errors()(getattr(self._boto, operation))
+
+    def pages(self, operation: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+        with aws_errors():
+            yield from self._boto.get_paginator(operation).paginate(**arguments)
+
+    def listed(self, operation: str, key: str, **arguments: Any) -> list[Any]:
+        """The entries that all pages of the answer have at ``key``."""
+        pages = self.pages(operation, **arguments)
+        return [entry for page in pages for entry in page.get(key, [])]
 
 
 def client(service: str, region: str) -> Any:
@@ -166,15 +187,14 @@ def client(service: str, region: str) -> Any:
         return core.create_client(service, region_name=region)
 
 
-def ask(call: Callable[..., T], **arguments: Any) -> T | None:
-    """AWS's answer to a call; None if it does not have the thing asked for."""
-    with aws_errors():
-        try:
-            return call(**arguments)
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _MISSING:
-                return None
-            raise
+def ask(call: Callable[..., T], *words: str, **arguments: Any) -> T | None:
+    """The answer of AWS or Kubernetes; None if it does not have the thing asked for."""
+    try:
+        return call(*words, **arguments)
+    except DeploymentError as error:
+        if error.code in _MISSING:
+            return None
+        raise
 
 
 @contextlib.contextmanager
@@ -187,9 +207,10 @@ def aws_errors() -> Iterator[None]:
             "AWS: no credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its like"
         ) from None
     except ClientError as error:
-        if error.response["Error"]["Code"] in _DENIED:
+        code = error.response["Error"]["Code"]
+        if code in _DENIED:
             named = _ACTION.search(str(error))  # in the words of most services
             raise Denied(named[1] if named else error.operation_name) from None
-        raise DeploymentError(f"AWS: {error}") from None
+        raise DeploymentError(f"AWS: {error}", code) from None
     except (BotoCoreError, ResponseParserError) as error:  # the latter: a proxy's page, say
         raise DeploymentError(f"AWS: {' '.join(str(error).split())}") from None

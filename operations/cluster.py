@@ -27,7 +27,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
 from charts.names import namespace
-from operations.account import Deployment, DeploymentError, ask, aws_errors
+from operations.account import Deployment, DeploymentError, ask
 from stacks.limits import LAST_APPLIED
 
 ADDRESS_VARIABLE: Final = "KUBERNETES_API"
@@ -56,19 +56,29 @@ _CLUSTER_SCOPED: Final = (
 )
 
 
-class Api(ApiClient):  # type: ignore[misc]  # kubernetes has no types
-    """A client for the typed APIs of the ``kubernetes`` package."""
-
-    namespace: str
-    """The experiment's."""
-
-
 class NoCluster(DeploymentError):
     """The account has no such cluster, or not yet."""
 
 
 class Unreachable(DeploymentError):
     """The cluster's API does not answer."""
+
+
+class Api(ApiClient):  # type: ignore[misc]  # kubernetes has no types
+    """A client for the typed APIs of the ``kubernetes`` package, which raises DeploymentError."""
+
+    namespace: str
+    """The experiment's."""
+
+    def call_api(self, *words: Any, **options: Any) -> Any:
+        try:
+            return super().call_api(*words, **options)
+        except ApiException as error:
+            text = f"Kubernetes: {error.status} {error.reason}"
+            raise DeploymentError(text, str(error.status)) from None
+        except HTTPError as error:
+            why = getattr(error, "reason", None) or error
+            raise Unreachable(f"Kubernetes: the API does not answer: {why}") from None
 
 
 @contextlib.contextmanager
@@ -121,8 +131,7 @@ def token(deployment: Deployment, role: str) -> str:
 
     As ``aws eks get-token`` makes it (aws-cli 1.46.3, ``customizations/eks/get_token.py``).
     """
-    with aws_errors():
-        lent = deployment.client("sts").assume_role(RoleArn=role, RoleSessionName="experiment")
+    lent = deployment.client("sts").assume_role(RoleArn=role, RoleSessionName="experiment")
     keys = [lent["Credentials"][key] for key in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
     sts = boto3.Session(*keys, region_name=deployment.region).client("sts")
 
@@ -134,18 +143,6 @@ def token(deployment: Deployment, role: str) -> str:
         "get_caller_identity", ExpiresIn=_SIGNED_SECONDS, HttpMethod="GET"
     )
     return _TOKEN_PREFIX + base64.urlsafe_b64encode(signed.encode()).decode().rstrip("=")
-
-
-@contextlib.contextmanager
-def kubernetes_errors() -> Iterator[None]:
-    """Turns errors of the Kubernetes client into a DeploymentError of one line."""
-    try:
-        yield
-    except ApiException as error:
-        raise DeploymentError(f"Kubernetes: {error.status} {error.reason}") from None
-    except HTTPError as error:
-        why = getattr(error, "reason", None) or error
-        raise Unreachable(f"Kubernetes: the API does not answer: {why}") from None
 
 
 def pods(api: Api, selector: str = "") -> list[V1Pod]:
@@ -169,8 +166,7 @@ def newest_pod(api: Api, selector: str) -> V1Pod | None:
 
 
 def _listed(call: Any, namespace: str, selector: str) -> list[Any]:
-    with kubernetes_errors():
-        return [*call(namespace, label_selector=selector).items]
+    return [*call(namespace, label_selector=selector).items]
 
 
 def pods_of(api: Api, job: V1Job) -> list[V1Pod]:
@@ -195,13 +191,7 @@ def failure(job: V1Job) -> str | None:
 
 def find(api: Api, manifest: Manifest) -> Any:
     """The object of that kind and name; None if there is none."""
-    with kubernetes_errors():
-        try:
-            return _call(api, "read", manifest)(*_named(api, manifest))
-        except ApiException as error:
-            if error.status == 404:
-                return None
-            raise
+    return ask(_call(api, "read", manifest), *_named(api, manifest))
 
 
 def create(api: Api, manifest: Manifest) -> None:
@@ -210,8 +200,7 @@ def create(api: Api, manifest: Manifest) -> None:
     annotations = {**manifest["metadata"].get("annotations", {}), LAST_APPLIED: applied}
     body = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
     _, *namespace = _named(api, manifest)
-    with kubernetes_errors():
-        _call(api, "create", manifest)(*namespace, body)
+    _call(api, "create", manifest)(*namespace, body)
 
 
 def replace(api: Api, existing: V1Pod | V1Job) -> None:
@@ -224,8 +213,7 @@ def replace(api: Api, existing: V1Pod | V1Job) -> None:
     if applied is None:
         raise DeploymentError(f"{name} was not applied by a deploy: it cannot be made again")
     manifest: Manifest = json.loads(applied)
-    with kubernetes_errors():
-        _call(api, "delete", manifest)(name, api.namespace, propagation_policy="Foreground")
+    _call(api, "delete", manifest)(name, api.namespace, propagation_policy="Foreground")
     deadline = time.monotonic() + _GONE_SECONDS
     while find(api, manifest):
         if time.monotonic() > deadline:

@@ -13,11 +13,9 @@ goes on even if EKS refuses, or the stop is interrupted.
 import datetime
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from experiment.cost import compile_guard_hours, guard_hours
 from operations import nodes
-from operations.account import Deployment, DeploymentError, aws_errors
+from operations.account import Deployment, DeploymentError
 from operations.nodes import STACK, Group, Kind
 
 INTERVAL: Final = datetime.timedelta(minutes=10)
@@ -192,11 +190,9 @@ def _of_kind(deployment: Deployment, kind: Kind) -> dict[str, Any] | None:
 def _action(deployment: Deployment, group: Group) -> dict[str, Any] | None:
     """The guard as Auto Scaling has it: the last to act, if there are several scaling groups."""
     actions: list[dict[str, Any]] = []
+    describe = deployment.client("autoscaling").describe_scheduled_actions
     for name in group.scaling_groups:
-        with aws_errors():
-            answer = deployment.client("autoscaling").describe_scheduled_actions(
-                AutoScalingGroupName=name, ScheduledActionNames=[_NAME]
-            )
+        answer = describe(AutoScalingGroupName=name, ScheduledActionNames=[_NAME])
         if not answer["ScheduledUpdateGroupActions"]:
             return None
         actions += answer["ScheduledUpdateGroupActions"]
@@ -214,11 +210,10 @@ def _write(
     settings = {"ScheduledActionName": _NAME, "Recurrence": recurrence, **_NOTHING}
     put = deployment.client("autoscaling").put_scheduled_update_group_action
     for name in group.scaling_groups:
-        with aws_errors():
-            try:
-                put(AutoScalingGroupName=name, StartTime=at, **settings)
-            except ClientError as error:
-                # No two actions of a group begin at one time, and EKS has one for a Capacity Block.
-                if error.response["Error"]["Code"] != "AlreadyExists":
-                    raise
-                put(AutoScalingGroupName=name, StartTime=at + _MINUTE, **settings)
+        try:
+            put(AutoScalingGroupName=name, StartTime=at, **settings)
+        except DeploymentError as error:
+            # No two actions of a group begin at one time, and EKS has one for a Capacity Block.
+            if error.code != "AlreadyExists":
+                raise
+            put(AutoScalingGroupName=name, StartTime=at + _MINUTE, **settings)

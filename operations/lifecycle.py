@@ -17,7 +17,7 @@ from charts.names import budget_region, zones
 from experiment import Experiment, load
 from experiment.notes import notes
 from operations import guard
-from operations.account import Deployment, DeploymentError, aws_errors
+from operations.account import Deployment, DeploymentError
 from stacks.limits import MANIFESTS
 
 ROOT: Final = Path(__file__).parents[1]
@@ -155,8 +155,7 @@ def unchanged(deployment: Deployment, stack: Stack) -> bool:
     if stack.status is None or not stack.status.endswith(("CREATE_COMPLETE", "UPDATE_COMPLETE")):
         return False
     cloudformation = deployment.client("cloudformation", stack.region)
-    with aws_errors():
-        answer = cloudformation.get_template(StackName=stack.name, TemplateStage="Original")
+    answer = cloudformation.get_template(StackName=stack.name, TemplateStage="Original")
     body = answer["TemplateBody"]  # parsed by boto3 if it is JSON
     deployed = json.loads(body) if isinstance(body, str) else body
     return _as_returned(deployed) == _as_returned(template(deployment, stack.name))

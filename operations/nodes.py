@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from charts.names import COMPILE_NODES, TRAINIUM_NODES
-from operations.account import Deployment, DeploymentError, ask, aws_errors
+from operations.account import Deployment, DeploymentError, ask
 
 STACK: Final = "trainium"
 """The stack that has both groups, and the stopper."""
@@ -102,23 +100,22 @@ def resize(
     ``before`` is called before each attempt. Above 0 only ``guard.start`` may: no node stands
     unguarded.
     """
-    with aws_errors():
-        try:
-            update = _accepted(deployment, group, size, before)
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in _NOTHING_TO_DO:
-                raise
-            # Or what EKS refuses is done without it, by the guard.
-            if not (group.size == size if size else has_ended(deployment, group.kind)):
-                raise
-            return
-        for attempt in range(_UPDATE_TRIES):
-            if update["status"] != "InProgress":
-                break
-            sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
-            update = deployment.client("eks").describe_update(
-                name=deployment.cluster_name, nodegroupName=group.name, updateId=update["id"]
-            )["update"]
+    try:
+        update = _accepted(deployment, group, size, before)
+    except DeploymentError as error:
+        if error.code not in _NOTHING_TO_DO:
+            raise
+        # Or what EKS refuses is done without it, by the guard.
+        if not (group.size == size if size else has_ended(deployment, group.kind)):
+            raise
+        return
+    for attempt in range(_UPDATE_TRIES):
+        if update["status"] != "InProgress":
+            break
+        sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
+        update = deployment.client("eks").describe_update(
+            name=deployment.cluster_name, nodegroupName=group.name, updateId=update["id"]
+        )["update"]
     if update["status"] != "Successful":
         reasons = [f": {error.get('errorMessage')}" for error in update.get("errors", [])]
         raise DeploymentError(
@@ -140,11 +137,9 @@ def has_ended(deployment: Deployment, kind: Kind) -> bool:
 
 def allow(deployment: Deployment, group: Group, size: int) -> None:
     """Sets the largest size of the Auto Scaling group, which the guard had set to 0."""
+    update = deployment.client("autoscaling").update_auto_scaling_group
     for name in group.scaling_groups:
-        with aws_errors():
-            deployment.client("autoscaling").update_auto_scaling_group(
-                AutoScalingGroupName=name, MaxSize=size
-            )
+        update(AutoScalingGroupName=name, MaxSize=size)
 
 
 def _accepted(
@@ -159,8 +154,8 @@ def _accepted(
                 clusterName=deployment.cluster_name, nodegroupName=group.name, scalingConfig=scaling
             )["update"]
             break
-        except ClientError as error:
-            if not tries_left or error.response["Error"]["Code"] != "ResourceInUseException":
+        except DeploymentError as error:
+            if not tries_left or error.code != "ResourceInUseException":
                 raise
             sleep(_BUSY_SECONDS)
     return update
@@ -175,8 +170,7 @@ def failures(deployment: Deployment, group: Group) -> list[str]:
     messages = []
     scaling = deployment.client("autoscaling")
     for name in group.scaling_groups:
-        with aws_errors():
-            answer = scaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=5)
+        answer = scaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=5)
         for activity in answer["Activities"]:  # newest first
             if activity["StatusCode"] not in ("Failed", "Cancelled"):
                 break
@@ -189,11 +183,8 @@ def _group(deployment: Deployment, kind: Kind, described: Mapping[str, Any]) -> 
     names = tuple(each["name"] for each in resources.get("autoScalingGroups", []))
     scaling: list[dict[str, Any]] = []
     if names:  # without names, all of the account's
-        with aws_errors():
-            answer = deployment.client("autoscaling").describe_auto_scaling_groups(
-                AutoScalingGroupNames=names
-            )
-        scaling = answer["AutoScalingGroups"]
+        describe = deployment.client("autoscaling").describe_auto_scaling_groups
+        scaling = describe(AutoScalingGroupNames=names)["AutoScalingGroups"]
     in_service = (
         instance["InstanceId"]
         for each in scaling
@@ -238,19 +229,16 @@ def has_stopper_just_ended(deployment: Deployment) -> bool:
 def cancel_stopper(deployment: Deployment) -> None:
     """Spares the nodes that are started now."""
     for execution in _executions(deployment, "RUNNING"):
-        with aws_errors():
-            deployment.client("stepfunctions").stop_execution(
-                executionArn=execution["executionArn"], cause="nodes were started for another run"
-            )
+        deployment.client("stepfunctions").stop_execution(
+            executionArn=execution["executionArn"], cause="nodes were started for another run"
+        )
 
 
 def _executions(deployment: Deployment, status: str) -> list[dict[str, Any]]:
     machine = deployment.outputs(STACK).get("Stopper")
     if machine is None:
         return []
-    with aws_errors():
-        answer = deployment.client("stepfunctions").list_executions(
-            stateMachineArn=machine, statusFilter=status, maxResults=10
-        )
-    executions: list[dict[str, Any]] = answer["executions"]
+    executions: list[dict[str, Any]] = deployment.client("stepfunctions").list_executions(
+        stateMachineArn=machine, statusFilter=status, maxResults=10
+    )["executions"]
     return executions

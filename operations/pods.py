@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from kubernetes.client import ApiException, CoreV1Api, CoreV1Event, V1Pod
+from kubernetes.client import CoreV1Api, CoreV1Event, V1Pod
 
 from operations import cluster
 from operations.account import Deployment, DeploymentError
-from operations.cluster import Api, Unreachable, connected, kubernetes_errors
+from operations.cluster import Api, Unreachable, connected
 from spectap.wording import printable
 
 _LONGEST: Final = 300
@@ -55,10 +55,9 @@ def reason(api: Api, pod: V1Pod) -> str | None:
     """
     if why(pod) is None:
         return None
-    with kubernetes_errors():
-        events = CoreV1Api(api).list_namespaced_event(
-            api.namespace, field_selector=f"involvedObject.uid={pod.metadata.uid}"
-        )
+    events = CoreV1Api(api).list_namespaced_event(
+        api.namespace, field_selector=f"involvedObject.uid={pod.metadata.uid}"
+    )
     container = working(pod)
     why_not = why(pod, events.items, last_line(api, pod, container) if container else "")
     failed = _failed_container(pod)
@@ -114,20 +113,19 @@ def restarts(pod: V1Pod) -> int:
 
 def log(api: Api, pod: V1Pod, container: str, lines: int, *, previous: bool = False) -> str:
     """The last lines; empty if there is no log to be had."""
-    with kubernetes_errors():
-        try:
-            answer = CoreV1Api(api).read_namespaced_pod_log(
-                pod.metadata.name,
-                api.namespace,
-                container=container,
-                tail_lines=lines,
-                previous=previous,
-                _preload_content=False,  # the client fails on bytes that are not UTF-8
-            )
-        except ApiException as error:
-            if error.status in (400, 404, 500):  # no such container yet, or no kubelet to ask
-                return ""
-            raise
+    try:
+        answer = CoreV1Api(api).read_namespaced_pod_log(
+            pod.metadata.name,
+            api.namespace,
+            container=container,
+            tail_lines=lines,
+            previous=previous,
+            _preload_content=False,  # the client fails on bytes that are not UTF-8
+        )
+    except DeploymentError as error:
+        if error.code in ("400", "404", "500"):  # no such container yet, or no kubelet to ask
+            return ""
+        raise
     return str(answer.data.decode(errors="replace"))
 
 

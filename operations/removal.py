@@ -8,7 +8,7 @@ from typing import Final
 from charts.names import PROJECT, namespace
 from experiment.cost.prices import LOGS, STORAGE
 from operations import guard, lifecycle, nodes
-from operations.account import Deployment, DeploymentError, ask, aws_errors
+from operations.account import Deployment, DeploymentError, ask
 from operations.console import answer
 from operations.lifecycle import say
 from stacks.trainium import DRIVER_OUTPUT
@@ -110,10 +110,9 @@ def _dependants(deployment: Deployment) -> list[str]:
     """
     if DRIVER_OUTPUT not in deployment.outputs(nodes.STACK):
         return []
-    pages = deployment.client("eks").get_paginator("list_pod_identity_associations")
-    listed = ask(lambda: [*pages.paginate(clusterName=deployment.cluster_name)]) or []
-    spaces = {each["namespace"] for page in listed for each in page["associations"]}
-    others = spaces - {namespace(deployment.experiment)}
+    listed, operation = deployment.client("eks").listed, "list_pod_identity_associations"
+    found = ask(listed, operation, "associations", clusterName=deployment.cluster_name) or []
+    others = {each["namespace"] for each in found} - {namespace(deployment.experiment)}
     return sorted(each for each in others if each.startswith(PROJECT))
 
 
@@ -125,44 +124,38 @@ def retained(deployment: Deployment, stacks: Iterable[str]) -> list[Retained]:
             measure = {_BUCKET: _bucket, _LOGS: _logs}.get(resource["Type"])
             if measure and resource.get("DeletionPolicy") == "Retain":
                 name = resource["Properties"][_NAMES[resource["Type"]]]
-                with aws_errors():
-                    existing += measure(deployment, name)
+                existing += measure(deployment, name)
     return existing
 
 
 def _bucket(deployment: Deployment, name: str) -> Iterator[Retained]:
-    pages = deployment.client("s3").get_paginator("list_object_versions")
-    listed = ask(lambda: [*pages.paginate(Bucket=name)])
-    if listed is not None:
-        sizes = (version["Size"] for page in listed for version in page.get("Versions", []))
-        yield Retained(name, sum(sizes), STORAGE, _BUCKET)
+    listed = deployment.client("s3").listed
+    versions = ask(listed, "list_object_versions", "Versions", Bucket=name)
+    if versions is not None:
+        yield Retained(name, sum(version["Size"] for version in versions), STORAGE, _BUCKET)
 
 
 def _logs(deployment: Deployment, name: str) -> Iterator[Retained]:
-    pages = deployment.client("logs").get_paginator("describe_log_groups")
-    for page in pages.paginate(logGroupNamePrefix=name):
-        for group in page["logGroups"]:
-            if group["logGroupName"] == name:
-                yield Retained(name, group.get("storedBytes", 0), LOGS, _LOGS)
+    listed = deployment.client("logs").listed
+    for group in listed("describe_log_groups", "logGroups", logGroupNamePrefix=name):
+        if group["logGroupName"] == name:
+            yield Retained(name, group.get("storedBytes", 0), LOGS, _LOGS)
 
 
 def _remove(deployment: Deployment, each: Retained) -> None:
     """Deletes it for good: a bucket with all versions of its objects."""
-    with aws_errors():
-        if each.type == _LOGS:
-            deployment.client("logs").delete_log_group(logGroupName=each.name)
-            return
-        s3 = deployment.client("s3")
-        for page in s3.get_paginator("list_object_versions").paginate(
-            Bucket=each.name, PaginationConfig={"PageSize": _BATCH}
-        ):
-            versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
-            keys = [{"Key": v["Key"], "VersionId": v["VersionId"]} for v in versions]
-            if not keys:
-                continue
-            answer = s3.delete_objects(Bucket=each.name, Delete={"Objects": keys, "Quiet": True})
-            for error in answer.get("Errors", []):
-                raise DeploymentError(
-                    f"s3://{each.name}/{error['Key']} was not deleted: {error['Message']}"
-                )
-        s3.delete_bucket(Bucket=each.name)
+    if each.type == _LOGS:
+        deployment.client("logs").delete_log_group(logGroupName=each.name)
+        return
+    s3, pages = deployment.client("s3"), {"PageSize": _BATCH}
+    for page in s3.pages("list_object_versions", Bucket=each.name, PaginationConfig=pages):
+        versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        keys = [{"Key": v["Key"], "VersionId": v["VersionId"]} for v in versions]
+        if not keys:
+            continue
+        answer = s3.delete_objects(Bucket=each.name, Delete={"Objects": keys, "Quiet": True})
+        for error in answer.get("Errors", []):
+            raise DeploymentError(
+                f"s3://{each.name}/{error['Key']} was not deleted: {error['Message']}"
+            )
+    s3.delete_bucket(Bucket=each.name)

@@ -10,7 +10,7 @@ from kubernetes.client import CoreV1Api, V1Job, V1Node, V1Pod
 from charts.names import NODE_GROUP_LABEL, Component, benchmark_pod, node_label
 from operations import cluster, guard, lifecycle, nodes, pods
 from operations.account import Deployment, DeploymentError
-from operations.cluster import Api, NoCluster, Unreachable, connected, kubernetes_errors
+from operations.cluster import Api, NoCluster, Unreachable, connected
 from operations.console import print_table
 from operations.nodes import Kind
 from operations.preflight.account import stack_names
@@ -51,7 +51,7 @@ def _sections(deployment: Deployment) -> Iterator[Section]:
     """All that is known, by title: what cannot be asked says why."""
     yield _section("stacks", _stacks, deployment)
     try:
-        with connected(deployment) as api, kubernetes_errors():
+        with connected(deployment) as api:
             joined = CoreV1Api(api).list_node(_request_timeout=_PATIENCE).items
             yield _section("nodes", _nodes, deployment, joined)
             yield _section("jobs", _jobs, api)
@@ -69,8 +69,7 @@ def _sections(deployment: Deployment) -> Iterator[Section]:
 def _section(title: str, ask: Callable[..., Iterable[Row]], *of: Any) -> Section:
     """A section that cannot be known does not take the others along."""
     try:
-        with kubernetes_errors():
-            return title, [*ask(*of)]
+        return title, [*ask(*of)]
     except DeploymentError as error:
         return title, [("", f"not known: {error}")]
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from experiment import load
-from operations.account import Denied, Deployment, DeploymentError, aws_errors
+from operations.account import Denied, Deployment, DeploymentError
 from operations.console import print_table
 from operations.preflight import account, capacity, existing, inside, software
 from operations.preflight.check import Check, Finding, Status, refused, warning
@@ -57,8 +57,7 @@ def checks(
 
     def rows(subject: str, check: Check) -> list[Finding]:
         try:
-            with aws_errors():
-                findings = [*check(deployment)]
+            findings = [*check(deployment)]
         except Denied as error:
             text = f"not known: these credentials may not call {error.action}"
             findings = [warning(text, f"allow {error.action}, which only reads")]

@@ -100,11 +100,10 @@ def _allowed(deployment: Deployment, quota: Quota) -> float:
 def _vcpus_used(deployment: Deployment, families: re.Pattern[str], *, is_spot: bool) -> int:
     """Used by instances of other owners: the experiment's own nodes are in what it needs."""
     states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-    pages = deployment.client("ec2").get_paginator("describe_instances")
+    listed = deployment.client("ec2").listed
     types = [
         instance["InstanceType"]
-        for page in pages.paginate(Filters=states)
-        for reservation in page["Reservations"]
+        for reservation in listed("describe_instances", "Reservations", Filters=states)
         for instance in reservation["Instances"]
         if families.match(instance["InstanceType"])
         and (instance.get("InstanceLifecycle") == "spot") is is_spot
@@ -117,11 +116,10 @@ def _vcpus_used(deployment: Deployment, families: re.Pattern[str], *, is_spot: b
 
 def _vcpus(deployment: Deployment, types: set[str]) -> dict[str, int]:
     """By the names of instance types. A quota counts a type's default, whatever is switched off."""
-    pages = deployment.client("ec2").get_paginator("describe_instance_types")
+    listed, names = deployment.client("ec2").listed, sorted(types)
     return {
         each["InstanceType"]: each["VCpuInfo"]["DefaultVCpus"]
-        for page in pages.paginate(InstanceTypes=sorted(types))
-        for each in page["InstanceTypes"]
+        for each in listed("describe_instance_types", "InstanceTypes", InstanceTypes=names)
     }
 
 
@@ -155,10 +153,12 @@ def offerings(deployment: Deployment) -> Iterator[Finding]:
 
 def _zones_with(deployment: Deployment, instance: str) -> list[str]:
     """Zones of the region that offer an instance type."""
-    pages = deployment.client("ec2").get_paginator("describe_instance_type_offerings")
-    filters = [{"Name": "instance-type", "Values": [instance]}]
-    listed = pages.paginate(LocationType="availability-zone", Filters=filters)
-    return sorted(o["Location"] for page in listed for o in page["InstanceTypeOfferings"])
+    offered = deployment.client("ec2").listed(
+        *("describe_instance_type_offerings", "InstanceTypeOfferings"),
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": [instance]}],
+    )
+    return sorted(each["Location"] for each in offered)
 
 
 def reservation(deployment: Deployment) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kubernetes.client import AppsV1Api, CoreV1Api
 
 from operations.account import Deployment, DeploymentError, ask
-from operations.cluster import connected, kubernetes_errors
+from operations.cluster import connected
 from operations.preflight.check import Check, Finding, ok, refused, warning
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 
@@ -189,15 +189,14 @@ def network(deployment: Deployment) -> Iterator[Finding]:
 
 
 def _installed(deployment: Deployment) -> set[str]:
-    pages = deployment.client("eks").get_paginator("list_addons")
-    listed = pages.paginate(clusterName=deployment.cluster_name)
-    return {name for page in listed for name in page["addons"]}
+    listed = deployment.client("eks").listed
+    return {*listed("list_addons", "addons", clusterName=deployment.cluster_name)}
 
 
 def _kube_system(deployment: Deployment) -> dict[str, Any] | None:
     """Its objects by kind and name; None if the API does not answer, or not yet."""
     try:
-        with connected(deployment) as api, kubernetes_errors():
+        with connected(deployment) as api:
             apps, core = AppsV1Api(api), CoreV1Api(api)
             lists = {
                 "DaemonSet": apps.list_namespaced_daemon_set,

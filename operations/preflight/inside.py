@@ -12,7 +12,7 @@ from charts.namespace import DRIVER
 from experiment.fields import Origin
 from experiment.schema import Experiment
 from operations.account import Deployment
-from operations.cluster import Api, NoCluster, connected, kubernetes_errors
+from operations.cluster import Api, NoCluster, connected
 from operations.preflight.check import Check, Finding, ok, refused, warning
 from stacks.constructs.neuron import DRIVER_VERSION
 from stacks.trainium import DRIVER_OUTPUT
@@ -34,7 +34,7 @@ def _asked(
     if deployment.experiment.aws.cluster is None:
         return
     try:
-        with connected(deployment) as api, kubernetes_errors():
+        with connected(deployment) as api:
             yield from check(deployment, api)
     except NoCluster:
         yield warning(f"not known whether {question}, before a deploy gives access", remedy)

@@ -13,7 +13,7 @@ from kubernetes.client import VersionApi
 
 from experiment.rules.models import models_of
 from operations.account import Denied, Deployment, DeploymentError, ask
-from operations.cluster import ADDRESS_VARIABLE, NoCluster, connected, kubernetes_errors
+from operations.cluster import ADDRESS_VARIABLE, NoCluster, connected
 from operations.preflight.check import Check, Finding, ok, refused, warning
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
@@ -115,7 +115,7 @@ def kubernetes_api(deployment: Deployment) -> Iterator[Finding]:
         allowed = network["publicAccessCidrs"] if network["endpointPublicAccess"] else ()
         field = "publicAccessCidrs of the cluster"
     try:
-        with connected(deployment) as api, kubernetes_errors():
+        with connected(deployment) as api:
             version = VersionApi(api).get_code(_request_timeout=_SECONDS).git_version
     except NoCluster:
         yield access(allowed, _address, field)
@@ -182,13 +182,12 @@ def addons(deployment: Deployment) -> Iterator[Finding]:
     """Whether EKS offers the pinned versions."""
     if deployment.experiment.aws.cluster:
         return
-    pages = deployment.client("eks").get_paginator("describe_addon_versions")
-    missing = []
+    listed, missing = deployment.client("eks").listed, []
     for name, pinned in VERSIONS.items():
+        asked = {"addonName": name, "kubernetesVersion": KUBERNETES_VERSION}
         offered = [
             version["addonVersion"]
-            for page in pages.paginate(addonName=name, kubernetesVersion=KUBERNETES_VERSION)
-            for addon in page["addons"]
+            for addon in listed("describe_addon_versions", "addons", **asked)
             for version in addon["addonVersions"]
         ]
         if pinned not in offered:

@@ -13,7 +13,7 @@ from charts.sweep_job import indexed_config, run_id
 from experiment.variants import variants
 from operations import cluster, pods, results
 from operations.account import Bucket, Deployment, DeploymentError
-from operations.cluster import Api, connected, kubernetes_errors
+from operations.cluster import Api, connected
 from operations.stages.nodes import STOPPED, are_stopped, not_ready
 from operations.stages.stage import Progress, Stage, StageFailed
 from spectap.inputs.config import Config
@@ -145,8 +145,7 @@ def _is_stale(api: Api, pod: V1Pod, config_map: str) -> bool:
     status = next(iter(pod.status.container_statuses or []), None)
     if status is None or not (status.state and status.state.running):
         return False
-    with kubernetes_errors():
-        config = CoreV1Api(api).read_namespaced_config_map(config_map, api.namespace)
+    config = CoreV1Api(api).read_namespaced_config_map(config_map, api.namespace)
     changed = [each.time for each in config.metadata.managed_fields or [] if each.time]
     return bool(changed) and max(changed) > status.state.running.started_at
 

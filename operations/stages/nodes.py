@@ -9,8 +9,8 @@ from kubernetes.client import CoreV1Api, V1Node, V1Pod
 from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, node_label
 from charts.sweep_job import EXIT_PERMANENT
 from operations import cluster, guard, nodes, pods
-from operations.account import Bucket, Deployment, DeploymentError, aws_errors
-from operations.cluster import Api, connected, kubernetes_errors
+from operations.account import Bucket, Deployment, DeploymentError
+from operations.cluster import Api, connected
 from operations.nodes import Group, Kind
 from operations.stages.stage import Progress, Stage, StageFailed
 
@@ -130,11 +130,9 @@ def _check_joining(deployment: Deployment, api: Api, group: Group) -> None:
     ready = {_instance(node) for node in _ready(deployment, api, group.kind)}
     if not (missing := sorted(group.in_service - ready)):
         return
-    with aws_errors():
-        answer = deployment.client("ec2").describe_instances(
-            Filters=[{"Name": "instance-id", "Values": missing}]
-        )
-    for reservation in answer["Reservations"]:
+    filters = [{"Name": "instance-id", "Values": missing}]
+    listed = deployment.client("ec2").describe_instances(Filters=filters)
+    for reservation in listed["Reservations"]:
         for instance in reservation["Instances"]:
             if instance["LaunchTime"] < nodes.now() - _JOINING:
                 raise StageFailed(
@@ -148,8 +146,7 @@ def _check_joining(deployment: Deployment, api: Api, group: Group) -> None:
 def _ready(deployment: Deployment, api: Api, kind: Kind) -> list[V1Node]:
     """Nodes of a group that pods can be placed on."""
     label = node_label(deployment.experiment, kind)
-    with kubernetes_errors():
-        listed = CoreV1Api(api).list_node(label_selector=f"{NODE_GROUP_LABEL}={label}").items
+    listed = CoreV1Api(api).list_node(label_selector=f"{NODE_GROUP_LABEL}={label}").items
     return [node for node in listed if cluster.condition(node, "Ready")]
 
 
