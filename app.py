@@ -4,16 +4,14 @@
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import aws_cdk as cdk
 import cdk8s
 
 from charts.benchmark import prompt_assets
 from charts.manifests import charts
-from charts.names import Deployed, budget_region, budget_stack_name
+from charts.names import Deployed
 from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
 from stacks.cluster import ClusterStack
 from stacks.delivery import DeliveryStack
@@ -35,62 +33,37 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
     Without an ``account`` the stacks fit any account. With one, the names of resources are literal,
     as CloudFormation needs them to import what an earlier deploy left behind.
     """
-    name = experiment.name
     for key, content in prompt_assets(experiment).items():
         Path(app.outdir, key).write_bytes(content)
-    shared = _shared(app, experiment, account)
-    vpc = None
-    if experiment.aws.vpc is None:
-        vpc = NetworkStack(app, f"{name}-network", experiment=experiment, **shared()).vpc
-    cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=vpc, **shared())
-    store = ModelStoreStack(app, f"{name}-model-store", experiment=experiment, **shared())
-    trainium = TrainiumStack(
-        app, f"{name}-trainium", experiment=experiment, cluster=cluster.cluster, **shared()
-    )
-    serving = ServingStack(
-        app,
-        f"{name}-serving",
-        experiment=experiment,
-        cluster=cluster.cluster,
-        benchmark_directory=str(ROOT / "packages" / "spectap"),
-        **shared(),
-    )
+    _prepare(app, experiment)
+    vpc = None if experiment.aws.vpc else NetworkStack(app, experiment, account).vpc
+    cluster = ClusterStack(app, experiment, account, vpc).cluster
+    store = ModelStoreStack(app, experiment, account)
+    trainium = TrainiumStack(app, experiment, account, cluster)
+    spectap = ROOT / "packages" / "spectap"
+    serving = ServingStack(app, experiment, account, cluster, str(spectap))
     # A destroy goes in reverse: workloads, then the driver and its nodes, then the cluster.
     serving.add_stack_dependency(trainium)
     # Its pods know bucket and key by name.
     serving.add_stack_dependency(store)
-    observability = ObservabilityStack(
-        app, f"{name}-observability", experiment=experiment, **shared()
-    )
-    budget = BudgetStack(
-        app,
-        budget_stack_name(experiment),
-        experiment=experiment,
-        **shared(budget_region(experiment.aws.region)),
-    )
+    observability = ObservabilityStack(app, experiment, account)
     # The budget publishes to the alarms' topic, to which it refers by name.
-    budget.add_stack_dependency(observability)
+    BudgetStack(app, experiment, account).add_stack_dependency(observability)
     return serving
 
 
 def compose_delivery(app: cdk.App, experiment: Experiment, account: str | None = None) -> None:
     """Add the stack with the roles of workflows. It is alone: it stays when the others go."""
-    shared = _shared(app, experiment, account)()
-    DeliveryStack(app, f"{experiment.name}-delivery", experiment=experiment, **shared)
+    _prepare(app, experiment)
+    DeliveryStack(app, experiment, account)
 
 
-def _shared(app: cdk.App, experiment: Experiment, account: str | None) -> Callable[..., Any]:
-    """Makes what each stack gets, in the experiment's region or another."""
+def _prepare(app: cdk.App, experiment: Experiment) -> None:
     # Traces contain temporary directories of the jsii runtime, so that no two assemblies would be
     # equal.
     app.node.set_context("aws:cdk:disable-creation-stack-traces", True)
     for key, value in experiment.tags.items():
         cdk.Tags.of(app).add(key, value)
-    return lambda region=experiment.aws.region: {
-        "env": cdk.Environment(account=account, region=region),
-        # Those of the stack itself, by which it is found again. Tags.of tags only its resources.
-        "tags": experiment.tags,
-    }
 
 
 def write_manifests(experiment: Experiment, deployed: Deployed, directory: Path) -> None:

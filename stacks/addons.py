@@ -114,18 +114,10 @@ def _agent_role(stack: Stack, cluster_name: str, prefix: str) -> iam.Role:
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
     logging = [f"logs:{action}" for action in (*actions, "PutRetentionPolicy")]
-    allow(role, "WriteLogs", logging, [groups])
-    # None of these supports resource-level permissions.
+    allow(role, "WriteLogs", logging, [groups], wild="The streams of this cluster's log groups.")
     describing = ("ec2:DescribeTags", "ec2:DescribeVolumes", "logs:DescribeLogGroups")
-    allow(role, "DescribeNode", describing, ["*"])
-    acknowledge(
-        role,
-        {
-            f"AwsSolutions-IAM5[Resource::arn:aws:logs:{stack.region}:<AWS::AccountId>:"
-            f"log-group:{prefix}/*]": "The streams of this cluster's log groups.",
-            "AwsSolutions-IAM5[Resource::*]": "Describing supports no resource-level permissions.",
-        },
-    )
+    unconfined = "Describing supports no resource-level permissions."
+    allow(role, "DescribeNode", describing, ["*"], wild=unconfined)
     return role
 
 

@@ -6,7 +6,7 @@ Or an existing one, in which this makes what applies manifests, and gives it acc
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from aws_cdk import CfnOutput, CfnResource, RemovalPolicies, RemovalPolicy, Stack
+from aws_cdk import CfnOutput, CfnResource, RemovalPolicies, RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -29,6 +29,7 @@ from stacks.security import (
     node_role,
     skip,
 )
+from stacks.stack import ExperimentStack
 
 KUBERNETES_VERSION: Final = "1.35"
 """In standard support until 2027-03-27. DRA is generally available since 1.34. The kubectl layer,
@@ -48,20 +49,14 @@ _KUBECTL_FINDINGS: Final = (
 )
 
 
-class ClusterStack(Stack):
+class ClusterStack(ExperimentStack):
     """An EKS cluster. Its API is reachable from the VPC and from the addresses that are allowed."""
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        experiment: Experiment,
-        vpc: ec2.IVpc | None,
-        **kwargs: Any,
+        self, scope: Construct, experiment: Experiment, account: str | None, vpc: ec2.IVpc | None
     ) -> None:
         """``vpc``: the one that was made; None if the experiment names one."""
-        super().__init__(scope, construct_id, **kwargs)
+        super().__init__(scope, f"{experiment.name}-cluster", experiment, account)
         aws = experiment.aws
         self.cluster_name = experiment.cluster_name
         vpc = vpc or _existing_vpc(self, aws)
@@ -207,18 +202,16 @@ class ClusterStack(Stack):
         """
         role = node_role(self, "SystemNodeRole")
         instances = self.format_arn(service="ec2", resource="instance", resource_name="*")
-        allow(role, "Register", ["ssm:UpdateInstanceInformation"], [instances])
+        unknown = "A node's name is not known before it starts."
+        allow(role, "Register", ["ssm:UpdateInstanceInformation"], [instances], wild=unknown)
         # None of these supports resource-level permissions.
+        unconfined = "Session Manager's channels are not resources."
         channels = [
             f"ssmmessages:{action}{channel}Channel"
             for action in ("Create", "Open")
             for channel in ("Control", "Data")
         ]
-        allow(role, "Sessions", channels, ["*"])
-        arn = f"arn:aws:ec2:{self.region}:<AWS::AccountId>:instance/*"
-        reasons = {arn: "A node's name is not known before it starts."}
-        reasons["*"] = "Session Manager's channels are not resources."
-        acknowledge(role, {f"AwsSolutions-IAM5[Resource::{r}]": why for r, why in reasons.items()})
+        allow(role, "Sessions", channels, ["*"], wild=unconfined)
         return role
 
 

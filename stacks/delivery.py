@@ -4,18 +4,18 @@ Condition keys of the token: IAM User Guide, "Available keys for AWS OIDC federa
 (``aud``, ``sub``, ``ref``). Subjects: docs.github.com, "OpenID Connect reference".
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import Final
 
-from aws_cdk import CfnOutput, Duration, Stack, Token
+from aws_cdk import CfnOutput, Duration
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from charts.names import LOGS_PREFIX, bucket_name, budget_region, budget_stack_name, stopper_name
 from experiment.fields import Origin
 from experiment.schema import Experiment
-from stacks.security import acknowledge, allow
+from stacks.security import allow
+from stacks.stack import ExperimentStack
 
 ISSUER: Final = "token.actions.githubusercontent.com"
 AUDIENCE: Final = "sts.amazonaws.com"
@@ -63,16 +63,16 @@ _LOOKS: Final = (
 )
 """Calls of the commands on an account, in the order of the alphabet."""
 
+_allow: Final = partial(allow, wild="In names that CloudFormation, EKS or the CLI choose.")
 
-class DeliveryStack(Stack):
+
+class DeliveryStack(ExperimentStack):
     """No part of what is measured: it stays when the experiment is destroyed."""
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
-    ) -> None:
-        super().__init__(scope, construct_id, **kwargs)
+    def __init__(self, scope: Construct, experiment: Experiment, account: str | None) -> None:
+        super().__init__(scope, f"{experiment.name}-delivery", experiment, account)
         assert experiment.delivery is not None
-        self._experiment, self._delivery = experiment, experiment.delivery
+        self._delivery = experiment.delivery
         self._add_diff()
         self._add_deploy()
 
@@ -96,7 +96,7 @@ class DeliveryStack(Stack):
         purpose = "Pull requests: compares, and changes nothing"
         role = self._role("Diff", "pull_request", purpose, Duration.hours(1))
         actions = ["cloudformation:DescribeStacks", "cloudformation:GetTemplate"]
-        self._allow(role, "Read", actions, self._stacks())
+        _allow(role, "Read", actions, self._stacks())
 
     def _add_deploy(self) -> None:
         """For jobs in the protected environment, of workflows of one branch.
@@ -111,8 +111,8 @@ class DeliveryStack(Stack):
             _JOB,
             ref=f"refs/heads/{self._delivery.branch}",
         )
-        name, region, account = self._experiment.name, self._experiment.aws.region, self.account
-        qualifier, cluster = self.synthesizer.bootstrap_qualifier, self._experiment.cluster_name
+        name, region, account = self.experiment.name, self.experiment.aws.region, self.account
+        qualifier, cluster = self.synthesizer.bootstrap_qualifier, self.experiment.cluster_name
         regions = sorted({region, budget_region(region)})
         bootstrap = [
             self._arn("iam", f"role/cdk-{qualifier}-{kind}-role-{account}-{each}", region="")
@@ -120,54 +120,37 @@ class DeliveryStack(Stack):
             for kind in _DEPLOYING
         ]
         # CloudFormation names it, unless the file does.
-        administrator = self._experiment.aws.administrator_role or self._arn(
+        administrator = self.experiment.aws.administrator_role or self._arn(
             "iam", f"role/{name}-cluster-Administrator*", region=""
         )
         scaling_groups = [
             self._arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/eks-{group}*")
             for group in _SCALING_GROUPS
         ]
-        stopper = stopper_name(self._experiment)
-        bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, account)}"
+        stopper = stopper_name(self.experiment)
+        bucket = f"arn:{self.partition}:s3:::{bucket_name(self.experiment, account)}"
         version = f"parameter/cdk-bootstrap/{qualifier}/version"
-        self._allow(role, "Cdk", ["sts:AssumeRole"], bootstrap)
-        self._allow(role, "Administer", ["sts:AssumeRole"], [administrator])
+        _allow(role, "Cdk", ["sts:AssumeRole"], bootstrap)
+        _allow(role, "Administer", ["sts:AssumeRole"], [administrator])
         # What ``operations.guard`` and ``operations.nodes`` change.
         # Others may have node groups in the cluster.
         groups = [self._arn("eks", f"nodegroup/{cluster}/*")]
         ours = {"StringEquals": {"aws:ResourceTag/Experiment": name}}
-        self._allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], groups, ours)
+        _allow(role, "Sizes", ["eks:UpdateNodegroupConfig"], groups, ours)
         guards = ["PutScheduledUpdateGroupAction", "UpdateAutoScalingGroup"]
         of_cluster = {"StringEquals": {"aws:ResourceTag/eks:cluster-name": cluster}}
         changes = [f"autoscaling:{action}" for action in guards]
-        self._allow(role, "Guards", changes, scaling_groups, of_cluster)
+        _allow(role, "Guards", changes, scaling_groups, of_cluster)
         machine = [self._arn("states", f"stateMachine:{stopper}")]
-        self._allow(role, "ListExecutions", ["states:ListExecutions"], machine)
+        _allow(role, "ListExecutions", ["states:ListExecutions"], machine)
         executions = [self._arn("states", f"execution:{stopper}:*")]
-        self._allow(role, "StopExecution", ["states:StopExecution"], executions)
-        self._allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket])
-        self._allow(role, "Results", ["s3:GetObject"], [f"{bucket}/*"])
-        self._allow(role, "Logs", ["s3:PutObject"], [f"{bucket}/{LOGS_PREFIX}*"])
+        _allow(role, "StopExecution", ["states:StopExecution"], executions)
+        _allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket])
+        _allow(role, "Results", ["s3:GetObject"], [f"{bucket}/*"])
+        _allow(role, "Logs", ["s3:PutObject"], [f"{bucket}/{LOGS_PREFIX}*"])
         versions = [self._arn("ssm", version, region=each) for each in regions]
-        self._allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
-        allow(role, "Look", _LOOKS, ["*"])
-        reason = "What only looks: most of it knows no resources."
-        acknowledge(self, {"AwsSolutions-IAM5[Resource::*]": reason})
-
-    def _allow(
-        self,
-        role: iam.Role,
-        sid: str,
-        actions: Sequence[str],
-        arns: Sequence[str],
-        conditions: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Allows it, also on resources whose names nobody here knows to the last letter."""
-        allow(role, sid, actions, arns, conditions)
-        account = "<AWS::AccountId>" if Token.is_unresolved(self.account) else self.account
-        wild = [arn.replace(self.account, account) for arn in arns if "*" in arn]
-        reason = "In names that CloudFormation, EKS or the CLI choose."
-        acknowledge(self, {f"AwsSolutions-IAM5[Resource::{arn}]": reason for arn in wild})
+        _allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
+        allow(role, "Look", _LOOKS, ["*"], wild="What only looks: most of it knows no resources.")
 
     def _role(
         self, construct_id: str, subject: str, description: str, longest: Duration, **claims: str
@@ -191,11 +174,11 @@ class DeliveryStack(Stack):
         return role
 
     def _stacks(self) -> list[str]:
-        name, region = self._experiment.name, self._experiment.aws.region
+        name, region = self.experiment.name, self.experiment.aws.region
         regions = {f"{name}-{stack}": region for stack in STACKS}
-        regions[budget_stack_name(self._experiment)] = budget_region(region)
+        regions[budget_stack_name(self.experiment)] = budget_region(region)
         return [self._arn("cloudformation", f"stack/{s}/*", region=r) for s, r in regions.items()]
 
     def _arn(self, service: str, resource: str, *, region: str | None = None) -> str:
-        effective_region = self._experiment.aws.region if region is None else region
+        effective_region = self.experiment.aws.region if region is None else region
         return f"arn:{self.partition}:{service}:{effective_region}:{self.account}:{resource}"

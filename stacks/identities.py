@@ -21,7 +21,7 @@ from experiment.runtimes import Preparation
 from experiment.schema import Experiment
 from spectap.names import RESULTS_PREFIX
 from spectap.names import namespace as metrics_namespace
-from stacks.security import acknowledge, allow, pod_identity_principal
+from stacks.security import allow, pod_identity_principal
 
 _LOAD_GENERATORS: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
 """Accounts that publish metrics."""
@@ -29,6 +29,7 @@ _MEASURE: Final = _LOAD_GENERATORS | {ServiceAccount.OFFLINE}
 """Accounts that read a user's prompts, and end the nodes."""
 _HAVE_THE_KEY: Final = _LOAD_GENERATORS | {ServiceAccount.SERVE}
 """Accounts that serve, and those that ask them."""
+_BELOW_A_PREFIX: Final = "Objects below a prefix of this consumer."
 _STORE: Final = (MODELS_PREFIX, COMPILED_PREFIX)
 _RESULTS: Final = (RESULTS_PREFIX,)
 _READS_AND_WRITES: Final[Mapping[ServiceAccount, tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -86,9 +87,12 @@ def _grant(
     if account is ServiceAccount.SERVE and first_start:
         writes = (COMPILED_PREFIX,)
     if writes:
-        _allow_objects(role, "Write", ["s3:PutObject", "s3:AbortMultipartUpload"], bucket, writes)
+        written = [f"{bucket}/{prefix}*" for prefix in writes]
+        puts = ["s3:PutObject", "s3:AbortMultipartUpload"]
+        allow(role, "Write", puts, written, wild=_BELOW_A_PREFIX)
     if reads:
-        _allow_objects(role, "Read", ["s3:GetObject"], bucket, reads)
+        read = [f"{bucket}/{prefix}*" for prefix in reads]
+        allow(role, "Read", ["s3:GetObject"], read, wild=_BELOW_A_PREFIX)
         below = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in reads]}}
         allow(role, "List", ["s3:ListBucket"], [bucket], below)
     # Jobs have no metric.
@@ -96,9 +100,8 @@ def _grant(
         # The action supports no resource-level permissions. A condition confines it.
         target = metrics_namespace(experiment.models.target.id)
         confined = {"StringEquals": {"cloudwatch:namespace": target}}
-        allow(role, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], confined)
         reason = "PutMetricData, confined to one namespace."
-        acknowledge(role, {"AwsSolutions-IAM5[Resource::*]": reason})
+        allow(role, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], confined, wild=reason)
     keys = sorted(prompt_assets(experiment)) if account in _MEASURE else []
     if keys:
         prompts = f"arn:{stack.partition}:s3:::{deployed.prompts_bucket}"
@@ -131,19 +134,8 @@ def _allow_prompts(role: iam.Role, bucket: str, objects: list[str]) -> None:
         "kms:ViaService": f"s3.{stack.region}.amazonaws.com",
     }
     keys = stack.format_arn(service="kms", resource="key", resource_name="*")
-    allow(role, "DecryptPrompts", ["kms:Decrypt"], [keys], {"StringEquals": by_s3})
-    named = f"arn:aws:kms:{stack.region}:<AWS::AccountId>:key/*"
-    acknowledge(role, {f"AwsSolutions-IAM5[Resource::{named}]": "For these objects alone."})
-
-
-def _allow_objects(
-    role: iam.Role, sid: str, actions: list[str], bucket: str, prefixes: tuple[str, ...]
-) -> None:
-    objects = [f"{bucket}/{prefix}*" for prefix in prefixes]
-    allow(role, sid, actions, objects)
-    named = [each.replace(Stack.of(role).account, "<AWS::AccountId>") for each in objects]
-    rules = [f"AwsSolutions-IAM5[Resource::{each}]" for each in named]
-    acknowledge(role, dict.fromkeys(rules, "Objects below a prefix of this consumer."))
+    confined, reason = {"StringEquals": by_s3}, "For these objects alone."
+    allow(role, "DecryptPrompts", ["kms:Decrypt"], [keys], confined, wild=reason)
 
 
 def upload_prompts(stack: Stack, experiment: Experiment) -> None:

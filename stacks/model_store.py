@@ -1,8 +1,6 @@
 """The model bucket, and the key of the services."""
 
-from typing import Any
-
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
@@ -11,9 +9,10 @@ from charts.names import LOGS_PREFIX, bucket_name
 from experiment.schema import Experiment
 from spectap.names import RESULTS_PREFIX
 from stacks.security import acknowledge, skip
+from stacks.stack import ExperimentStack
 
 
-class ModelStoreStack(Stack):
+class ModelStoreStack(ExperimentStack):
     """A bucket with ``models/``, ``compiled/``, ``results/`` and ``logs/``.
 
     The bucket outlives the stack, because it holds measurements, checkpoints and hours of
@@ -22,10 +21,8 @@ class ModelStoreStack(Stack):
     then know its account. Its users know it by that name (``stacks.identities``).
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
-    ) -> None:
-        super().__init__(scope, construct_id, **kwargs)
+    def __init__(self, scope: Construct, experiment: Experiment, account: str | None) -> None:
+        super().__init__(scope, f"{experiment.name}-model-store", experiment, account)
         self._bucket(experiment)
         if name := experiment.api_key_secret:
             self._api_key(name)

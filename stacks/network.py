@@ -1,9 +1,9 @@
 """The VPC: private nodes, one NAT gateway, S3 without NAT."""
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from aws_cdk import ArnFormat, CfnOutput, CfnResource, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, CfnOutput, CfnResource, RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -13,11 +13,12 @@ from constructs import Construct
 from charts.names import zones
 from experiment.schema import Experiment
 from stacks.security import HANDLER, acknowledge, skip
+from stacks.stack import ExperimentStack
 
 VPC_CIDR: Final = "10.0.0.0/16"
 
 
-class NetworkStack(Stack):
+class NetworkStack(ExperimentStack):
     """A VPC in the availability zones that the experiment names.
 
     Bulk traffic (checkpoints, compiled graphs, image layers in ECR) goes through the S3 gateway
@@ -26,10 +27,8 @@ class NetworkStack(Stack):
     CloudWatch Logs, to which the nodes write all the time.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
-    ) -> None:
-        super().__init__(scope, construct_id, **kwargs)
+    def __init__(self, scope: Construct, experiment: Experiment, account: str | None) -> None:
+        super().__init__(scope, f"{experiment.name}-network", experiment, account)
         self._zones = list(experiment.aws.availability_zones)
         self.vpc = ec2.Vpc(
             self,

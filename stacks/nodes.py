@@ -45,18 +45,13 @@ def system_node_group(
 
 
 def compile_node_group(
-    scope: Construct,
-    construct_id: str,
-    *,
-    cluster: eks.ICluster,
-    kubernetes_version: str,
-    experiment: Experiment,
+    scope: Construct, cluster: eks.ICluster, kubernetes_version: str, experiment: Experiment
 ) -> eks.Nodegroup:
     """A node group without nodes: the stage that compiles starts one for each missing graph."""
     return _node_group(
         scope,
-        construct_id,
-        f"{construct_id}Template",
+        "CompileNodes",
+        "CompileNodesTemplate",
         cluster,
         kubernetes_version,
         # The most that gp3 has: checkpoints, shards and images pass through it.
@@ -68,7 +63,7 @@ def compile_node_group(
         min_size=0,
         desired_size=0,
         max_size=1,  # the least that EKS takes; make start raises it
-        node_role=node_role(scope, f"{construct_id}Role"),
+        node_role=node_role(scope, "CompileNodesRole"),
         labels={NODE_GROUP_LABEL: node_label(experiment, COMPILE_NODES)},
         taints=[
             eks.TaintSpec(

@@ -7,7 +7,7 @@ other stack, and can be deployed and changed alone.
 import math
 from typing import Any, Final
 
-from aws_cdk import ArnFormat, Aws, CfnOutput, Duration, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, Aws, CfnOutput, Duration, RemovalPolicy
 from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -17,12 +17,14 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from charts.names import budget_region, budget_stack_name
 from experiment.cost import guard_hours
 from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.inputs.config import Structure
 from stacks import metrics
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
+from stacks.stack import ExperimentStack
 
 IDLE_PERIOD_MINUTES: Final = 5
 _WEEK: Final = Duration.days(7)
@@ -36,13 +38,11 @@ def alarm_topic_name(experiment: Experiment) -> str:
     return f"{experiment.name}-alarms"
 
 
-class ObservabilityStack(Stack):
+class ObservabilityStack(ExperimentStack):
     """Dashboards for a person, and alarms for when nobody is looking."""
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
-    ) -> None:
-        super().__init__(scope, construct_id, **kwargs)
+    def __init__(self, scope: Construct, experiment: Experiment, account: str | None) -> None:
+        super().__init__(scope, f"{experiment.name}-observability", experiment, account)
         dashboards = [*comparison_dashboards(self, experiment), nodes_dashboard(self, experiment)]
         self._topic = self._alarm_topic(experiment)
         self._alarms(experiment)
@@ -172,16 +172,15 @@ class ObservabilityStack(Stack):
             )
 
 
-class BudgetStack(Stack):
+class BudgetStack(ExperimentStack):
     """Works once the payer account has activated the tag ``Experiment`` for cost allocation.
 
     It does not count a prepaid Capacity Block, which carries no tag. Its price is known before.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
-    ) -> None:
-        super().__init__(scope, construct_id, **kwargs)
+    def __init__(self, scope: Construct, experiment: Experiment, account: str | None) -> None:
+        region = budget_region(experiment.aws.region)
+        super().__init__(scope, budget_stack_name(experiment), experiment, account, region)
         topic = self.format_arn(
             service="sns",
             region=experiment.aws.region,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from aws_cdk import Acknowledgment, CfnResource, Stack, Validations
+from aws_cdk import Acknowledgment, CfnResource, Stack, Token, Validations
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IConstruct
 
@@ -89,10 +89,16 @@ def allow(
     actions: Sequence[str],
     resources: Sequence[str],
     conditions: Mapping[str, Any] | None = None,
+    *,
+    wild: str = "",
 ) -> None:
-    """Adds a statement to the policy of ``role``."""
+    """Adds a statement to the policy of ``role``; ``wild`` is the reason for names with a ``*``."""
     role.add_to_policy(
         iam.PolicyStatement(
             sid=sid, actions=[*actions], resources=[*resources], conditions=conditions
         )
     )
+    account = Stack.of(role).account
+    named = "<AWS::AccountId>" if Token.is_unresolved(account) else account
+    wildcards = [each.replace(account, named) for each in resources if wild and "*" in each]
+    acknowledge(role, {f"AwsSolutions-IAM5[Resource::{each}]": wild for each in wildcards})

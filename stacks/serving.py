@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from aws_cdk import CfnOutput, Stack
+from aws_cdk import CfnOutput
 from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_eks_v2 as eks
 from cdk8s import App as Cdk8sApp
@@ -26,6 +26,7 @@ from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.names import RESULTS_PREFIX, VARIANTS
 from stacks.identities import pod_identities, upload_prompts
+from stacks.stack import ExperimentStack
 
 PRUNED: Final = frozenset(
     (
@@ -38,7 +39,7 @@ PRUNED: Final = frozenset(
 (kubernetes/kubectl v0.35.0, ``pkg/util/prune/prune.go``)."""
 
 
-class ServingStack(Stack):
+class ServingStack(ExperimentStack):
     """Everything in Kubernetes, applied and then left alone.
 
     Nothing here waits for a download, a compile or vLLM: CloudFormation would give up long before.
@@ -47,15 +48,12 @@ class ServingStack(Stack):
     def __init__(
         self,
         scope: Construct,
-        construct_id: str,
-        *,
         experiment: Experiment,
+        account: str | None,
         cluster: eks.ICluster,
         benchmark_directory: str,
-        **kwargs: Any,
     ) -> None:
-        super().__init__(scope, construct_id, **kwargs)
-        self._experiment = experiment
+        super().__init__(scope, f"{experiment.name}-serving", experiment, account)
         self._qualifier = str(self.synthesizer.bootstrap_qualifier)
         self._image = experiment.benchmark.image or self._build(benchmark_directory)
         upload_prompts(self, experiment)
@@ -65,10 +63,10 @@ class ServingStack(Stack):
     def deployed(self, account: str) -> Deployed:
         """Names of a deployment in ``account``, a token or digits, for the manifests."""
         return Deployed(
-            bucket=bucket_name(self._experiment, account),
+            bucket=bucket_name(self.experiment, account),
             benchmark_image=self._image.replace(self.account, account),
-            stopper=stopper_arn(self._experiment, account),
-            prompts_bucket=prompts_bucket_name(self._experiment, account, self._qualifier),
+            stopper=stopper_arn(self.experiment, account),
+            prompts_bucket=prompts_bucket_name(self.experiment, account, self._qualifier),
         )
 
     def _build(self, directory: str) -> str:
@@ -91,7 +89,7 @@ class ServingStack(Stack):
         resource (docs/decisions/0015). Its id contains the object's name: under another name it is
         another resource, and not an update that would leave the old object behind.
         """
-        ordered = charts(Cdk8sApp(), self._experiment, self.deployed(self.account))
+        ordered = charts(Cdk8sApp(), self.experiment, self.deployed(self.account))
         # One after the other: each runs two functions, and an account may be limited to ten.
         earlier = identities
         for name, objects in chain.from_iterable(map(_manifests, ordered)):
@@ -104,7 +102,7 @@ class ServingStack(Stack):
 
     def _outputs(self) -> None:
         """Lines for the shell, in the order of their use. The first is an output of the cluster."""
-        experiment = self._experiment
+        experiment = self.experiment
         kubectl = _kubectl(experiment)
         commands = [
             ("Watch", f"{kubectl} get pods --watch", "Watch the pods"),

@@ -1,8 +1,8 @@
 """Trainium nodes, and CPU nodes that compile for them; what ends both; the Neuron DRA driver."""
 
-from typing import Any, Final
+from typing import Final
 
-from aws_cdk import CfnOutput, Stack
+from aws_cdk import CfnOutput
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
@@ -22,11 +22,12 @@ from stacks.cluster import KUBERNETES_VERSION
 from stacks.constructs.neuron import CHART_VERSION, NeuronDraDriver, NeuronNodeGroup
 from stacks.constructs.scale_to_zero import ScaleToZero
 from stacks.nodes import compile_node_group
+from stacks.stack import ExperimentStack
 
 DRIVER_OUTPUT: Final = "DraDriver"
 
 
-class TrainiumStack(Stack):
+class TrainiumStack(ExperimentStack):
     """The node groups, without nodes: commands start them, by the outputs of this stack.
 
     Their sizes do not depend on the experiment's file: with a changed size CloudFormation sends
@@ -34,25 +35,14 @@ class TrainiumStack(Stack):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        experiment: Experiment,
-        cluster: eks.ICluster,
-        **kwargs: Any,
+        self, scope: Construct, experiment: Experiment, account: str | None, cluster: eks.ICluster
     ) -> None:
-        super().__init__(scope, construct_id, **kwargs)
+        super().__init__(scope, f"{experiment.name}-trainium", experiment, account)
         nodes = self._trainium_nodes(experiment, cluster)
         groups = {TRAINIUM_NODES: nodes}
         if experiment.compile_node is CompileNode.CPU:
-            groups[COMPILE_NODES] = compile_node_group(
-                self,
-                "CompileNodes",
-                cluster=cluster,
-                kubernetes_version=KUBERNETES_VERSION,
-                experiment=experiment,
-            )
+            cpus = compile_node_group(self, cluster, KUBERNETES_VERSION, experiment)
+            groups[COMPILE_NODES] = cpus
         makes_driver = experiment.aws.dra_driver is Origin.MAKE
         if makes_driver:
             NeuronDraDriver(self, "NeuronDra", cluster=cluster, nodes=nodes)
@@ -64,10 +54,7 @@ class TrainiumStack(Stack):
             state_machine_name=stopper_name(experiment),
         ).stopper
         outputs = {
-            "Stopper": (
-                stopper.state_machine_arn,
-                "State machine that ends the Trainium nodes",
-            ),
+            "Stopper": (stopper.state_machine_arn, "State machine that ends the Trainium nodes"),
             # Only the command makes their guard first.
             "Start": ("make start EXPERIMENT=...", "Starts the Trainium nodes and their guard"),
             "Stop": (

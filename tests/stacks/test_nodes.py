@@ -6,7 +6,6 @@ from collections.abc import Callable
 from importlib.metadata import distributions
 from typing import Any, Final
 
-import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
@@ -97,9 +96,7 @@ def test_capacity_is_bought_as_the_experiment_says(
     place = {"aws.region": zone[:-1], "aws.availability_zones": [zone, f"{zone[:-1]}b"]}
     capacity = {"purchase": purchase, "reservation_id": reservation, "availability_zone": zone}
     experiment = variation(place | {f"capacity.{field}": v for field, v in capacity.items()})
-    env = cdk.Environment(region=stack.region)
-    trainium = TrainiumStack(stack, "t", experiment=experiment, cluster=cluster, env=env)
-    template = Template.from_stack(trainium)
+    template = Template.from_stack(TrainiumStack(stack, experiment, None, cluster))
     properties = {"CapacityType": kind, "Labels": {NODE_GROUP_LABEL: "trainium"}}
     template.has_resource_properties("AWS::EKS::Nodegroup", properties)
     launches = template.find_resources("AWS::EC2::LaunchTemplate").items()

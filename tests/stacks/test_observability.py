@@ -204,7 +204,7 @@ def _graphs(template: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _template(experiment: Experiment) -> dict[str, Any]:
-    stack = ObservabilityStack(cdk.App(), "observability", experiment=experiment)
+    stack = ObservabilityStack(cdk.App(), experiment, None)
     return dict(Template.from_stack(stack).to_json())
 
 
