@@ -5,28 +5,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spectap.__main__ import main
 from spectap.analysis.summary import Cell, Summary, Verdict
 from spectap.commands import recorded
 from spectap.metrics import Metric
 from spectap.records.ledger import read_ledger
 from spectap.records.record import Record
 from spectap.report import results, run_view, terminal
-from tests.commands.processes import Ended
-from tests.servers.scripted import TOKENS, Servers
+from tests.commands.processes import Benchmark, Ended, serving
+from tests.servers.scripted import TOKENS, Answer, Servers
 
 LINE = {"name": "line", "line": "The meaning of life is 42", "structure": "open-ended"}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What ``measure`` left and printed."""
+    """What ``measure`` left and printed, and the servers that it measured."""
 
     ended: Ended
     folder: Path
+    servers: Servers
 
     @property
     def text(self) -> str:
@@ -54,43 +55,44 @@ class Measured:
         scale = 1000 if metric.unit == "Seconds" else 1
         return None if percentiles is None else percentiles.p50 * scale
 
-    def verdict(self) -> Verdict | None:
+    @property
+    def verdict(self) -> Verdict:
         comparison = self.cell("sd").comparison
-        return comparison.verdict if comparison else None
+        assert comparison
+        return comparison.verdict
 
 
 Measure = Callable[..., Measured]
 
 
 @pytest.fixture
-def measure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Measure:
-    """Measures ``base`` and ``sd`` with further options; ``urls`` replaces their URLs.
+def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: Benchmark) -> Measure:
+    """Measures ``base`` and ``sd`` with further options, and asserts how that ends.
 
     The load is the real driver's. The page is not drawn.
     """
     cases = tmp_path / "cases.jsonl"
     cases.write_text(json.dumps(LINE) + "\n", "utf-8")
     monkeypatch.setattr(recorded, "draw", _show)
-    monkeypatch.setenv("RESULTS_DIR", str(tmp_path))
-    monkeypatch.setenv("RUN_ID", "run-1")
-    monkeypatch.setenv("COLUMNS", "150")
+    environment = {"RESULTS_DIR": str(tmp_path), "RUN_ID": "run-1", "COLUMNS": "150"}
 
-    def call(servers: Servers, *options: str, urls: dict[str, str] | None = None) -> Measured:
-        urls = urls or {side: servers.url(side) for side in servers.ports}
+    def call(
+        answer: Answer,
+        *options: str,
+        status: int = 0,
+        at: Callable[[Servers, str], str] = Servers.url,
+        **serves: Any,
+    ) -> Measured:
         defaults = {"--rounds": "4", "--requests": "3", "--concurrency": "1", "--wait": "6"}
         defaults |= {"--output-tokens": str(TOKENS), "--cases": str(cases)}
-        arguments = [f"{side}={url}" for side, url in urls.items()]
-        for option, value in defaults.items():
-            arguments += [option, value] if option not in options else []
-        monkeypatch.setattr("sys.argv", ["spectap", "measure", *arguments, *options])
-        status: object
-        try:
-            status = main()
-        except SystemExit as refused:
-            status = refused.code
-        return Measured(Ended(status, *capsys.readouterr()), tmp_path / "run-1")
+        with serving(Servers(answer, **serves)) as (servers,):
+            arguments = [f"{side}={at(servers, side)}" for side in servers.ports]
+            for option, value in defaults.items():
+                arguments += [option, value] if option not in options else []
+            ended = benchmark("measure", *arguments, *options, **environment)
+        measured = Measured(ended, tmp_path / "run-1", servers)
+        assert ended.status == status, measured.text
+        return measured
 
     return call
 

@@ -9,13 +9,13 @@ import asyncio
 import json
 import ssl
 import statistics
-import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 GAP = 0.006
 """Seconds between two steps of a good stream."""
@@ -58,9 +58,13 @@ def chunk(delta: Any, finish: str | None = None, **fields: Any) -> dict[str, Any
     } | fields
 
 
+def whole(total: int, prompt: int = 20, **details: Any) -> dict[str, Any]:
+    """The last event of a stream, which has the usage of all of it."""
+    return {"id": "c", "model": "m", "choices": [], "usage": usage(total, prompt, **details)}
+
+
 def event(content: Any) -> bytes:
-    data = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return b"data: " + data + b"\n\n"
+    return b"data: " + json.dumps(content).encode() + b"\n\n"
 
 
 @dataclass
@@ -98,6 +102,12 @@ class Exchange:
         lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", *more, "Connection: close"]
         await self.write("\r\n".join([*lines, "", ""]).encode())
 
+    async def begin(self, prompt: int = 20, *, counted: bool = True, **role: Any) -> None:
+        """The head of a stream, and its first event, which has usage where it is ``counted``."""
+        fields: dict[str, Any] = {"usage": usage(0, prompt)} if counted else {}
+        await self.head()
+        await self.events(chunk({"role": "assistant", "content": ""} | role, **fields))
+
     async def json(self, body: Any, status: str = "200 OK", *more: str) -> None:
         data = json.dumps(body).encode()
         await self.head(status, "application/json", f"Content-Length: {len(data)}", *more)
@@ -131,16 +141,13 @@ class Exchange:
 
     async def good(self, tokens: int = TOKENS, step: int = 0, prompt: int = 20) -> None:
         """A stream as vLLM's, with usage in each event; ``step`` replaces the side's own."""
-        await self.head()
-        await self.events(chunk({"role": "assistant", "content": ""}, usage=usage(0, prompt)))
+        await self.begin(prompt)
         total = 0
         for count in steps(tokens, step or STEP[self.side]):
             total += count
             await self.step(count, usage=usage(total, prompt))
         last = chunk({"content": ""}, "length", usage=usage(tokens, prompt))
-        await self.end(
-            last, {"id": "c", "model": "m", "choices": [], "usage": usage(tokens, prompt)}
-        )
+        await self.end(last, whole(tokens, prompt))
 
 
 def steps(tokens: int, step: int) -> Iterator[int]:
@@ -161,17 +168,32 @@ async def models(exchange: Exchange) -> None:
         await exchange.json({"detail": "Not Found"}, "404 Not Found")
 
 
+def on_sd(answer: Answer, every: int = 1) -> Answer:
+    """``answer`` to each completion of ``sd`` of so many, and a good stream to all others."""
+
+    async def either(exchange: Exchange) -> None:
+        chosen = exchange.side == "sd" and exchange.number % every == 0
+        await (answer if chosen else Exchange.good)(exchange)
+
+    return either
+
+
+@dataclass
 class Servers:
     """Both servers. ``sent`` has the whole answers of each side, ``asked`` counts completions."""
 
-    def __init__(self, answer: Answer, other: Answer, base: str) -> None:
-        self._answer, self._other, self._base = answer, other, base
-        self.sent: dict[str, list[Sent]] = {"base": [], "sd": []}
-        self.asked: Counter[str] = Counter()
-        self.ports: dict[str, int] = {}
+    answer: Answer
+    other: Answer = models
+    host: str = "127.0.0.1"
+    tls: ssl.SSLContext | None = None
+    sent: dict[str, list[Sent]] = field(default_factory=lambda: {"base": [], "sd": []})
+    asked: Counter[str] = field(default_factory=Counter)
+    ports: dict[str, int] = field(default_factory=dict)
+    _listening: list[asyncio.Server] = field(default_factory=list)
 
-    def url(self, side: str, prefix: str = "") -> str:
-        return f"{self._base}:{self.ports[side]}{prefix}"
+    def url(self, side: str, path: str = "") -> str:
+        name = f"[{self.host}]" if ":" in self.host else "localhost" if self.tls else self.host
+        return f"http{'s' * bool(self.tls)}://{name}:{self.ports[side]}{path}"
 
     def tpot(self, side: str) -> float:
         """Median over the side's answers, in milliseconds."""
@@ -181,8 +203,24 @@ class Servers:
         """Median over the side's answers, in milliseconds."""
         return statistics.median(sent.first * 1000 for sent in self.sent[side])
 
-    async def serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, side: str
+    async def __aenter__(self) -> Self:
+        for side in self.sent:
+            serve = partial(self._serve, side)
+            server = await asyncio.start_server(serve, self.host, 0, backlog=1024, ssl=self.tls)
+            self.ports[side] = server.sockets[0].getsockname()[1]
+            self._listening.append(server)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for server in self._listening:
+            server.close()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(
+        self, side: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -195,50 +233,5 @@ class Servers:
             number = self.asked[side] if completes else 0
             sent = self.sent[side]
             exchange = Exchange(side, number, method, path, headers, body, writer, sent)
-            await (self._answer if completes else self._other)(exchange)
+            await (self.answer if completes else self.other)(exchange)
         writer.close()
-
-
-@contextmanager
-def serving(
-    answer: Answer,
-    other: Answer = models,
-    host: str = "127.0.0.1",
-    tls: ssl.SSLContext | None = None,
-) -> Iterator[Servers]:
-    """Serves both sides in a thread."""
-    name = f"[{host}]" if ":" in host else "localhost" if tls else host
-    servers = Servers(answer, other, f"http{'s' if tls else ''}://{name}")
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    async def start() -> list[asyncio.Server]:
-        listening = []
-        for side in ("base", "sd"):
-
-            async def connected(
-                reader: asyncio.StreamReader, writer: asyncio.StreamWriter, side: str = side
-            ) -> None:
-                await servers.serve(reader, writer, side)
-
-            listening.append(await asyncio.start_server(connected, host, 0, backlog=1024, ssl=tls))
-            servers.ports[side] = listening[-1].sockets[0].getsockname()[1]
-        return listening
-
-    async def stop() -> None:
-        for server in listening:
-            server.close()
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    listening = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
-    try:
-        yield servers
-    finally:
-        asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
-        loop.close()

@@ -8,7 +8,7 @@ import pytest
 from spectap.endpoint.counters import Obstacle
 from spectap.report import results
 from tests.servers.conftest import Measure
-from tests.servers.scripted import STEP, TOKENS, Exchange, models, serving
+from tests.servers.scripted import STEP, TOKENS, Exchange, models
 
 
 def page(answers: int, steps: int, more: int = 0) -> str:
@@ -27,7 +27,7 @@ def page(answers: int, steps: int, more: int = 0) -> str:
 STEPS = {"base": TOKENS - 1, "sd": -(-(TOKENS - 1) // STEP["sd"])}
 
 
-async def text(exchange: Exchange, content: str) -> None:
+async def text(exchange: Exchange, content: str = "") -> None:
     await exchange.head("200 OK", "text/plain", f"Content-Length: {len(content)}")
     await exchange.write(content.encode())
 
@@ -46,10 +46,6 @@ TURNS = itertools.cycle([9000, 0])
 def test_counts_of_other_requests_never_agree(
     measure: Measure, others: Callable[[int], int], obstacle: Obstacle
 ) -> None:
-
-    async def answer(exchange: Exchange) -> None:
-        await exchange.good()
-
     async def other(exchange: Exchange) -> None:
         if exchange.path != "/metrics":
             return await models(exchange)
@@ -57,9 +53,7 @@ def test_counts_of_other_requests_never_agree(
         more = others(answers) if exchange.side == "sd" else 0
         await text(exchange, page(answers, STEPS[exchange.side], more))
 
-    with serving(answer, other) as servers:
-        measured = measure(servers)
-    assert measured.ended.status == 0, measured.text
+    measured = measure(Exchange.good, other=other)
     base, sd = sorted(results.read(measured.folder).checks, key=lambda check: check.variant)
     assert [figure.agrees for figure in base.figures] == [True, True]
     assert (sd.figures, set(sd.obstacles)) == ((), {obstacle})
@@ -83,7 +77,7 @@ def test_behind_a_gateway_health_and_counters_are_of_the_paths_own_server(
         if side in answered and path == "metrics":
             await text(exchange, page(answered[side], STEPS[side]))
         elif side in answered and path == "health":
-            await exchange.head("200 OK", "text/plain", "Content-Length: 0")
+            await text(exchange)
         elif exchange.path == "/metrics":
             await text(exchange, page(0, 0))
         elif exchange.path == "/health":
@@ -91,8 +85,7 @@ def test_behind_a_gateway_health_and_counters_are_of_the_paths_own_server(
         else:
             await models(exchange)
 
-    with serving(answer, other) as servers:
-        urls = {side: servers.url("base", f"/{side}/v1") for side in answered}
-        measured = measure(servers, urls=urls)
-    assert measured.ended.status == 0, measured.text
-    assert "4 of 4 figures agree" in measured.text
+    behind = measure(
+        answer, other=other, at=lambda servers, side: servers.url("base", f"/{side}/v1")
+    )
+    assert "4 of 4 figures agree" in behind.text

@@ -12,11 +12,7 @@ from spectap.endpoint import health
 from spectap.protocol import access
 from tests.certificates import self_signed
 from tests.servers.conftest import Measure
-from tests.servers.scripted import Exchange, models, serving
-
-
-async def good(exchange: Exchange) -> None:
-    await exchange.good()
+from tests.servers.scripted import Exchange, models
 
 
 @pytest.mark.parametrize("answer", [{"object": "list", "data": []}, {"data": None}])
@@ -31,10 +27,7 @@ def test_a_list_of_models_may_be_empty_at_first(measure: Measure, answer: object
         else:
             await models(exchange)
 
-    with serving(good, other) as servers:
-        measured = measure(servers)
-    assert measured.ended.status == 0, measured.text
-    assert "it lists no model yet" in measured.ended.err
+    assert "it lists no model yet" in measure(Exchange.good, other=other).ended.err
 
 
 def test_completions_that_fail_at_first_are_waited_for(
@@ -50,31 +43,26 @@ def test_completions_that_fail_at_first_are_waited_for(
         else:
             await exchange.good()
 
-    with serving(answer) as servers:
-        measured = measure(servers, "--wait", "60")
-    assert measured.ended.status == 0, measured.text
+    measured = measure(answer, "--wait", "60")
     assert "warm-up: sd: 0 of 1 requests succeeded: HTTP 500: no worker" in measured.ended.err
     assert {record.status for record in measured.records} == {200}
 
 
 def test_an_endpoint_may_have_an_address_of_ipv6(measure: Measure) -> None:
-    with serving(good, host="::1") as servers:
-        measured = measure(servers, "--rounds", "3")
-    assert measured.ended.status == 0, measured.text
+    measure(Exchange.good, "--rounds", "3", host="::1")
 
 
+@pytest.mark.parametrize("trust", [(), ("--ca", "certificate.pem"), ("--insecure",)])
 def test_a_self_signed_certificate_is_named_and_may_be_trusted(
-    measure: Measure, tmp_path: Path
+    measure: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: tuple[str, ...]
 ) -> None:
-    tls, certificate = self_signed(tmp_path)
-    with serving(good, tls=tls) as servers:
-        refused = measure(servers)
-        (line,) = refused.ended.err.splitlines()
-        assert refused.ended.status == 2
+    monkeypatch.chdir(tmp_path)
+    tls, _ = self_signed(tmp_path)
+    try:
+        options = ("--rounds", "3", *trust)
+        measured = measure(Exchange.good, *options, tls=tls, status=0 if trust else 2)
+    finally:
+        access.tls.cache_clear()
+    if not trust:
+        (line,) = measured.ended.err.splitlines()
         assert "its certificate is not trusted: self-signed certificate: --ca FILE, or --" in line
-        for trust in (("--ca", str(certificate)), ("--insecure",)):
-            try:
-                measured = measure(servers, "--rounds", "3", *trust)
-            finally:
-                access.tls.cache_clear()
-            assert measured.ended.status == 0, measured.text

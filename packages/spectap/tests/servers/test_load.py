@@ -16,7 +16,7 @@ import pytest
 from spectap.analysis.summary import Finding
 from spectap.tap.token_meter import Meter
 from tests.servers.conftest import Measure
-from tests.servers.scripted import TOKENS, Exchange, chunk, serving, usage
+from tests.servers.scripted import TOKENS, Exchange, chunk, on_sd, usage
 
 DEFAULTS = ("--concurrency", "4", "--requests", "4", "--rounds", "6")
 
@@ -29,19 +29,12 @@ DEFAULTS = ("--concurrency", "4", "--requests", "4", "--rounds", "6")
 def test_a_queue_is_in_a_turn_of_one_wave(measure: Measure, slots: int, finding: Finding) -> None:
     slot = asyncio.Semaphore(slots)
 
-    async def answer(exchange: Exchange) -> None:
-        if exchange.side == "base":
-            await exchange.good()
-            return
+    async def queued(exchange: Exchange) -> None:
         async with slot:
             await exchange.good()
 
-    with serving(answer) as servers:
-        measured = measure(servers, *DEFAULTS)
-    assert measured.ended.status == 0, measured.text
-    verdict = measured.verdict()
-    assert verdict
-    assert verdict.finding is finding
+    measured = measure(on_sd(queued), *DEFAULTS)
+    assert measured.verdict.finding is finding
     assert "to send: 96 requests" in measured.text  # a half of them fill the loads
     assert len(measured.records) == 48
 
@@ -85,11 +78,9 @@ async def twice_as_fast(exchange: Exchange) -> None:
 
 
 def test_a_driver_that_cannot_keep_up_has_no_verdict(measure: Measure) -> None:
-    with serving(twice_as_fast) as servers, half_of_its_core():
-        measured = measure(servers, *DEFAULTS)
-    verdict = measured.verdict()
-    assert verdict
-    assert verdict.finding is Finding.CLIENT
+    with half_of_its_core():
+        measured = measure(twice_as_fast, *DEFAULTS)
+    assert measured.verdict.finding is Finding.CLIENT
     assert "the client was too slow for " in measured.text
     assert "within 5 %" not in measured.text
 
@@ -105,11 +96,7 @@ def test_a_tap_that_cannot_keep_up_has_no_verdict(
         return feed(meter, data, offset)
 
     monkeypatch.setattr(Meter, "feed", slowly)
-    with serving(twice_as_fast) as servers:
-        measured = measure(servers, *DEFAULTS)
-    verdict = measured.verdict()
-    assert verdict
-    assert verdict.finding is Finding.CLIENT
+    assert measure(twice_as_fast, *DEFAULTS).verdict.finding is Finding.CLIENT
 
 
 @contextlib.contextmanager
@@ -125,14 +112,13 @@ def open_files(limit: int) -> Iterator[None]:
 
 
 def test_too_few_descriptors_end_in_a_line(measure: Measure) -> None:
-    with serving(twice_as_fast) as servers, open_files(128):
-        measured = measure(servers, "--concurrency", "256", "--requests", "256")
-    assert measured.ended.status == 2
+    with open_files(128):
+        measured = measure(twice_as_fast, "--concurrency", "256", "--requests", "256", status=2)
     assert measured.ended.err.strip().splitlines()[-1] == (
         "spectap: concurrency 256 takes about 1,088 file descriptors, and this process may have "
         "128: raise the limit (ulimit -n), or ask for less at once"
     )
-    assert not servers.asked["sd"]
+    assert not measured.servers.asked["sd"]
 
 
 def test_a_rate_that_needs_more_descriptors_blames_the_client(measure: Measure) -> None:
@@ -140,9 +126,8 @@ def test_a_rate_that_needs_more_descriptors_blames_the_client(measure: Measure) 
         await asyncio.sleep(2)
         await exchange.good(4)
 
-    with serving(answer) as servers, open_files(128):
-        measured = measure(servers, "--rate", "60", "--seconds", "2", "--rounds", "1")
-    assert measured.ended.status == 1
+    with open_files(128):
+        measured = measure(answer, "--rate", "60", "--seconds", "2", "--rounds", "1", status=1)
     assert "the client ran out of file descriptors (ulimit -n)" in measured.text
     assert len(measured.ended.err.splitlines()) < 30
     assert "Traceback" not in measured.text
@@ -166,9 +151,7 @@ def test_no_prompt_returns_to_a_server_that_caches(measure: Measure) -> None:
             await exchange.step(1, usage=usage(total, prompt_tokens_details=details))
         await exchange.end(chunk({}, "length", usage=usage(TOKENS, prompt_tokens_details=details)))
 
-    with serving(answer) as servers:
-        measured = measure(servers)
-    assert measured.ended.status == 0, measured.text
+    measured = measure(answer)
     assert hits == []
     assert {record.cached_tokens for record in measured.records} == {0}
     assert "cache of prefixes" not in measured.text

@@ -6,7 +6,7 @@ Cases: redirect_307, strict_stream_options, max_tokens_refused.
 import pytest
 
 from tests.servers.conftest import Measure
-from tests.servers.scripted import TOKENS, Exchange, serving
+from tests.servers.scripted import TOKENS, Exchange
 
 BAD = "400 Bad Request"
 
@@ -17,13 +17,11 @@ def test_a_redirect_of_completions_is_named_and_not_followed(measure: Measure) -
         location = f"Location: http://{exchange.headers['host']}{target}?x=1"
         await exchange.head("307 Temporary Redirect", "text/plain", location, "Content-Length: 0")
 
-    with serving(answer) as servers:
-        measured = measure(servers)
-    assert measured.ended.status == 2
+    measured = measure(answer, status=2)
     for side, line in zip(("base", "sd"), measured.ended.err.splitlines()[-2:], strict=True):
-        target = f"{servers.url(side)}/v2/chat/completions?x=1"
+        target = f"{measured.servers.url(side)}/v2/chat/completions?x=1"
         assert line.endswith(f"HTTP 307: redirects to {target}, which is not followed")
-    assert servers.asked.total() <= 4, "no round was spent on it"
+    assert measured.servers.asked.total() <= 4, "no round was spent on it"
 
 
 def test_a_server_without_continuous_usage_is_measured_without(measure: Measure) -> None:
@@ -38,9 +36,7 @@ def test_a_server_without_continuous_usage_is_measured_without(measure: Measure)
         else:
             await exchange.good()
 
-    with serving(answer) as servers:
-        measured = measure(servers)
-    assert measured.ended.status == 0, measured.text
+    measured = measure(answer)
     assert sorted(refused) == ["base", "sd"], "it is learnt once"
     assert measured.text.count("sd refuses continuous_usage_stats: tokens are counted by the") == 1
     assert {record.output_tokens for record in measured.records} == {TOKENS}
@@ -59,9 +55,7 @@ def test_a_limit_of_tokens_is_sent_by_its_new_name(measure: Measure, renames: bo
             assert exchange.fields["max_completion_tokens"] == TOKENS
             await exchange.good()
 
-    with serving(answer) as servers:
-        measured = measure(servers, "--rounds", "3")
-    assert (measured.ended.status == 0) is renames, measured.text
+    measured = measure(answer, "--rounds", "3", status=0 if renames else 2)
     if not renames:
         assert "sd: no request to" in measured.text
         assert "succeeded: HTTP 400: Unsupported parameter: 'max_tokens'. Ask" in measured.text
