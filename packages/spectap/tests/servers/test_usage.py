@@ -38,8 +38,8 @@ async def hidden_thoughts(exchange: Exchange) -> None:
     for count in steps(TOKENS, STEP[exchange.side]):
         total += count
         await (exchange.step if total > 18 else exchange.think)(count)
-    details: Any = {"completion_tokens_details": {"reasoning_tokens": 18}}
-    await exchange.end(chunk({}, "stop"), whole(24, **details))
+    thoughts = {"reasoning_tokens": 18}
+    await exchange.end(chunk({}, "stop"), whole(24, completion_tokens_details=thoughts))
 
 
 async def past_the_stop(exchange: Exchange) -> None:
