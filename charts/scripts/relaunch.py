@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -54,8 +55,12 @@ class Deployments:
             body, method = json.dumps(change).encode(), "PATCH"
             headers["Content-Type"] = "application/strategic-merge-patch+json"
         request = Request(f"{self._url}/{name}", body, headers, method=method)
-        with urlopen(request, timeout=30, context=self._context) as answer:
-            content: Mapping[str, Any] = json.load(answer)
+        try:
+            with urlopen(request, timeout=30, context=self._context) as answer:
+                content: Mapping[str, Any] = json.load(answer)
+        except HTTPError as error:
+            error.close()  # it holds the connection
+            raise
         return content
 
 
