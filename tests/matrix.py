@@ -34,7 +34,7 @@ _LINES: Final = (
 )
 
 
-def _test_cases(count: int) -> list[dict[str, Any]]:
+def numbered_cases(count: int) -> list[dict[str, Any]]:
     """One structured headline, one open-ended, and ``count`` in all."""
     return [
         {
@@ -81,7 +81,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "speculation.num_speculative_tokens": 15,
         "benchmark.rounds": 6,
         "benchmark.launches": 3,
-        "benchmark.test_cases": _test_cases(35),
+        "benchmark.test_cases": numbered_cases(35),
     },
     BLOCK_IN_MELBOURNE: {
         "name": "melbourne",

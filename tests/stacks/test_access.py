@@ -10,7 +10,7 @@ import pytest
 
 from charts.names import stopper_arn
 from experiment import load
-from tests.experiment.files import REGION, edited, swept
+from tests.experiment.files import REGION, edited
 from tests.matrix import FIRST_START, SWEEP, THREE_VARIANTS, VANILLA
 from tests.stacks.templates import granted, listed, resolved, statements
 from tests.synthesis import ACCOUNT, Synthesised, containers, synthesise
@@ -30,21 +30,17 @@ SERVICES: Final = (
 )
 
 
+def settings(synthesised: Synthesised) -> dict[str, Any]:
+    """What the pod that measures is told."""
+    maps = (config_map["data"] for config_map in synthesised.objects("ConfigMap"))
+    (config,) = (json.loads(data["config.json"]) for data in maps if "config.json" in data)
+    return dict(config)
+
+
 def isolated(account: str) -> set[tuple[str, str, str]]:
     """One role fetches, serves and measures."""
     reads = may(account, ("GetObject",), "models", "compiled", "results")
     return PREPARE | reads | may(account, WRITES, "results")
-
-
-def test_bucket_refuses_plain_http_and_old_tls(synthesised: Synthesised) -> None:
-    ((_, policy),) = synthesised.resources("AWS::S3::BucketPolicy")
-    conditions = [
-        statement["Condition"]
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-        if statement["Effect"] == "Deny"
-    ]
-    assert {"Bool": {"aws:SecureTransport": "false"}} in conditions
-    assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in conditions
 
 
 @pytest.mark.parametrize(
@@ -164,14 +160,6 @@ def test_a_role_is_for_the_pods_of_one_service_account_of_this_cluster(each: Syn
     assert trusted == service_accounts | addons
 
 
-def test_what_pods_may_start_only_scales_to_zero(each: Synthesised) -> None:
-    ((_, machine),) = each.resources("AWS::StepFunctions::StateMachine")
-    definition = json.loads(resolved(machine["Properties"]["DefinitionString"]))
-    tasks = [state for state in definition["States"].values() if state["Type"] == "Task"]
-    sizes = [state["Parameters"]["ScalingConfig"] for state in tasks]
-    assert sizes == [{"MinSize": 0, "DesiredSize": 0, "MaxSize": 1}]
-
-
 def test_what_measures_may_start_the_stopper_where_it_is_told_to(each: Synthesised) -> None:
     allowed = {
         consumer: listed(statement["Resource"])
@@ -185,13 +173,8 @@ def test_what_measures_may_start_the_stopper_where_it_is_told_to(each: Synthesis
     assert json.dumps(resource).rstrip('"]}').endswith(name)
     ((_, machine),) = each.resources("AWS::StepFunctions::StateMachine")
     assert f"stateMachine:{machine['Properties']['StateMachineName']}" == name
-    (config,) = (
-        json.loads(config_map["data"]["config.json"])
-        for config_map in each.objects("ConfigMap")
-        if "config.json" in config_map["data"]
-    )
-    assert config["stopper"] == stopper_arn(each.experiment, ACCOUNT)
-    assert config["stopper"].endswith(name)
+    assert settings(each)["stopper"] == stopper_arn(each.experiment, ACCOUNT)
+    assert stopper_arn(each.experiment, ACCOUNT).endswith(name)
 
 
 def test_nothing_outside_the_cluster_can_reach_a_pod(each: Synthesised) -> None:
@@ -208,10 +191,8 @@ SECRET = "Überaus geheim"
 BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
 
 
-@pytest.fixture(scope="module", params=[{}, swept()], ids=["services", "sweep"])
-def with_file(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Synthesised:
+@pytest.fixture(scope="module")
+def with_file(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
     """An experiment with a test case of a file, and lines of which one says the same."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own.jsonl").write_text(json.dumps({"prompt": SECRET}, ensure_ascii=False) + "\n")
@@ -219,21 +200,12 @@ def with_file(
         "benchmark.test_cases.2.line": f"{SECRET} ${{AWS::Region}}",
         "benchmark.test_cases.3": {"name": "own", "file": "own.jsonl"},
     }
-    (folder / "mine.yaml").write_text(edited(request.param | cases), encoding="utf-8")
+    (folder / "mine.yaml").write_text(edited(cases), encoding="utf-8")
     return synthesise(load(folder / "mine.yaml"), folder)
 
 
 def digest(with_file: Synthesised) -> str:
     return with_file.experiment.prompt_files["own.jsonl"].digest
-
-
-def settings(with_file: Synthesised) -> dict[str, Any]:
-    (config,) = (
-        json.loads(config_map["data"]["config.json"])
-        for config_map in with_file.objects("ConfigMap")
-        if "config.json" in config_map["data"]
-    )
-    return dict(config)
 
 
 def test_a_deploy_uploads_file_and_lines_under_their_digests(with_file: Synthesised) -> None:
@@ -268,7 +240,7 @@ def test_only_what_measures_may_read_it(with_file: Synthesised) -> None:
         if digest(with_file) in json.dumps(statement)
     ]
     (_, read), (_, decrypt) = of_file
-    assert {name for name, _ in of_file} in ({"Benchmark"}, {"Sweep"})
+    assert {name for name, _ in of_file} == {"Benchmark"}
     assert (read["Action"], decrypt["Action"]) == ("s3:GetObject", "kms:Decrypt")
     lines = settings(with_file)["lines"]
     assert [key in json.dumps(read["Resource"]) for key in (digest(with_file), lines)] == [True] * 2

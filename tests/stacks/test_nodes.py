@@ -33,28 +33,11 @@ DRIVERS: Final = {"vllm-0.9.1-nxdi": "2.28", "vllm-0.16-nxdi": "2.29", "vllm-neu
 """The driver that suits each runtime's library (docs/assumptions.md, A20)."""
 
 
-def test_api_is_reachable_from_the_vpc_only_by_default(synthesised: Synthesised) -> None:
-    access = _cluster(synthesised)["ResourcesVpcConfig"]
-    assert access["EndpointPrivateAccess"] is True
-    assert access["EndpointPublicAccess"] is False
-    # EKS's own security group admits only itself.
-    template = synthesised.template("cluster")["Resources"]
-    (group,) = access["SecurityGroupIds"]
-    (rule,) = template[group["Fn::GetAtt"][0]]["Properties"]["SecurityGroupIngress"]
-    ((_, vpc),) = synthesised.resources("AWS::EC2::VPC")
-    assert rule["CidrIp"] == vpc["Properties"]["CidrBlock"]
-
-
-def test_authenticates_by_access_entries_for_cdk_and_one_role(synthesised: Synthesised) -> None:
-    bootstrap = {"BootstrapClusterCreatorAdminPermissions": False}
-    assert _cluster(synthesised)["AccessConfig"] == {"AuthenticationMode": "API"} | bootstrap
-    assert len([*synthesised.resources("AWS::EKS::AccessEntry")]) == 2
-
-
 def test_add_ons_and_libraries_follow_the_cluster_s_version(synthesised: Synthesised) -> None:
     assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", v) for v in VERSIONS.values())
     assert VERSIONS["kube-proxy"].startswith(f"v{KUBERNETES_VERSION}.")
-    assert _cluster(synthesised)["Version"] == KUBERNETES_VERSION
+    ((_, cluster),) = synthesised.resources("AWS::EKS::Cluster")
+    assert cluster["Properties"]["Version"] == KUBERNETES_VERSION
     minor = KUBERNETES_VERSION.rpartition(".")[2]
     installed = {distribution.name for distribution in distributions()}
     assert {f"aws-cdk.lambda-layer-kubectl-v{minor}", f"cdk8s-plus-{minor}"} <= installed
@@ -65,11 +48,6 @@ def test_nodes_follow_the_cluster_s_version(each: Synthesised) -> None:
         group = resource["Properties"]
         version = group.get("Version") or group["ReleaseVersion"].rpartition(".")[0]
         assert version == KUBERNETES_VERSION
-
-
-def _cluster(synthesised: Synthesised) -> dict[str, Any]:
-    ((_, cluster),) = synthesised.resources("AWS::EKS::Cluster")
-    return dict(cluster["Properties"])
 
 
 BLOCK: Final = {"MarketType": "capacity-block"}
@@ -134,14 +112,6 @@ def test_a_new_group_has_no_nodes_and_no_deploy_changes_its_size(
         # Which have the experiment's name: another one is another stack.
         kept -= {"Labels", "Taints"}
         assert {key: group[key] for key in kept} == {key: article[key] for key in kept}
-
-
-def test_metadata_needs_a_token_and_reaches_no_pod(synthesised: Synthesised) -> None:
-    options = [
-        template["Properties"]["LaunchTemplateData"]["MetadataOptions"]
-        for _, template in synthesised.resources("AWS::EC2::LaunchTemplate")
-    ]
-    assert options == [{"HttpTokens": "required", "HttpPutResponseHopLimit": 1}] * 3
 
 
 def test_compile_nodes_exist_only_where_cpus_compile(of_matrix: Of) -> None:
