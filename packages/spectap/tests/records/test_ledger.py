@@ -20,8 +20,12 @@ from spectap.records.ledger import last_attempts, read_ledger
 from tests import samples
 
 
-def test_reads_what_was_written(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.jsonl"
+
+
+def test_reads_what_was_written(path: Path) -> None:
     written = [
         samples.record(),
         samples.record(case="Ümläut\n\u2028", sent=0.1 + 0.2, chunks=(), prompt_tokens=2**53),
@@ -35,8 +39,7 @@ def test_reads_what_was_written(tmp_path: Path) -> None:
     assert read_ledger(path) == written
 
 
-def test_a_line_of_another_version_is_refused_by_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
+def test_a_line_of_another_version_is_refused_by_its_place(path: Path) -> None:
     assert read_ledger(path) == []
     # Keys that it does not know are left alone.
     lines = [asdict(samples.record()) | more for more in ({"later": 1}, {"version": 2})]
@@ -60,8 +63,7 @@ def test_a_line_of_another_version_is_refused_by_its_place(tmp_path: Path) -> No
         ("7", "chunks: Input should be a valid "),
     ],
 )
-def test_chunks_are_packed_and_each_is_validated(tmp_path: Path, chunks: str, message: str) -> None:
-    path = tmp_path / "ledger.jsonl"
+def test_chunks_are_packed_and_each_is_validated(path: Path, chunks: str, message: str) -> None:
     line = json.dumps(asdict(samples.record(chunks=())))
     path.write_text(line.replace('"chunks": []', f'"chunks": {chunks}') + "\n", encoding="utf-8")
     if message:
@@ -97,8 +99,7 @@ def test_an_attempt_takes_the_place_of_the_one_before_on_all_variants() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 200])
-def test_a_torn_last_line_counts_as_not_written(tmp_path: Path, length: int) -> None:
-    path = tmp_path / "ledger.jsonl"
+def test_a_torn_last_line_counts_as_not_written(path: Path, length: int) -> None:
     first, second = samples.record(request="first"), samples.record(request="second")
     with Journal(path) as open_ledger:
         open_ledger.append(first)
@@ -114,8 +115,7 @@ def test_a_torn_last_line_counts_as_not_written(tmp_path: Path, length: int) -> 
     assert read_ledger(path) == [first]
 
 
-def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "ledger.jsonl"
+def test_a_full_disk_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     with Journal(path) as open_ledger:
         open_ledger.append(samples.record())
@@ -127,8 +127,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
     assert [record.request for record in read_ledger(path)] == ["q", "next"]
 
 
-def test_a_line_is_written_whatever_its_values(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
+def test_a_line_is_written_whatever_its_values(path: Path) -> None:
     with Journal(path) as open_ledger:
         open_ledger.append(samples.record(output_tokens=2**64, request="\ud800"))
         open_ledger.append({"counters": [2**64]})
@@ -154,8 +153,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, target: str) -> None:
     refuse_links(folder)
 
 
-def test_kill_9_right_after_the_write_loses_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
+def test_kill_9_right_after_the_write_loses_nothing(path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path;"
         "from spectap.records.journal import Journal;"

@@ -46,67 +46,38 @@ def calls(*named: tuple[str, str], content: str = "") -> Answer:
     return Answer("p", content, tuple(ToolCall(*call) for call in named), "tool_calls")
 
 
-def called(arguments: str, schema: Any = WEATHER) -> tuple[bool | None, str]:
-    return check(prompt(Form.TOOL_CALL, schema), calls(("weather", arguments)))
+ANOTHER = "its last number is another"
 
 
 @pytest.mark.parametrize(
-    ("answer", "problem"),
+    ("content", "number", "problem"),
     [
-        (calls(("weather", GOOD), ("weather", GOOD), content="Let me look."), ""),
-        (text("It is sunny."), "calls no tool"),
-        (calls(("whether", GOOD)), "calls a tool that it was not given"),
-        (calls(("weather", '{"city": "Bern"')), "weather: its arguments are not JSON: column "),
-        (calls(("weather", '["Bern"]')), "weather: its arguments are not a JSON object"),
-        (calls(("weather", '{"city": 4}')), "weather: `city`: breaks type"),
-        (calls(("weather", GOOD), ("weather", "{}")), "weather: breaks required"),
+        ("3 boxes of 6 hold 18.", 18, ""),
+        ("<think>5</think>It is **18**", 18, ""),
+        ("\\boxed{18.0}", 18, ""),
+        ("$18.", 18, ""),
+        ("between 17-18", 18, ""),
+        ("18 of 1,800", 18, ANOTHER),
+        ("It is -18", 18, ANOTHER),
+        ("It is \u221218", 18, ANOTHER),
+        ("1.8e1", 18, ""),
+        (r"So \boxed{18} boxes, 3 a week.", 18, ""),
+        ("#### 18\n\n[1]", 18, ""),
+        (r"\boxed{1{,}018}", 18, ANOTHER),
+        ("H2O has .5 of 18", 18, ""),
+        ("eighteen", 18, "has no number"),
+        ("9" * 5000, 18, ANOTHER),
+        (r"\boxed{1{,}234}", 1234, ""),
+        (r"\boxed{1,\!234}", 1234, ""),
+        (r"1\,234", 1234, ""),
+        ("-$5", -5, ""),
+        (r"-\$1,005.50", -1005.5, ""),
+        ("x is -.5", -0.5, ""),
     ],
 )
-def test_a_tool_call(answer: Answer, problem: str) -> None:
-    valid, reason = check(prompt(Form.TOOL_CALL), answer)
-    assert valid is not bool(problem)
-    assert reason.startswith(problem)
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("3 boxes of 6 hold 18.", ""),
-        ("<think>5</think>It is **18**", ""),
-        ("\\boxed{18.0}", ""),
-        ("$18.", ""),
-        ("between 17-18", ""),
-        ("18 of 1,800", "its last number is another"),
-        ("It is -18", "its last number is another"),
-        ("It is \u221218", "its last number is another"),
-        ("1.8e1", ""),
-        (r"So \boxed{18} boxes, 3 a week.", ""),
-        ("#### 18\n\n[1]", ""),
-        (r"\boxed{1{,}018}", "its last number is another"),
-        ("H2O has .5 of 18", ""),
-        ("eighteen", "has no number"),
-        ("9" * 5000, "its last number is another"),
-    ],
-)
-def test_a_number_is_the_last_of_the_answer(content: str, problem: str) -> None:
-    asked = samples.prompt(form=Form.NUMBER, number=18)
-    assert check(asked, text(content)) == (not problem, problem)
-
-
-@pytest.mark.parametrize(
-    ("content", "number"),
-    [
-        (r"\boxed{1{,}234}", 1234),
-        (r"\boxed{1,\!234}", 1234),
-        (r"1\,234", 1234),
-        ("-$5", -5),
-        (r"-\$1,005.50", -1005.5),
-        ("x is -.5", -0.5),
-    ],
-)
-def test_a_number_is_read_as_it_is_spelled(content: str, number: float) -> None:
+def test_a_number_is_the_last_of_the_answer(content: str, number: float, problem: str) -> None:
     asked = samples.prompt(form=Form.NUMBER, number=number)
-    assert check(asked, text(content)) == (True, "")
+    assert check(asked, text(content)) == (not problem, problem)
 
 
 def test_nothing_is_said_of_what_may_be_anything_and_of_what_was_cut_off() -> None:
@@ -121,33 +92,23 @@ BESIDE = {"properties": {"city": ENDLESS, "pattern": {"type": "string"}}}
 STOP = {"type": "object", "additionalProperties": {"type": "integer"}}
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        # They cannot be read, which is not held against the answer.
-        {"type": "dict"},
-        {"$ref": "http://127.0.0.1:9/schema.json"},
-        {"properties": {"city": {"pattern": "("}}},
-        None,
-        # A pattern is not matched.
-        {"properties": {"city": ENDLESS}},
-        {
-            "$schema": DIALECT,
-            "properties": {"city": {"$ref": "#/$defs/a"}},
-            "$defs": {"a": ENDLESS},
-        },
-        {"additionalProperties": False, "patternProperties": {"^city$": {}}},
-        {"properties": {"city": {"not": {"pattern": "^a$"}}}},
-    ],
-)
-def test_what_a_schema_does_not_tell_is_not_held_against_the_answer(schema: Any) -> None:
-    assert called(json.dumps({"city": "a" * 60 + "!"}), schema) == (True, "")
-    assert called('{"city": ', schema)[0] is False
+LONG = json.dumps({"city": "a" * 60 + "!"})
+REFERENCE = {"properties": {"city": {"$ref": "#/$defs/a"}}, "$defs": {"a": ENDLESS}}
 
 
 @pytest.mark.parametrize(
     ("schema", "arguments", "verdict"),
     [
+        # They cannot be read, which is not held against the answer.
+        ({"type": "dict"}, LONG, (True, "")),
+        ({"$ref": "http://127.0.0.1:9/schema.json"}, LONG, (True, "")),
+        ({"properties": {"city": {"pattern": "("}}}, LONG, (True, "")),
+        (None, LONG, (True, "")),
+        # A pattern is not matched.
+        ({"properties": {"city": ENDLESS}}, LONG, (True, "")),
+        ({"$schema": DIALECT} | REFERENCE, LONG, (True, "")),
+        ({"additionalProperties": False, "patternProperties": {"^city$": {}}}, LONG, (True, "")),
+        ({"properties": {"city": {"not": {"pattern": "^a$"}}}}, LONG, (True, "")),
         # What stands beside a pattern is checked.
         (BESIDE, '{"city": 4}', (False, "weather: `city`: breaks type")),
         (BESIDE, '{"pattern": 4}', (False, "weather: `pattern`: breaks type")),
@@ -162,7 +123,9 @@ def test_what_a_schema_does_not_tell_is_not_held_against_the_answer(schema: Any)
     ],
 )
 def test_a_schema_is_held_against_the_answer(schema: Any, arguments: str, verdict: object) -> None:
-    assert called(arguments, schema) == verdict
+    asked = prompt(Form.TOOL_CALL, schema)
+    assert check(asked, calls(("weather", arguments))) == verdict
+    assert check(asked, calls(("weather", '{"city": ')))[0] is False
 
 
 @given(st.text(), st.sampled_from(Form))
@@ -178,6 +141,7 @@ def test_whatever_is_answered_gets_one_line_of_a_verdict(content: str, form: For
 
 VALUE = '{\n "a": [1, {"b": null}]\n}'
 NO_JSON = "is not JSON: "
+ARGUMENTS = "weather: its arguments are"
 
 
 @pytest.mark.parametrize(
@@ -209,10 +173,17 @@ NO_JSON = "is not JSON: "
         (Form.CODE, "I cannot do that.", "is not Python: "),
         (Form.CODE, "a = '\x00'", "is not Python"),
         (Form.CODE, "(" * 1000, "is not Python: "),
+        (Form.TOOL_CALL, "It is sunny.", "calls no tool"),
+        (Form.TOOL_CALL, calls(*[("weather", GOOD)] * 2, content="Let me look."), ""),
+        (Form.TOOL_CALL, calls(("whether", GOOD)), "calls a tool that it was not given"),
+        (Form.TOOL_CALL, calls(("weather", '{"city": "Bern"')), f"{ARGUMENTS} not JSON: column "),
+        (Form.TOOL_CALL, calls(("weather", '["Bern"]')), f"{ARGUMENTS} not a JSON object"),
+        (Form.TOOL_CALL, calls(("weather", '{"city": 4}')), "weather: `city`: breaks type"),
+        (Form.TOOL_CALL, calls(("weather", GOOD), ("weather", "{}")), "weather: breaks required"),
     ],
 )
-def test_a_text_that_has_a_form(form: Form, content: str, problem: str) -> None:
-    valid, reason = check(prompt(form), text(content))
+def test_an_answer_that_has_a_form(form: Form, content: str | Answer, problem: str) -> None:
+    valid, reason = check(prompt(form), text(content) if isinstance(content, str) else content)
     assert valid is not bool(problem)
     assert reason.startswith(problem)
 

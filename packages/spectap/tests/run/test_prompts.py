@@ -9,7 +9,6 @@ import pytest
 from aiohttp import web
 
 from spectap.errors import RunError
-from spectap.inputs.config import Config
 from spectap.inputs.prompt import LeftOut, Prompt
 from spectap.names import PROMPTS
 from spectap.run import prompts
@@ -30,24 +29,26 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def prepare(files: Path, *handlers: Handler) -> dict[str, tuple[Prompt, ...]]:
+CASES = [
+    {"name": "mine", "prompts": {"file": "mine.jsonl"}},
+    {"name": "line", "line": "a", "structure": "structured"},
+]
+
+
+def prepare(
+    files: Path, *handlers: Handler, window: int | None = None, elsewhere: int = 0
+) -> dict[str, tuple[Prompt, ...]]:
     """With a service for each handler; answers have 20 tokens unless a prompt says otherwise."""
 
     async def scenario() -> dict[str, tuple[Prompt, ...]]:
         async with AsyncExitStack() as stack:
             urls = [await stack.enter_async_context(server(handler)) for handler in handlers]
-            return await prompts.prepare(config(urls), files, files)
+            variants = samples.variants(**{f"V{number}": url for number, url in enumerate(urls)})
+            variants[0]["window"] = window
+            config = samples.config(variants=variants, test_cases=CASES)
+            return await prompts.prepare(config, files, files, elsewhere)
 
     return asyncio.run(scenario())
-
-
-def config(urls: list[str]) -> Config:
-    endpoints = {f"V{number}": url for number, url in enumerate(urls)} or {"V0": "http://none/v1"}
-    cases = [
-        {"name": "mine", "prompts": {"file": "mine.jsonl"}},
-        {"name": "line", "line": "a", "structure": "structured"},
-    ]
-    return samples.config(variants=samples.variants(**endpoints), test_cases=cases)
 
 
 @pytest.mark.parametrize(
@@ -78,15 +79,8 @@ def test_a_window_of_room_is_left_beyond_the_longest_answer(
     files: Path, window: int | None, elsewhere: int, fits: int
 ) -> None:
     """The widest, be it of a variant that is measured elsewhere. The third has 84 tokens."""
-
-    async def scenario() -> int:
-        async with server(vllm([], most=84)) as url:
-            (base,) = config([url]).variants
-            variants = (base.model_copy(update={"window": window}),)
-            windowed = config([url]).model_copy(update={"variants": variants})
-            return len((await prompts.prepare(windowed, files, files, elsewhere))["mine"])
-
-    assert asyncio.run(scenario()) == fits
+    chosen = prepare(files, vllm([], most=84), window=window, elsewhere=elsewhere)
+    assert len(chosen["mine"]) == fits
 
 
 def test_where_a_service_does_not_count_the_others_do(files: Path) -> None:

@@ -37,7 +37,10 @@ def golden(gap: float = 0.001, **options: Any) -> GoldenEndpoint:
 
 
 class Setup:
-    """Endpoints and a run's folder. ``windows`` are those of the variants beside Base and SD."""
+    """Endpoints and a run's folder. ``windows`` are those of the variants beside Base and SD.
+
+    Of an isolated run, Base alone is measured.
+    """
 
     def __init__(self, folder: Path, windows: Sequence[int] = (), **changes: Any) -> None:
         self.base, self.speculative = golden(), golden()
@@ -64,7 +67,8 @@ class Setup:
 
     def config(self) -> Config:
         urls = {name: endpoint.url for name, endpoint in self.endpoints.items()}
-        return samples.config(variants=samples.variants(**urls), **self._changes)
+        variants = samples.variants(**urls)[: 1 if "isolated" in self._changes else None]
+        return samples.config(variants=variants, **self._changes)
 
     def run(self, patience: Patience = QUICK, relaunch: str | None = None) -> Run:
         return Run(
@@ -81,6 +85,11 @@ class Setup:
 
     def records(self) -> list[Record]:
         return read_ledger(self.folder / LEDGER)
+
+    def rounds(self) -> list[tuple[int, int]]:
+        """Each turn's round and number of requests, as they follow each other in the ledger."""
+        turns = groupby(self.records(), key=lambda r: (r.round, r.attempt, r.case))
+        return [(round, len([*records])) for (round, *_), records in turns]
 
     def published(self) -> list[str]:
         return [event for event in self.events if event.startswith("publish")]
@@ -365,42 +374,12 @@ async def test_the_run_and_its_report_agree_on_when_a_case_has_enough(tmp_path: 
         assert len(setup.driver.ran) == ran
 
 
-class Alone(Setup):
-    """Only Base's endpoint is measured."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, isolated=True)
-
-    def config(self) -> Config:
-        config = super().config()
-        return config.model_copy(update={"variants": config.variants[:1]})
-
-    def rounds(self) -> list[tuple[int, int, int]]:
-        """Round, attempt and number of requests, as they follow each other in the ledger."""
-        turns = groupby(self.records(), key=lambda r: (r.round, r.attempt, r.case))
-        return [(round, attempt, len([*records])) for (round, attempt, _), records in turns]
-
-
-class Choosy(InProcess):
-    """The server has too much to do whenever one of these loads comes."""
-
-    def __init__(self, setup: Alone, *refused: str) -> None:
-        super().__init__(None, setup.folder.parent)
-        self.setup, self.refused = setup, refused
-
-    async def run(self, **arguments: Any) -> None:
-        refuses = arguments["results"].name in self.refused
-        self.setup.base.refuses = refuses
-        await super().run(**arguments)
-
-
 async def test_it_begins_and_ends_with_a_control(tmp_path: Path) -> None:
-    async with Alone(tmp_path) as setup:
+    async with Setup(tmp_path, isolated=True) as setup:
         run = setup.run()
         assert await run.execute() == []
         assert run.complete
-        assert [round for round, _, _ in setup.rounds()] == [0, CONTROL, 1, 1, 2, 2, CONTROL]
-        assert {count for _, _, count in setup.rounds()} == {2}
+        assert setup.rounds() == [(r, 2) for r in (0, CONTROL, 1, 1, 2, 2, CONTROL)]
         controls = [record for record in setup.records() if record.round == CONTROL]
         assert [(r.case, r.load, r.attempt) for r in controls] == [
             ("counting", "concurrency-2", attempt) for attempt in (1, 1, 2, 2)
@@ -409,11 +388,20 @@ async def test_it_begins_and_ends_with_a_control(tmp_path: Path) -> None:
         assert not (setup.folder / greedy.DIVERGENCE).exists()
 
 
-async def test_a_control_that_fails_twice_ends_the_run(tmp_path: Path) -> None:
+async def test_a_control_that_fails_twice_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the last turn, or before the first: two at the end would not show what changed."""
     refused = "control load: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests"
-    async with Alone(tmp_path) as setup:
-        setup.driver = Choosy(setup, *("control", *(f"control-attempt-{n}" for n in (2, 4, 5))))
+    busy = {"control", *(f"control-attempt-{number}" for number in (2, 4, 5))}
+    send = InProcess.run
+
+    async def run_or_refuse(driver: InProcess, **turn: Any) -> None:
+        setup.base.refuses = turn["results"].name in busy
+        await send(driver, **turn)
+
+    monkeypatch.setattr(InProcess, "run", run_or_refuse)
+    async with Setup(tmp_path, isolated=True) as setup:
         for failed, rounds in (
             (f"{refused}; 4 of 4 turns were not run", {0, CONTROL}),
             (refused, {0, CONTROL, 1, 2}),
@@ -421,6 +409,6 @@ async def test_a_control_that_fails_twice_ends_the_run(tmp_path: Path) -> None:
             run = setup.run()
             assert await run.execute() == [failed]
             assert (run.complete, run.never_served) == (False, False)
-            assert {round for round, _, _ in setup.rounds()} == rounds
+            assert {round for round, _ in setup.rounds()} == rounds
         run = setup.run()
         assert (await run.execute(), run.complete) == ([], True)

@@ -9,7 +9,6 @@ import pytest
 from spectap.errors import RunError
 from spectap.inputs import config as configuration
 from spectap.inputs.config import Config
-from spectap.inputs.load_points import LoadPoint
 from spectap.load.driver import Driver
 from spectap.load.llmperf import Installation
 from spectap.names import COMPLETE
@@ -149,26 +148,9 @@ def test_a_settled_turn_is_published_whole_by_its_last_attempt() -> None:
     assert events == ["upload", "publish counting 1", "upload"]
 
 
-POINTS = (LoadPoint(concurrency=2, requests=5), LoadPoint(rate=4, requests=20))
-
-
-def config() -> Config:
-    load = CONFIG.load.model_copy(update={"points": POINTS, "mean_input_tokens": 50})
-    return CONFIG.model_copy(update={"load": load})
-
-
-CLOSED, OPEN = (Turn(1, "counting", point.name) for point in POINTS)
-
-
-def plan(config: Config) -> Plan:
-    """With the built-in driver, which fills a closed loop."""
-    return Plan(config, Driver(None, Path()))
-
-
-def llmperf(config: Config) -> Plan:
-    return Plan(config, Driver(Installation("python", Path()), Path()))
-
-
 def test_the_built_in_driver_fills_a_closed_loop() -> None:
-    assert llmperf(config()).requests([CLOSED, OPEN]) == 50
-    assert plan(config()).requests([CLOSED, OPEN]) == 54
+    points = ({"concurrency": 2, "requests": 5}, {"rate": 4, "requests": 20})
+    config = samples.config(load=samples.loads(*points))
+    turns = [Turn(1, "counting", point.name) for point in config.load.points]
+    for installation, requests in ((Installation("python", Path()), 50), (None, 54)):
+        assert Plan(config, Driver(installation, Path())).requests(turns) == requests
