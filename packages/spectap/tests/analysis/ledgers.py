@@ -104,21 +104,17 @@ def _repeated() -> Ledger:
     return config, [*cut_off, *again, *measured, *unknown]
 
 
-def _prompts() -> Ledger:
+def _prompts(*cases: str, points: Sequence[Mapping[str, Any]] = POINTS) -> Ledger:
     """Sets of prompts, whose names come again in each round."""
-    cases = [{"name": name, "prompts": {"set": "humaneval"}} for name in ("counting", "other")]
-    config, records = loads(test_cases=cases)
-    names = [r.request.rsplit("-", 1)[1] for r in records]
-    return config, [dataclasses.replace(r, prompt=n) for r, n in zip(records, names, strict=True)]
+    sets = [{"name": name, "prompts": {"set": "humaneval"}} for name in cases]
+    config, records = loads(points, test_cases=sets)
+    return config, [dataclasses.replace(r, prompt=r.request.rsplit("-", 1)[1]) for r in records]
 
 
 def _endless() -> Ledger:
     """SD's answers to one prompt in three run on, at a load with a price and at one without."""
-    config, records = loads(
-        POINTS[:2], test_cases=[{"name": "counting", "prompts": {"set": "humaneval"}}]
-    )
-    closed = [r for r in records if not r.load.startswith("rate")]
-    named = [dataclasses.replace(r, prompt=r.request.rsplit("-", 1)[1]) for r in closed]
+    config, records = _prompts("counting", points=POINTS[:2])
+    named = [r for r in records if not r.load.startswith("rate")]
     return config, [
         dataclasses.replace(r, output_tokens=32, end=4 * r.end)
         if r.variant == "SD" and r.prompt < "3"
@@ -130,7 +126,7 @@ def _endless() -> Ledger:
 ISOLATED: Final = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
 WITHOUT: Final = {"without": "async scheduling"}
 MATCHED: Final = ARTICLE[0] | WITHOUT | {"name": "Base-matched"}
-RANGE: Final = {"at_least": 4, "at_most": 9}
+RANGE: Final[Line] = generated.config()["load"] | {"rounds": {"at_least": 4, "at_most": 9}}
 
 
 def _slower(each: Record) -> Record:
@@ -192,17 +188,17 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
             )
         )
     ),
-    "a range": lambda: ledger(cases=CASES[::2], rounds=9, top={"load": _range()}),
+    "a range": lambda: ledger(cases=CASES[::2], rounds=9, top={"load": RANGE}),
     "a range that ended early": lambda: ledger(
         cases=CASES[::2],
         rounds=9,
-        top={"load": _range()},
+        top={"load": RANGE},
         change=lambda r: None if r.round > 5 else r,
     ),
     "loads": lambda: loads(objectives={"tpot_p90_ms": 140}),
     "loads, late": lambda: loads(late=0.3),
     "loads that the configuration does not name": lambda: loads(POINTS[:2]),
-    "prompts": _prompts,
+    "prompts": lambda: _prompts("counting", "other"),
     "answers that do not end": _endless,
     "isolated": lambda: (ISOLATED.configuration(), ISOLATED.records(0)),
     "isolated, no controls": lambda: (
@@ -210,11 +206,6 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
         [r for r in ISOLATED.records(0) if r.round != CONTROL],
     ),
 }
-
-
-def _range() -> Line:
-    load: Line = generated.config()["load"]
-    return load | {"rounds": RANGE}
 
 
 def text(part: Any) -> str:

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Action, Correctness
+from spectap.analysis.summary import Action
 from spectap.inputs.config import Config
 from spectap.inputs.prompt import Form
 from spectap.names import WARM_UP
@@ -60,18 +60,11 @@ def all_but(*lost: int) -> Valid:
     return lambda number: number not in lost
 
 
-def good(number: int) -> bool:
-    return True
-
-
-def bad(number: int) -> bool:
-    return False
-
-
 def cut_off_below(number: int) -> Valid:
     return lambda prompt: None if prompt < number else True
 
 
+good, bad = all_but(), all_but(*range(60))
 ANSWERS = {
     "six lost": answers({"Base": good, "SD": all_but(3, 4, 17, 20, 33, 59)}),
     "all good": answers({"Base": good, "SD": good}),
@@ -89,13 +82,9 @@ ANSWERS = {
 }
 
 
-def text(checks: Sequence[Correctness]) -> list[str]:
-    return [*map(ledgers.text, checks)]
-
-
 @pytest.mark.parametrize("name", ANSWERS)
 def test_what_is_said(name: str, snapshot: SnapshotAssertion) -> None:
-    assert text(correctness(SETTINGS, ANSWERS[name])) == snapshot
+    assert [*map(ledgers.text, correctness(SETTINGS, ANSWERS[name]))] == snapshot
 
 
 def test_the_last_attempt_counts_and_the_warm_up_does_not() -> None:

@@ -37,28 +37,9 @@ ON_V0: dict[str, Any] = {
 }
 
 
-def test_a_count_that_agrees() -> None:
-    (cell_check,) = check([record()], [count()])
-    assert [(f.name, f.ledger, f.server, f.cut) for f in cell_check.figures] == [
-        ("tokens", 21, 21, 0),
-        ("steps", 3, 3, 0),
-        ("accepted drafts", 17, 20, 4),
-    ]
-    assert cell_check.failures == ()
-    assert cell_check.confirms
-    # A count that one of two loads lacks is not held against both.
-    second = dataclasses.replace(count(), requests=("b",))
-    (cell_check,) = check([record(), record(request="b")], [count(gaps=None), second])
-    assert [(f.name, f.ledger, f.server) for f in cell_check.figures][1] == ("steps", 6, 6)
-    assert cell_check.failures == ()
-    # A request that only keeps the load full is among the server's.
-    (cell_check,) = check([record(), record(request="b", round=WARM_UP)], [count(), second])
-    assert (cell_check.figures[0].ledger, cell_check.figures[0].server) == (42, 42)
-
-
 # Steps of 1, 5, 1 and 3 tokens. One of the single tokens was a step without drafts, and the last
 # step was cut: of 4 drafts that it found, it accepted all.
-SEARCHED = ((0.2, 1), (0.3, 1), (0.4, 5), (0.5, 1), (0.6, 3))
+SEARCHED = record(chunks=((0.2, 1), (0.3, 1), (0.4, 5), (0.5, 1), (0.6, 3)), output_tokens=11)
 
 
 def searched(**changes: Any) -> Count:
@@ -70,22 +51,39 @@ def searched(**changes: Any) -> Count:
     return count(**(counters | changes))
 
 
-def test_steps_for_which_no_drafts_were_found_are_not_missed() -> None:
-    request = record(chunks=SEARCHED, output_tokens=11)
-    (cell_check,) = check([request], [searched()])
+@pytest.mark.parametrize(
+    ("request_", "counted", "tokens", "steps", "drafts"),
+    [(record(), count(), 21, 3, (17, 20, 4)), (SEARCHED, searched(), 11, 4, (6, 8, 5))],
+    ids=["fixed", "steps for which no drafts were found are not missed"],
+)
+def test_a_count_that_agrees(
+    request_: Record, counted: Count, tokens: int, steps: int, drafts: tuple[int, int, int]
+) -> None:
+    (cell_check,) = check([request_], [counted])
     assert [(f.name, f.ledger, f.server, f.cut) for f in cell_check.figures] == [
-        ("tokens", 11, 11, 0),
-        ("steps", 4, 4, 0),
-        ("accepted drafts", 6, 8, 5),
+        ("tokens", tokens, tokens, 0),
+        ("steps", steps, steps, 0),
+        ("accepted drafts", *drafts),
     ]
     assert cell_check.failures == ()
+    assert cell_check.confirms
+
+
+def test_what_is_of_one_request_is_not_held_against_two() -> None:
+    # A count that one of two loads lacks.
+    second = dataclasses.replace(count(), requests=("b",))
+    (cell_check,) = check([record(), record(request="b")], [count(gaps=None), second])
+    assert [(f.name, f.ledger, f.server) for f in cell_check.figures][1] == ("steps", 6, 6)
+    assert cell_check.failures == ()
+    # A request that only keeps the load full is among the server's.
+    (cell_check,) = check([record(), record(request="b", round=WARM_UP)], [count(), second])
+    assert (cell_check.figures[0].ledger, cell_check.figures[0].server) == (42, 42)
 
 
 @pytest.mark.parametrize("drafts", [1, 5])
 def test_steps_with_drafts_that_cannot_be_so_many(drafts: int) -> None:
     """Two steps yielded more than one token, and there were no five."""
-    request = record(chunks=SEARCHED, output_tokens=11)
-    (cell_check,) = check([request], [searched(drafts=drafts)])
+    (cell_check,) = check([SEARCHED], [searched(drafts=drafts)])
     assert [*cell_check.disagreements] == ["steps"]
 
 

@@ -5,7 +5,6 @@ import pytest
 from benchmarks import simulation
 from benchmarks.simulation import World
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Case, Claim
 
 
 @pytest.mark.parametrize(
@@ -31,11 +30,6 @@ def test_the_halves_of_a_run(cases: int, after: int, change: float, noted: list[
     assert all(speed.high < 0.95 for speed in halves.values())
 
 
-def speed_of(case: Case) -> Claim | None:
-    comparison = case.cell("SD").comparison
-    return comparison.speed if comparison else None
-
-
 def test_a_run_that_was_stopped_claims_less() -> None:
     """A true 1.1x is surely seen in all six rounds, and not if there were to be thirty."""
     whole, stopped = (
@@ -44,8 +38,13 @@ def test_a_run_that_was_stopped_claims_less() -> None:
     )
     six = [record for record in simulation.records(stopped, 1) if record.round <= 6]
     speeds = [
-        [claim.interval for case in summarise(config, six).cases if (claim := speed_of(case))]
-        for config in map(simulation.configuration, (whole, stopped))
+        [
+            compared.speed.interval
+            for case in summarise(simulation.configuration(world), six).cases
+            for _, compared in case.compared
+            if compared.speed
+        ]
+        for world in (whole, stopped)
     ]
     assert all(speeds)
     for of_whole, of_stopped in zip(*speeds, strict=True):

@@ -1,6 +1,7 @@
 """The stopping rule: when it looks, what it ends, and that it decides the same again."""
 
 import dataclasses
+import functools
 
 import pytest
 from hypothesis import given
@@ -25,11 +26,12 @@ def rounds(at_least: int, at_most: int) -> Rounds:
     return Rounds(at_least=at_least, at_most=at_most)
 
 
-def measured(at_least: int = 4, at_most: int = 12) -> tuple[Config, list[Record]]:
+@functools.cache
+def measured() -> tuple[Config, list[Record]]:
     """A run that measured all it could: a case with a speed-up of three, and one with none."""
-    configuration = generated.config(CASES, requests=4, rounds=at_most)
+    configuration = generated.config(CASES, requests=4, rounds=12)
     lines = generated.ledger(configuration)
-    configuration["load"]["rounds"] = {"at_least": at_least, "at_most": at_most}
+    configuration["load"]["rounds"] = {"at_least": 4, "at_most": 12}
     config = Config.model_validate(configuration)
     return config, at_load_points(config.load, map(generated.record, lines))
 
@@ -40,26 +42,19 @@ def decided_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stopping, "MARGIN", 0.001)
 
 
-def rounds_of(structured: int, open_ended: int) -> dict[tuple[str, str], int]:
-    """The last round of each of the two cases."""
-    return {STRUCTURED: structured, ("open-ended", LOAD): open_ended}
+@given(st.integers(3, 50), st.integers(1, 100))
+def test_looks_begin_and_end_with_the_range_and_few_spend_little(at_least: int, more: int) -> None:
+    checkpoints = looks(rounds(at_least, at_least + more))
+    assert (checkpoints[0], checkpoints[-1]) == (at_least, at_least + more)
+    assert list(checkpoints) == sorted(set(checkpoints))
+    assert looks(rounds(4, 30)) == (4, 6, 8, 11, 15, 21, 30)
 
 
-class TestLooks:
-    @given(st.integers(3, 50), st.integers(1, 100))
-    def test_they_begin_and_end_with_the_range(self, at_least: int, more: int) -> None:
-        checkpoints = looks(rounds(at_least, at_least + more))
-        assert (checkpoints[0], checkpoints[-1]) == (at_least, at_least + more)
-        assert list(checkpoints) == sorted(set(checkpoints))
-
-    def test_few_looks_spend_little(self) -> None:
-        assert looks(rounds(4, 30)) == (4, 6, 8, 11, 15, 21, 30)
-
-    def test_a_fixed_number_is_looked_at_once(self) -> None:
-        fixed = Config.model_validate(generated.config(rounds=6)).load
-        assert alpha(fixed) == ALPHA
-        assert (alpha(None), alpha(fixed, early=True)) == (ALPHA, ALPHA_EARLY)
-        assert alpha(measured()[0].load) == pytest.approx(ALPHA / len(looks(rounds(4, 12))))
+def test_a_fixed_number_is_looked_at_once() -> None:
+    fixed = Config.model_validate(generated.config(rounds=6)).load
+    assert alpha(fixed) == ALPHA
+    assert (alpha(None), alpha(fixed, early=True)) == (ALPHA, ALPHA_EARLY)
+    assert alpha(measured()[0].load) == pytest.approx(ALPHA / len(looks(rounds(4, 12))))
 
 
 @pytest.mark.parametrize(("precise", "last"), [(0.001, 12), (0.5, 4)])
@@ -67,7 +62,7 @@ def test_a_clear_case_ends_in_the_fewest_rounds(
     precise: float, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopping, "MARGIN", precise)
-    assert last_rounds(*measured()) == rounds_of(4, last)
+    assert last_rounds(*measured()) == {STRUCTURED: 4, ("open-ended", LOAD): last}
 
 
 @pytest.mark.usefixtures("decided_alone")

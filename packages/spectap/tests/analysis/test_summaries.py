@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
-import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -51,29 +50,6 @@ def test_ledgers_of_different_times_get_no_verdict(later: float, judged: bool) -
 @pytest.fixture(scope="module")
 def article() -> Summary:
     return summarise(*ledgers.LEDGERS["article"]())
-
-
-def test_speed_ups_are_those_of_the_generator(article: Summary) -> None:
-    for case in article.cases:
-        ((_, compared),) = case.compared
-        assert compared.speedup
-        if case.structure == "structured":
-            assert compared.speedup.point == pytest.approx(3, rel=0.1)
-            assert compared.verdict.finding is Finding.FASTER
-        else:
-            assert compared.speedup.low < 1 < compared.speedup.high
-    (structured,) = article.overall
-    points = [c.speedup.point for case in article.cases[:2] for _, c in case.compared if c.speedup]
-    assert structured.speed
-    assert structured.speed.point == pytest.approx(np.prod(points) ** 0.5)
-
-
-def test_a_token_costs_what_a_node_costs_while_it_makes_it(article: Summary) -> None:
-    cell = article.cases[0].cell("Base")
-    # Four requests at once, each a token every 45 ms, less the time to the first one.
-    assert cell.tokens_per_second == pytest.approx(4 * 100 / 4.67, rel=0.05)
-    usd = 35.7608 * 0.5 / 3600 / (cell.tokens_per_second or 0) * 1e6
-    assert cell.usd_per_million_output_tokens == pytest.approx(usd)
 
 
 def test_the_warm_up_a_pause_and_the_order_change_nothing(article: Summary) -> None:
