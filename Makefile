@@ -282,7 +282,7 @@ scan: $(READY_DEV) $(READY_SCAN) ## Scan templates, manifests, image file, workf
 
 .PHONY: test-servers
 test-servers: $(READY_DEV) ## Measure scripted servers that send what real ones were seen to send
-	cd packages/spectap && pytest tests/servers
+	cd packages/spectap && pytest --numprocesses 2 --dist loadfile tests/servers
 
 .PHONY: test-cdk
 test-cdk: $(READY_DEV) $(CLI) ## Deploy and destroy with the CDK's own CLI, in an embedded account
