@@ -19,7 +19,7 @@ from charts.names import (
     model_prefix,
 )
 from experiment.known_models import Model
-from experiment.runtimes import Paths
+from experiment.runtimes import Paths, Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant
 
@@ -49,15 +49,16 @@ def paths(variant: Variant, *, artifact: str = ARTIFACT_PATH, scratch: str = "/t
     )
 
 
-def serve_command(variant: Variant) -> list[str]:
-    """The command that serves ``variant``."""
-    return variant.runtime.serve_command(variant.engine_config, paths(variant), VLLM_PORT)
-
-
-def serve_environment(variant: Variant) -> dict[str, str]:
-    """The environment of ``serve_command``."""
-    environment = variant.runtime.serve_environment(variant.engine_config, paths(variant))
-    return {**environment, "HF_HUB_OFFLINE": "1"}
+def program(variant: Variant) -> tuple[list[str], dict[str, str]]:
+    """The command that serves ``variant``, or as a job generates, and its environment."""
+    runtime, config, places = variant.runtime, variant.engine_config, paths(variant)
+    if variant.experiment.workload is Workload.JOB:
+        command = runtime.generate_command(config, places)
+        environment = runtime.generate_environment(config, places)
+    else:
+        command = runtime.serve_command(config, places, VLLM_PORT)
+        environment = runtime.serve_environment(config, places)
+    return command, {**environment, "HF_HUB_OFFLINE": "1"}
 
 
 def serving_pod(

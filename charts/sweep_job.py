@@ -24,9 +24,7 @@ from charts.server import (
     fetch,
     key_scripts,
     on_devices,
-    paths,
-    serve_command,
-    serve_environment,
+    program,
     server,
     serving_pod,
 )
@@ -53,7 +51,7 @@ START_SECONDS: Final = 45 * 60
 _COMMON_SCRIPTS: Final = ("devices.sh", "complete.sh", "fetch-index.sh", "fetch-artifact.sh")
 _RETRIES: Final = 2
 _IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
-_MEASURED_FIELDS: Final = {"model", "load", "test_cases", "keep_answers"}
+MEASURED: Final = ("model", "load", "test_cases", "keep_answers")
 """Fields of the configuration that decide what is measured of any variant."""
 _SHORT: Final = 12
 """Digits shown of an image's tag that is a digest: an image that is built here has one."""
@@ -126,18 +124,9 @@ def run_id(experiment: Experiment) -> str:
     a variant is served is in the name of its own folder. Nothing in it depends on the account.
     """
     shared = benchmark_config(experiment, Deployed("any", "any"))
-    settings = shared.model_dump(mode="json", include=_MEASURED_FIELDS)
+    settings = shared.model_dump(mode="json", include={*MEASURED})
     number = experiment.sweep.run if experiment.sweep else "jobs"
     return f"{experiment.name}-{digest([settings, experiment.serving.length, number])}"
-
-
-def _program(variant: Variant) -> tuple[list[str], dict[str, str]]:
-    """The command that measures ``variant`` or serves it, and its environment."""
-    if variant.experiment.sweep:
-        return serve_command(variant), serve_environment(variant)
-    runtime, config, places = variant.runtime, variant.engine_config, paths(variant)
-    environment = runtime.generate_environment(config, places)
-    return runtime.generate_command(config, places), {**environment, "HF_HUB_OFFLINE": "1"}
 
 
 def _instruments(experiment: Experiment) -> tuple[str, ...]:
@@ -151,7 +140,7 @@ def _instruments(experiment: Experiment) -> tuple[str, ...]:
 def _served(variant: Variant) -> str:
     """Digest of all that decides what is measured of ``variant`` but for what it is asked."""
     measured_by = [all_scripts.read()[name] for name in _instruments(variant.experiment)]
-    return digest([variant.artifact, *_program(variant), *measured_by])
+    return digest([variant.artifact, *program(variant), *measured_by])
 
 
 def _files(experiment: Experiment, settings: config.Config) -> dict[str, str]:
@@ -163,7 +152,7 @@ def _files(experiment: Experiment, settings: config.Config) -> dict[str, str]:
             ("variant", variant.name),
             ("folder", settings.variants[index].folder),
             ("artifact", artifact_prefix(variant.artifact)),
-            ("serve" if experiment.sweep else "generate", "\n".join(_program(variant)[0])),
+            ("serve" if experiment.sweep else "generate", "\n".join(program(variant)[0])),
         )
     }
 
@@ -175,7 +164,7 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
     has no probes: the benchmark waits for it and says why it does not start. A startup probe that
     failed would begin anew, for ever, and the benchmark would never run.
     """
-    environment, *others = [_program(variant)[1] for variant in variants(experiment)]
+    environment, *others = [program(variant)[1] for variant in variants(experiment)]
     assert all(other == environment for other in others), "a Job's pods have one environment"
     run = k8s.EnvVar(name="RUN_ID", value=run_id(experiment))
     # How often it has looked in vain. Kubernetes counts what it ignores in an annotation, which the

@@ -13,8 +13,7 @@ from charts.server import (
     fetch,
     key_mount,
     on_devices,
-    serve_command,
-    serve_environment,
+    program,
     server,
     serving_pod,
 )
@@ -89,8 +88,7 @@ def _loads_what_is_compiled(variant: Variant) -> k8s.PodSpec:
         containers=[
             server(
                 variant.experiment,
-                serve_command(variant),
-                serve_environment(variant),
+                *program(variant),
                 # /health answers once the model is loaded: tens of gigabytes are copied onto the
                 # devices, then warmed up. The compile Job has compiled it.
                 **_probes(start_seconds=45 * 60),
@@ -111,6 +109,7 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
     checkpoints = map(model_prefix, variant.models)
     settings = [f"{name}={value}" for name, value in runtime.complete_environment.items()]
     cached = [pods.mount("artifact", path, folder=name) for name, path in runtime.cached_at.items()]
+    command, environment = program(variant)
     serve_cached = ["/bin/bash", f"{pods.SCRIPTS_PATH}/serve-cached.sh", _NOTES, *settings]
     keyed = experiment.serving.api_key
     key_file = [k8s.EnvVar(name="KEY_FILE", value=KEY_FILE)] if keyed else []
@@ -138,8 +137,8 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
             on_devices(
                 experiment,
                 "vllm",
-                [*serve_cached, *serve_command(variant)],
-                serve_environment(variant),
+                [*serve_cached, *command],
+                environment,
                 artifact=pods.mount("artifact", ARTIFACT_PATH),
                 mounts=[pods.SCRIPTS_MOUNT, *cached],
                 disk=200,

@@ -12,10 +12,33 @@ from operations.preflight.check import Check, Finding, Status, refused, warning
 
 __all__ = ["Finding", "Status", "checks", "run"]
 
-_MODULES: Final = (account, capacity, existing, inside, software)
-CHECKS: Final = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
+CHECKS: Final[Mapping[str, Check]] = {
+    "bootstrap": account.bootstrap,
+    "stacks": account.stacks,
+    "quota, Trainium vCPUs": capacity.trainium_quota,
+    "quota, CPU nodes' vCPUs": capacity.cpu_quota,
+    "instance types": capacity.offerings,
+    "capacity": capacity.reservation,
+    "VPC": existing.vpc,
+    "cluster": existing.cluster,
+    "cluster's add-ons": existing.addons,
+    "cluster's network": existing.network,
+    "pods of others": inside.webhooks,
+    "autoscalers": inside.autoscalers,
+    "Neuron devices": inside.devices,
+    "image": software.image,
+    "Kubernetes API": software.kubernetes_api,
+    "Kubernetes": software.kubernetes,
+    "add-ons": software.addons,
+}
 """By the subject of the rows. What a deploy refuses at once, for nothing and in clear words, such
 as a zone or a program that does not exist, is not asked here."""
+FILE_CHECKS: Final[Mapping[str, Check]] = {
+    "price": software.price,
+    "gated models": software.gated_models,
+    "alarms": software.alarms,
+}
+"""Checks of the file, which need no account."""
 
 _AT_ONCE: Final = 8
 _STYLES: Final = {"ok": "green", "warning": "yellow", "refused": "bold red"}
@@ -37,7 +60,7 @@ def run(file: str) -> int:
             "The account was asked nothing else"
         )
         no_account = refused(str(error), remedy, "credentials")
-        rows = [no_account, *checks(deployment, software.FILE_CHECKS)]
+        rows = [no_account, *checks(deployment, FILE_CHECKS)]
     else:
         rows = checks(deployment)
     print(f"{deployment.headline}: nothing is created")
@@ -51,7 +74,7 @@ def run(file: str) -> int:
 
 
 def checks(
-    deployment: Deployment, table: Mapping[str, Check] = {**CHECKS, **software.FILE_CHECKS}
+    deployment: Deployment, table: Mapping[str, Check] = {**CHECKS, **FILE_CHECKS}
 ) -> list[Finding]:
     """All findings, in the order of ``table``. Makes no change, and raises nothing."""
 

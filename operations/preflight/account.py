@@ -1,13 +1,13 @@
 """Asks an account: is it prepared for the CDK, and what are the stacks of these names."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from charts.names import budget_region, budget_stack_name
 from operations.account import Deployment, ask
 from operations.lifecycle import ROOT, owner, regions, zone_conflict
-from operations.preflight.check import Check, Finding, ok, refused, warning
+from operations.preflight.check import Finding, ok, refused, warning
 from stacks.delivery import STACKS
 
 BOOTSTRAP_VERSION: Final = 6
@@ -101,9 +101,3 @@ def _is_changing(status: str) -> bool:
     set that was never carried out, which the CLI takes over.
     """
     return status.endswith("_IN_PROGRESS") and not status.startswith(("DELETE", "REVIEW"))
-
-
-CHECKS: Final[Mapping[str, Check]] = {
-    "bootstrap": bootstrap,
-    "stacks": stacks,
-}

@@ -2,7 +2,7 @@
 
 import datetime
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from experiment.cost import SCALED_IN, guard_hours
@@ -13,7 +13,7 @@ from operations import nodes
 from operations.account import Deployment, ask
 from operations.lifecycle import TAG
 from operations.nodes import Kind
-from operations.preflight.check import Check, Finding, ok, refused, warning
+from operations.preflight.check import Finding, ok, refused, warning
 
 
 class Quota(NamedTuple):
@@ -239,11 +239,3 @@ def _remaining(described: dict[str, Any]) -> datetime.timedelta | None:
 
 def _time(when: datetime.datetime) -> str:
     return f"{when.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC"
-
-
-CHECKS: Final[Mapping[str, Check]] = {
-    "quota, Trainium vCPUs": trainium_quota,
-    "quota, CPU nodes' vCPUs": cpu_quota,
-    "instance types": offerings,
-    "capacity": reservation,
-}

@@ -1,14 +1,14 @@
 """Asks about what the file takes as it is: an existing VPC, and an existing cluster."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kubernetes.client import AppsV1Api, CoreV1Api
 
 from operations.account import Deployment, DeploymentError, ask
 from operations.cluster import connected
-from operations.preflight.check import Check, Finding, ok, refused, warning
+from operations.preflight.check import Finding, ok, refused, warning
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 
 _S3_DRIVER: Final = "aws-mountpoint-s3-csi-driver"
@@ -242,11 +242,3 @@ def addons(deployment: Deployment) -> Iterator[Finding]:
         *missing,
         (is_old, refused, old, f"{update} --addon-version v2..."),
     )
-
-
-CHECKS: Final[Mapping[str, Check]] = {
-    "VPC": vpc,
-    "cluster": cluster,
-    "cluster's add-ons": addons,
-    "cluster's network": network,
-}

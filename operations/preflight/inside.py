@@ -1,8 +1,7 @@
 """Asks an existing cluster who else acts in it: on pods, on nodes, and on Neuron devices."""
 
-import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kubernetes.client import AdmissionregistrationV1Api, AppsV1Api, ResourceV1Api
@@ -24,22 +23,28 @@ _DISCOVERY: Final = re.compile(r"node-group-auto-discovery[= ]asg:tag=([^\s\"']+
 """Option of Cluster Autoscaler: it scales the groups that have all of these tags."""
 
 
-def _asked(
-    check: Callable[[Deployment, Api], Iterator[Finding]],
-    question: str,
-    remedy: str,
-    deployment: Deployment,
-) -> Iterator[Finding]:
-    """What ``check`` finds in an existing cluster, once a deploy gives access to it."""
-    if deployment.experiment.aws.cluster is None:
-        return
-    try:
-        with connected(deployment) as api:
-            yield from check(deployment, api)
-    except NoCluster:
-        yield warning(f"not known whether {question}, before a deploy gives access", remedy)
+_Asks = Callable[[Deployment, Api], Iterator[Finding]]
 
 
+def _asked(question: str, remedy: str) -> Callable[[_Asks], Check]:
+    """A check of an existing cluster, which can be asked once a deploy gives access to it."""
+
+    def decorated(asks: _Asks) -> Check:
+        def check(deployment: Deployment) -> Iterator[Finding]:
+            if deployment.experiment.aws.cluster is None:
+                return
+            try:
+                with connected(deployment) as api:
+                    yield from asks(deployment, api)
+            except NoCluster:
+                yield warning(f"not known whether {question}, before a deploy gives access", remedy)
+
+        return check
+
+    return decorated
+
+
+@_asked("a policy engine refuses pods", "kubectl get validatingwebhookconfigurations says")
 def webhooks(deployment: Deployment, api: Api) -> Iterator[Finding]:
     """Whether others change or refuse pods."""
     hooks = AdmissionregistrationV1Api(api)
@@ -62,6 +67,7 @@ def _meets_pods(configuration: Any) -> bool:
     return any({"*", "*/*", "pods"}.intersection(rule.resources) for rule in rules)
 
 
+@_asked("one starts our nodes", "set aws.administrator_role, which sees it")
 def autoscalers(deployment: Deployment, api: Api) -> Iterator[Finding]:
     """Whether any would start our nodes unasked, or end one with a measurement on it.
 
@@ -103,6 +109,9 @@ def _discovers_ours(command: str, cluster: str) -> bool:
     )
 
 
+@_asked(
+    "a Neuron DRA driver is there", "set aws.administrator_role, which sees it; or aws.dra_driver"
+)
 def devices(deployment: Deployment, api: Api) -> Iterator[Finding]:
     """Whether Neuron's DRA driver is where the file says and serves our nodes, and none besides."""
     experiment = deployment.experiment
@@ -169,22 +178,3 @@ def _selects(daemon: Any, instance_type: str) -> bool:
     terms = required.node_selector_terms if required else []
     is_near = not terms or any(all(map(holds, term.match_expressions or [])) for term in terms)
     return is_near and (pod.node_selector or {}).items() <= labels.items()
-
-
-CHECKS: Final[Mapping[str, Check]] = {
-    "pods of others": functools.partial(
-        _asked,
-        webhooks,
-        "a policy engine refuses pods",
-        "kubectl get validatingwebhookconfigurations says",
-    ),
-    "autoscalers": functools.partial(
-        _asked, autoscalers, "one starts our nodes", "set aws.administrator_role, which sees it"
-    ),
-    "Neuron devices": functools.partial(
-        _asked,
-        devices,
-        "a Neuron DRA driver is there",
-        "set aws.administrator_role, which sees it; or aws.dra_driver",
-    ),
-}

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from kubernetes.client import VersionApi
@@ -14,7 +14,7 @@ from kubernetes.client import VersionApi
 from experiment.rules.models import models_of
 from operations.account import Denied, Deployment, DeploymentError, ask
 from operations.cluster import ADDRESS_VARIABLE, NoCluster, connected
-from operations.preflight.check import Check, Finding, ok, refused, warning
+from operations.preflight.check import Finding, ok, refused, warning
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
 
@@ -196,17 +196,3 @@ def addons(deployment: Deployment) -> Iterator[Finding]:
         yield refused(f"not offered: {'; '.join(missing)}", "set stacks/addons.py")
     else:
         yield ok(f"all {len(VERSIONS)} pinned versions are offered")
-
-
-CHECKS: Final[Mapping[str, Check]] = {
-    "image": image,
-    "Kubernetes API": kubernetes_api,
-    "Kubernetes": kubernetes,
-    "add-ons": addons,
-}
-FILE_CHECKS: Final[Mapping[str, Check]] = {
-    "price": price,
-    "gated models": gated_models,
-    "alarms": alarms,
-}
-"""Checks of the file, which need no account."""

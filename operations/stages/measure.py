@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from charts.benchmark import benchmark_config
 from charts.names import Component, Deployed, benchmark_pod, indexed_job
-from charts.sweep_job import indexed_config, run_id
+from charts.sweep_job import MEASURED, indexed_config, run_id
 from experiment.variants import variants
 from operations import cluster, pods, results
 from operations.account import Bucket, Deployment, DeploymentError
@@ -37,9 +37,6 @@ _PROGRESS: Final = re.compile(r"\[\d+/\d+\] ")
 _TAIL: Final = 40
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _MADE_AGAIN: Final = "make experiment makes it again, and goes on"
-
-_MEASURED: Final = ("model", "load", "test_cases", "keep_answers")
-"""Fields of a configuration that decide, beside the variants, what is measured."""
 
 
 class _Merged(BaseModel):
@@ -298,4 +295,4 @@ def complete_indexes(deployment: Deployment) -> list[str]:
 def _measured_settings(config: Config) -> list[object]:
     """The settings of a run, with what variants are and without where they answer."""
     variants = [variant.model_copy(update={"endpoint": None}) for variant in config.variants]
-    return [*(getattr(config, name) for name in _MEASURED), variants]
+    return [*(getattr(config, name) for name in MEASURED), variants]

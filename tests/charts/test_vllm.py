@@ -12,7 +12,7 @@ from charts import benchmark, scripts
 from charts.benchmark import benchmark_config
 from charts.names import Deployed, bucket_name, prompts_bucket_name, stopper_arn
 from charts.pods import digest
-from charts.server import serve_command
+from charts.server import program
 from experiment import Experiment
 from experiment.loader import parse
 from experiment.runtimes.inference_demo import PREPARATIONS
@@ -86,7 +86,7 @@ def test_all_services_can_call_tools_where_prompts_have_some(
     tools = {"--enable-auto-tool-choice", "--tool-call-parser", "hermes"}
     for experiment, expected in ((article, set()), (variation(MATRIX[LADDER]), tools)):
         for variant in variants(experiment):
-            assert tools & {*serve_command(variant)} == expected
+            assert tools & {*program(variant)[0]} == expected
 
 
 @pytest.fixture(scope="module")
