@@ -4,19 +4,17 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from constructs import IDependable
 
 from stacks.security import (
-    OUTLIVES_ITS_STACK,
     acknowledge,
     allow,
+    log_group,
     managed_policy,
     pod_identity_principal,
-    skip,
 )
 
 VERSIONS: Final[Mapping[str, str]] = {
@@ -68,18 +66,9 @@ def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> ek
     """Container Insights with Neuron's metrics, and pod logs; no application tracing."""
     prefix = f"/aws/containerinsights/{cluster_name}"
     groups = [
-        logs.LogGroup(
-            stack,
-            f"{kind.capitalize()}Logs",
-            log_group_name=f"{prefix}/{kind}",
-            retention=logs.RetentionDays.ONE_MONTH,
-            # Kept like the control plane's: the agents may still write while they are removed.
-            removal_policy=RemovalPolicy.RETAIN,
-        )
+        log_group(stack, f"{kind.capitalize()}Logs", f"{prefix}/{kind}")
         for kind in ("application", "dataplane", "host", "performance")
     ]
-    for group in groups:
-        skip(group, "AWS::Logs::LogGroup", OUTLIVES_ITS_STACK)
     insights = {"enhanced_container_insights": True, "accelerated_compute_metrics": True}
     addon = _addon(
         stack,

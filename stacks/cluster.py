@@ -6,11 +6,10 @@ Or an existing one, in which this makes what applies manifests, and gives it acc
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from aws_cdk import CfnOutput, CfnResource, RemovalPolicies, RemovalPolicy
+from aws_cdk import CfnOutput, CfnResource, RemovalPolicies
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct, IConstruct
@@ -22,9 +21,10 @@ from stacks.network import VPC_CIDR
 from stacks.nodes import system_node_group
 from stacks.security import (
     HANDLER,
-    OUTLIVES_ITS_STACK,
     acknowledge,
     allow,
+    key,
+    log_group,
     managed_policy,
     node_role,
     skip,
@@ -134,16 +134,7 @@ class ClusterStack(ExperimentStack):
 
     def _cluster(self, aws: Aws, vpc: ec2.IVpc, tags: Mapping[str, str]) -> eks.ICluster:
         public = [block for block in aws.api_access if block not in aws.private_access]
-        # Kept: EKS writes once more after the cluster is deleted. It would make the group anew, on
-        # which the next deploy, which imports only kept resources, would fail.
-        log_group = logs.LogGroup(
-            self,
-            "ControlPlaneLogs",
-            log_group_name=f"/aws/eks/{self.cluster_name}/cluster",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.RETAIN,
-        )
-        skip(log_group, "AWS::Logs::LogGroup", OUTLIVES_ITS_STACK)
+        group = log_group(self, "ControlPlaneLogs", f"/aws/eks/{self.cluster_name}/cluster")
         # EKS's own group admits only its members.
         description = "Kubernetes API, from within the VPC"
         from_vpc = ec2.SecurityGroup(self, "ApiSecurityGroup", vpc=vpc, description=description)
@@ -169,19 +160,15 @@ class ClusterStack(ExperimentStack):
             bootstrap_cluster_creator_admin_permissions=False,
             masters_role=self.administrator,
             output_config_command=False,
-            secrets_encryption_key=kms.Key(
-                self,
-                "SecretsKey",
-                description=f"Kubernetes secrets of cluster {self.cluster_name}",
-                enable_key_rotation=True,
-                removal_policy=RemovalPolicy.DESTROY,
+            secrets_encryption_key=key(
+                self, "SecretsKey", f"Kubernetes secrets of cluster {self.cluster_name}"
             ),
             cluster_logging=[*eks.ClusterLoggingTypes],
             kubectl_provider_options=eks.KubectlProviderOptions(
                 kubectl_layer=KubectlV35Layer(self, "Kubectl")
             ),
         )
-        cluster.node.add_dependency(log_group)
+        cluster.node.add_dependency(group)
         # The construct has no property for it. Otherwise EKS keeps the version past its standard
         # support, for 0.50 USD an hour more (docs/decisions/0003).
         resource = cast(eks.CfnCluster, cluster.node.default_child)

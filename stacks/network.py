@@ -3,16 +3,14 @@
 from collections.abc import Mapping
 from typing import Final, cast
 
-from aws_cdk import ArnFormat, CfnOutput, CfnResource, RemovalPolicy
+from aws_cdk import ArnFormat, CfnOutput, CfnResource
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from charts.names import zones
 from experiment.schema import Experiment
-from stacks.security import HANDLER, acknowledge, skip
+from stacks.security import HANDLER, acknowledge, key, log_group, skip
 from stacks.stack import ExperimentStack
 
 VPC_CIDR: Final = "10.0.0.0/16"
@@ -75,12 +73,7 @@ class NetworkStack(ExperimentStack):
         The CDK does neither. Lambda would make a log group that outlives the stack.
         """
         handler = self.node.find_child("Custom::VpcRestrictDefaultSGCustomResourceProvider")
-        group = logs.LogGroup(
-            self,
-            "HandlerLogs",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        group = log_group(self, "HandlerLogs")
         encrypted = "CloudWatch Logs encrypts it. It says that the default group was closed."
         skip(group, "AWS::Logs::LogGroup", {"CKV_AWS_158": encrypted})
         resources = {s: cast(CfnResource, handler.node.find_child(s)) for s in ("Role", "Handler")}
@@ -93,13 +86,7 @@ class NetworkStack(ExperimentStack):
 
     def _flow_logs(self) -> None:
         # Only CloudWatch Logs of this account may use it: it goes with the stack.
-        key = kms.Key(
-            self,
-            "LogsKey",
-            description=f"Flow logs of {self.stack_name}",
-            enable_key_rotation=True,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        encryption = key(self, "LogsKey", f"Flow logs of {self.stack_name}")
         groups = self.format_arn(
             service="logs",
             resource="log-group",
@@ -107,7 +94,7 @@ class NetworkStack(ExperimentStack):
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
         uses = ("Decrypt", "Describe", "Encrypt", "GenerateDataKey", "ReEncrypt")
-        key.add_to_resource_policy(
+        encryption.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="FlowLogs",
                 principals=[iam.ServicePrincipal(f"logs.{self.region}.amazonaws.com")],
@@ -118,13 +105,7 @@ class NetworkStack(ExperimentStack):
             )
         )
         # An explicit group. One that AWS creates outlives the stack and blocks the next deploy.
-        group = logs.LogGroup(
-            self,
-            "FlowLogs",
-            encryption_key=key,
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        group = log_group(self, "FlowLogs", encryption_key=encryption)
         destination = ec2.FlowLogDestination.to_cloud_watch_logs(group)
         self.vpc.add_flow_log("FlowLog", destination=destination)
 

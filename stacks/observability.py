@@ -7,12 +7,11 @@ other stack, and can be deployed and changed alone.
 import math
 from typing import Any, Final
 
-from aws_cdk import ArnFormat, Aws, CfnOutput, Duration, RemovalPolicy
+from aws_cdk import ArnFormat, Aws, CfnOutput, Duration
 from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
@@ -24,6 +23,7 @@ from experiment.variants import variants
 from spectap.inputs.config import Structure
 from stacks import metrics
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
+from stacks.security import key
 from stacks.stack import ExperimentStack
 
 IDLE_PERIOD_MINUTES: Final = 5
@@ -59,15 +59,9 @@ class ObservabilityStack(ExperimentStack):
 
     def _alarm_topic(self, experiment: Experiment) -> sns.Topic:
         """An encrypted topic. AWS's own key would not let alarms and budgets publish to it."""
-        key = kms.Key(
-            self,
-            "AlarmKey",
-            description=f"Alarms of experiment {experiment.name}",
-            enable_key_rotation=True,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        encryption = key(self, "AlarmKey", f"Alarms of experiment {experiment.name}")
         name = alarm_topic_name(experiment)
-        topic = sns.Topic(self, "Alarms", topic_name=name, master_key=key, enforce_ssl=True)
+        topic = sns.Topic(self, "Alarms", topic_name=name, master_key=encryption, enforce_ssl=True)
         ours = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
         for service in ("cloudwatch", "budgets"):
             # Grants the use of the key, too.

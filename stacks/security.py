@@ -1,17 +1,19 @@
-"""Roles of pods and of nodes, and accepted findings of cdk-nag, the CDK and checkov."""
+"""Roles, keys and log groups, and accepted findings of cdk-nag, the CDK and checkov."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from aws_cdk import Acknowledgment, CfnResource, Stack, Token, Validations
+from aws_cdk import Acknowledgment, CfnResource, RemovalPolicy, Stack, Token, Validations
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
-OUTLIVES_ITS_STACK: Final = {
+_OUTLIVES_ITS_STACK: Final = {
     "CKV_AWS_158": "CloudWatch Logs encrypts it. A key of ours would go with the stack, and leave "
     "unreadable what stays. A retained key cannot be re-imported."
 }
-"""Findings of log groups."""
+"""Findings of log groups with a name."""
 HANDLER: Final = {
     "CKV_AWS_115": "CloudFormation calls it, a few times at a deploy. Reserved concurrency would "
     "be taken from the account, which may have ten in all.",
@@ -43,6 +45,29 @@ def skip(scope: IConstruct, kind: str, reasons: Mapping[str, str]) -> None:
     assert matching, f"{scope.node.path} has no {kind}"
     for resource in matching:
         resource.add_metadata("checkov", {"skip": skipped})
+
+
+def key(scope: Construct, construct_id: str, description: str) -> kms.Key:
+    """A key that rotates, and goes with its stack."""
+    destroyed = RemovalPolicy.DESTROY
+    settings: dict[str, Any] = {"enable_key_rotation": True, "removal_policy": destroyed}
+    return kms.Key(scope, construct_id, description=description, **settings)
+
+
+def log_group(
+    scope: Construct, construct_id: str, name: str | None = None, **settings: Any
+) -> logs.LogGroup:
+    """A log group that keeps a month. With a ``name`` it outlives its stack, and can be imported.
+
+    EKS and its agents still write while they are removed. They would make their group anew, and
+    the next deploy, which imports only what was retained, would fail on it.
+    """
+    fate = RemovalPolicy.RETAIN if name else RemovalPolicy.DESTROY
+    settings |= {"retention": logs.RetentionDays.ONE_MONTH, "removal_policy": fate}
+    group = logs.LogGroup(scope, construct_id, log_group_name=name, **settings)
+    if name:
+        skip(group, "AWS::Logs::LogGroup", _OUTLIVES_ITS_STACK)
+    return group
 
 
 def managed_policy(name: str) -> str:
